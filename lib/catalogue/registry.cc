@@ -239,6 +239,20 @@ void CheckRecency(const ObjectiveInfo& info, const study::BuiltinObjective& obje
   }
 }
 
+// Several targets, a setting of ridge.
+void CheckTargets(const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                  base::Violations* violations) {
+  if (!objective.options.contains(kTargetsOption)) return;
+  for (const char* other : {"unroll", kCriterionOption, kRecencyOption}) {
+    if (!objective.options.contains(other) && !space.Find(other)) continue;
+    violations->Add(absl::StrCat(kAt, ".options.", other), "and targets exclude each other; remove one of the two");
+  }
+  if (notation::IsSynth(objective.data)) {
+    violations->Add(absl::StrCat(kAt, ".options.targets"),
+                    "goes by names of columns, and generated data have one target; give a CSV file with a header");
+  }
+}
+
 void CheckMetric(const ObjectiveInfo& info, const study::MetricSpec& metric, base::Violations* violations) {
   const MetricInfo* m = info.FindMetric(metric.name);
   if (m == nullptr) {
@@ -328,6 +342,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   CheckListL2(info, objective, space, &violations);
   CheckSplit(info, objective, &violations);
   CheckRecency(info, objective, space, &violations);
+  CheckTargets(objective, space, &violations);
   CheckMetric(info, metric, &violations);
   return violations.ToStatus();
 }

@@ -126,6 +126,12 @@ ObjectiveInfo RidgeInfo() {
       "replaces each row's leverage by their mean. The latter two set no rows apart but the third set's, and take up "
       "to 3,000 columns.",
       {"validation", "leave_one_out", "gcv"}, false));
+  info.parameters.push_back(Make(kTargetsOption, ParameterKind::kText,
+                                 "Names of further columns to predict beside the label, \"motor_UPDRS, jitter\". They "
+                                 "are then no features, share the strengths, and cost little: one factor serves all. "
+                                 "Losses are means over rows and targets, as they are in the file: scale targets of "
+                                 "different units. Up to 3,000 columns; CSV with a header.",
+                                 std::string(), false));
   AddCommon(&info, Training::kLinearSystem);
   return info;
 }

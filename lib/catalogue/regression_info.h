@@ -13,6 +13,8 @@ bool IsRegression(const ObjectiveInfo& info);
 inline constexpr char kCriterionOption[] = "criterion";
 // Setting of ridge: how fast the weights of rows fall with their age.
 inline constexpr char kRecencyOption[] = "recency";
+// Name of the option that names further targets, of ridge.
+inline constexpr char kTargetsOption[] = "targets";
 // Returns true if the options of a ridge objective ask for a criterion without held-out rows.
 bool JudgesTrainingRows(const study::Parameters& options);
 

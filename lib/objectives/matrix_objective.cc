@@ -145,7 +145,7 @@ absl::StatusOr<MatrixFold> Lay(const MatrixTable& table, const data::Partition& 
   const data::Dataset& dataset = table.source.dataset;
   LUTHIER_ASSIGN_OR_RETURN(const data::Standardization scaling,
                            ScalingOf(dataset, partition.train, standardize, intercept, stop));
-  const double mean = intercept ? MeanTarget(dataset, partition.train) : 0.0;
+  const double mean = intercept ? MeanTarget(dataset.target, partition.train) : 0.0;
   MatrixFold fold;
   fold.problem.rows = table.rows;
   fold.problem.cols = table.cols;

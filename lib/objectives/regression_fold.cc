@@ -10,6 +10,7 @@
 #include "lib/bilevel/kernel_ridge.h"
 #include "lib/bilevel/mlp.h"
 #include "lib/bilevel/ridge.h"
+#include "lib/bilevel/ridge_targets.h"
 #include "lib/linear/lbfgs_solver.h"
 
 namespace luthier::objectives {
@@ -103,7 +104,7 @@ class RidgeFold final : public RegressionFold {
     auto fold = std::make_shared<RidgeFold>();
     fold->columns_ = columns;
     LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
-    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
     const bilevel::LeastSquaresData& train = fold->rows_.train;
     const Index p = train.cols();
@@ -219,6 +220,84 @@ class RidgeFold final : public RegressionFold {
   std::optional<bilevel::LeastSquaresGram> gram_;
 };
 
+// Ridge of several targets.
+class TargetsFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(
+      const data::Dataset& dataset, const std::vector<std::vector<double>>& more_targets,
+      const data::Partition& partition, const RegressionSettings& settings, const bilevel::ColumnPenalties& columns,
+      const base::StopToken& stop) {
+    auto fold = std::make_shared<TargetsFold>();
+    fold->columns_ = columns;
+    const double p = dataset.x.cols, targets = static_cast<double>(more_targets.size()) + 1.0;
+    const double bytes = 8.0 * (3.0 * p * p + targets * static_cast<double>(dataset.x.rows));
+    if (p > kLargestGram || bytes > static_cast<double>(settings.max_memory_bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": several targets need the factor of a matrix of ", dataset.x.cols, " x ", dataset.x.cols,
+          " entries, at most ", kLargestGram, ", and about ", static_cast<int64_t>(bytes / (1 << 20)),
+          " MiB; max_memory_mib is ", settings.max_memory_bytes >> 20, "; tune each target by itself"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, 0.0, stop));
+    const auto lay = [&](Index t, const std::vector<double>& target) {
+      const double offset = settings.intercept ? MeanTarget(target, partition.train) : 0.0;
+      const auto take = [&](const std::vector<int32_t>& rows, MatrixXd* out) {
+        out->conservativeResize(static_cast<Index>(rows.size()), t + 1);
+        for (size_t i = 0; i < rows.size(); ++i) {
+          (*out)(static_cast<Index>(i), t) = target[static_cast<size_t>(rows[i])] - offset;
+        }
+      };
+      take(partition.train, &fold->train_);
+      take(partition.validation, &fold->validation_);
+      take(partition.third, &fold->third_);
+    };
+    lay(0, dataset.target);
+    for (size_t t = 0; t < more_targets.size(); ++t) lay(static_cast<Index>(t) + 1, more_targets[t]);
+    LUTHIER_ASSIGN_OR_RETURN(fold->gram_, fold->rows_.train.Gram(stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->product_,
+                             bilevel::MultiplyTargetsTransposed(fold->rows_.train, fold->train_, stop));
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double>,
+                                    const base::StopToken& stop) const override {
+    VectorXd l2(gram_.rows());
+    for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    const bool held_out = gradient && validation_.rows() > 0;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::RidgeTargetsFit found,
+                             bilevel::FitRidgeTargets(gram_, product_, l2, held_out ? &rows_.validation : nullptr,
+                                                      held_out ? &validation_ : nullptr, stop));
+    RegressionFit fit;
+    fit.singular = found.singular;
+    if (fit.singular) return fit;
+    fit.products = 1;
+    fit.relative_gradient = found.relative_gradient;
+    const auto measure = [&](const bilevel::LeastSquaresData& rows, const MatrixXd& targets, double* sse,
+                             double* count) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(const MatrixXd predicted, bilevel::MultiplyTargets(rows, found.weights, stop));
+      *sse = (predicted - targets).squaredNorm();
+      *count = static_cast<double>(targets.size());
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(measure(rows_.train, train_, &fit.train_sse, &fit.train_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(rows_.validation, validation_, &fit.validation_sse, &fit.validation_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(rows_.third, third_, &fit.third_sse, &fit.third_rows));
+    fit.weights = found.weights.reshaped();
+    if (!held_out) return fit;
+    bilevel::ImplicitGradient& part = fit.gradient.emplace();
+    part.outer_value = fit.validation_sse / fit.validation_rows;
+    part.gradient = columns_.Sums(found.gradient, 1);
+    part.error_bound = INFINITY;
+    return fit;
+  }
+
+ private:
+  bilevel::ColumnPenalties columns_;
+  LinearRows rows_;                       // Their own targets are not used.
+  MatrixXd train_, validation_, third_;   // A column for each target, minus its mean over the training rows.
+  MatrixXd gram_, product_;
+};
+
 class KernelFold final : public RegressionFold {
  public:
   static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
@@ -237,7 +316,7 @@ class KernelFold final : public RegressionFold {
           "; raise it, or train on fewer rows"));
     }
     LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
-    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     const auto lay_out = [&](const std::vector<int32_t>& rows, MatrixXd* points, VectorXd* target) -> absl::Status {
       LUTHIER_ASSIGN_OR_RETURN(*points, data::DenseRows(dataset.x, rows, fold->scaling_, stop));
       target->resize(static_cast<Index>(rows.size()));
@@ -312,7 +391,7 @@ class ElasticNetFold final : public RegressionFold {
                                                                     const base::StopToken& stop) {
     auto fold = std::make_shared<ElasticNetFold>();
     LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
-    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
     LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
                              bilevel::CenteredColumns::Create(fold->rows_.train, settings.max_memory_bytes, stop));
@@ -387,7 +466,7 @@ class MlpFold final : public RegressionFold {
           "; raise it, or train on fewer rows"));
     }
     LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
-    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->train_.Lay(dataset, partition.train, fold->scaling_, fold->offset_, stop));
     LUTHIER_RETURN_IF_ERROR(fold->validation_.Lay(dataset, partition.validation, fold->scaling_, fold->offset_, stop));
     LUTHIER_RETURN_IF_ERROR(fold->third_.Lay(dataset, partition.third, fold->scaling_, fold->offset_, stop));
@@ -496,10 +575,10 @@ class MlpFold final : public RegressionFold {
 
 }  // namespace
 
-double MeanTarget(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
+double MeanTarget(const std::vector<double>& target, const std::vector<int32_t>& rows) {
   double mean = 0.0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    mean += (dataset.target[static_cast<size_t>(rows[i])] - mean) / static_cast<double>(i + 1);
+    mean += (target[static_cast<size_t>(rows[i])] - mean) / static_cast<double>(i + 1);
   }
   return mean;
 }
@@ -563,8 +642,12 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 }
 
 absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
-    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
+    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset,
+    const std::vector<std::vector<double>>& more_targets, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
+  if (!more_targets.empty()) {
+    return TargetsFold::Make(dataset, more_targets, partition, settings, columns, stop);
+  }
   if (info.model == "ridge") return RidgeFold::Make(dataset, partition, settings, columns, stop);
   if (info.model == "elastic_net") return ElasticNetFold::Make(dataset, partition, settings, stop);
   if (info.model == "mlp") return MlpFold::Make(dataset, partition, settings, columns, stop);

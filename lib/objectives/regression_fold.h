@@ -52,7 +52,9 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 
 // A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
 struct RegressionFit {
-  Eigen::VectorXd weights;  // One a column; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has them.
+  // One a column, of several targets behind each other; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has
+  // them.
+  Eigen::VectorXd weights;
   double intercept = 0.0;   // ridge with recency: on top of the offset.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   bool singular = false;           // The system has no solution up to round-off.
@@ -63,7 +65,7 @@ struct RegressionFit {
   double first_gradient = 0.0;     // mlp: norm of the gradient at the start.
   int products = 0;                // Products with the Hessian, unrolled steps, or sweeps over the columns.
   bool near_kink = false;          // elastic_net: the derivatives jump close by.
-  // Sums of squared errors, and numbers of rows.
+  // Sums of squared errors, and numbers of rows, each counted once for each target.
   double validation_sse = 0.0, train_sse = 0.0, third_sse = 0.0;
   double validation_rows = 0.0, train_rows = 0.0, third_rows = 0.0;
   std::optional<bilevel::ImplicitGradient> gradient;
@@ -85,14 +87,15 @@ class RegressionFold {
   double offset_ = 0.0;
 };
 
-// `info`: of a regression. Held-out rows may be none. RESOURCE_EXHAUSTED if it takes more memory than
-// settings.max_memory_bytes; CANCELLED when stopped.
+// `info`: of a regression. `more_targets`: of ridge, as RowSource has them. Held-out rows may be none.
+// RESOURCE_EXHAUSTED if it takes more memory than settings.max_memory_bytes; CANCELLED when stopped.
 absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
-    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
+    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset,
+    const std::vector<std::vector<double>>& more_targets, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop);
 
-// Returns the mean target of `rows`, 0 of none.
-double MeanTarget(const data::Dataset& dataset, const std::vector<int32_t>& rows);
+// Returns the mean of a target (one number a row of the data) over `rows`, 0 of none.
+double MeanTarget(const std::vector<double>& target, const std::vector<int32_t>& rows);
 
 // Returns the map of columns fitted to `rows`. With an intercept they are centred also where they are not standardized:
 // the intercept is then the mean target. CANCELLED when stopped.

@@ -22,11 +22,15 @@ using Eigen::Index;
 constexpr char kKink[] =
     "the derivatives jump close by: a column is about to get or lose its weight";
 
-// Sum of squared differences of targets from their mean.
-double Variation(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
-  const double mean = MeanTarget(dataset, rows);
+// Sum of squared differences of targets from their means.
+double Variation(const RowSource& source, const std::vector<int32_t>& rows) {
   double sum = 0.0;
-  for (const int32_t row : rows) sum += std::pow(dataset.target[static_cast<size_t>(row)] - mean, 2);
+  const auto add = [&](const std::vector<double>& target) {
+    const double mean = MeanTarget(target, rows);
+    for (const int32_t row : rows) sum += std::pow(target[static_cast<size_t>(row)] - mean, 2);
+  };
+  add(source.dataset.target);
+  for (const std::vector<double>& target : source.more_targets) add(target);
   return sum;
 }
 
@@ -47,8 +51,8 @@ class RegressionObjective final : public Objective {
       const std::vector<int32_t>& judged = fold.validation.empty() ? fold.train : fold.validation;
       held_out.insert(held_out.end(), judged.begin(), judged.end());
     }
-    variation_ = Variation(source_.dataset, held_out);
-    third_variation_ = Variation(source_.dataset, source_.folds.front().third);
+    variation_ = Variation(source_, held_out);
+    third_variation_ = Variation(source_, source_.folds.front().third);
   }
 
   const catalogue::ObjectiveInfo& info() const override { return info_; }
@@ -167,7 +171,8 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
         for (const data::Partition& partition : source_.folds) {
           LUTHIER_ASSIGN_OR_RETURN(
               std::shared_ptr<const RegressionFold> fold,
-              MakeRegressionFold(info_, source_.dataset, partition, regression, columns_, stop));
+              MakeRegressionFold(info_, source_.dataset, source_.more_targets, partition, regression,
+                                 columns_, stop));
           folds.push_back(std::move(fold));
         }
         return folds;

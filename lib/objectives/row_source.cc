@@ -5,9 +5,13 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/catalogue/regression_info.h"
 
 namespace luthier::objectives {
 namespace {
@@ -34,6 +38,61 @@ std::string IdentityOf(const std::string& fingerprint, const study::Split& split
   if (!split.group_column.empty()) absl::StrAppend(&identity, " by group");
   if (!split.time_column.empty()) absl::StrAppend(&identity, " by time");
   return identity;
+}
+
+// Makes the columns `names` (comma-separated, at least one) targets instead of features.
+absl::Status TakeTargets(const std::string& names, const base::StopToken& stop, RowSource* source) {
+  data::Dataset& dataset = source->dataset;
+  const auto error = [&](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": option targets ", why...));
+  };
+  if (dataset.features.empty()) return error("goes by names of columns, and the file has none; give it a header");
+  constexpr int32_t kTaken = -2;
+  std::vector<int32_t> place(dataset.features.size(), 0);  // Of a column: where it goes, or number of its target.
+  for (const absl::string_view part : absl::StrSplit(names, ',')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(part);
+    const auto found = std::find(dataset.features.begin(), dataset.features.end(), name);
+    if (found == dataset.features.end()) {
+      if (name == dataset.label_name) return error("names the label ", base::Quote(name), ", which is a target anyway");
+      return error("names ", base::Quote(name), ", and there is no such column",
+                   base::DidYouMean(name, dataset.features));
+    }
+    int32_t& at = place[static_cast<size_t>(found - dataset.features.begin())];
+    if (at < 0) return error("names ", base::Quote(name), " twice");
+    at = kTaken - static_cast<int32_t>(source->more_targets.size());
+    source->more_targets.emplace_back(static_cast<size_t>(dataset.x.rows), 0.0);
+  }
+  std::vector<std::string> features;
+  for (size_t j = 0; j < place.size(); ++j) {
+    if (place[j] < 0) continue;
+    place[j] = static_cast<int32_t>(features.size());
+    features.push_back(std::move(dataset.features[j]));
+  }
+  if (features.empty()) return error("leaves no column to predict from");
+  data::SparseMatrix& x = dataset.x;
+  size_t kept = 0;
+  base::Pace pace(stop);
+  for (size_t i = 0; i < static_cast<size_t>(x.rows); ++i) {
+    const auto begin = static_cast<size_t>(x.row_start[i]), end = static_cast<size_t>(x.row_start[i + 1]);
+    x.row_start[i] = static_cast<int64_t>(kept);
+    for (size_t e = begin; e < end; ++e) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(4));
+      const int32_t at = place[static_cast<size_t>(x.column[e])];
+      if (at < 0) {
+        source->more_targets[static_cast<size_t>(kTaken - at)][i] = x.value[e];
+        continue;
+      }
+      x.column[kept] = at;
+      x.value[kept++] = x.value[e];
+    }
+  }
+  x.row_start.back() = static_cast<int64_t>(kept);
+  x.column.resize(kept);
+  x.value.resize(kept);
+  x.cols = static_cast<int32_t>(features.size());
+  dataset.features = std::move(features);
+  absl::StrAppend(&source->identity, " targets ", names);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -97,6 +156,9 @@ absl::StatusOr<RowSource> LoadRows(const study::BuiltinObjective& objective, dat
     return absl::Status(parts.status().code(), absl::StrCat(source.dataset.name, ": ", parts.status().message()));
   }
   source.folds = *std::move(parts);
+  if (const auto targets = objective.options.find(catalogue::kTargetsOption); targets != objective.options.end()) {
+    LUTHIER_RETURN_IF_ERROR(TakeTargets(std::get<std::string>(targets->second), stop, &source));
+  }
   return source;
 }
 

@@ -18,6 +18,8 @@ namespace luthier::objectives {
 
 struct RowSource {
   data::Dataset dataset;
+  // Option `targets`: further targets, which are then no features; one number a row each. Else empty.
+  std::vector<std::vector<double>> more_targets;
   std::vector<data::Partition> folds;  // One, or one for each fold.
   std::string identity;                // Fingerprint and split: equal texts stand for equal rows and folds.
 };
@@ -29,7 +31,8 @@ data::ReadOptions ParseReadOptions(const study::Parameters& options);
 std::string KeyColumn(const study::Split& split);
 
 // Loads the data of `objective`, that of split.validation_data included, and splits them. `cache` may be null. Errors of
-// data::LoadDataset, data::Concatenate and data::MakeSplit; CANCELLED when stopped.
+// data::LoadDataset, data::Concatenate and data::MakeSplit, and for targets that are no columns; CANCELLED when
+// stopped.
 absl::StatusOr<RowSource> LoadRows(const study::BuiltinObjective& objective, data::Task task,
                                    const data::DataRoot* root, const data::DataCache* cache,
                                    const base::StopToken& stop);

@@ -142,6 +142,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
                                                               const std::vector<catalogue::PenaltyGroup>& groups,
                                                               const catalogue::Settings& settings,
                                                               const data::DataRoot* root, const base::StopToken& stop) {
+  if (request.objective.options.contains(catalogue::kTargetsOption)) {
+    return absl::UnimplementedError(
+        "a model has one target; train one for each, with option label and without targets");
+  }
   data::ReadOptions read = ParseReadOptions(request.objective.options);
   read.limits.stop = stop;
   read.task = data::Task::kRegression;
@@ -157,7 +161,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
   const RegressionSettings regression = ParseRegressionSettings(info, groups, settings);
   const data::Partition all = {.train = AllRows(dataset.x.rows), .validation = {}};
   LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const RegressionFold> fold,
-                           MakeRegressionFold(info, dataset, all, regression, columns, stop));
+                           MakeRegressionFold(info, dataset, {}, all, regression, columns, stop));
   LUTHIER_ASSIGN_OR_RETURN(const RegressionFit fit, fold->Fit(regression, false, std::nullopt, stop));
   if (fit.singular || fit.diverged || !fit.weights.allFinite()) {
     return Diverged(fit.singular ? "(the kernel matrix plus l2 is singular)" : "to weights that are not finite");

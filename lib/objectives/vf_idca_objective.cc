@@ -97,7 +97,7 @@ absl::StatusOr<Rows> SparseObjective::Lay(const data::Partition& partition, bool
   const data::Dataset& dataset = source_.dataset;
   LUTHIER_ASSIGN_OR_RETURN(data::Standardization scaling,
                            ScalingOf(dataset, partition.train, standardize, intercept, stop));
-  const double mean = intercept ? MeanTarget(dataset, partition.train) : 0.0;
+  const double mean = intercept ? MeanTarget(dataset.target, partition.train) : 0.0;
   const auto lay = [&](const std::vector<int32_t>& some) {
     return bilevel::LeastSquaresData::Create(dataset, some, scaling, mean, stop);
   };

@@ -276,6 +276,64 @@ TEST(RegressionObjectiveTest, ModelsPredictWhatTrialsMeasured) {
   }
 }
 
+TEST(RegressionObjectiveTest, SeveralTargetsAreTheMeanOfEach) {
+  const testing::TemporaryDirectory dir;
+  const data::DataRoot root = data::DataRoot::Open(dir.path()).value();
+  // All columns, and those without one of the targets.
+  std::ofstream both(absl::StrCat(dir.path(), "/both.csv")), first(absl::StrCat(dir.path(), "/first.csv")),
+      second(absl::StrCat(dir.path(), "/second.csv"));
+  both << "a,v,b,u\n";
+  first << "a,b,u\n";
+  second << "a,b,v\n";
+  for (int i = 0; i < 80; ++i) {
+    const double a = std::sin(i), b = i % 5 == 0 ? 0.0 : std::cos(3.0 * i), u = a + 0.1 * (i % 7),
+                 v = i % 3 == 0 ? 0.0 : 2.0 - b + 0.1 * (i % 4);
+    both << a << "," << v << "," << b << "," << u << "\n";
+    first << a << "," << b << "," << u << "\n";
+    second << a << "," << b << "," << v << "\n";
+  }
+  both.close();
+  first.close();
+  second.close();
+  const auto spec = [&](const std::string& data, const std::string& targets) {
+    BuiltinObjective s;
+    s.model = "ridge";
+    s.data = data;
+    s.split = {.validation = 0.0, .folds = 3, .seed = 2, .third = 0.2};
+    s.options["l2_groups"] = std::string("x: b");
+    if (!targets.empty()) s.options["targets"] = targets;
+    return s;
+  };
+  const SearchSpace space = Space({One("l2"), One("l2.x")});
+  const auto made = [&](const BuiltinObjective& s) { return CreateObjective(s, space, kLoss, &root); };
+  const study::Parameters at = {{"l2", 2.0}, {"l2.x", 0.5}};
+  const auto measure = [&](const BuiltinObjective& s) { return *made(s).value()->Evaluate(At(at))->measurement; };
+  const Measurement all = measure(spec("both.csv", " v ")), u = measure(spec("first.csv", "")),
+                    v = measure(spec("second.csv", ""));
+  for (const char* name : {"validation_loss", "train_loss", "third_loss"}) {
+    EXPECT_NEAR(all.metrics.at(name), (u.metrics.at(name) + v.metrics.at(name)) / 2.0, 1e-12) << name;
+  }
+  EXPECT_GT(all.metrics.at("validation_r2"), std::min(u.metrics.at("validation_r2"), v.metrics.at("validation_r2")));
+  EXPECT_LT(all.metrics.at("validation_r2"), std::max(u.metrics.at("validation_r2"), v.metrics.at("validation_r2")));
+  ASSERT_TRUE(all.gradient && u.gradient && v.gradient);
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(all.gradient->values[k], (u.gradient->values[k] + v.gradient->values[k]) / 2.0, 1e-9) << k;
+  }
+  const auto why = [&](const std::string& targets) { return Message(made(spec("both.csv", targets)).status()); };
+  EXPECT_THAT(why("w"), HasSubstr("names \"w\", and there is no such column"));
+  EXPECT_THAT(why("v,v"), HasSubstr("names \"v\" twice"));
+  EXPECT_THAT(why("u"), HasSubstr("names the label \"u\""));
+  EXPECT_THAT(why("a,b,v"), HasSubstr("no column to predict from"));
+  BuiltinObjective wrong = spec("both.csv", "v");
+  wrong.split.folds = 0;
+  wrong.options["criterion"] = std::string("gcv");
+  EXPECT_THAT(Message(made(wrong).status()), HasSubstr("targets exclude each other"));
+  TrainRequest request;
+  request.objective = spec("both.csv", "v");
+  request.parameters = at;
+  EXPECT_EQ(TrainModel(request, &root, {}).status().code(), absl::StatusCode::kUnimplemented);
+}
+
 TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
   const auto data = [](const BuiltinObjective& spec, const SearchSpace& space) {
     return Message(CreateObjective(spec, space, kLoss, nullptr).status());

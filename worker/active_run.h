@@ -36,8 +36,7 @@ class Runtime::ActiveRun final : public RunSink {
     request_.gradient = lease_.gradient;
     if (lease_.gradient == study::GradientUse::kDirectional) request_.direction = lease_.trial.provenance.direction;
     request_.tolerance = lease_.trial.provenance.tolerance;
-    base::RandomStream random(lease_.spec.seed, "objective", static_cast<uint64_t>(lease_.trial.number));
-    request_.seed = static_cast<uint32_t>(random.NextU64() >> 33);
+    request_.seed = ObjectiveSeed(lease_.spec.seed, lease_.trial.number);
     request_.resume_checkpoint = lease_.resume_checkpoint;
     request_.target_step = lease_.target_step;
     request_.warm_start = lease_.trial.provenance.warm_start;

@@ -1,5 +1,7 @@
 #include "worker/runner.h"
 
+#include "lib/base/random.h"
+
 #include "lib/study/study_spec.h"
 
 namespace luthier::worker {
@@ -11,6 +13,11 @@ RunOutcome Failed(study::FailureKind kind, absl::string_view reason, absl::strin
   outcome.failure.reason = std::string(reason);
   outcome.failure.message = PrintableTail(message, kTailBytes);
   return outcome;
+}
+
+uint32_t ObjectiveSeed(uint64_t study_seed, int64_t trial) {
+  base::RandomStream random(study_seed, "objective", static_cast<uint64_t>(trial));
+  return static_cast<uint32_t>(random.NextU64() >> 33);
 }
 
 std::string PrintableTail(absl::string_view text, size_t limit) {

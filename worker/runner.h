@@ -38,6 +38,9 @@ struct RunRequest {
   int64_t warm_start = 0;
 };
 
+// RunRequest::seed of a trial.
+uint32_t ObjectiveSeed(uint64_t study_seed, int64_t trial);
+
 enum class RunResult {
   kComplete,  // `measurement` has the study's metric, possibly non-finite.
   kPruned,    // As complete; the objective itself stopped early.

@@ -106,14 +106,25 @@ std::string Context::ServerKey() const {
   return options_.db.empty() ? options_.server : absl::StrCat("db:", DataDirectory(options_.db));
 }
 
-absl::StatusOr<std::string> Context::ReadFile(const std::string& path) const {
-  // One byte beyond the limit: the parser says that it is too much.
-  std::string text(wire::kMaxYamlBytes + 1, '\0');
-  if (path == "-") {
-    environment_.in->read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<size_t>(environment_.in->gcount()));
-    return text;
+namespace {
+
+// One byte beyond the limit, if there is as much.
+std::string ReadUpTo(std::istream& in, size_t most) {
+  std::string text;
+  constexpr size_t kAtATime = size_t{1} << 20;
+  while (in && text.size() <= most) {
+    const size_t before = text.size();
+    text.resize(before + std::min(kAtATime, most + 1 - before));
+    in.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
+    text.resize(before + static_cast<size_t>(in.gcount()));
   }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Context::ReadFile(const std::string& path, size_t most) const {
+  if (path == "-") return ReadUpTo(*environment_.in, most);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; name a file"));
@@ -122,9 +133,11 @@ absl::StatusOr<std::string> Context::ReadFile(const std::string& path) const {
   if (!file) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
   }
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
+  return ReadUpTo(file, most);
+}
+
+absl::StatusOr<std::string> Context::ReadFile(const std::string& path) const {
+  return ReadFile(path, wire::kMaxYamlBytes);  // Of a larger file the parser says that it is too much.
 }
 
 absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& path, const std::string& name) const {

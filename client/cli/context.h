@@ -41,6 +41,8 @@ class Context {
 
   // Text of a file, "-" for standard input; at most a little more than a study file may have.
   absl::StatusOr<std::string> ReadFile(const std::string& path) const;
+  // The same of at most `most` bytes and one more.
+  absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) const;
   // --file as a study, with the id it gets: `name`, or the slug of the file's stem.
   struct StudyToCreate {
     wire::StudyFile file;

@@ -46,6 +46,28 @@ struct Options {
   double quantile = 1.0;
   bool pairs = false;
 
+  // study update, study import, trial import
+  std::optional<int64_t> max_trials, max_parallel, patience;
+  std::string target_value;  // A number, or "none".
+  std::optional<double> weight;
+  std::optional<std::string> display_name, description;
+  std::vector<std::string> labels;
+  bool maximize = false;
+  std::vector<std::string> ignored;
+  std::string source;
+
+  // study export, study clone
+  std::string export_format;
+  bool with_trials = false;
+  std::string new_name;
+
+  // trial retry, trial delete
+  std::vector<int64_t> numbers;
+  bool all_failed = false;
+
+  // run
+  bool update = false;
+
   // study watch, trial list, trial get, trial add
   uint64_t after = 0;
   std::vector<std::string> states;

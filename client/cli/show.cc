@@ -305,7 +305,8 @@ Json TrialJson(const v1::Trial& trial) {
   }
   json["gradient_set_aside"] = trial.gradient_set_aside();
   for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
-                            "resource_spent", "attributes", "create_time", "end_time", "name"}) {
+                            "resource_spent", "attributes", "attributes_left_out", "retry_of", "retried_by",
+                            "create_time", "end_time", "name"}) {
     if (all.contains(field)) json[field] = all[field];
   }
   if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
@@ -321,7 +322,7 @@ void PrintJson(std::ostream& out, const Json& value) {
 }
 
 int64_t DoneTrials(const v1::TrialCounts& counts) {
-  return counts.complete() + counts.pruned() + counts.failed() + counts.cancelled();
+  return counts.complete() + counts.pruned() + counts.failed() + counts.cancelled() + counts.deleted();
 }
 
 bool IsOver(const v1::Study& study) {
@@ -342,10 +343,12 @@ std::string Summary(const v1::Study& study) {
   }
   const std::pair<int64_t, const char*> others[] = {{counts.running(), "running"}, {counts.pending(), "pending"},
                                                     {counts.paused(), "paused"},   {counts.pruned(), "pruned"},
-                                                    {counts.failed(), "failed"},   {counts.cancelled(), "cancelled"}};
+                                                    {counts.failed(), "failed"},   {counts.cancelled(), "cancelled"},
+                                                    {counts.deleted(), "deleted"}};
   for (const auto& [count, what] : others) {
     if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
   }
+  if (counts.retried() > 0) absl::StrAppend(&text, " (", counts.retried(), " of them tried again)");
   if (NeverReportedAStep(study)) text += ", no steps reported";
   return text;
 }

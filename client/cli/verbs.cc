@@ -72,6 +72,73 @@ void RunOptions(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--study", o.study, "Id of the study; default: from the file's name");
   app.add_option("--data-root", o.data_root, "Directory below which data sets are looked for")->capture_default_str();
+  app.add_flag("--update", o.update,
+               "Where the file differs from the study that is there: change what may change (see study update)");
+}
+
+void UpdateOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("-f,--file", o.file, "Study file: take over all in which it differs and that may change; - for "
+                                      "standard input");
+  app.add_option("--max-trials", o.max_trials, "Trials in all; a study that is COMPLETED goes on with more");
+  app.add_option("--max-parallel", o.max_parallel, "Trials at once; 0: no limit");
+  app.add_option("--patience", o.patience, "End after so many trials without a better value; 0: never");
+  app.add_option("--target-value", o.target_value, "End when a trial reaches it; none: no such rule");
+  app.add_option("--weight", o.weight, "Share of workers where studies compete");
+  app.add_option("--display-name", o.display_name, "Name for people");
+  app.add_option("--description", o.description, "Text for people");
+  app.add_option("--label", o.labels, "NAME=TEXT; may be repeated; an empty text removes it")->take_all();
+}
+
+void StudyImportOptions(CLI::App& app, Options& o) {
+  app.add_option("FILE", o.file, "JSONL from study export, or CSV; - for standard input")->required();
+  app.add_option("--name", o.name, "Id of the study; default: that of the file");
+  app.add_option("--metric", o.metric, "CSV: column with the results; the others become parameters");
+  app.add_flag("--maximize", o.maximize, "CSV: larger is better");
+  app.add_option("--ignore", o.ignored, "CSV: column to leave out; may be repeated")->take_all();
+  app.add_option("--source", o.source, "Where the results come from; default: the file's name");
+}
+
+void ExportOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--format", o.export_format, "jsonl: the study and all of its trials, nothing lost; csv: a table")
+      ->check(CLI::IsMember({"jsonl", "csv"}))
+      ->default_val("jsonl");
+  app.add_flag("--measurements", o.with_measurements, "jsonl: with learning curves (a call for each trial)");
+  app.add_option("--out", o.out, "File to write; -: the terminal, which is the default");
+}
+
+void CloneOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("NAME", o.new_name, "Id of the new study")->required();
+  app.add_flag("--with-trials", o.with_trials, "With the results that there are, imported");
+  app.add_option("--max-trials", o.max_trials, "Trials of the new study, imported ones not counted");
+}
+
+void RetryOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("TRIALS", o.numbers, "Numbers of trials that FAILED or were CANCELLED");
+  app.add_flag("--failed", o.all_failed, "All that FAILED");
+}
+
+void TrialDeleteOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("TRIALS", o.numbers, "Numbers of trials that are final")->required();
+  app.add_flag("--yes", o.yes, "Really delete them");
+}
+
+void NoteOptions(CLI::App& app, Options& o) {
+  StudyAndTrial(app, o);
+  app.add_option("NOTES", o.notes, "NAME=TEXT; an empty text removes it")->required();
+}
+
+void TrialImportOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("FILE", o.file,
+                 "CSV with a column for each parameter and the metric, or JSONL from study export; - for standard "
+                 "input")
+      ->required();
+  app.add_option("--source", o.source, "Where the results come from; default: the file's name");
 }
 
 void CreateOptions(CLI::App& app, Options& o) {
@@ -334,6 +401,31 @@ const std::vector<Verb>& Verbs() {
        "luthier study importance my-study --pairs",
        ImportanceOptions,
        StudyImportance},
+      {{"study", "update"},
+       "Change a study that is there: more trials, wider ranges, a mended command",
+       "luthier study update my-study --max-trials 200",
+       UpdateOptions,
+       StudyUpdate},
+      {{"study", "export"},
+       "Write a study and its trials to a file",
+       "luthier study export my-study --out my-study.jsonl",
+       ExportOptions,
+       StudyExport},
+      {{"study", "import"},
+       "Make a study of a file with results",
+       "luthier study import results.csv --metric loss",
+       StudyImportOptions,
+       StudyImport},
+      {{"study", "schema"},
+       "A JSON Schema of study files, for editors",
+       "luthier study schema > study.schema.json",
+       None,
+       StudySchema},
+      {{"study", "clone"},
+       "Make another study like this one",
+       "luthier study clone my-study my-study-2 --with-trials",
+       CloneOptions,
+       StudyClone},
       {{"study", "watch"},
        "Events as they happen, until the study is finished",
        "luthier study watch my-study -o json",
@@ -382,6 +474,31 @@ const std::vector<Verb>& Verbs() {
        "luthier trial add my-study --set lr=0.1 --set depth=3",
        TrialAddOptions,
        TrialAdd},
+      {{"trial", "retry"},
+       "Try settings again that failed, in place of the old trials",
+       "luthier trial retry my-study --failed",
+       RetryOptions,
+       TrialRetry},
+      {{"trial", "import"},
+       "Add results from elsewhere: a table, or another study",
+       "luthier trial import my-study results.csv",
+       TrialImportOptions,
+       TrialImport},
+      {{"trial", "note"},
+       "Keep texts with a trial",
+       "luthier trial note my-study 7 checked=yes",
+       NoteOptions,
+       TrialNote},
+      {{"trial", "command"},
+       "What a shell runs to run the trial's command again",
+       "luthier trial command my-study 7 > again.sh",
+       StudyAndTrial,
+       TrialCommand},
+      {{"trial", "delete"},
+       "Take trials out of the study for ever",
+       "luthier trial delete my-study 7 --yes",
+       TrialDeleteOptions,
+       TrialDelete},
       {{"trial", "cancel"}, "Cancel an open trial", "luthier trial cancel my-study 7", StudyAndTrial, TrialCancel},
       {{"ask"}, "Ask for a setting to evaluate yourself", "luthier ask my-study -o json", AskOptions, Ask},
       {{"tell"},

@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/backoff.h"
 #include "lib/base/check.h"
+#include "lib/base/error.h"
 #include "lib/base/mutex.h"
 #include "lib/base/random.h"
 #include "lib/base/retry_advice.h"
@@ -251,6 +255,16 @@ v1::ControlStudyRequest ControlRequest(const std::string& id, const std::string&
 
 }  // namespace
 
+absl::StatusOr<v1::Study> Client::UpdateStudy(const std::string& id, const v1::StudySpec& spec,
+                                              const std::vector<std::string>& fields) {
+  v1::UpdateStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  *request.mutable_spec() = spec;
+  for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
+  request.set_request_id(impl_->RequestId());
+  return impl_->Ask(&v1::StudyService::Stub::UpdateStudy, request);
+}
+
 absl::StatusOr<v1::Study> Client::PauseStudy(const std::string& id) {
   return impl_->Ask(&v1::StudyService::Stub::PauseStudy, ControlRequest(id, impl_->RequestId()));
 }
@@ -272,6 +286,19 @@ absl::Status Client::DeleteStudy(const std::string& id) {
 }
 
 // --- Trials ---
+
+namespace {
+
+// The error of a later call: what the earlier ones did stands. Fields count from `first` on.
+absl::Status AfterSome(const absl::Status& status, size_t imported, size_t first) {
+  if (imported == 0) return status;
+  const std::string what =
+      absl::StrCat(imported, " trials are imported; of those from number ", first + 1, " on: ", status.message());
+  std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
+  return detail ? base::MakeError(status.code(), what, *std::move(detail)) : absl::Status(status.code(), what);
+}
+
+}  // namespace
 
 absl::StatusOr<v1::Trial> Client::GetTrial(const std::string& study, int64_t number, bool with_measurements) {
   v1::GetTrialRequest request;
@@ -310,6 +337,70 @@ absl::StatusOr<std::vector<v1::Trial>> Client::EnqueueTrials(const std::string& 
   LUTHIER_ASSIGN_OR_RETURN(const v1::EnqueueTrialsResponse response,
                            impl_->Ask(&v1::StudyService::Stub::EnqueueTrials, request));
   return std::vector<v1::Trial>(response.trials().begin(), response.trials().end());
+}
+
+absl::StatusOr<std::vector<int64_t>> Client::ImportTrials(const std::string& study,
+                                                         const std::vector<v1::Trial>& trials,
+                                                         const std::string& source) {
+  constexpr size_t kMostTrials = 1000, kMostBytes = size_t{3} << 20;
+  std::vector<int64_t> numbers;
+  for (size_t next = 0; next < trials.size();) {
+    v1::ImportTrialsRequest request;
+    request.set_parent(wire::StudyName(study));
+    request.set_request_id(impl_->RequestId());
+    request.set_source(source);
+    const size_t first = next;
+    for (size_t bytes = 0; next < trials.size() && next - first < kMostTrials; ++next) {
+      bytes += trials[next].ByteSizeLong();
+      if (next > first && bytes > kMostBytes) break;
+      *request.add_trials() = trials[next];
+    }
+    const absl::StatusOr<v1::ImportTrialsResponse> response =
+        impl_->Ask(&v1::StudyService::Stub::ImportTrials, request);
+    if (!response.ok()) return AfterSome(response.status(), numbers.size(), first);
+    numbers.insert(numbers.end(), response->numbers().begin(), response->numbers().end());
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::vector<v1::Trial>> Client::RetryTrials(const std::string& study,
+                                                          const std::vector<int64_t>& numbers) {
+  v1::RetryTrialsRequest request;
+  request.set_parent(wire::StudyName(study));
+  request.set_request_id(impl_->RequestId());
+  request.mutable_numbers()->Assign(numbers.begin(), numbers.end());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::EnqueueTrialsResponse response,
+                           impl_->Ask(&v1::StudyService::Stub::RetryTrials, request));
+  return std::vector<v1::Trial>(response.trials().begin(), response.trials().end());
+}
+
+absl::StatusOr<std::vector<v1::Trial>> Client::RetryFailedTrials(const std::string& study) {
+  std::vector<v1::Trial> all;
+  while (true) {
+    v1::RetryTrialsRequest request;
+    request.set_parent(wire::StudyName(study));
+    request.set_request_id(impl_->RequestId());
+    request.set_all_failed(true);
+    LUTHIER_ASSIGN_OR_RETURN(const v1::EnqueueTrialsResponse response,
+                             impl_->Ask(&v1::StudyService::Stub::RetryTrials, request));
+    if (response.trials().empty()) return all;
+    all.insert(all.end(), response.trials().begin(), response.trials().end());
+    if (response.trials_size() < 1000) return all;
+  }
+}
+
+absl::Status Client::DeleteTrial(const std::string& study, int64_t number) {
+  v1::DeleteTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  return impl_->Ask(&v1::StudyService::Stub::DeleteTrial, request).status();
+}
+
+absl::StatusOr<v1::Trial> Client::SetAttributes(const std::string& study, int64_t number,
+                                                const std::map<std::string, std::string>& attributes) {
+  v1::SetAttributesRequest request;
+  request.set_name(wire::TrialName(study, number));
+  for (const auto& [key, value] : attributes) (*request.mutable_attributes())[key] = value;
+  return impl_->Ask(&v1::StudyService::Stub::SetAttributes, request);
 }
 
 absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t number) {

@@ -78,6 +78,9 @@ class Client {
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // All pages.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
+  // `fields`: paths within the spec, "budget.max_trials".
+  absl::StatusOr<v1::Study> UpdateStudy(const std::string& id, const v1::StudySpec& spec,
+                                        const std::vector<std::string>& fields);
   absl::StatusOr<v1::Study> PauseStudy(const std::string& id);
   absl::StatusOr<v1::Study> ResumeStudy(const std::string& id);
   absl::StatusOr<v1::Study> StopStudy(const std::string& id);
@@ -90,6 +93,16 @@ class Client {
   absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
+  // In as many calls as the limits ask for, each all or nothing. Returns their numbers; an error says
+  // how many are in.
+  absl::StatusOr<std::vector<int64_t>> ImportTrials(const std::string& study, const std::vector<v1::Trial>& trials,
+                                                    const std::string& source);
+  absl::StatusOr<std::vector<v1::Trial>> RetryTrials(const std::string& study, const std::vector<int64_t>& numbers);
+  // All that failed, however many.
+  absl::StatusOr<std::vector<v1::Trial>> RetryFailedTrials(const std::string& study);
+  absl::Status DeleteTrial(const std::string& study, int64_t number);
+  absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
+                                          const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
 
   struct WatchOptions {

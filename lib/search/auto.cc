@@ -9,6 +9,7 @@
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/study/compact_column.h"
 #include "lib/study/encoding.h"
+#include "lib/study/rung_schedule.h"
 
 namespace luthier::search {
 namespace {
@@ -53,6 +54,36 @@ bool AddsNoise(const study::StudySpec& spec) {
   return level != nullptr && *level > 0.0;
 }
 
+// Training in parts for a study with a resource. What an objective of the user's does with a checkpoint is not known,
+// so its trials go on from rung to rung, and bad ones are stopped there; a builtin one pauses.
+void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoChoice* choice) {
+  const auto plainly = [&](absl::string_view why) {
+    choice->reasons.insert(choice->reasons.begin() + 1,
+                           absl::StrCat("every trial is trained to its end, although there is a resource: ", why));
+  };
+  if (spec.reproducible) return plainly("the study is reproducible");
+  if (spec.stopping) return plainly("its stopping rule ends the bad ones");
+  const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
+  if (command != nullptr && !command->stdout_patterns.empty() && !study::HasStepPattern(*command, spec.metric)) {
+    return plainly("its stdout_patterns have no step");
+  }
+  study::AshaOptions asha;
+  const bool builtin = std::holds_alternative<study::BuiltinObjective>(spec.objective);
+  asha.variant = builtin ? study::AshaVariant::kPromote : study::AshaVariant::kStop;
+  asha.sampler = bo;
+  if (study::MaxHalvings(*spec.resource, asha.eta) < 1) {
+    return plainly(absl::StrCat("from ", spec.resource->min, " to ", spec.resource->max, " there is no rung between"));
+  }
+  if (spec.budget.max_trials < asha.eta) return plainly("so few trials leave nothing to compare");
+  choice->algorithm = asha;
+  // What people are shown first.
+  choice->reasons.insert(
+      choice->reasons.begin(),
+      absl::StrCat("the study has a resource: settings are trained to rungs, and the best third at each ",
+                   builtin ? "is continued" : "goes on",
+                   " (name an algorithm, bo for one, to train all to their end); new ones come from the model"));
+}
+
 }  // namespace
 
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options) {
@@ -64,6 +95,7 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
       absl::StrCat(Count(kinds.total(), "tuned parameter"), ", ", Count(spec.budget.max_trials, "trial"));
 
   study::BoOptions bo = study::BoDefaults(study::BoPreset::kFobo);
+  bo.count_history = options.rules >= 1;
   if (!ValidateBo(spec, bo).ok()) {
     because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
     choice.algorithm = study::RandomOptions{};
@@ -105,6 +137,7 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
                      " at once: open trials are believed to give what is predicted, so that new ones go elsewhere"));
   }
   choice.algorithm = bo;
+  if (options.rules >= 1 && spec.resource) ChooseParts(spec, bo, &choice);
   return choice;
 }
 

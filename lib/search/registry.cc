@@ -171,7 +171,9 @@ Entry BoEntry(const char* name, const char* description) {
            {"feasibility", "FEASIBILITY_AUTO (default): learns where settings fail; or FEASIBILITY_OFF"},
            {"trust_box",
             "TRUST_BOX_AUTO (default): with more than 15 parameters and no local steps; TRUST_BOX_ON or "
-            "TRUST_BOX_OFF"}}},
+            "TRUST_BOX_OFF"},
+           {"count_history",
+            "results that were imported or enqueued stand for points of the initial design; default true"}}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>, ReadsAsOptionSays};
 }
 
@@ -205,7 +207,8 @@ const std::vector<Entry>& Entries() {
                           10,
                           "chosen from space, objective and noise; the default",
                           true,
-                          {{"noisy", "whether the same setting may give different values; default false"}}},
+                          {{"noisy", "whether the same setting may give different values; default false"},
+                           {"rules", "the rules that choose; default: the newest when the study is created"}}},
             NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       Entry{AlgorithmInfo{"cma_es",

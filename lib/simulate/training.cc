@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/encoding.h"
@@ -48,7 +49,7 @@ class Run {
  public:
   Run(const TrainingOptions& options, study::StudySpec spec)
       : options_(options),
-        spec_(std::move(spec)),
+        spec_(search::Effective(std::move(spec))),
         designer_(search::CreateDesigner(spec_)),
         stopper_(stopping::CreateStopper(spec_)) {}
 

@@ -58,6 +58,18 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
   Settle(number);
 }
 
+void History::Remove(int64_t number) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(!trial.open());
+  trial.state = TrialState::kCancelled;
+  trial.value.reset();
+  trial.step = 0;
+  trial.gradient.reset();
+  trial.failure.reset();
+  trial.points.clear();
+}
+
 void History::Settle(int64_t number) {
   const auto index = static_cast<size_t>(number - 1);
   if (has_settled_.size() <= index) has_settled_.resize(index + 1, false);

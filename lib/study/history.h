@@ -65,6 +65,10 @@ class History {
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
 
+  // Final trial `number` no longer counts (study::IsRemoved): it looks cancelled from now on. Designers that have seen
+  // its result must be made anew.
+  void Remove(int64_t number);
+
   // --- Studies with a `resource` ---
   // A worker reported the metric of open trial `number`.
   void Report(int64_t number, int64_t step, double value);

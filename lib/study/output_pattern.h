@@ -14,6 +14,9 @@ class RE2;
 
 namespace luthier::study {
 
+// Name of the pattern whose number is the step of the learning curve that the lines after it belong to.
+inline constexpr char kStepPattern[] = "step";
+
 // A regular expression of `CommandObjective::stdout_patterns`, whose first group is a metric's value. RE2's syntax:
 // that of ECMAScript and Perl without back-references and look-ahead, so that matching takes time linear in the text,
 // whatever the expression. Text is bytes: a program's output need not be UTF-8. Thread-safe.

@@ -138,6 +138,13 @@ void CheckStopping(const CurveStopping& rule, const StudySpec& spec, base::Viola
   }
 }
 
+// As users state them: which rules of `auto` were the newest is none of it.
+bool SameAlgorithm(const AlgorithmSpec& a, const AlgorithmSpec& b) {
+  const auto* x = std::get_if<AutoOptions>(&a);
+  const auto* y = std::get_if<AutoOptions>(&b);
+  return x != nullptr && y != nullptr ? x->noisy == y->noisy : a == b;
+}
+
 }  // namespace
 
 BoOptions BoDefaults(BoPreset preset) {
@@ -185,6 +192,10 @@ const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm) {
   if (const auto* hyperband = std::get_if<HyperbandOptions>(&algorithm)) return &hyperband->sampler;
   if (const auto* asha = std::get_if<AshaOptions>(&algorithm)) return &asha->sampler;
   return nullptr;
+}
+
+bool HasStepPattern(const CommandObjective& command, const MetricSpec& metric) {
+  return metric.name != kStepPattern && command.stdout_patterns.contains(kStepPattern);
 }
 
 absl::Status ValidateNewSpec(const StudySpec& spec) {
@@ -254,10 +265,10 @@ absl::Status ValidateSpec(const StudySpec& spec) {
       violations.Add("reproducible", "does not go with stopping: what is stopped depends on who was faster");
     }
     const auto* command = std::get_if<CommandObjective>(&spec.objective);
-    if (command != nullptr && !command->stdout_patterns.empty()) {
+    if (command != nullptr && !command->stdout_patterns.empty() && !HasStepPattern(*command, spec.metric)) {
       violations.Add("objective.command.stdout_patterns",
-                     "give one result at the end, but stopping needs reports on the way; print JSON lines instead "
-                     "(docs/guide/command_objective.md)");
+                     "give one result at the end, but stopping needs reports on the way; add a pattern step, or print "
+                     "JSON lines instead (docs/guide/command_objective.md)");
     }
   }
   return violations.ToStatus();
@@ -275,7 +286,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
     return "space (number of parameters)";
   }
   if (!(a.metric == b.metric)) return "metric";
-  if (!(a.algorithm == b.algorithm)) return "algorithm";
+  if (!SameAlgorithm(a.algorithm, b.algorithm)) return "algorithm";
   if (!(a.objective == b.objective)) return "objective";
   if (!(a.budget == b.budget)) return a.budget.max_trials != b.budget.max_trials ? "budget.max_trials" : "budget";
   if (!(a.lease == b.lease)) return "lease";

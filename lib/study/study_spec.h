@@ -28,6 +28,10 @@ struct MetricSpec {
 // The service chooses: lib/search/auto.h.
 struct AutoOptions {
   bool noisy = false;  // True if the same setting may give different values.
+  // The rules that choose: those that were the newest when the study was created, 0 … kNewestRules, so that better ones
+  // never switch the algorithm of a study that is there. docs/reference/auto.md says what each added.
+  int32_t rules = kNewestRules;
+  static constexpr int32_t kNewestRules = 1;
   friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
 };
 
@@ -98,6 +102,8 @@ struct BoOptions {
   BoGradients gradients = BoGradients::kOff;  // Reported derivatives that the model uses.
   BoFeasibility feasibility = BoFeasibility::kAuto;
   BoTrustBox trust_box = BoTrustBox::kAuto;
+  // Results that users imported or enqueued stand for points of the initial design.
+  bool count_history = true;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.
@@ -265,6 +271,10 @@ struct CommandObjective {
   std::map<std::string, std::string> stdout_patterns;  // Metric -> regular expression: OutputPattern.
   friend bool operator==(const CommandObjective&, const CommandObjective&) = default;
 };
+
+// Returns true if the standard output of the command has a learning curve: one of its patterns is that of the step
+// (kStepPattern).
+bool HasStepPattern(const CommandObjective& command, const MetricSpec& metric);
 
 // Nobody's worker: users ask and tell.
 struct ExternalObjective {

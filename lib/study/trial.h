@@ -98,11 +98,19 @@ struct Trial {
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();
   uint64_t update_seq = 0;  // The newest event that changed this trial.
+  int64_t retry_of = 0;     // It took the place of this trial, which had the same parameters; 0: of none.
+  int64_t retried_by = 0;   // That one took its place; 0: none did.
+  bool deleted = false;     // A user deleted it: its row stays, and nobody is shown it.
 
   // The step until which it is to be trained now; 0: no target.
   int64_t target() const { return promotions.empty() ? provenance.resource : promotions.back().resource; }
   friend bool operator==(const Trial&, const Trial&) = default;
 };
+
+// Returns true for a trial whose result no longer counts: it was deleted, or another took its place.
+inline bool IsRemoved(const Trial& trial) {
+  return trial.deleted || trial.retried_by != 0;
+}
 
 // Returns the number of grants that ended in failure, silence or a result since the trial was last PAUSED, the newest
 // included. LeaseOptions::max_attempts limits it. Training towards each rung has its own attempts.

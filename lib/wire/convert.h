@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_WIRE_CONVERT_H_
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/field_mask.pb.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/timestamp.pb.h>
 
@@ -13,6 +14,7 @@
 #include "lib/study/measurement.h"
 #include "lib/study/parameters.h"
 #include "lib/study/search_space.h"
+#include "lib/study/spec_change.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
 #include "luthier/v1/study.pb.h"
@@ -51,6 +53,9 @@ v1::ParameterSpec ToProto(const study::ParameterSpec& parameter);
 // The whole validation but for what needs the designers (search::Validate) and the objectives (catalogue::Validate):
 // presence, enums, SearchSpace::Create, study::ValidateSpec; all violations together.
 absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec);
+// Returns the fields of `spec` that `mask` names. The mask is not empty and names fields that may change after creation;
+// what the values mean to the study: study::ChangeSpec.
+absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const google::protobuf::FieldMask& mask);
 // One parameter; the checks of SearchSpace::Create are not part of it.
 absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& parameter);
 

@@ -60,10 +60,12 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_gradients(static_cast<v1::Algorithm::Bo::Gradients>(Number(options.gradients)));
   out->set_feasibility(static_cast<v1::Algorithm::Bo::Feasibility>(Number(options.feasibility)));
   out->set_trust_box(static_cast<v1::Algorithm::Bo::TrustBox>(Number(options.trust_box)));
+  out->set_count_history(options.count_history);
 }
 
 void Set(const study::AutoOptions& options, v1::Algorithm* proto) {
   proto->mutable_auto_()->set_noisy(options.noisy);
+  proto->mutable_auto_()->set_rules(options.rules);
 }
 
 void Set(const study::RandomOptions&, v1::Algorithm* proto) {
@@ -256,6 +258,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.feasibility);
   Enum("trust_box", proto.trust_box(), study::BoTrustBox::kOff, v1::Algorithm::Bo::TrustBox_descriptor(),
        &result.trust_box);
+  if (proto.has_count_history()) result.count_history = proto.count_history();
   // What suits the acquisition, unless said otherwise.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
@@ -390,6 +393,18 @@ study::AshaOptions AshaFrom(const v1::Algorithm::Asha& proto, base::Violations* 
   return result;
 }
 
+study::AutoOptions AutoFrom(const v1::Algorithm::Auto& proto, base::Violations* violations) {
+  study::AutoOptions result;
+  result.noisy = proto.noisy();
+  if (!proto.has_rules()) return result;
+  if (proto.rules() < 0 || proto.rules() > study::AutoOptions::kNewestRules) {
+    violations->Add("algorithm.auto.rules", absl::StrCat(proto.rules(), " is not between 0 and ",
+                                                         study::AutoOptions::kNewestRules, "; leave it out"));
+  }
+  result.rules = proto.rules();
+  return result;
+}
+
 }  // namespace
 
 v1::Algorithm AlgorithmToProto(const study::AlgorithmSpec& algorithm) {
@@ -443,7 +458,7 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
     case v1::Algorithm::kTpe:
       return ReadTpe(proto.tpe(), violations);
     case v1::Algorithm::kAuto:
-      return study::AutoOptions{.noisy = proto.auto_().noisy()};
+      return AutoFrom(proto.auto_(), violations);
     case v1::Algorithm::kHarmonica:
       return ReadHarmonica(proto.harmonica(), violations);
     case v1::Algorithm::kSuccessiveHalving:

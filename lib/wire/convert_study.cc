@@ -1,11 +1,17 @@
+#include <google/protobuf/util/field_mask_util.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -496,6 +502,67 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
+}
+
+absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const google::protobuf::FieldMask& mask) {
+  base::Violations violations;
+  study::SpecChange change;
+  const study::Budget budget = BudgetFrom(spec.budget());
+  const auto parameters = [&] {
+    change.parameters.emplace();
+    for (int i = 0; i < spec.space_size(); ++i) {
+      absl::StatusOr<study::ParameterSpec> parameter = FromProto(spec.space(i));
+      if (parameter.ok()) {
+        change.parameters->push_back(*std::move(parameter));
+      } else {
+        violations.AddAll(absl::StrCat("spec.space[", i, "]"), parameter.status());
+      }
+    }
+  };
+  const auto command = [&] {
+    base::Violations wrong;
+    const study::ObjectiveSpec objective = ObjectiveFrom(spec.objective(), &wrong);
+    violations.AddAll("spec", wrong.ToStatus());
+    if (const auto* given = std::get_if<study::CommandObjective>(&objective)) {
+      change.command = *given;
+    } else if (wrong.empty()) {
+      violations.Add("spec.objective.command", "is named in update_mask, and missing");
+    }
+  };
+  const std::vector<std::pair<std::string, std::function<void()>>> fields = {
+      {"display_name", [&] { change.display_name = spec.display_name(); }},
+      {"description", [&] { change.description = spec.description(); }},
+      {"labels", [&] { change.labels = FromMap(spec.labels()); }},
+      {"budget.max_trials", [&] { change.max_trials = budget.max_trials; }},
+      {"budget.max_parallel", [&] { change.max_parallel = budget.max_parallel; }},
+      {"budget.patience", [&] { change.patience = budget.patience; }},
+      {"budget.target_value", [&] { change.target_value = budget.target_value; }},
+      {"weight", [&] { change.weight = spec.has_weight() ? spec.weight() : 1.0; }},
+      {"space", parameters},
+      {"objective.command", command},
+  };
+  std::vector<std::string> names;
+  for (const auto& [name, take] : fields) names.push_back(name);
+  for (int i = 0; i < mask.paths_size(); ++i) {
+    const std::string& path = mask.paths(i);
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.first == path; });
+    if (field != fields.end()) {
+      field->second();
+      continue;
+    }
+    const bool known = google::protobuf::util::FieldMaskUtil::IsValidPath<v1::StudySpec>(path);
+    violations.Add(absl::StrCat("update_mask.paths[", i, "]"),
+                   absl::StrCat(base::Quote(path),
+                                known ? " of a study can't be changed; start another study. What can be: "
+                                      : absl::StrCat(" is no field of a study", base::DidYouMean(path, names),
+                                                     "; what can be changed: "),
+                                absl::StrJoin(names, ", ")));
+  }
+  if (mask.paths().empty()) {
+    violations.Add("update_mask", absl::StrCat("is required: the fields to change, of ", absl::StrJoin(names, ", ")));
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return change;
 }
 
 v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm) {

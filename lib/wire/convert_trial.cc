@@ -399,6 +399,8 @@ v1::Trial ToProto(const study::Trial& trial, absl::string_view study_id) {
   *proto.mutable_create_time() = ToProto(trial.create_time);
   if (trial.end_time != absl::InfiniteFuture()) *proto.mutable_end_time() = ToProto(trial.end_time);
   proto.set_update_seq(trial.update_seq);
+  proto.set_retry_of(trial.retry_of);
+  proto.set_retried_by(trial.retried_by);
   return proto;
 }
 
@@ -435,6 +437,8 @@ absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
   Take(FromProto(trial.create_time()), "create_time", &result.create_time, &violations);
   if (trial.has_end_time()) Take(FromProto(trial.end_time()), "end_time", &result.end_time, &violations);
   result.update_seq = trial.update_seq();
+  result.retry_of = trial.retry_of();
+  result.retried_by = trial.retried_by();
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
 }

@@ -88,6 +88,12 @@ absl::string_view TrialEventLabel(EventType type) {
       return "promoted";
     case EventType::kTrialRestarted:
       return "restarted";
+    case EventType::kTrialDeleted:
+      return "deleted";
+    case EventType::kTrialReplaced:
+      return "replaced";
+    case EventType::kTrialImported:
+      return "imported";
     case EventType::kStudyCreated:
     case EventType::kStudyPaused:
     case EventType::kStudyResumed:
@@ -95,6 +101,8 @@ absl::string_view TrialEventLabel(EventType type) {
     case EventType::kStudyCancelled:
     case EventType::kStudyCompleted:
     case EventType::kStudyDeleted:
+    case EventType::kStudyUpdated:
+    case EventType::kTrialNoted:
     case EventType::kGradientDropped:
     case EventType::kGradientSetAside:
     case EventType::kMeasurement:

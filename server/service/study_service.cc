@@ -1,5 +1,9 @@
 #include "server/service/study_service.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -32,8 +36,21 @@ constexpr size_t kMaxPageBytes = size_t{3} << 20;  // A message may have 4 MiB.
 constexpr size_t kMaxReplyBytes = size_t{4} << 20;
 constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Then points are cut short: 10,000 of those have below 1.1 MiB.
 constexpr int kMaxEnqueued = 1000;
+constexpr int kMaxAttributeBytes = 64 << 10;
+constexpr size_t kMaxListedAttribute = 1024;
 // Leases carry the spec: with a trial it must fit a message.
 constexpr size_t kMaxSpecBytes = size_t{2} << 20;
+
+// What the objective says of a spec.
+absl::Status CheckObjective(const study::StudySpec& spec) {
+  base::Violations violations;
+  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
+    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
+    violations.AddAll("", catalogue::ValidateCurve(spec));
+    violations.AddAll("", catalogue::ValidateWarmStart(spec));
+  }
+  return violations.ToStatus();
+}
 
 // Everything a spec can be wrong in, at once where possible.
 absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
@@ -50,11 +67,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   }
   violations.AddAll("spec", study::ValidateNewSpec(*spec));
   violations.AddAll("spec", search::Validate(*spec));
-  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
-    violations.AddAll("spec", catalogue::Validate(*builtin, spec->space, spec->metric));
-    violations.AddAll("spec", catalogue::ValidateCurve(*spec));
-    violations.AddAll("spec", catalogue::ValidateWarmStart(*spec));
-  }
+  violations.AddAll("spec", CheckObjective(*spec));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return spec;
 }
@@ -74,6 +87,9 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   counts.set_failed(of(study::TrialState::kFailed));
   counts.set_cancelled(of(study::TrialState::kCancelled));
   counts.set_paused(of(study::TrialState::kPaused));
+  counts.set_deleted(summary.deleted);
+  counts.set_retried(summary.retried);
+  message.set_added_trials(record.added_trials);
   message.set_resource_spent(summary.resource_spent);
   v1::TrainingCounts& trainings = *message.mutable_trainings();
   const auto ended = [&](study::TrainingOutcome outcome) { return summary.trainings[static_cast<size_t>(outcome)]; };
@@ -283,6 +299,19 @@ class PageFill {
   size_t bytes_ = 0;
 };
 
+// Lists have short attributes only.
+void LeaveOutLong(v1::Trial* trial) {
+  for (auto it = trial->mutable_attributes()->begin(); it != trial->mutable_attributes()->end();) {
+    if (it->second.size() <= kMaxListedAttribute) {
+      ++it;
+      continue;
+    }
+    trial->add_attributes_left_out(it->first);
+    it = trial->mutable_attributes()->erase(it);
+  }
+  std::sort(trial->mutable_attributes_left_out()->begin(), trial->mutable_attributes_left_out()->end());
+}
+
 // Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few at a time, so
 // that no more rows are in memory than the page will have. True: there are more.
 absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRecord& study,
@@ -294,13 +323,96 @@ absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRec
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> rows,
                              storage->ListTrials(study.key, filter, after, kAtATime));
     for (const storage::TrialRecord& row : rows) {
+      after = row.trial.number;
+      if (row.trial.deleted) continue;
       v1::Trial trial = wire::ToProto(row.trial, study.id);
+      LeaveOutLong(&trial);
       if (!fill.Takes(trial)) return true;
       *response->add_trials() = std::move(trial);
-      after = row.trial.number;
     }
     if (rows.size() < kAtATime) return false;
   }
+}
+
+coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryReactor* reactor, const std::string& id,
+                                                              v1::EnqueueTrialsResponse* response) {
+  return [reactor, response, id](absl::StatusOr<coordinator::EnqueueReply> reply) {
+    if (reply.ok()) {
+      for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
+      response->set_seq(reply->seq);
+    }
+    // A repeated call gets the trials as they are now: they may have grown.
+    const bool fits = response->ByteSizeLong() <= kMaxReplyBytes;
+    reactor->Finish(wire::ToGrpc(fits ? reply.status() : TrialsHaveGrown()));
+  };
+}
+
+// Checks names and values; limits on all attributes of a trial together come with it.
+void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attributes, const std::string& at,
+                    std::map<std::string, std::string>* taken, base::Violations* violations) {
+  if (attributes.size() > 64) violations->Add(at, "has more than 64 entries");
+  size_t bytes = 0;
+  for (const auto& [key, value] : attributes) {
+    violations->AddAll("", study::ValidateText(at, key, 64, false));
+    violations->AddAll("", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value,
+                                               kMaxAttributeBytes, true));
+    bytes += key.size() + value.size();
+    (*taken)[key] = value;
+  }
+  if (bytes > 4 * kMaxAttributeBytes) {
+    violations->Add(at, absl::StrCat("has ", bytes, " bytes; at most ", 4 * kMaxAttributeBytes, " are allowed"));
+  }
+}
+
+// The fields of a trial that an import takes.
+coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string& source, const std::string& at,
+                                    base::Violations* violations) {
+  coordinator::ImportedTrial trial;
+  const auto take = [&](auto value, const char* field, auto* out) {
+    if (value.ok()) {
+      *out = *std::move(value);
+    } else {
+      violations->AddAll(absl::StrCat(at, ".", field), value.status());
+    }
+  };
+  take(wire::FromProto(message.parameters()), "parameters", &trial.parameters);
+  const absl::StatusOr<study::TrialState> state = wire::FromProto(message.state());
+  if (state.ok() && (*state == study::TrialState::kComplete || *state == study::TrialState::kPruned ||
+                     *state == study::TrialState::kFailed)) {
+    trial.state = *state;
+  } else {
+    violations->Add(at + ".state", "is not COMPLETE, PRUNED or FAILED; only results can be imported");
+  }
+  if (message.has_final_measurement()) {
+    take(wire::FromProto(message.final_measurement()), "final_measurement", &trial.measurement);
+  }
+  for (int k = 0; k < message.measurements_size(); ++k) {
+    study::Measurement point;
+    take(wire::FromProto(message.measurements(k)), absl::StrCat("measurements[", k, "]").c_str(), &point);
+    point.gradient.reset();
+    trial.curve.push_back(std::move(point));
+  }
+  if (trial.state == study::TrialState::kFailed) {
+    trial.failure = study::Failure{study::FailureKind::kConfig, "IMPORTED", ""};
+    if (message.has_failure()) take(wire::FromProto(message.failure()), "failure", &trial.failure);
+    if (trial.failure) trial.failure->kind = study::FailureKind::kConfig;
+  }
+  TakeAttributes(message.attributes(), at + ".attributes", &trial.attributes, violations);
+  if (!source.empty()) trial.attributes.try_emplace("luthier.source", source);
+  if (message.has_create_time()) take(wire::FromProto(message.create_time()), "create_time", &trial.create_time);
+  if (message.has_end_time()) take(wire::FromProto(message.end_time()), "end_time", &trial.end_time);
+  return trial;
+}
+
+// Equal messages have equal bytes, whatever the order of their maps.
+std::string Deterministic(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
 }
 
 absl::Status WithName(absl::Status status, absl::string_view what) {
@@ -328,6 +440,7 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   coordinator::CreateStudyOp op;
   op.id = request->study_id();
   op.spec = *std::move(spec);
+  op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
   op.actor = ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
@@ -455,13 +568,19 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
     if (!record.ok()) {
       return WithName(record.status(), absl::StrCat("trial ", id.number, " of study ", base::Quote(id.study)));
     }
+    if (record->trial.deleted) {
+      return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                             absl::StrCat("trial ", id.number, " of study ", base::Quote(id.study), " was deleted"));
+    }
     *response = wire::ToProto(record->trial, id.study);
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> set_aside,
                              storage->ListSetAside(study->key, id.number - 1, 1));
     response->set_gradient_set_aside(!set_aside.empty() && set_aside[0].trial == id.number);
-    if (request->with_measurements() && !record->trial.attempts.empty()) {
+    if (request->with_measurements()) {
+      // An imported trial has no attempts; its curve is that of number 0.
+      const int32_t attempt = record->trial.attempts.empty() ? 0 : record->trial.attempts.back().number;
       LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
-                               storage->ListMeasurements(study->key, id.number, record->trial.attempts.back().number));
+                               storage->ListMeasurements(study->key, id.number, attempt));
       size_t bytes = response->ByteSizeLong();
       for (const study::Measurement& m : curve) {
         v1::Measurement point = wire::ToProto(m);
@@ -529,12 +648,7 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
       violations.AddAll(at + ".parameters", parameters.status());
     else
       trial.parameters = *std::move(parameters);
-    if (request->trials(i).attributes_size() > 64) violations.Add(at + ".attributes", "has more than 64 entries");
-    for (const auto& [key, value] : request->trials(i).attributes()) {
-      violations.AddAll("", study::ValidateText(at + ".attributes", key, 64, false));
-      violations.AddAll("", study::ValidateText(at + ".attributes", value, 1024, true));
-      trial.attributes[key] = value;
-    }
+    TakeAttributes(request->trials(i).attributes(), at + ".attributes", &trial.attributes, &violations);
     op.trials.push_back(std::move(trial));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
@@ -542,14 +656,145 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
   op.id = *id;
   op.request_id = request->request_id();
   op.actor = ActorOf(*context);
-  op.done = [reactor, response, id = *id](absl::StatusOr<coordinator::EnqueueReply> reply) {
+  op.done = AnswerWithTrials(reactor, *id, response);
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext* context,
+                                                    const v1::UpdateStudyRequest* request, v1::Study* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  absl::StatusOr<study::SpecChange> change = study::SpecChange();
+  if (request->spec().ByteSizeLong() > kMaxSpecBytes) {
+    violations.Add("spec", absl::StrCat("has ", request->spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes,
+                                        " are allowed"));
+  } else {
+    change = wire::FromProto(request->spec(), request->update_mask());
+    violations.AddAll("", change.status());
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  base::Executor::Place place = backend_.readers->Reserve();
+  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::UpdateStudyOp op;
+  op.id = *id;
+  op.change = *std::move(change);
+  v1::UpdateStudyRequest content = *request;
+  content.clear_request_id();
+  op.content = Deterministic(content);
+  op.validate = [](const study::StudySpec& spec) {
+    if (wire::ToProto(spec).ByteSizeLong() > kMaxSpecBytes) {
+      return base::BadField("spec", absl::StrCat("would have more than ", kMaxSpecBytes, " bytes"));
+    }
+    return CheckObjective(spec);
+  };
+  op.request_id = request->request_id();
+  op.actor = ActorOf(*context);
+  op.done = AnswerWithStudy(reactor, std::move(place), response);
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext* context,
+                                                     const v1::ImportTrialsRequest* request,
+                                                     v1::ImportTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
+    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
+  }
+  violations.AddAll("", study::ValidateText("source", request->source(), 1024, false));
+  coordinator::ImportOp op;
+  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
+    op.trials.push_back(Imported(request->trials(i), request->source(), absl::StrCat("trials[", i, "]"), &violations));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = *id;
+  op.request_id = request->request_id();
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::ImportReply> reply) {
     if (reply.ok()) {
-      for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
+      response->mutable_numbers()->Assign(reply->numbers.begin(), reply->numbers.end());
       response->set_seq(reply->seq);
     }
-    // A repeated call gets the trials as they are now: they may have grown.
-    const bool fits = response->ByteSizeLong() <= kMaxReplyBytes;
-    reactor->Finish(wire::ToGrpc(fits ? reply.status() : TrialsHaveGrown()));
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext* context,
+                                                    const v1::RetryTrialsRequest* request,
+                                                    v1::EnqueueTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->numbers_size() > kMaxEnqueued) {
+    violations.Add("numbers", absl::StrCat("has ", request->numbers_size(), " entries, at most ", kMaxEnqueued));
+  }
+  if (request->numbers().empty() != request->all_failed()) {
+    violations.Add("numbers", request->all_failed() ? "and all_failed exclude each other"
+                                                    : "is empty; name the trials, or set all_failed");
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::RetryOp op;
+  op.id = *id;
+  op.numbers.assign(request->numbers().begin(), request->numbers().end());
+  op.limit = kMaxEnqueued;
+  op.request_id = request->request_id();
+  op.actor = ActorOf(*context);
+  op.done = AnswerWithTrials(reactor, *id, response);
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteTrialRequest* request,
+                                                    v1::DeleteTrialResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::DeleteTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) response->set_seq(reply->seq);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContext* context,
+                                                      const v1::SetAttributesRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  violations.AddAll("", id.status());
+  coordinator::SetAttributesOp op;
+  TakeAttributes(request->attributes(), "attributes", &op.attributes, &violations);
+  if (request->attributes().empty()) violations.Add("attributes", "is empty; give at least one");
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
   };
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;

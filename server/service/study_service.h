@@ -35,6 +35,16 @@ class StudyService final : public v1::StudyService::CallbackService {
                                        v1::ListTrialsResponse* response) override;
   grpc::ServerUnaryReactor* EnqueueTrials(grpc::CallbackServerContext* context, const v1::EnqueueTrialsRequest* request,
                                           v1::EnqueueTrialsResponse* response) override;
+  grpc::ServerUnaryReactor* UpdateStudy(grpc::CallbackServerContext* context, const v1::UpdateStudyRequest* request,
+                                        v1::Study* response) override;
+  grpc::ServerUnaryReactor* ImportTrials(grpc::CallbackServerContext* context, const v1::ImportTrialsRequest* request,
+                                         v1::ImportTrialsResponse* response) override;
+  grpc::ServerUnaryReactor* RetryTrials(grpc::CallbackServerContext* context, const v1::RetryTrialsRequest* request,
+                                        v1::EnqueueTrialsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteTrial(grpc::CallbackServerContext* context, const v1::DeleteTrialRequest* request,
+                                        v1::DeleteTrialResponse* response) override;
+  grpc::ServerUnaryReactor* SetAttributes(grpc::CallbackServerContext* context,
+                                          const v1::SetAttributesRequest* request, v1::Trial* response) override;
   grpc::ServerUnaryReactor* CancelTrial(grpc::CallbackServerContext* context, const v1::CancelTrialRequest* request,
                                         v1::Trial* response) override;
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,

@@ -33,6 +33,9 @@ struct MemoryStorage::Undo {
   struct WholeStudy {
     StudyRows rows;
   };
+  struct NewFormerSpec {
+    StudyKey study;
+  };
   struct Trial {
     StudyKey study;
     int64_t number;
@@ -52,7 +55,7 @@ struct MemoryStorage::Undo {
   struct OldRequest {
     RequestRecord old;
   };
-  std::variant<Study, WholeStudy, Trial, Point, NewEvent, NewRequest, OldRequest> what;
+  std::variant<Study, WholeStudy, NewFormerSpec, Trial, Point, NewEvent, NewRequest, OldRequest> what;
 };
 
 absl::Status MemoryStorage::Commit(const WriteBatch& batch) {
@@ -104,6 +107,14 @@ absl::Status MemoryStorage::Apply(const DeleteStudy& deletion, StudyKey, std::ve
   if (node.empty()) return absl::OkStatus();
   ids_.erase(node.mapped().record.id);
   undo->push_back({Undo::WholeStudy{std::move(node.mapped())}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const PutFormerSpec& put, StudyKey, std::vector<Undo>* undo) {
+  const auto study = studies_.find(put.study);
+  if (study == studies_.end()) return Violation(absl::StrCat("a former spec of study key ", put.study));
+  study->second.former_specs.push_back(put.former);
+  undo->push_back({Undo::NewFormerSpec{put.study}});
   return absl::OkStatus();
 }
 
@@ -182,6 +193,8 @@ void MemoryStorage::RollBack(std::vector<Undo> undo) {
       const StudyKey key = entry.rows.record.key;
       ids_[entry.rows.record.id] = key;
       studies_[key] = std::move(entry.rows);
+    } else if constexpr (std::is_same_v<Entry, Undo::NewFormerSpec>) {
+      studies_[entry.study].former_specs.pop_back();
     } else if constexpr (std::is_same_v<Entry, Undo::Trial>) {
       auto& trials = studies_[entry.study].trials;
       if (entry.old)
@@ -245,6 +258,12 @@ absl::StatusOr<TrialRecord> MemoryStorage::GetTrial(StudyKey study, int64_t numb
   const auto trial = rows->second.trials.find(number);
   if (trial == rows->second.trials.end()) return NoSuchTrial(study, number);
   return trial->second;
+}
+
+absl::StatusOr<std::vector<FormerSpec>> MemoryStorage::ListFormerSpecs(StudyKey study) {
+  base::MutexLock lock(&mutex_);
+  const auto rows = studies_.find(study);
+  return rows == studies_.end() ? std::vector<FormerSpec>() : rows->second.former_specs;
 }
 
 absl::StatusOr<std::vector<TrialRecord>> MemoryStorage::ListTrials(StudyKey study, const TrialFilter& filter,
@@ -330,7 +349,8 @@ absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& stu
   if (rows == studies_.end()) return summary;
   const study::MetricSpec& metric = study.spec.metric;
   for (const auto& [number, record] : rows->second.trials) {
-    ++summary.by_state[static_cast<size_t>(record.trial.state)];
+    ++(record.trial.deleted ? summary.deleted : summary.by_state[static_cast<size_t>(record.trial.state)]);
+    if (!record.trial.deleted && record.trial.retried_by != 0) ++summary.retried;
     summary.resource_spent += study::ResourceSpent(record.trial);
     if (const std::optional<study::TrainingOutcome> training = CountedTraining(record)) {
       ++summary.trainings[static_cast<size_t>(*training)];

@@ -30,6 +30,7 @@ class MemoryStorage final : public Storage {
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) override;
+  absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study) override;
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                       int limit) override;
   absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
@@ -46,6 +47,7 @@ class MemoryStorage final : public Storage {
   using PointKey = std::tuple<int64_t, int32_t, int64_t>;  // trial, attempt, step
   struct StudyRows {
     StudyRecord record;
+    std::vector<FormerSpec> former_specs;
     std::map<int64_t, TrialRecord> trials;
     std::map<PointKey, study::Measurement> points;
   };
@@ -55,6 +57,8 @@ class MemoryStorage final : public Storage {
   absl::Status Apply(const PutStudy& put, StudyKey keys_before, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const DeleteStudy& deletion, StudyKey, std::vector<Undo>* undo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const PutFormerSpec& put, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutMeasurement& put, StudyKey, std::vector<Undo>* undo)

@@ -282,6 +282,10 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   out.set_create_time_ns(TimeToNanos(trial.create_time));
   out.set_end_time_ns(TimeToNanos(trial.end_time));
   out.set_update_seq(trial.update_seq);
+  out.set_retry_of(trial.retry_of);
+  out.set_retried_by(trial.retried_by);
+  out.set_deleted(trial.deleted);
+  out.set_removed_seq(record.removed_seq);
   return out.SerializeAsString();
 }
 
@@ -307,6 +311,10 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   trial.create_time = TimeFromNanos(in.create_time_ns());
   trial.end_time = TimeFromNanos(in.end_time_ns());
   trial.update_seq = in.update_seq();
+  trial.retry_of = in.retry_of();
+  trial.retried_by = in.retried_by();
+  trial.deleted = in.deleted();
+  record.removed_seq = in.removed_seq();
   return record;
 }
 
@@ -409,9 +417,52 @@ absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec) {
   return message.SerializeAsString();
 }
 
+namespace {
+
+// Programs of schema version 7 and before did not write by which rules of `auto` a study goes, and whether history
+// counts as initial design: it goes by the first ones, and it does not.
+void KeepOldRules(v1::Algorithm* algorithm) {
+  const auto bo = [](v1::Algorithm::Bo* options) {
+    if (!options->has_count_history()) options->set_count_history(false);
+  };
+  switch (algorithm->kind_case()) {
+    case v1::Algorithm::KIND_NOT_SET:
+    case v1::Algorithm::kAuto:
+      if (!algorithm->auto_().has_rules()) algorithm->mutable_auto_()->set_rules(0);
+      return;
+    case v1::Algorithm::kBo:
+      return bo(algorithm->mutable_bo());
+    case v1::Algorithm::kHbo:
+      return bo(algorithm->mutable_hbo());
+    case v1::Algorithm::kLbo:
+      return bo(algorithm->mutable_lbo());
+    case v1::Algorithm::kFobo:
+      return bo(algorithm->mutable_fobo());
+    case v1::Algorithm::kAsha:
+      if (algorithm->asha().has_sampler()) KeepOldRules(algorithm->mutable_asha()->mutable_sampler());
+      return;
+    case v1::Algorithm::kHyperband:
+      if (algorithm->hyperband().has_sampler()) KeepOldRules(algorithm->mutable_hyperband()->mutable_sampler());
+      return;
+    case v1::Algorithm::kSuccessiveHalving:
+      if (algorithm->successive_halving().has_sampler()) {
+        KeepOldRules(algorithm->mutable_successive_halving()->mutable_sampler());
+      }
+      return;
+    case v1::Algorithm::kHarmonica:
+      if (algorithm->harmonica().has_base()) KeepOldRules(algorithm->mutable_harmonica()->mutable_base());
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes) {
   v1::StudySpec message;
   if (!Parse(bytes, &message)) return Unreadable("study");
+  KeepOldRules(message.mutable_algorithm());
   absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
   if (!spec.ok()) {
     return absl::DataLossError(

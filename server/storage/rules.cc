@@ -48,6 +48,11 @@ absl::Status Check(const DeleteStudy& deletion) {
   return CheckKey(deletion.key);
 }
 
+absl::Status Check(const PutFormerSpec& put) {
+  LUTHIER_RETURN_IF_ERROR(CheckKey(put.study));
+  return CheckSeq("until_seq", put.former.until_seq);
+}
+
 absl::Status Check(const PutTrial& put) {
   LUTHIER_RETURN_IF_ERROR(CheckTrialNumber(put.record.trial.number));
   LUTHIER_RETURN_IF_ERROR(
@@ -62,7 +67,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
-  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialRestarted);
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialNoted);
 }
 
 absl::Status Check(const PutRequest& put) {
@@ -134,6 +139,7 @@ absl::Status FinalTrialWouldChange(int64_t number) {
 
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric) {
   if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
+  if (study::IsRemoved(record.trial)) return std::nullopt;
   const auto& metrics = record.trial.final_measurement->metrics;
   const auto found = metrics.find(metric);
   if (found == metrics.end() || !std::isfinite(found->second)) return std::nullopt;
@@ -146,12 +152,14 @@ TrialSketch SketchOf(const TrialRecord& record, const std::string& metric) {
   sketch.state = record.trial.state;
   sketch.finish_seq = record.finish_seq;
   sketch.value = RankedValue(record, metric);
+  sketch.removed = study::IsRemoved(record.trial);
   sketch.asks = static_cast<int64_t>(record.trial.promotions.size()) + (record.trial.provenance.ask_index ? 1 : 0);
   return sketch;
 }
 
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record) {
   if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
+  if (study::IsRemoved(record.trial)) return std::nullopt;
   const std::optional<study::TrainingReport>& training = record.trial.final_measurement->training;
   return training ? std::optional(training->outcome) : std::nullopt;
 }

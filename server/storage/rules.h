@@ -47,14 +47,15 @@ absl::Status TrialWithoutStudy(StudyKey study);
 absl::Status MeasurementWithoutTrial(int64_t trial);
 absl::Status FinalTrialWouldChange(int64_t number);
 
-// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial; absent for all others.
+// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial that was not removed; absent
+// for all others.
 // Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
 // Without the row.
 TrialSketch SketchOf(const TrialRecord& record, const std::string& metric);
 
-// The end of the training of a COMPLETE trial; absent for all others, and where nobody said.
+// The end of the training of a COMPLETE trial that was not removed; absent for all others, and where nobody said.
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);
 
 // NOT_FOUND, as GetStudy and GetTrial return it.

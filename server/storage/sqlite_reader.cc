@@ -19,7 +19,8 @@ namespace luthier::storage {
 namespace {
 
 #define LUTHIER_STUDY_COLUMNS \
-  "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec"
+  "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec,"  \
+  " added_trials, created_digest"
 #define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body"
 
 absl::Status Unreadable(absl::string_view what) {
@@ -40,6 +41,8 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   record.update_seq = Uint64Column(row, 7);
   record.resume_seq = Uint64Column(row, 8);
   LUTHIER_ASSIGN_OR_RETURN(record.spec, DecodeSpec(BytesColumn(row, 9)));
+  record.added_trials = Int64Column(row, 10);
+  record.created_digest = StringColumn(row, 11);
   return record;
 }
 
@@ -62,10 +65,22 @@ absl::StatusOr<TrialSketch> SketchRow(const SQLite::Statement& row, const std::v
   sketch.state = *state;
   sketch.finish_seq = Uint64Column(row, 3);
   if (!row.getColumn(5).isNull()) sketch.value = DoubleColumn(row, 5);
+  sketch.removed = Int64Column(row, 6) != 0;
   LUTHIER_ASSIGN_OR_RETURN(sketch.asks, CountAsks(BytesColumn(row, 4)));
   if (std::find(whole.begin(), whole.end(), sketch.state) == whole.end()) return sketch;
   LUTHIER_ASSIGN_OR_RETURN(sketch.record, TrialRow(row));
   return sketch;
+}
+
+constexpr int64_t kRetried = 1;  // In column `removed`.
+
+absl::StatusOr<FormerSpec> FormerSpecRow(const SQLite::Statement& row) {
+  FormerSpec former;
+  former.until_seq = Uint64Column(row, 0);
+  former.max_trials = Int64Column(row, 1);
+  if (row.getColumn(2).isNull()) return former;
+  LUTHIER_ASSIGN_OR_RETURN(former.spec, DecodeSpec(BytesColumn(row, 2)));
+  return former;
 }
 
 absl::StatusOr<study::Measurement> MeasurementRow(const SQLite::Statement& row) {
@@ -141,7 +156,9 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
       sketch_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
-                           ", value FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
+                           ", value, removed FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
+      list_former_specs_(*db_,
+                         "SELECT until_seq, max_trials, spec FROM former_spec WHERE study = ?1 ORDER BY until_seq"),
       list_trials_in_state_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                                   " FROM trial INDEXED BY trial_by_state"
                                   " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
@@ -160,6 +177,9 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       find_request_(*db_, "SELECT id, digest, reply, time_ns, typed FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
+      count_removed_(*db_,
+                     "SELECT removed, state, count(*) FROM trial INDEXED BY trial_removed"
+                     " WHERE study = ?1 AND removed > 0 GROUP BY removed, state"),
       sum_resource_(*db_,
                     "SELECT coalesce(sum(resource), 0) FROM trial INDEXED BY trial_by_resource"
                     " WHERE study = ?1 AND resource > 0"),
@@ -245,6 +265,14 @@ absl::StatusOr<TrialRecord> SqliteReader::GetTrial(StudyKey study, int64_t numbe
     Bind(get_trial_, 2, number);
     if (!get_trial_.executeStep()) return NoSuchTrial(study, number);
     return TrialRow(get_trial_);
+  });
+}
+
+absl::StatusOr<std::vector<FormerSpec>> SqliteReader::ListFormerSpecs(StudyKey study) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_former_specs_);
+    Bind(list_former_specs_, 1, study);
+    return Rows(list_former_specs_, FormerSpecRow);
   });
 }
 
@@ -374,6 +402,21 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
       BindName(count_in_state_, 2, study::TrialStateName(static_cast<study::TrialState>(i)).data());
       count_in_state_.executeStep();
       summary.by_state[i] = Int64Column(count_in_state_, 0);
+    }
+    {
+      const ResetGuard guard(&count_removed_);
+      Bind(count_removed_, 1, study.key);
+      while (count_removed_.executeStep()) {
+        const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(count_removed_, 1));
+        if (!state) return Unreadable("a trial's state");
+        const int64_t count = Int64Column(count_removed_, 2);
+        if (Int64Column(count_removed_, 0) == kRetried) {
+          summary.retried += count;
+          continue;
+        }
+        summary.by_state[static_cast<size_t>(*state)] -= count;
+        summary.deleted += count;
+      }
     }
     {
       const ResetGuard guard(&sum_resource_);

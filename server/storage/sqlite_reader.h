@@ -28,6 +28,7 @@ class SqliteReader {
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit);
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id);
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number);
+  absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study);
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                       int limit);
   absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
@@ -54,8 +55,9 @@ class SqliteReader {
 
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, list_deleted_, get_trial_,
-      list_trials_, sketch_trials_, list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_,
-      list_set_aside_, find_request_, count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
+      list_trials_, sketch_trials_, list_former_specs_, list_trials_in_state_, list_numbers_in_state_,
+      list_measurements_, list_events_, list_set_aside_, find_request_, count_in_state_, count_removed_, sum_resource_,
+      count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

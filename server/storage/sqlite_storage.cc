@@ -252,6 +252,11 @@ absl::StatusOr<TrialRecord> SqliteStorage::GetTrial(StudyKey study, int64_t numb
   return Read<TrialRecord>([&](SqliteReader& r) { return r.GetTrial(study, number); });
 }
 
+absl::StatusOr<std::vector<FormerSpec>> SqliteStorage::ListFormerSpecs(StudyKey study) {
+  if (IsDeleted(study)) return std::vector<FormerSpec>();
+  return Read<std::vector<FormerSpec>>([&](SqliteReader& r) { return r.ListFormerSpecs(study); });
+}
+
 absl::StatusOr<std::vector<TrialRecord>> SqliteStorage::ListTrials(StudyKey study, const TrialFilter& filter,
                                                                    int64_t after, int limit) {
   if (IsDeleted(study)) return std::vector<TrialRecord>();

@@ -59,10 +59,11 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1 AND id < '~'"),
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
-                    " update_seq, resume_seq, id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+                    " update_seq, resume_seq, added_trials, id, spec, created_digest)"
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
       update_study_(*db_,
                     "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
-                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8 WHERE key = ?1"),
+                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9 WHERE key = ?1"),
       update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
       delete_study_(*db_, "UPDATE study SET id = '~' || key WHERE key = ?1 AND id < '~'"),
       erase_measurements_(*db_,
@@ -72,13 +73,15 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     "DELETE FROM trial WHERE study = ?1 AND number IN"
                     " (SELECT number FROM trial WHERE study = ?1 LIMIT ?2)"),
       erase_study_(*db_, "DELETE FROM study WHERE key = ?1"),
+      put_former_spec_(*db_,
+                       "INSERT INTO former_spec (study, until_seq, max_trials, spec) VALUES (?1, ?2, ?3, ?4)"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
                  "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
-                 " training) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+                 " training, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
                  " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
                  " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body,"
-                 " resource = excluded.resource, training = excluded.training"
+                 " resource = excluded.resource, training = excluded.training, removed = excluded.removed"
                  " WHERE trial.state IN ('PENDING', 'RUNNING', 'PAUSED') OR trial.state = excluded.state"),
       put_measurement_(*db_,
                        "INSERT INTO measurement (study, trial, attempt, step, body) VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -223,7 +226,7 @@ absl::StatusOr<const SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key)
 
 namespace {
 
-// Parameters ?1 to ?8, in the order insert and update share.
+// Parameters ?1 to ?9, in the order insert and update share.
 void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 1, r.key);
   BindName(statement, 2, study::StudyStateName(r.state).data());
@@ -233,6 +236,7 @@ void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 6, r.create_seq);
   Bind(statement, 7, r.update_seq);
   Bind(statement, 8, r.resume_seq);
+  Bind(statement, 9, r.added_trials);
 }
 
 }  // namespace
@@ -257,8 +261,9 @@ absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_befor
   LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
   LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
   BindStudy(insert_study_, r);
-  BindText(insert_study_, 9, r.id);
-  BindBlob(insert_study_, 10, spec);
+  BindText(insert_study_, 10, r.id);
+  BindBlob(insert_study_, 11, spec);
+  BindText(insert_study_, 12, r.created_digest);
   Run(insert_study_);
   studies_[r.key] = {r.id, r.spec};
   return absl::OkStatus();
@@ -297,6 +302,22 @@ absl::StatusOr<bool> SqliteWriter::Erase(StudyKey study, int rows) {
   return left;
 }
 
+absl::Status SqliteWriter::Apply(const PutFormerSpec& put, StudyKey) {
+  const FormerSpec& former = put.former;
+  std::string spec;
+  Bind(put_former_spec_, 1, put.study);
+  Bind(put_former_spec_, 2, former.until_seq);
+  Bind(put_former_spec_, 3, former.max_trials);
+  if (former.spec) {
+    LUTHIER_ASSIGN_OR_RETURN(spec, EncodeSpec(*former.spec));
+    BindBlob(put_former_spec_, 4, spec);
+  } else {
+    put_former_spec_.bind(4);
+  }
+  Run(put_former_spec_);
+  return absl::OkStatus();
+}
+
 absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(put.study));
   if (known == nullptr) return TrialWithoutStudy(put.study);
@@ -312,6 +333,7 @@ absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   Bind(put_trial_, 8, study::ResourceSpent(r.trial));
   const std::optional<study::TrainingOutcome> training = CountedTraining(r);
   Bind(put_trial_, 9, static_cast<int64_t>(training ? wire::ToProto(*training) : v1::Training::OUTCOME_UNSPECIFIED));
+  Bind(put_trial_, 10, int64_t{r.trial.deleted ? 2 : study::IsRemoved(r.trial) ? 1 : 0});
   if (Run(put_trial_) == 1) return absl::OkStatus();
   return FinalTrialWouldChange(r.trial.number);
 }

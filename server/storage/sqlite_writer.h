@@ -51,6 +51,7 @@ class SqliteWriter {
   absl::Status Apply(const PutStudy& put, StudyKey keys_before);
   absl::Status InsertStudy(const StudyRecord& record, StudyKey keys_before);
   absl::Status Apply(const DeleteStudy& deletion, StudyKey keys_before);
+  absl::Status Apply(const PutFormerSpec& put, StudyKey keys_before);
   absl::Status Apply(const PutTrial& put, StudyKey keys_before);
   absl::Status Apply(const PutMeasurement& put, StudyKey keys_before);
   absl::Status Apply(const AppendEvent& append, StudyKey keys_before);
@@ -62,7 +63,8 @@ class SqliteWriter {
   const int checkpoint_pages_;
   Health* const health_;
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
-      update_study_, update_spec_, delete_study_, erase_measurements_, erase_trials_, erase_study_, put_trial_,
+      update_study_, update_spec_, delete_study_, erase_measurements_, erase_trials_, erase_study_, put_former_spec_,
+      put_trial_,
       put_measurement_, append_event_, put_request_, forget_requests_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.

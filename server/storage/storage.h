@@ -31,6 +31,8 @@ struct StudyRecord {
   uint64_t create_seq = 0;
   uint64_t update_seq = 0;  // Newest event of the study or its trials.
   uint64_t resume_seq = 0;  // Failures with a finish_seq above it count towards the pause after many in a row.
+  std::string created_digest;  // Digest of the spec that the study was created with; empty in those of old programs.
+  int64_t added_trials = 0;  // By how much imports and retries raised spec.budget.max_trials.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -45,10 +47,19 @@ struct GrantRecord {
   friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
 };
 
+// The spec that designers went by until event `until_seq` changed it.
+struct FormerSpec {
+  uint64_t until_seq = 0;
+  int64_t max_trials = 0;                // The budget's.
+  std::optional<study::StudySpec> spec;  // If absent: the spec that follows, but for max_trials.
+  friend bool operator==(const FormerSpec&, const FormerSpec&) = default;
+};
+
 struct TrialRecord {
   study::Trial trial;
   uint64_t create_seq = 0;          // Event that stored it.
   uint64_t finish_seq = 0;          // Event that made it final; 0 while open.
+  uint64_t removed_seq = 0;         // Event since which designers take it for cancelled (study::IsRemoved); or 0.
   std::vector<GrantRecord> grants;  // Parallel to trial.attempts; the last is the newest.
   friend bool operator==(const TrialRecord&, const TrialRecord&) = default;
 };
@@ -78,6 +89,11 @@ enum class EventType {
   kTrialPaused,
   kTrialPromoted,
   kTrialRestarted,
+  kStudyUpdated,
+  kTrialDeleted,
+  kTrialReplaced,
+  kTrialImported,
+  kTrialNoted,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {
@@ -161,6 +177,10 @@ struct PutStudy {
 struct DeleteStudy {
   StudyKey key = 0;
 };  // With its trials and measurements; events stay.
+struct PutFormerSpec {
+  StudyKey study = 0;
+  FormerSpec former;
+};  // Insert by (study, until_seq).
 struct PutTrial {
   StudyKey study = 0;
   TrialRecord record;
@@ -180,7 +200,7 @@ struct ForgetRequestsBefore {
 struct SetFence {
   uint64_t fence = 0;
 };
-using Mutation = std::variant<PutStudy, DeleteStudy, PutTrial, PutMeasurement, AppendEvent, PutRequest,
+using Mutation = std::variant<PutStudy, DeleteStudy, PutFormerSpec, PutTrial, PutMeasurement, AppendEvent, PutRequest,
                               ForgetRequestsBefore, SetFence>;
 using WriteBatch = std::vector<Mutation>;
 
@@ -190,6 +210,7 @@ struct TrialSketch {
   study::TrialState state = study::TrialState::kPending;
   uint64_t finish_seq = 0;
   std::optional<double> value;        // As RankedValue (rules.h): of a COMPLETE trial.
+  bool removed = false;               // study::IsRemoved
   int64_t asks = 0;                   // Asks that it answers: its own, where it has an ask index, and its promotions.
   std::optional<TrialRecord> record;  // It is there if it was asked for.
 };
@@ -228,6 +249,8 @@ class Storage {
 
   // NOT_FOUND.
   virtual absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) = 0;
+  // In order of seq.
+  virtual absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study) = 0;
   // In order of number, numbers above `after`, at most `limit`.
   virtual absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                               int limit) = 0;
@@ -250,7 +273,9 @@ class Storage {
   // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number),
   // for GetStudy and ListStudies: derived from rows, at the same moment.
   struct Summary {
-    std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState.
+    std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState. Without deleted trials.
+    int64_t deleted = 0;
+    int64_t retried = 0;  // Part of FAILED and CANCELLED: others took their place.
     int64_t best_trial = 0;
     std::optional<double> best_value;
     int64_t resource_spent = 0;  // study::ResourceSpent, summed over the trials.

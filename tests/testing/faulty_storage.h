@@ -76,6 +76,9 @@ class FaultyStorage final : public storage::Storage {
   absl::StatusOr<storage::TrialRecord> GetTrial(storage::StudyKey study, int64_t number) override {
     return Read<storage::TrialRecord>([&] { return other_->GetTrial(study, number); });
   }
+  absl::StatusOr<std::vector<storage::FormerSpec>> ListFormerSpecs(storage::StudyKey study) override {
+    return Read<std::vector<storage::FormerSpec>>([&] { return other_->ListFormerSpecs(study); });
+  }
   absl::StatusOr<std::vector<storage::TrialRecord>> ListTrials(storage::StudyKey study,
                                                                const storage::TrialFilter& filter, int64_t after,
                                                                int limit) override {

@@ -29,6 +29,9 @@ class ForwardingStorage : public storage::Storage {
   absl::StatusOr<storage::TrialRecord> GetTrial(storage::StudyKey study, int64_t number) override {
     return other_->GetTrial(study, number);
   }
+  absl::StatusOr<std::vector<storage::FormerSpec>> ListFormerSpecs(storage::StudyKey study) override {
+    return other_->ListFormerSpecs(study);
+  }
   absl::StatusOr<std::vector<storage::TrialRecord>> ListTrials(storage::StudyKey study,
                                                                const storage::TrialFilter& filter, int64_t after,
                                                                int limit) override {

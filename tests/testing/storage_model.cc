@@ -62,7 +62,11 @@ bool StorageModel::Apply(const storage::Mutation& mutation, StudyKey keys_before
     s.studies.erase(deletion->key);
     std::erase_if(s.trials, [&](const auto& entry) { return entry.first.first == deletion->key; });
     std::erase_if(s.points, [&](const auto& entry) { return std::get<0>(entry.first) == deletion->key; });
+    s.former_specs.erase(deletion->key);
     s.last_key = std::max(s.last_key, deletion->key);
+  } else if (const auto* former = std::get_if<storage::PutFormerSpec>(&mutation)) {
+    if (s.studies.count(former->study) == 0) return false;
+    s.former_specs[former->study].push_back(former->former);
   } else if (const auto* trial = std::get_if<storage::PutTrial>(&mutation)) {
     if (s.studies.count(trial->study) == 0) return false;
     const TrialKey key(trial->study, trial->record.trial.number);
@@ -104,9 +108,12 @@ storage::Storage::Summary StorageModel::Summarize(const storage::StudyRecord& st
   const bool maximize = study.spec.metric.goal == study::Goal::kMaximize;
   for (const auto& [key, record] : state_.trials) {
     if (key.first != study.key) continue;
-    ++summary.by_state[static_cast<size_t>(record.trial.state)];
+    const study::Trial& trial = record.trial;
+    ++(trial.deleted ? summary.deleted : summary.by_state[static_cast<size_t>(trial.state)]);
+    if (!trial.deleted && trial.retried_by != 0) ++summary.retried;
     summary.resource_spent += study::ResourceSpent(record.trial);
     if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) continue;
+    if (trial.deleted || trial.retried_by != 0) continue;
     if (const auto& training = record.trial.final_measurement->training; training.has_value()) {
       ++summary.trainings[static_cast<size_t>(training->outcome)];
     }
@@ -144,6 +151,10 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
                               int64_t{0}, [](const storage::TrialRecord& r) { return r.trial.number; });
     out += Compare(absl::StrCat("trials ", name, " of study ", key), Text(kept), Outcome(got));
   }
+  const auto former = state_.former_specs.find(key);
+  out += Compare(absl::StrCat("former specs of study ", key),
+                 Text(former == state_.former_specs.end() ? std::vector<storage::FormerSpec>() : former->second),
+                 Outcome(storage.ListFormerSpecs(key)));
   if (const auto study = state_.studies.find(key); study != state_.studies.end()) {
     const std::vector<study::TrialState> whole = {study::TrialState::kRunning, study::TrialState::kComplete};
     std::vector<storage::TrialSketch> sketches;
@@ -155,7 +166,8 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
       sketch.finish_seq = record.finish_seq;
       sketch.asks = static_cast<int64_t>(record.trial.promotions.size());
       if (record.trial.provenance.ask_index) ++sketch.asks;
-      if (record.trial.state == study::TrialState::kComplete && record.trial.final_measurement) {
+      sketch.removed = record.trial.deleted || record.trial.retried_by != 0;
+      if (!sketch.removed && record.trial.state == study::TrialState::kComplete && record.trial.final_measurement) {
         const auto& metrics = record.trial.final_measurement->metrics;
         const auto value = metrics.find(study->second.spec.metric.name);
         if (value != metrics.end() && std::isfinite(value->second)) sketch.value = value->second + 0.0;
@@ -249,10 +261,22 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
     record.update_time = absl::FromUnixNanos(static_cast<int64_t>(random.NextU64() >> 2));
     record.update_seq = random.NextU64() >> 1;
     record.resume_seq = random.UniformInt(100);
+    record.added_trials = static_cast<int64_t>(random.UniformInt(10));
+    if (found == s.studies.end()) record.created_digest = absl::StrCat("digest ", random.UniformInt(100));
     if (random.UniformInt(4) == 0) record.spec.budget.max_trials = 1 + static_cast<int64_t>(random.UniformInt(1000));
     return storage::PutStudy{record};
   }
   if (pick < 15) return storage::DeleteStudy{some_key()};
+  if (pick < 18) {
+    const StudyKey key = some_key();
+    storage::FormerSpec former;
+    const auto found = s.former_specs.find(key);
+    former.until_seq = 1 + random.UniformInt(5) + (found == s.former_specs.end() ? 0 : found->second.back().until_seq);
+    former.max_trials = static_cast<int64_t>(1 + random.UniformInt(100));
+    const auto study = s.studies.find(key);
+    if (study != s.studies.end() && random.UniformInt(2) == 0) former.spec = study->second.spec;
+    return storage::PutFormerSpec{key, former};
+  }
   if (pick < 50) {
     const auto number = static_cast<int64_t>(1 + random.UniformInt(kTrials));
     const auto state = static_cast<study::TrialState>(random.UniformInt(study::kTrialStateCount));

@@ -36,6 +36,7 @@ class StorageModel {
   using PointKey = std::tuple<storage::StudyKey, int64_t, int32_t, int64_t>;
   struct State {
     std::map<storage::StudyKey, storage::StudyRecord> studies;
+    std::map<storage::StudyKey, std::vector<storage::FormerSpec>> former_specs;
     std::map<TrialKey, storage::TrialRecord> trials;
     std::map<PointKey, study::Measurement> points;
     std::vector<storage::Event> events;

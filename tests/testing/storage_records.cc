@@ -177,6 +177,8 @@ std::string Text(const storage::StudyRecord& r) {
   printer.Add("update_seq", r.update_seq).Add("resume_seq", r.resume_seq);
   printer.Add("name", r.spec.display_name).Add("metric", r.spec.metric.name).Add("goal", r.spec.metric.goal);
   printer.Add("seed", r.spec.seed).Add("labels", r.spec.labels);
+  if (r.added_trials != 0) printer.Add("added_trials", r.added_trials);
+  if (!r.created_digest.empty()) printer.Add("created_digest", r.created_digest);
   return std::move(printer).text();
 }
 
@@ -191,12 +193,17 @@ std::string Text(const storage::TrialRecord& r) {
   printer.Add("grants", r.grants);
   if (!t.promotions.empty()) printer.Add("promotions", t.promotions);
   if (t.checkpoint_step != 0) printer.Add("checkpoint_step", t.checkpoint_step);
+  if (t.retry_of != 0) printer.Add("retry_of", t.retry_of);
+  if (t.retried_by != 0) printer.Add("retried_by", t.retried_by);
+  if (t.deleted) printer.Add("deleted", t.deleted);
+  if (r.removed_seq != 0) printer.Add("removed_seq", r.removed_seq);
   return std::move(printer).text();
 }
 
 std::string Text(const storage::TrialSketch& sketch) {
   return absl::StrCat(sketch.number, " ", study::TrialStateName(sketch.state), " ", sketch.finish_seq, " ",
-                      sketch.value ? absl::StrCat(*sketch.value) : "-", " ", sketch.asks, " ", Text(sketch.record));
+                      sketch.value ? absl::StrCat(*sketch.value) : "-", " ", sketch.asks,
+                      sketch.removed ? " removed " : " ", Text(sketch.record));
 }
 
 std::string Text(const storage::Event& e) {
@@ -206,6 +213,13 @@ std::string Text(const storage::Event& e) {
   printer.Add("value", e.value);
   if (e.step) printer.Add("step", *e.step);
   if (e.ask_index) printer.Add("ask", *e.ask_index);
+  return std::move(printer).text();
+}
+
+std::string Text(const storage::FormerSpec& f) {
+  Printer printer;
+  printer.Add("until_seq", f.until_seq).Add("max_trials", f.max_trials);
+  if (f.spec) printer.Add("name", f.spec->display_name).Add("seed", f.spec->seed);
   return std::move(printer).text();
 }
 
@@ -244,6 +258,8 @@ std::string Text(const storage::Storage::Summary& s) {
   if (std::any_of(s.trainings.begin(), s.trainings.end(), [](int64_t count) { return count > 0; })) {
     for (const int64_t count : s.trainings) printer.Add("trainings", count);
   }
+  if (s.deleted != 0) printer.Add("deleted", s.deleted);
+  if (s.retried != 0) printer.Add("retried", s.retried);
   return std::move(printer).text();
 }
 
@@ -400,6 +416,10 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   trial.final_measurement = Maybe<study::Measurement>(
       random, [&] { return RandomMeasurement(random, static_cast<int64_t>(random.NextU64())); });
   trial.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
+  trial.retry_of = static_cast<int64_t>(random.UniformInt(3));
+  if (random.UniformInt(6) == 0) trial.retried_by = 1 + static_cast<int64_t>(random.UniformInt(9));
+  trial.deleted = random.UniformInt(6) == 0;
+  record.removed_seq = random.UniformInt(3);
   for (uint64_t i = random.UniformInt(4); i > 0; --i) {
     study::Attempt attempt;
     attempt.number = static_cast<int32_t>(random.NextU64());

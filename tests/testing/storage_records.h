@@ -18,6 +18,7 @@ std::string Text(const storage::StudyRecord& record);
 std::string Text(const storage::TrialRecord& record);
 std::string Text(const storage::TrialSketch& sketch);
 std::string Text(const storage::Event& event);
+std::string Text(const storage::FormerSpec& former);
 std::string Text(const storage::SetAside& set_aside);
 std::string Text(const storage::RequestRecord& record);
 std::string Text(const storage::Storage::Summary& summary);

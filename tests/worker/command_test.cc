@@ -261,6 +261,29 @@ TEST_F(CommandTest, PatternsFindNumbersAndTheLastMatchCounts) {
   EXPECT_THAT(sink_.reports, IsEmpty());
 }
 
+TEST_F(CommandTest, APatternOfTheStepMakesALearningCurveOfText) {
+  study::CommandObjective& command = Shell(R"(
+    echo 'loss=9'
+    echo 'Epoch 1/3'; printf 'loss=0.9\rloss=0.8\n'; echo 'acc=1'
+    echo 'Epoch 2/3'; echo 'acc=2'
+    echo 'Epoch 3/3'; echo 'loss=0.6'
+    echo 'Epoch 2/3'; echo 'loss=0.5'
+    echo 'Epoch 4/3'; echo 'loss=nan'
+    echo 'Epoch 5/3'; echo 'loss=0.4')");
+  command.stdout_patterns = {{"step", "Epoch ([0-9]+)"}, {"loss", "loss=([-+.eE0-9a-z]+)"}, {"acc", "acc=([0-9]+)"}};
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 0.4);
+  EXPECT_EQ(outcome.measurement.step, 5);
+  EXPECT_EQ(outcome.measurement.metrics.at("acc"), 2.0) << "the last one, of a step without the metric";
+  ASSERT_THAT(sink_.reports, SizeIs(3));
+  EXPECT_EQ(sink_.reports[0].step, 1);
+  EXPECT_THAT(sink_.reports[0].metrics, ElementsAre(Pair("acc", 1.0), Pair("loss", 0.8)));
+  EXPECT_EQ(sink_.reports[1].step, 3) << "step 2 has no loss, and what follows it again is no point";
+  EXPECT_EQ(sink_.reports[1].metrics.at("loss"), 0.6);
+  EXPECT_EQ(sink_.reports[2].step, 4);
+  EXPECT_TRUE(std::isnan(sink_.reports[2].metrics.at("loss")));
+}
+
 TEST_F(CommandTest, PatternsThatMatchNothingOrNoNumberFail) {
   Shell("echo hello").stdout_patterns = {{"loss", "loss=(.*)"}};
   ExpectFailure(Run(), kConfig, "NO_RESULT");

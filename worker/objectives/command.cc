@@ -70,28 +70,6 @@ class PrivateDirectory {
   std::string path_;
 };
 
-std::string ParametersJson(const RunRequest& request) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const study::ParameterSpec& spec : request.spec.space.parameters()) {
-    const auto it = request.parameters.find(spec.name);
-    if (it == request.parameters.end()) continue;
-    if (const double* number = std::get_if<double>(&it->second)) {
-      // An int is written without a point, a float always with one: readers get the type they expect.
-      if (std::holds_alternative<study::IntRange>(spec.domain))
-        json[spec.name] = static_cast<int64_t>(*number);
-      else
-        json[spec.name] = *number;
-    } else if (const bool* flag = std::get_if<bool>(&it->second)) {
-      json[spec.name] = *flag;
-    } else if (const auto* vector = std::get_if<std::vector<double>>(&it->second)) {
-      json[spec.name] = *vector;
-    } else {
-      json[spec.name] = std::get<std::string>(it->second);
-    }
-  }
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 bool SpeaksOfMemory(absl::string_view text) {
   const std::string lower = absl::AsciiStrToLower(text);
   for (const char* word : {"memoryerror", "bad_alloc", "cannot allocate memory", "out of memory", "outofmemory",
@@ -131,7 +109,7 @@ class CommandRun {
   // What the program is started with. The directory must outlive it.
   absl::StatusOr<ProcessSpec> Prepare(const PrivateDirectory& directory);
   absl::Status PreparePatterns() {
-    LUTHIER_ASSIGN_OR_RETURN(PatternMatcher matcher, PatternMatcher::Create(command_.stdout_patterns));
+    LUTHIER_ASSIGN_OR_RETURN(PatternMatcher matcher, PatternMatcher::Create(command_.stdout_patterns, metric_));
     patterns_.emplace(std::move(matcher));
     return absl::OkStatus();
   }
@@ -146,6 +124,7 @@ class CommandRun {
   void OnResultLine(absl::string_view line, bool cut);
   void OnStdoutLine(absl::string_view line, bool cut);
   void Accept(ResultLine line);
+  void AcceptPoint(const PatternMatcher::Point& point);
   void EmitHeld();
   void Note(const std::string& text);
   // Reads what is there, at most `chunks` times; closed descriptors become -1.
@@ -195,40 +174,10 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
     if (!direction) return absl::UnavailableError(absl::StrCat("cannot write ", direction_file));
   }
 
-  std::map<std::string, std::string> values;
-  std::map<std::string, int> users;  // Of each variable: two names may map to one.
-  for (const study::ParameterSpec& spec : request_.spec.space.parameters()) ++users[ParameterVariable(spec.name)];
-  std::map<std::string, std::string> own;
-  for (const auto& [name, value] : request_.parameters) {
-    values[name] = study::FormatValue(value);
-    // A vector may be longer than a variable can be: it is in the parameters' file.
-    const bool fits = values[name].size() <= kMaxVariable;
-    if (fits && users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
-  }
-  own["LUTHIER_TRIAL"] = values["luthier.trial"] = absl::StrCat(request_.trial);
-  own["LUTHIER_STUDY"] = values["luthier.study"] = request_.study;
-  own["LUTHIER_ATTEMPT"] = values["luthier.attempt"] = absl::StrCat(request_.attempt);
-  own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request_.seed);
-  own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
-  own["LUTHIER_RESULT_FD"] = "3";
-  own["LUTHIER_REPLY_FD"] = "4";
-  if (request_.target_step > 0) {
-    own["LUTHIER_TARGET_STEP"] = values["luthier.target_step"] = absl::StrCat(request_.target_step);
-  }
-  own["LUTHIER_GRADIENT"] = values["luthier.gradient"] = std::string(study::GradientUseName(request_.gradient));
-  if (!request_.direction.empty()) {
-    own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
-  }
-  if (request_.tolerance) {
-    own["LUTHIER_TOLERANCE"] = values["luthier.tolerance"] = study::FormatDouble(*request_.tolerance);
-  }
-  if (!request_.resume_checkpoint.empty()) {
-    own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request_.resume_checkpoint;
-  }
-
+  const CommandInputs inputs = InputsOf(request_, parameters_file, direction_file);
   ProcessSpec spec;
   for (const std::string& argument : command_.argv) {
-    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(argument, values));
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(argument, inputs.values));
     if (expanded) spec.argv.push_back(*std::move(expanded));
   }
   if (spec.argv.empty()) return absl::InvalidArgumentError("argv: nothing is left of the program and its arguments");
@@ -238,10 +187,10 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
     environment[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
   for (const auto& [name, value] : command_.environment) {
-    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(value, values));
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(value, inputs.values));
     if (expanded) environment[name] = *std::move(expanded);
   }
-  for (const auto& [name, value] : own) environment[name] = value;
+  for (const auto& [name, value] : inputs.variables) environment[name] = value;
   for (const auto& [name, value] : environment) spec.environment.push_back(absl::StrCat(name, "=", value));
   for (const std::vector<std::string>* list : {&spec.argv, &spec.environment}) {
     for (const std::string& text : *list) {
@@ -278,7 +227,7 @@ void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
     last_line_ = std::string(text.substr(0, kShownLine));
   }
   if (!command_.stdout_patterns.empty()) {
-    patterns_->AddLine(line);
+    for (const PatternMatcher::Point& point : patterns_->AddLine(line)) AcceptPoint(point);
     return;
   }
   if (cut) {
@@ -297,6 +246,14 @@ void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
     doubtful_line_ = absl::StrCat("line ", stdout_line_number_, " of standard output, ", base::Quote(line), ": ",
                                   std::string(parsed.status().message()));
   }
+}
+
+void CommandRun::AcceptPoint(const PatternMatcher::Point& point) {
+  ResultLine line;
+  line.measurement.step = point.step;
+  line.measurement.metrics = point.values;
+  line.has_step = true;
+  Accept(std::move(line));
 }
 
 void CommandRun::Accept(ResultLine line) {
@@ -417,6 +374,10 @@ RunOutcome CommandRun::Finish(Process* process, int wait_status) {
   Read(&err, kMaxChunks, nullptr, true);
   result_lines_.Finish();
   stdout_lines_.Finish();
+  // What a program printed of a step in which it was stopped may be of a part of it.
+  if (ending_ == Ending::kNatural) {
+    if (const std::optional<PatternMatcher::Point> point = patterns_->End()) AcceptPoint(*point);
+  }
   RunOutcome outcome = Judge(wait_status);
   if (outcome.result == RunResult::kFailed || outcome.result == RunResult::kStopped) EmitHeld();
   outcome.checkpoint = checkpoint_;
@@ -490,7 +451,11 @@ RunOutcome CommandRun::Result() {
   }
   const absl::StatusOr<std::map<std::string, double>> matched = patterns_->Values();
   if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));
-  for (const auto& [name, value] : *matched) outcome.measurement.metrics[name] = value;
+  const bool has_points = study::HasStepPattern(command_, request_.spec.metric) && held_;
+  for (const auto& [name, value] : *matched) {
+    // A point has what was found in its step.
+    if (!has_points || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
+  }
   if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
   const std::string last = last_line_.empty() ? "; it printed nothing"
                                               : absl::StrCat("; its last line was ", base::Quote(last_line_));
@@ -534,6 +499,64 @@ std::vector<std::string> InheritedEnvironment() {
     out.emplace_back(text);
   }
   return out;
+}
+
+std::string ParametersJson(const RunRequest& request) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const study::ParameterSpec& spec : request.spec.space.parameters()) {
+    const auto it = request.parameters.find(spec.name);
+    if (it == request.parameters.end()) continue;
+    if (const double* number = std::get_if<double>(&it->second)) {
+      // An int is written without a point, a float always with one: readers get the type they expect.
+      if (std::holds_alternative<study::IntRange>(spec.domain))
+        json[spec.name] = static_cast<int64_t>(*number);
+      else
+        json[spec.name] = *number;
+    } else if (const bool* flag = std::get_if<bool>(&it->second)) {
+      json[spec.name] = *flag;
+    } else if (const auto* vector = std::get_if<std::vector<double>>(&it->second)) {
+      json[spec.name] = *vector;
+    } else {
+      json[spec.name] = std::get<std::string>(it->second);
+    }
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_file,
+                       const std::string& direction_file) {
+  CommandInputs inputs;
+  std::map<std::string, std::string>& values = inputs.values;
+  std::map<std::string, std::string>& own = inputs.variables;
+  std::map<std::string, int> users;  // Of each variable: two names may map to one.
+  for (const study::ParameterSpec& spec : request.spec.space.parameters()) ++users[ParameterVariable(spec.name)];
+  for (const auto& [name, value] : request.parameters) {
+    values[name] = study::FormatValue(value);
+    // A vector may be longer than a variable can be: it is in the parameters' file.
+    const bool fits = values[name].size() <= kMaxVariable;
+    if (fits && users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
+  }
+  own["LUTHIER_TRIAL"] = values["luthier.trial"] = absl::StrCat(request.trial);
+  own["LUTHIER_STUDY"] = values["luthier.study"] = request.study;
+  own["LUTHIER_ATTEMPT"] = values["luthier.attempt"] = absl::StrCat(request.attempt);
+  own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request.seed);
+  own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
+  own["LUTHIER_RESULT_FD"] = "3";
+  own["LUTHIER_REPLY_FD"] = "4";
+  if (request.target_step > 0) {
+    own["LUTHIER_TARGET_STEP"] = values["luthier.target_step"] = absl::StrCat(request.target_step);
+  }
+  own["LUTHIER_GRADIENT"] = values["luthier.gradient"] = std::string(study::GradientUseName(request.gradient));
+  if (!request.direction.empty()) {
+    own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
+  }
+  if (request.tolerance) {
+    own["LUTHIER_TOLERANCE"] = values["luthier.tolerance"] = study::FormatDouble(*request.tolerance);
+  }
+  if (!request.resume_checkpoint.empty()) {
+    own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request.resume_checkpoint;
+  }
+  return inputs;
 }
 
 std::string ParameterVariable(const std::string& name) {

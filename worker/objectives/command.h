@@ -1,6 +1,7 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
 #define LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -60,6 +61,17 @@ class CommandRunner final : public Runner {
 
 // The variables of this process that a program inherits: all but LUTHIER_* (they may hold tokens). NAME=value.
 std::vector<std::string> InheritedEnvironment();
+
+// The material of a run's arguments and environment.
+struct CommandInputs {
+  std::map<std::string, std::string> values;     // Values of placeholders (study::ExpandTemplate).
+  std::map<std::string, std::string> variables;  // LUTHIER_*, by name.
+};
+CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_file,
+                       const std::string& direction_file);
+
+// Contents of the parameters' file: a JSON object in the order of the space.
+std::string ParametersJson(const RunRequest& request);
 
 // LUTHIER_PARAM_<NAME>: upper case, dots to underscores.
 std::string ParameterVariable(const std::string& name);

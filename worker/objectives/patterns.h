@@ -1,9 +1,12 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_PATTERNS_H_
 #define LUTHIER_WORKER_OBJECTIVES_PATTERNS_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -13,15 +16,28 @@ namespace luthier::worker {
 // Finds metrics in free text: metric -> study::OutputPattern, whose first group is a number. The last match of each
 // counts. Matching is line by line. A carriage return ends a line too (progress bars). Only the first 4 KiB of a line
 // are looked at. Not thread-safe.
+//
+// The pattern study::kStepPattern is that of the step instead, unless the study's metric has that name: what is found
+// from one step to the next is a point of the learning curve. Points come when their step is over, since a program may
+// print a value more than once. Steps that are no whole numbers of at least 0, or not above the one before, are ignored
+// with what follows them.
 class PatternMatcher {
  public:
-  // INVALID_ARGUMENT names a pattern that is no OutputPattern.
-  static absl::StatusOr<PatternMatcher> Create(const std::map<std::string, std::string>& patterns);
+  struct Point {
+    int64_t step = 0;
+    std::map<std::string, double> values;
+  };
+  // `metric`: the study's, which every point has. INVALID_ARGUMENT names a pattern that is no OutputPattern.
+  static absl::StatusOr<PatternMatcher> Create(const std::map<std::string, std::string>& patterns,
+                                               const std::string& metric);
   PatternMatcher(PatternMatcher&&) noexcept;
   PatternMatcher& operator=(PatternMatcher&&) noexcept;
   ~PatternMatcher();
 
-  void AddLine(absl::string_view line);
+  // Returns the points that the line ended, in order.
+  std::vector<Point> AddLine(absl::string_view line);
+  // Returns the last point: the text is at its end.
+  std::optional<Point> End();
   // Metrics found so far. INVALID_ARGUMENT when the last match of one is no number.
   absl::StatusOr<std::map<std::string, double>> Values() const;
 

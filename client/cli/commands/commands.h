@@ -20,6 +20,11 @@ absl::StatusOr<int> StudyPreview(Context& context);
 absl::StatusOr<int> StudyList(Context& context);
 absl::StatusOr<int> StudyGet(Context& context);
 absl::StatusOr<int> StudyImportance(Context& context);
+absl::StatusOr<int> StudyUpdate(Context& context);
+absl::StatusOr<int> StudyImport(Context& context);
+absl::StatusOr<int> StudyExport(Context& context);
+absl::StatusOr<int> StudyClone(Context& context);
+absl::StatusOr<int> StudySchema(Context& context);
 absl::StatusOr<int> StudyWatch(Context& context);
 absl::StatusOr<int> StudyWait(Context& context);
 absl::StatusOr<int> StudyPause(Context& context);
@@ -34,6 +39,11 @@ absl::StatusOr<int> TrialBest(Context& context);
 absl::StatusOr<int> TrialExplain(Context& context);
 absl::StatusOr<int> TrialAdd(Context& context);
 absl::StatusOr<int> TrialCancel(Context& context);
+absl::StatusOr<int> TrialRetry(Context& context);
+absl::StatusOr<int> TrialDelete(Context& context);
+absl::StatusOr<int> TrialNote(Context& context);
+absl::StatusOr<int> TrialImport(Context& context);
+absl::StatusOr<int> TrialCommand(Context& context);
 
 absl::StatusOr<int> Ask(Context& context);
 absl::StatusOr<int> Tell(Context& context);
@@ -52,6 +62,12 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context);
 absl::StatusOr<int> Algorithms(Context& context);
 absl::StatusOr<int> VerifyReplayVerb(Context& context);
 absl::StatusOr<int> Version(Context& context);
+
+// Changes those fields of the study in which `spec` differs from it and that may change. An error for the others.
+absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& study, const v1::StudySpec& spec);
+
+// The answer of every verb that changes a study. Returns the exit code.
+int PrintChanged(Context& context, const v1::Study& study);
 
 // "NAME=VALUE" texts of `option`; a usage error for others, and for a name that is there twice.
 absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option,

@@ -122,10 +122,17 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
 // The study of the file: new, or as an earlier run left it.
 absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client, const Context::StudyToCreate& input) {
   const absl::StatusOr<v1::Study> study = client.CreateStudy(input.id, input.file.spec());
+  if (context.options().update && base::GetReason(study.status()) == base::reason::kStudyExists) {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::Study there, client.GetStudy(input.id));
+    absl::StatusOr<v1::Study> updated = UpdateToFile(client, there, input.file.spec());
+    if (!updated.ok()) return input.file.Locate(updated.status());
+    return updated;
+  }
   if (base::GetReason(study.status()) == base::reason::kStudyExists) {
     return absl::AlreadyExistsError(absl::StrCat(std::string(study.status().message()),
-                                                 "\ngive the changed file another name with --study, or another "
-                                                 "database with --db"));
+                                                 "\n--update changes what may change of it (budget, wider ranges, the "
+                                                 "command, …); else give the changed file another name with --study, or "
+                                                 "another database with --db"));
   }
   if (!study.ok()) return input.file.Locate(study.status());
   const int64_t done = DoneTrials(study->trials());
@@ -189,7 +196,8 @@ absl::Status ExplainFailures(Context& context, client::Client& client, const v1:
                 << cause.count << " of them with " << name << ", the last one trial " << cause.newest.number() << ":\n"
                 << FailureText(cause.newest) << "to see more: luthier trial get " << IdOf(study) << " "
                 << cause.newest.number() << " --db " << directory << "; the workers' logs are in " << directory
-                << "/workers\n";
+                << "/workers\nwith the cause mended: luthier trial retry " << IdOf(study) << " --failed --db "
+                << directory << ", then the same command again\n";
   return absl::OkStatus();
 }
 

@@ -11,23 +11,12 @@
 #include "lib/base/status_macros.h"
 #include "lib/study/parameters.h"
 #include "lib/wire/json.h"
+#include "lib/wire/json_schema.h"
 
 namespace luthier::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The answer of every verb that changes a study.
-int PrintChanged(Context& context, const v1::Study& study) {
-  if (context.structured()) {
-    context.Print(StudyJson(study));
-  } else if (context.options().format == OutputFormat::kCsv) {
-    StudyTable({study}).PrintCsv(context.out());
-  } else {
-    context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state()) << ", " << Summary(study) << "\n";
-  }
-  return kExitDone;
-}
 
 // At the end of a verb that has followed a study.
 void WarnOfLimits(Context& context, const v1::Study& study) {
@@ -43,6 +32,17 @@ absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client:
 
 }  // namespace
 
+int PrintChanged(Context& context, const v1::Study& study) {
+  if (context.structured()) {
+    context.Print(StudyJson(study));
+  } else if (context.options().format == OutputFormat::kCsv) {
+    StudyTable({study}).PrintCsv(context.out());
+  } else {
+    context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state()) << ", " << Summary(study) << "\n";
+  }
+  return kExitDone;
+}
+
 absl::StatusOr<int> StudyCreate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input,
                            context.ReadStudy(context.options().file, context.options().name));
@@ -51,6 +51,11 @@ absl::StatusOr<int> StudyCreate(Context& context) {
   if (!study.ok()) return input.file.Locate(study.status());
   context.options().verbose ? PrintResolution(context.err(), *study) : PrintChoice(context.err(), *study);
   return PrintChanged(context, *study);
+}
+
+absl::StatusOr<int> StudySchema(Context& context) {
+  context.out() << wire::StudyFileSchema().dump(2) << "\n";
+  return kExitDone;
 }
 
 absl::StatusOr<int> StudyList(Context& context) {

@@ -21,6 +21,8 @@ constexpr int64_t kReadingATrial = 50;  // Operations.
 study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
   study::StudySpec nested = spec;
   nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
+  // One that trains in parts is no sampler.
+  if (auto* automatic = std::get_if<study::AutoOptions>(&nested.algorithm)) automatic->rules = 0;
   return nested;
 }
 

@@ -46,6 +46,9 @@ const storage::WriteBatch& Seal(Context& c) {
   for (const auto& [key, id] : batch.touched) {
     if (const StudyState* s = StudyOf(c, key)) sealed.push_back(storage::PutStudy{s->record});
   }
+  for (const auto& [key, former] : batch.former_specs) {
+    if (StudyOf(c, key) != nullptr) sealed.push_back(storage::PutFormerSpec{key, former});
+  }
   for (const auto& [key, number] : batch.dirty_trials) {
     if (const StudyState* s = StudyOf(c, key)) sealed.push_back(storage::PutTrial{key, *s->trials[number - 1].record});
   }

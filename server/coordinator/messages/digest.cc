@@ -23,6 +23,14 @@ void Put(std::string* out, const std::vector<double>& values) {
   for (const double v : values) Put(out, v);
 }
 
+void Put(std::string* out, const study::Parameters& parameters) {
+  for (const auto& [name, value] : parameters) {
+    Put(out, name);
+    absl::StrAppend(out, value.index(), "=");
+    Put(out, study::FormatValue(value));
+  }
+}
+
 void Put(std::string* out, const study::Measurement& m) {
   absl::StrAppend(out, "m", m.step, ";");
   for (const auto& [name, value] : m.metrics) {
@@ -86,16 +94,47 @@ std::string DigestOf(const EnqueueOp& op) {
   Put(&text, op.id);
   for (const NewTrial& trial : op.trials) {
     absl::StrAppend(&text, "t", trial.parameters.size(), ",", trial.attributes.size(), ";");
-    for (const auto& [name, value] : trial.parameters) {
-      Put(&text, name);
-      absl::StrAppend(&text, value.index(), "=");
-      Put(&text, study::FormatValue(value));
-    }
+    Put(&text, trial.parameters);
     for (const auto& [name, value] : trial.attributes) {
       Put(&text, name);
       Put(&text, value);
     }
   }
+  return Finish(text);
+}
+
+std::string DigestOf(const ImportOp& op) {
+  std::string text = "I";
+  Put(&text, op.id);
+  for (const ImportedTrial& trial : op.trials) {
+    absl::StrAppend(&text, "t", static_cast<int>(trial.state), ",", trial.parameters.size(), ",",
+                    trial.attributes.size(), ",", trial.curve.size(), ";");
+    Put(&text, trial.parameters);
+    for (const auto& [name, value] : trial.attributes) {
+      Put(&text, name);
+      Put(&text, value);
+    }
+    if (trial.measurement) Put(&text, *trial.measurement);
+    for (const study::Measurement& point : trial.curve) Put(&text, point);
+    if (trial.failure) {
+      Put(&text, trial.failure->reason);
+      Put(&text, trial.failure->message);
+    }
+  }
+  return Finish(text);
+}
+
+std::string DigestOf(const RetryOp& op) {
+  std::string text = absl::StrCat("T", op.limit, ";");
+  Put(&text, op.id);
+  for (const int64_t number : op.numbers) absl::StrAppend(&text, number, ",");
+  return Finish(text);
+}
+
+std::string DigestOf(const UpdateStudyOp& op) {
+  std::string text = "U";
+  Put(&text, op.id);
+  Put(&text, op.content);
   return Finish(text);
 }
 

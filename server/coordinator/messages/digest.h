@@ -11,6 +11,9 @@ namespace luthier::coordinator {
 
 std::string DigestOf(const FinishOp& op);
 std::string DigestOf(const EnqueueOp& op);
+std::string DigestOf(const ImportOp& op);
+std::string DigestOf(const RetryOp& op);
+std::string DigestOf(const UpdateStudyOp& op);
 std::string DigestOf(const SuggestOp& op);
 std::string DigestOf(const ControlOp& op);
 

@@ -21,6 +21,8 @@ struct Limits {
   int64_t leases_per_study = study::kMaxParallel;
   // Not counting deleted ones.
   int64_t studies = 100'000;
+  // Changes of one study's ranges.
+  int64_t range_changes = 20;
   // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
   // Bytes of the trials that one call may add, as its reply has them: defaults are filled in. A reply must fit a

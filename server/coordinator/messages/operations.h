@@ -14,6 +14,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/search/designer.h"
 #include "lib/study/directive.h"
+#include "lib/study/spec_change.h"
 #include "server/storage/storage.h"
 
 // Requests to the core, and its answers. Plain values; no wire types.
@@ -32,6 +33,7 @@ struct CreateStudyOp {
   study::StudySpec spec;  // Valid.
   std::string actor;
   Done<StudyReply> done;
+  std::string digest = "";  // Digest of the spec, the same for equal ones; empty: unknown.
 };
 
 enum class Control { kPause, kResume, kStop, kCancel, kDelete };
@@ -40,6 +42,17 @@ struct ControlOp {
   std::string id;
   Control control = Control::kPause;
   std::string request_id;  // May be empty: then the call's own idempotence must do.
+  std::string actor;
+  Done<StudyReply> done;
+};
+
+struct UpdateStudyOp {
+  std::string id;
+  study::SpecChange change;
+  std::string content;  // The request as it was sent: two with the same one are the same change.
+  // Checks the changed spec for what the core does not know, builtin objectives. May be null.
+  std::function<absl::Status(const study::StudySpec&)> validate;
+  std::string request_id;
   std::string actor;
   Done<StudyReply> done;
 };
@@ -62,6 +75,40 @@ struct EnqueueOp {
   Done<EnqueueReply> done;
 };
 
+// A result from elsewhere.
+struct ImportedTrial {
+  study::Parameters parameters;
+  study::TrialState state = study::TrialState::kComplete;  // Or PRUNED, FAILED.
+  std::optional<study::Measurement> measurement;           // Final; in COMPLETE with the study's metric.
+  std::vector<study::Measurement> curve;                   // Ascending in step.
+  std::optional<study::Failure> failure;                   // In FAILED.
+  std::map<std::string, std::string> attributes;
+  std::optional<absl::Time> create_time, end_time;
+};
+
+struct ImportReply {
+  std::vector<int64_t> numbers;
+  uint64_t seq = 0;
+};
+
+struct ImportOp {
+  std::string id;
+  std::vector<ImportedTrial> trials;
+  std::string request_id;
+  std::string actor;
+  Done<ImportReply> done;
+};
+
+// Tries settings again, as new trials in place of the old ones.
+struct RetryOp {
+  std::string id;
+  std::vector<int64_t> numbers;  // Empty: of all trials that FAILED, up to `limit`.
+  int64_t limit = 0;
+  std::string request_id;
+  std::string actor;
+  Done<EnqueueReply> done;
+};
+
 struct TrialReply {
   study::Trial trial;
   uint64_t seq = 0;
@@ -70,6 +117,22 @@ struct TrialReply {
 struct CancelTrialOp {
   std::string id;
   int64_t number = 0;
+  std::string actor;
+  Done<TrialReply> done;
+};
+
+struct DeleteTrialOp {
+  std::string id;
+  int64_t number = 0;
+  std::string actor;
+  Done<TrialReply> done;
+};
+
+// Adds, changes and (empty values) removes attributes.
+struct SetAttributesOp {
+  std::string id;
+  int64_t number = 0;
+  std::map<std::string, std::string> attributes;
   std::string actor;
   Done<TrialReply> done;
 };
@@ -181,8 +244,9 @@ struct ProposalsOp {
   absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.
 };
 
-using Operation = std::variant<CreateStudyOp, ControlOp, EnqueueOp, CancelTrialOp, SuggestOp, ReportOp, FinishOp,
-                               HeartbeatOp, ProposalsOp>;
+using Operation =
+    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, DeleteTrialOp,
+                 SetAttributesOp, SuggestOp, ReportOp, FinishOp, HeartbeatOp, ProposalsOp>;
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);

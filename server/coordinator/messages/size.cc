@@ -79,6 +79,17 @@ size_t BytesOf(const Operation& operation) {
   size_t bytes = 4 * kSmall;
   if (const auto* enqueue = std::get_if<EnqueueOp>(&operation)) {
     for (const NewTrial& t : enqueue->trials) bytes += kSmall + Bytes(t.parameters) + Bytes(t.attributes);
+  } else if (const auto* import = std::get_if<ImportOp>(&operation)) {
+    for (const ImportedTrial& t : import->trials) {
+      bytes += 4 * kSmall + Bytes(t.parameters) + Bytes(t.attributes);
+      if (t.measurement) bytes += Bytes(*t.measurement);
+      if (t.failure) bytes += Bytes(*t.failure);
+      for (const study::Measurement& m : t.curve) bytes += Bytes(m);
+    }
+  } else if (const auto* update = std::get_if<UpdateStudyOp>(&operation)) {
+    bytes += 2 * update->content.size();
+  } else if (const auto* attributes = std::get_if<SetAttributesOp>(&operation)) {
+    bytes += Bytes(attributes->attributes);
   } else if (const auto* report = std::get_if<ReportOp>(&operation)) {
     bytes += report->checkpoint.size();
     for (const study::Measurement& m : report->measurements) bytes += Bytes(m);

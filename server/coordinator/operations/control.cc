@@ -26,7 +26,7 @@ absl::Status Pause(Context& c, StudyState& s, const std::string& actor) {
   if (study::IsFinished(s.record.state)) return StudyFinished(s);
   if (s.record.state != study::StudyState::kActive) return absl::OkStatus();
   s.record.state = study::StudyState::kPaused;
-  s.record.state_reason = "paused by a user";
+  s.record.state_reason = kPausedByUser;
   Wake(c.state, s.record.key);
   AddEvent(c, s, EventType::kStudyPaused).actor = actor;
   return absl::OkStatus();

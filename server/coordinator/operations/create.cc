@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
@@ -36,7 +37,10 @@ void Run(Context& c, CreateStudyOp op) {
   if (const auto found = state.by_id.find(op.id); found != state.by_id.end()) {
     // Creating the same study again has no further effect, so it may be repeated.
     const StudyState& s = state.studies.at(found->second);
-    const std::string field = study::FirstDifference(s.record.spec, op.spec);
+    study::StudySpec asked = s.record.spec;  // Less what imports and retries added.
+    asked.budget.max_trials -= s.record.added_trials;
+    const bool now = s.record.spec == op.spec || (!op.digest.empty() && op.digest == s.record.created_digest);
+    const std::string field = now ? "" : study::FirstDifference(asked, op.spec);
     if (!field.empty()) return Answer<StudyReply>(c, op.done, StudyExists(op.id, field));
     return Answer<StudyReply>(c, op.done, StudyReply{s.record, s.record.update_seq});
   }
@@ -48,14 +52,15 @@ void Run(Context& c, CreateStudyOp op) {
   created.record.key = ++state.counters.key;
   created.record.id = op.id;
   created.record.spec = std::move(op.spec);
+  created.record.created_digest = std::move(op.digest);
   created.record.create_time = c.batch.wall;
-  created.spec = std::make_shared<const study::StudySpec>(created.record.spec);
+  created.spec = std::make_shared<const study::StudySpec>(search::Effective(created.record.spec));
   created.gradient = search::GradientUseOf(*created.spec);
-  created.stopper = c.options.stoppers(created.record.spec);
+  created.stopper = c.options.stoppers(*created.spec);
   StudyState& s = AddStudy(state, std::move(created));
   storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);
   event.actor = op.actor;
-  event.detail = study::AlgorithmName(s.spec->algorithm);
+  event.detail = study::AlgorithmName(s.record.spec.algorithm);
   s.record.create_seq = event.seq;
   Answer<StudyReply>(c, op.done, StudyReply{s.record, event.seq});
 }

@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const 
   if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
   return LimitExceeded("max_trials", s.spec->budget.max_trials,
                        absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
-                                    op.trials.size(), "; add fewer, or make a study with a larger max_trials"));
+                                    op.trials.size(), "; add fewer, or raise max_trials (`luthier study update`)"));
 }
 
 int64_t Store(Context& c, StudyState& s, study::Parameters setting, std::map<std::string, std::string> attributes,

@@ -10,8 +10,13 @@ namespace luthier::coordinator {
 
 void Run(Context& c, CreateStudyOp op);
 void Run(Context& c, ControlOp op);
+void Run(Context& c, UpdateStudyOp op);
 void Run(Context& c, EnqueueOp op);
+void Run(Context& c, ImportOp op);
+void Run(Context& c, RetryOp op);
 void Run(Context& c, CancelTrialOp op);
+void Run(Context& c, DeleteTrialOp op);
+void Run(Context& c, SetAttributesOp op);
 void Run(Context& c, SuggestOp op);
 void Run(Context& c, ReportOp op);
 void Run(Context& c, FinishOp op);

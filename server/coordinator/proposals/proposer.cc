@@ -161,6 +161,9 @@ void Proposer::Update(const HistoryUpdate& update) {
 
 ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
   if (studies_.size() >= kMost && studies_.count(request.study) == 0) studies_.clear();
+  if (const auto old = studies_.find(request.study); old != studies_.end() && old->second.spec() != spec.get()) {
+    studies_.erase(old);
+  }
   const auto found = studies_.try_emplace(request.study, storage_, request.study, spec, create_).first;
   return *found->second.Propose(request, base::StopToken());
 }

@@ -46,6 +46,7 @@ class StudyProposer {
 
   // An estimate of what designer and history hold.
   int64_t bytes() const;
+  const study::StudySpec* spec() const { return spec_.get(); }
 
  private:
   // NOT_FOUND for a study that was deleted, DATA_LOSS for one that is damaged, and errors of storage.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/proposer.h"
@@ -142,20 +143,21 @@ absl::Status NoteStored(const Ask& ask, study::History* history) {
 
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
                                           const DesignerFactory& create) {
-  const study::StudySpec& spec = study.spec;
+  LUTHIER_ASSIGN_OR_RETURN(const SpecHistory specs, SpecHistory::Read(storage, study));
+  study::StudySpec spec = search::Effective(study.spec);
   LUTHIER_ASSIGN_OR_RETURN(const Asks asks, ReadAsks(storage, study.key));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
   ReplayReport report;
-  const search::AlgorithmInfo& info = search::InfoOf(spec.algorithm);
-  const bool uses_history = info.uses_history || spec.reproducible;
-  const std::unique_ptr<search::Designer> designer = create(spec);
+  const bool uses_history = search::InfoOf(spec.algorithm).uses_history || spec.reproducible;
+  std::unique_ptr<search::Designer> designer;  // Made anew where the service makes it anew.
+  size_t changes = 0;
   study::History history;
   std::set<int64_t> noted;  // Gradients set aside so far.
   auto next = timeline.begin();
   for (const Ask& ask : asks.late) {
     ++report.checked;
-    const study::Parameters again = LatePoint(spec, ask.number);
+    const study::Parameters again = LatePoint(specs.At(ask.provenance.prefix_seq), ask.number);
     if (!SameBits(again, ask.parameters)) {
       report.mismatches.push_back(absl::StrCat("trial ", ask.number, " (late): stored ",
                                                study::FormatParameters(ask.parameters), ", computed ",
@@ -164,9 +166,17 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   }
   for (const auto& [ask_index, ask] : asks.by_index) {
     const study::Provenance& provenance = ask.provenance;
-    for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) Apply(*next, &history);
+    for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) {
+      Apply(*next, &history);
+      if (next->kind == HistoryUpdate::Kind::kRemoved) designer.reset();
+    }
+    if (designer == nullptr || specs.Changes(provenance.prefix_seq) != changes) {
+      changes = specs.Changes(provenance.prefix_seq);
+      spec = search::Effective(specs.At(provenance.prefix_seq));
+      designer = create(spec);
+    }
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
-    if (provenance.algorithm_version != info.version) {
+    if (provenance.algorithm_version != search::InfoOf(spec.algorithm).version) {
       ++report.other_version;
     } else {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<search::Suggestion> again,

@@ -43,6 +43,14 @@ void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, cons
     gathered->updates[update.seq] = update;
     update.worker.clear();
   }
+  if (record.removed_seq != 0 && record.removed_seq <= until) {
+    HistoryUpdate removed;
+    removed.study = study;
+    removed.seq = record.removed_seq;
+    removed.kind = Kind::kRemoved;
+    removed.trial.number = record.trial.number;
+    gathered->updates[removed.seq] = std::move(removed);
+  }
   update.seq = record.create_seq;
   update.kind = Kind::kStored;
   update.trial.state = study::TrialState::kPending;
@@ -117,6 +125,8 @@ void Apply(const HistoryUpdate& update, study::History* history) {
       return history->Pause(trial.number);
     case Kind::kPromoted:
       return history->Resume(update.ask_index, trial.number, update.resource);
+    case Kind::kRemoved:
+      return history->Remove(trial.number);
   }
 }
 
@@ -159,6 +169,28 @@ absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storag
   updates.reserve(gathered.updates.size());
   for (auto& [seq, update] : gathered.updates) updates.push_back(std::move(update));
   return updates;
+}
+
+absl::StatusOr<SpecHistory> SpecHistory::Read(storage::Storage* storage, const storage::StudyRecord& study) {
+  SpecHistory history;
+  history.newest_ = study.spec;
+  LUTHIER_ASSIGN_OR_RETURN(history.former_, storage->ListFormerSpecs(study.key));
+  return history;
+}
+
+study::StudySpec SpecHistory::At(uint64_t seq) const {
+  study::StudySpec spec = newest_;
+  for (auto it = former_.rbegin(); it != former_.rend() && it->until_seq > seq; ++it) {
+    if (it->spec) spec = *it->spec;
+    spec.budget.max_trials = it->max_trials;
+  }
+  return spec;
+}
+
+size_t SpecHistory::Changes(uint64_t seq) const {
+  size_t changes = former_.size();
+  while (changes > 0 && former_[changes - 1].until_seq > seq) --changes;
+  return changes;
 }
 
 absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,

@@ -15,7 +15,7 @@ namespace luthier::coordinator {
 
 // A change of a study's history, for designers.
 struct HistoryUpdate {
-  enum class Kind { kStored, kFinished, kReported, kPaused, kPromoted };
+  enum class Kind { kStored, kFinished, kReported, kPaused, kPromoted, kRemoved };
   storage::StudyKey study = 0;
   uint64_t seq = 0;
   Kind kind = Kind::kStored;
@@ -39,6 +39,22 @@ bool NeedsCurves(const study::StudySpec& spec);
 // Storage; NOT_FOUND for a study that was deleted, DATA_LOSS for a log that is damaged or does not fit the rows.
 absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
                                                         const study::StudySpec& spec, uint64_t until);
+
+// A study's spec as it was.
+class SpecHistory {
+ public:
+  // Errors as Storage.
+  static absl::StatusOr<SpecHistory> Read(storage::Storage* storage, const storage::StudyRecord& study);
+
+  // Returns what designers went by right after the event `seq`.
+  study::StudySpec At(uint64_t seq) const;
+  // Returns how often that changed up to `seq`.
+  size_t Changes(uint64_t seq) const;
+
+ private:
+  study::StudySpec newest_;
+  std::vector<storage::FormerSpec> former_;  // In order of seq.
+};
 
 // The history that a designer saw at `until`. Errors as ReadTimeline.
 absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,

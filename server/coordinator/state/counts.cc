@@ -1,5 +1,6 @@
 #include "server/coordinator/state/counts.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "lib/base/check.h"
@@ -36,7 +37,21 @@ void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent ev
   if (*next == TrialState::kPending) s.retries.insert(number);
 }
 
+void MoveImported(CoreState& state, StudyState& s, TrialSlot& slot, TrialState next) {
+  LUTHIER_CHECK(slot.state == TrialState::kPending && study::IsFinal(next));
+  for (auto* counts : {&s.counts, &state.totals}) {
+    --(*counts)[static_cast<size_t>(slot.state)];
+    ++(*counts)[static_cast<size_t>(next)];
+  }
+  slot.state = next;
+  slot.record->trial.state = next;
+}
+
 void CountFinished(StudyState& s, const storage::TrialSketch& trial) {
+  if (trial.removed) {
+    if (trial.state == TrialState::kFailed) ++s.removed_failed;
+    return;
+  }
   if (trial.state == TrialState::kCancelled) return;
   if (trial.state == TrialState::kFailed) {
     if (trial.finish_seq > s.record.resume_seq) ++s.failures_in_row;
@@ -48,12 +63,27 @@ void CountFinished(StudyState& s, const storage::TrialSketch& trial) {
   const double score = study::Score(s.spec->metric.goal, *trial.value);
   if (!s.best_score || score > *s.best_score) {
     s.best_score = score;
+    s.best_trial = trial.number;
     s.finished_since_best = 0;
   }
 }
 
+void CountAllFinished(StudyState& s, std::vector<storage::TrialSketch> finished) {
+  s.failures_in_row = 0;
+  s.best_score.reset();
+  s.best_trial = 0;
+  s.removed_failed = 0;
+  s.finished_since_best = 0;
+  s.models.clear();
+  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.finish_seq < b.finish_seq; });
+  for (const storage::TrialSketch& trial : finished) {
+    CountFinished(s, trial);
+    if (trial.record) CountModel(s, trial.record->trial);
+  }
+}
+
 void CountModel(StudyState& s, const study::Trial& trial) {
-  if (trial.state != TrialState::kComplete || !study::WarmStarts(*s.spec)) return;
+  if (trial.state != TrialState::kComplete || study::IsRemoved(trial) || !study::WarmStarts(*s.spec)) return;
   s.models.emplace_back(trial.number, trial.parameters);
 }
 

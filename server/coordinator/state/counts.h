@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "lib/study/trial.h"
 #include "lib/study/trial_state.h"
@@ -19,8 +20,14 @@ void CountNew(CoreState& state, StudyState& s);
 // Takes the trial to its next state. The table of transitions (lib/study/trial_state.h) must allow it.
 void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event);
 
+// Takes a new PENDING trial, a result from elsewhere, straight to the final state `next`.
+void MoveImported(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialState next);
+
 // Counts a trial that is final for the rules that end or pause a study. In order of `finish_seq`.
 void CountFinished(StudyState& s, const storage::TrialSketch& trial);
+// The same, and CountModel, from the start, of all trials that are final, with whole rows where others may start from
+// them.
+void CountAllFinished(StudyState& s, std::vector<storage::TrialSketch> finished);
 // Others may start from the model of the trial, if it is COMPLETE. In order of `finish_seq`.
 void CountModel(StudyState& s, const study::Trial& trial);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/mutants.h"
 #include "server/coordinator/proposals/timeline.h"
@@ -103,18 +104,6 @@ absl::Status LoadSetAside(const Source& source, StudyState& s) {
   }
 }
 
-absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s) {
-  if (!study::IsFinished(s.record.state) || !s.running.empty()) s.stopper = source.stoppers(s.record.spec);
-  if (!s.stopper) return absl::OkStatus();
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates,
-                           ReadTimeline(source.storage, s.record.key, s.record.spec, until));
-  for (const HistoryUpdate& u : updates) {
-    if (u.kind == HistoryUpdate::Kind::kReported) s.stopper->Report(u.trial.number, u.point.step, u.point.value);
-    if (u.kind == HistoryUpdate::Kind::kFinished) s.stopper->Finish(u.trial.number, u.trial.state, u.trial.value);
-  }
-  return absl::OkStatus();
-}
-
 // Whether nothing can happen in the study by itself any more.
 absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& record) {
   if (!study::IsFinished(record.state)) return false;
@@ -127,7 +116,7 @@ absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& re
 StudyState Outline(const storage::StudyRecord& record) {
   StudyState s;
   s.record = record;
-  s.spec = std::make_shared<const study::StudySpec>(record.spec);
+  s.spec = std::make_shared<const study::StudySpec>(search::Effective(record.spec));
   s.gradient = search::GradientUseOf(*s.spec);
   return s;
 }
@@ -166,6 +155,19 @@ absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
   return absl::OkStatus();
 }
 
+absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s) {
+  if (s.stopper || (study::IsFinished(s.record.state) && s.running.empty())) return absl::OkStatus();
+  s.stopper = source.stoppers(*s.spec);
+  if (!s.stopper) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates,
+                           ReadTimeline(source.storage, s.record.key, *s.spec, until));
+  for (const HistoryUpdate& u : updates) {
+    if (u.kind == HistoryUpdate::Kind::kReported) s.stopper->Report(u.trial.number, u.point.step, u.point.value);
+    if (u.kind == HistoryUpdate::Kind::kFinished) s.stopper->Finish(u.trial.number, u.trial.state, u.trial.value);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state) {
   StudyState s = Outline(record);
   if (const auto old = state.studies.find(record.key); old != state.studies.end()) {
@@ -176,11 +178,7 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
   LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
   LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
-  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.finish_seq < b.finish_seq; });
-  for (const storage::TrialSketch& trial : finished) {
-    CountFinished(s, trial);
-    if (trial.record) CountModel(s, trial.record->trial);
-  }
+  CountAllFinished(s, std::move(finished));
   RemoveStudy(state, record.key);
   AddStudy(state, std::move(s));
   return absl::OkStatus();

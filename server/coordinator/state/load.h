@@ -39,6 +39,10 @@ absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& 
 // not taken for the study as it is now.
 absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state);
 
+// Makes the rule that stops trials early, with what it must know up to the event `until`, if the study may need it and
+// has none.
+absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s);
+
 }  // namespace luthier::coordinator
 
 #endif  // LUTHIER_SERVER_COORDINATOR_STATE_LOAD_H_

@@ -92,7 +92,9 @@ struct StudyState {
   std::optional<Rank> rank;  // Its place in Pool::open; absent: not there.
 
   int failures_in_row = 0;
-  std::optional<double> best_score;  // study::Score of the best COMPLETE trial.
+  std::optional<double> best_score;  // study::Score of the best COMPLETE trial, …
+  int64_t best_trial = 0;            // … and which that is.
+  int64_t removed_failed = 0;        // FAILED trials that were removed (study::IsRemoved).
   int64_t finished_since_best = 0;
 };
 

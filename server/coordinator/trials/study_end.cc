@@ -37,13 +37,14 @@ std::vector<int64_t> TrialsToCancel(const Context& c, const StudyState& s, bool 
   return open;
 }
 
-// Why the budget ends the study; "": it does not.
-std::string ReasonToComplete(const StudyState& s, const study::Trial& finished) {
+}  // namespace
+
+std::string ReasonToEnd(const StudyState& s) {
   const study::Budget& budget = s.spec->budget;
   if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
-    return absl::StrCat("target_value reached by trial ", finished.number);
+    return absl::StrCat("target_value reached by trial ", s.best_trial);
   }
-  const int64_t failed = s.counts[static_cast<size_t>(TrialState::kFailed)];
+  const int64_t failed = s.counts[static_cast<size_t>(TrialState::kFailed)] - s.removed_failed;
   if (budget.max_failed_trials > 0 && failed >= budget.max_failed_trials) return "max_failed_trials reached";
   if (budget.patience > 0 && s.best_score && s.finished_since_best >= budget.patience) {
     return absl::StrCat("no better value in ", s.finished_since_best, " trials");
@@ -51,7 +52,14 @@ std::string ReasonToComplete(const StudyState& s, const study::Trial& finished) 
   return "";
 }
 
-}  // namespace
+void EndWhenDue(Context& c, StudyState& s) {
+  const std::string reason = ReasonToEnd(s);
+  if (!reason.empty()) {
+    FinishStudy(c, s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
+  } else {
+    CompleteWhenDone(c, s);
+  }
+}
 
 void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::string& reason,
                  const std::string& actor, bool cancel_running) {
@@ -85,12 +93,7 @@ void CompleteWhenDone(Context& c, StudyState& s) {
 
 void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished) {
   if (study::IsFinished(s.record.state)) return;
-  const std::string reason = ReasonToComplete(s, finished);
-  if (!reason.empty()) {
-    FinishStudy(c, s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
-    return;
-  }
-  CompleteWhenDone(c, s);
+  EndWhenDue(c, s);
   if (s.record.state == study::StudyState::kActive && s.failures_in_row >= c.options.failures_to_pause) {
     s.record.state = study::StudyState::kPaused;
     Wake(c.state, s.record.key);

@@ -8,6 +8,9 @@
 // When a study ends or pauses by itself, and what becomes of its trials.
 namespace luthier::coordinator {
 
+// The reason of a study that a user paused.
+inline constexpr char kPausedByUser[] = "paused by a user";
+
 // Ends the study in `state` (STOPPED, CANCELLED or COMPLETED). Trials that wait are cancelled, PAUSED ones pruned;
 // running ones go on unless `cancel_running`. `actor` is empty where nobody asked for it.
 void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::string& reason,
@@ -16,6 +19,12 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
 // Completes the study once no trial is open and there will be no other: the budget is used up, or the designer has
 // nothing more.
 void CompleteWhenDone(Context& c, StudyState& s);
+
+// Returns why the budget ends the study as it is now, besides max_trials; "": it does not.
+std::string ReasonToEnd(const StudyState& s);
+
+// Ends a study that is not finished, if ReasonToEnd says so or CompleteWhenDone does.
+void EndWhenDue(Context& c, StudyState& s);
 
 // Draws the consequences of the end of the trial `finished` for its study: a rule of the budget may end it, many
 // failures in a row pause it.

@@ -1,5 +1,6 @@
 #include "lib/search/auto.h"
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +36,40 @@ TEST(Auto, ContinuousSpacesGetTheFirstOrderPresetAsItIs) {
   EXPECT_EQ(Bo(choice), study::BoDefaults(BoPreset::kFobo));
   EXPECT_THAT(choice.reasons, Contains(HasSubstr("3 tuned parameters, 100 trials: a Gaussian process")));
   EXPECT_THAT(choice.reasons, Contains(HasSubstr("gradients")));
+}
+
+TEST(Auto, AResourceIsTrainedInParts) {
+  study::StudySpec spec = BoSpec(Space({Float("a", 0, 1)}));
+  spec.resource = study::Resource{1, 27, "epochs"};
+  const auto chosen = [&](const study::StudySpec& s) { return ChooseAlgorithm(s, AutoOptions()); };
+  study::CommandObjective command;
+  command.argv = {"true"};
+  spec.objective = command;
+  const AutoChoice programs = chosen(spec);
+  ASSERT_TRUE(std::holds_alternative<study::AshaOptions>(programs.algorithm));
+  EXPECT_EQ(std::get<study::AshaOptions>(programs.algorithm).variant, study::AshaVariant::kStop);
+  EXPECT_TRUE(std::holds_alternative<BoOptions>(std::get<study::AshaOptions>(programs.algorithm).sampler));
+  EXPECT_THAT(programs.reasons[0], HasSubstr("the study has a resource"));
+  study::BuiltinObjective builtin;
+  builtin.model = "logistic";
+  spec.objective = builtin;
+  EXPECT_EQ(std::get<study::AshaOptions>(chosen(spec).algorithm).variant, study::AshaVariant::kPromote);
+
+  const auto plain = [&](const std::function<void(study::StudySpec*)>& change) {
+    study::StudySpec other = spec;
+    change(&other);
+    const AutoChoice choice = chosen(other);
+    EXPECT_TRUE(std::holds_alternative<BoOptions>(choice.algorithm));
+    return choice.reasons.at(1);
+  };
+  EXPECT_THAT(plain([](auto* s) { s->reproducible = true; }), HasSubstr("reproducible"));
+  EXPECT_THAT(plain([](auto* s) { s->stopping = study::MedianStopping(); }), HasSubstr("stopping rule"));
+  EXPECT_THAT(plain([](auto* s) { s->resource->max = 2; }), HasSubstr("no rung between"));
+  EXPECT_THAT(plain([](auto* s) { s->budget.max_trials = 2; }), HasSubstr("so few trials"));
+  command.stdout_patterns = {{"value", "v=(.*)"}};
+  EXPECT_THAT(plain([&](auto* s) { s->objective = command; }), HasSubstr("no step"));
+  EXPECT_TRUE(std::holds_alternative<BoOptions>(ChooseAlgorithm(spec, AutoOptions{.rules = 0}).algorithm))
+      << "a study from before stays as it was";
 }
 
 TEST(Auto, WithoutAPlainFloatThereAreNoGradients) {

@@ -54,6 +54,24 @@ TEST(HistoryTest, AStoredTrialReplacesItsSuggestion) {
   EXPECT_THAT(Numbers(history), ElementsAre(1, 2, 3));
 }
 
+TEST(HistoryTest, ARemovedTrialLooksCancelled) {
+  History history;
+  history.AddStored(Stored(1, 0));
+  history.AddStored(Stored(2, 1));
+  history.Report(1, 1, 0.5);
+  history.Finish(1, TrialState::kComplete, 2.0, std::nullopt, std::nullopt, "w", 1);
+  history.Finish(2, TrialState::kFailed, std::nullopt, std::nullopt, FailureKind::kConfig, "v");
+  history.Remove(1);
+  history.Remove(2);
+  for (const HistoryTrial& trial : history.trials()) {
+    EXPECT_EQ(trial.state, TrialState::kCancelled);
+    EXPECT_FALSE(trial.value || trial.failure || trial.gradient);
+    EXPECT_THAT(trial.points, IsEmpty());
+  }
+  EXPECT_THAT(history.finished(), ElementsAre(0, 1)) << "the log is as it was";
+  EXPECT_EQ(history.trials()[1].reporter, 1) << "workers keep their numbers";
+}
+
 TEST(HistoryTest, FinishedTrialsAreListedInLogOrder) {
   History history;
   for (int i = 1; i <= 3; ++i) history.AddStored(Stored(i, static_cast<uint64_t>(i - 1)));

@@ -175,6 +175,36 @@ absl::StatusOr<EnqueueReply> Harness::Enqueue(const std::string& id, std::vector
   return RunOne(*this, EnqueueOp{id, std::move(trials), request_id, "user", {}}, Answered<EnqueueReply>());
 }
 
+absl::StatusOr<StudyReply> Harness::Update(const std::string& id, study::SpecChange change,
+                                           const std::string& request_id) {
+  UpdateStudyOp op;
+  op.id = id;
+  op.change = std::move(change);
+  op.content = op.change.max_trials ? absl::StrCat("max_trials ", *op.change.max_trials) : "another";
+  op.request_id = request_id;
+  op.actor = "user";
+  return RunOne(*this, std::move(op), Answered<StudyReply>());
+}
+
+absl::StatusOr<ImportReply> Harness::Import(const std::string& id, std::vector<ImportedTrial> trials,
+                                            const std::string& request_id) {
+  return RunOne(*this, ImportOp{id, std::move(trials), request_id, "user", {}}, Answered<ImportReply>());
+}
+
+absl::StatusOr<EnqueueReply> Harness::Retry(const std::string& id, std::vector<int64_t> numbers,
+                                            const std::string& request_id) {
+  return RunOne(*this, RetryOp{id, std::move(numbers), 1000, request_id, "user", {}}, Answered<EnqueueReply>());
+}
+
+absl::StatusOr<TrialReply> Harness::DeleteTrial(const std::string& id, int64_t number) {
+  return RunOne(*this, DeleteTrialOp{id, number, "user", {}}, Answered<TrialReply>());
+}
+
+absl::StatusOr<TrialReply> Harness::SetAttributes(const std::string& id, int64_t number,
+                                                  std::map<std::string, std::string> attributes) {
+  return RunOne(*this, SetAttributesOp{id, number, std::move(attributes), "user", {}}, Answered<TrialReply>());
+}
+
 absl::StatusOr<TrialReply> Harness::CancelTrial(const std::string& id, int64_t number) {
   return RunOne(*this, CancelTrialOp{id, number, "user", {}}, Answered<TrialReply>());
 }

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,16 @@ class Harness {
                                      const std::string& request_id = "");
   absl::StatusOr<EnqueueReply> Enqueue(const std::string& id, std::vector<NewTrial> trials,
                                        const std::string& request_id = "");
+  absl::StatusOr<StudyReply> Update(const std::string& id, study::SpecChange change,
+                                    const std::string& request_id = "");
+  absl::StatusOr<ImportReply> Import(const std::string& id, std::vector<ImportedTrial> trials,
+                                     const std::string& request_id = "");
+  // Of all that failed, where there are no numbers.
+  absl::StatusOr<EnqueueReply> Retry(const std::string& id, std::vector<int64_t> numbers,
+                                     const std::string& request_id = "");
+  absl::StatusOr<TrialReply> DeleteTrial(const std::string& id, int64_t number);
+  absl::StatusOr<TrialReply> SetAttributes(const std::string& id, int64_t number,
+                                           std::map<std::string, std::string> attributes);
   absl::StatusOr<TrialReply> CancelTrial(const std::string& id, int64_t number);
   // Answered within the batch.
   absl::StatusOr<SuggestReply> Suggest(const std::string& id, const std::string& worker, int count = 1,

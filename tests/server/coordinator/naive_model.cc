@@ -41,6 +41,25 @@ std::string Text(const EnqueueOp& op) {
   return text;
 }
 
+std::string Text(const UpdateStudyOp& op) {
+  return absl::StrCat("update|", op.id, "|", *op.change.max_trials);
+}
+
+std::string Text(const ImportOp& op) {
+  std::string text = absl::StrCat("import|", op.id);
+  for (const ImportedTrial& t : op.trials) {
+    absl::StrAppend(&text, "|", static_cast<int>(t.state), study::FormatParameters(t.parameters));
+    if (t.measurement) absl::StrAppend(&text, Text(*t.measurement));
+  }
+  return text;
+}
+
+std::string Text(const RetryOp& op) {
+  std::string text = absl::StrCat("retry|", op.id);
+  for (const int64_t number : op.numbers) absl::StrAppend(&text, "|", number);
+  return text;
+}
+
 std::string Text(const SuggestOp& op) {
   return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count);
 }
@@ -142,6 +161,8 @@ void NaiveModel::CheckLeases() {
 
 void NaiveModel::Final(Study& s, Trial& t, TrialState state, std::optional<double> value) {
   t.state = state;
+  t.finished_at = ++ends_;
+  if (state == TrialState::kComplete) t.value = value;
   if (state == TrialState::kCancelled) return;
   s.failures_in_row = state == TrialState::kFailed ? s.failures_in_row + 1 : 0;
   ++s.since_best;
@@ -190,19 +211,69 @@ void NaiveModel::CompleteIfDone(Study& s) {
   }
 }
 
-void NaiveModel::AfterFinal(Study& s) {
-  if (Finished(s.state)) return;
+bool NaiveModel::EndedByRule(const Study& s) const {
   const study::Budget& b = s.spec.budget;
   const double sign = s.spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
   const bool target = b.target_value && s.best && sign * *s.best <= sign * *b.target_value;
-  const bool failed = b.max_failed_trials > 0 && Count(s, TrialState::kFailed) >= b.max_failed_trials;
+  const int64_t failures = std::count_if(s.trials.begin(), s.trials.end(), [](const auto& entry) {
+    return entry.second.state == TrialState::kFailed && !entry.second.removed;
+  });
+  const bool failed = b.max_failed_trials > 0 && failures >= b.max_failed_trials;
   const bool patience = b.patience > 0 && s.best && s.since_best >= b.patience;
-  if (target || failed || patience) {
+  return target || failed || patience;
+}
+
+void NaiveModel::AfterFinal(Study& s) {
+  if (Finished(s.state)) return;
+  if (EndedByRule(s)) {
     FinishStudy(s, StudyState::kCompleted, true);
     return;
   }
   CompleteIfDone(s);
-  if (s.state == StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) s.state = StudyState::kPaused;
+  if (s.state == StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) {
+    s.state = StudyState::kPaused;
+    s.paused_by_user = false;
+  }
+}
+
+void NaiveModel::GoOnOrEnd(Study& s) {
+  if (s.state == StudyState::kActive || s.state == StudyState::kPaused) {
+    if (EndedByRule(s)) {
+      FinishStudy(s, StudyState::kCompleted, true);
+    } else {
+      CompleteIfDone(s);
+    }
+    return;
+  }
+  const bool room = static_cast<int64_t>(s.trials.size()) < s.spec.budget.max_trials;
+  const bool open = Count(s, TrialState::kPending) + Count(s, TrialState::kRunning) > 0;
+  if (s.state != StudyState::kCompleted || EndedByRule(s) || (!room && !open)) return;
+  s.state = StudyState::kActive;
+  s.failures_in_row = 0;
+  s.resumed_at = ++ends_;
+}
+
+void NaiveModel::Recount(Study& s) {
+  std::map<uint64_t, const Trial*> finals;
+  for (const auto& [number, t] : s.trials) {
+    if (t.finished_at != 0) finals[t.finished_at] = &t;
+  }
+  const double sign = s.spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
+  s.failures_in_row = 0;
+  s.since_best = 0;
+  s.best.reset();
+  for (const auto& [at, t] : finals) {
+    if (t->removed || t->state == TrialState::kCancelled) continue;
+    if (t->state != TrialState::kFailed) {
+      s.failures_in_row = 0;
+    } else if (at > s.resumed_at) {
+      ++s.failures_in_row;
+    }
+    ++s.since_best;
+    if (!t->value || (s.best && sign * *t->value >= sign * *s.best)) continue;
+    s.best = t->value;
+    s.since_best = 0;
+  }
 }
 
 void NaiveModel::BackOrGiveUp(Study& s, Trial& t) {
@@ -240,7 +311,11 @@ std::optional<Expected> NaiveModel::CheckRequest(const std::string& id, const st
 Expected NaiveModel::Create(const CreateStudyOp& op) {
   Expected e;
   if (const Study* s = Find(op.id)) {
-    if (!(s->spec == op.spec)) return Expected::Error(StatusCode::kAlreadyExists, reason::kStudyExists);
+    study::StudySpec asked = s->spec;
+    asked.budget.max_trials -= s->added;
+    if (!(s->spec == op.spec) && !(asked == op.spec)) {
+      return Expected::Error(StatusCode::kAlreadyExists, reason::kStudyExists);
+    }
     e.study_state = s->state;
     return e;
   }
@@ -270,11 +345,15 @@ Expected NaiveModel::Control(const ControlOp& op) {
   switch (op.control) {
     case Control::kPause:
       if (Finished(s->state)) return finished;
+      if (s->state == StudyState::kActive) s->paused_by_user = true;
       s->state = StudyState::kPaused;
       break;
     case Control::kResume:
       if (Finished(s->state)) return finished;
-      if (s->state == StudyState::kPaused) s->failures_in_row = 0;
+      if (s->state == StudyState::kPaused) {
+        s->failures_in_row = 0;
+        s->resumed_at = ++ends_;
+      }
       s->state = StudyState::kActive;
       break;
     case Control::kStop:
@@ -327,6 +406,145 @@ Expected NaiveModel::Enqueue(const EnqueueOp& op) {
     e.numbers.push_back(number);
   }
   if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), e.numbers, KeyOf(op.id), {}};
+  return e;
+}
+
+Expected NaiveModel::Update(const UpdateStudyOp& op) {
+  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
+  if (again && again->code != StatusCode::kOk) return *again;
+  Study* s = Find(op.id);
+  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  if (again) {
+    again->study_state = s->state;
+    return *again;
+  }
+  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
+    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  }
+  study::StudySpec next = s->spec;
+  next.budget.max_trials = *op.change.max_trials;
+  if (*op.change.max_trials < static_cast<int64_t>(s->trials.size()) || !study::ValidateSpec(next).ok() ||
+      !search::Validate(next).ok()) {
+    return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
+  }
+  if (!(next == s->spec)) {
+    s->spec = next;
+    s->designer = options_.designers(next);
+    GoOnOrEnd(*s);
+  }
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, 0, {}};
+  Expected e;
+  e.study_state = s->state;
+  return e;
+}
+
+Expected NaiveModel::Import(const ImportOp& op) {
+  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
+  if (again && again->code != StatusCode::kOk) return *again;
+  Study* s = Find(op.id);
+  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  if (again) return *again;
+  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
+    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  }
+  if (s->spec.reproducible) return Expected::Error(StatusCode::kFailedPrecondition, reason::kReproducible);
+  Expected e;
+  const auto count = static_cast<int64_t>(op.trials.size());
+  s->spec.budget.max_trials += count;
+  s->added += count;
+  s->designer = options_.designers(s->spec);
+  for (const ImportedTrial& imported : op.trials) {
+    const int64_t number = static_cast<int64_t>(s->trials.size()) + 1;
+    Trial& t = s->trials[number];
+    t.parameters = imported.parameters;
+    t.attributes = imported.attributes;
+    if (imported.failure) t.failure = imported.failure->reason;
+    std::optional<double> value;
+    if (imported.measurement) value = imported.measurement->metrics.at(s->spec.metric.name);
+    Final(*s, t, imported.state, value);
+    e.numbers.push_back(number);
+  }
+  s->failures_in_row = 0;
+  s->resumed_at = ++ends_;
+  GoOnOrEnd(*s);
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), e.numbers, KeyOf(op.id), {}};
+  return e;
+}
+
+Expected NaiveModel::Retry(const RetryOp& op) {
+  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
+  if (again && again->code != StatusCode::kOk) return *again;
+  Study* s = Find(op.id);
+  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  if (again) return *again;
+  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
+    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  }
+  std::vector<int64_t> numbers = op.numbers;
+  for (const auto& [number, t] : s->trials) {
+    const bool wanted = t.state == TrialState::kFailed && !t.removed;
+    if (op.numbers.empty() && wanted && static_cast<int64_t>(numbers.size()) < op.limit) numbers.push_back(number);
+  }
+  for (const int64_t number : numbers) {
+    const auto found = s->trials.find(number);
+    if (found == s->trials.end() || found->second.deleted) {
+      return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+    }
+    const Trial& t = found->second;
+    if (t.retried_by != 0 || (t.state != TrialState::kFailed && t.state != TrialState::kCancelled)) {
+      return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
+    }
+  }
+  Expected e;
+  if (!numbers.empty()) {
+    s->spec.budget.max_trials += static_cast<int64_t>(numbers.size());
+    s->added += static_cast<int64_t>(numbers.size());
+    s->designer = options_.designers(s->spec);
+    for (const int64_t number : numbers) {
+      const int64_t fresh = static_cast<int64_t>(s->trials.size()) + 1;
+      Trial& old = s->trials[number];
+      old.removed = true;
+      old.retried_by = fresh;
+      Trial next;
+      next.parameters = old.parameters;
+      next.attributes = old.attributes;
+      s->trials[fresh] = std::move(next);
+      e.numbers.push_back(fresh);
+    }
+    Recount(*s);
+    if (s->state == StudyState::kPaused && !s->paused_by_user) s->state = StudyState::kActive;
+    GoOnOrEnd(*s);
+    s->failures_in_row = 0;
+    s->resumed_at = ++ends_;
+  }
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), e.numbers, KeyOf(op.id), {}};
+  return e;
+}
+
+Expected NaiveModel::DeleteTrial(const DeleteTrialOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  Expected e;
+  e.trial_state = t.state;
+  if (t.deleted) return e;
+  if (Open(t.state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialOpen);
+  t.deleted = true;
+  if (!t.removed) {
+    t.removed = true;
+    Recount(*s);
+  }
+  return e;
+}
+
+Expected NaiveModel::SetAttributes(const SetAttributesOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  if (t.deleted) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  for (const auto& [key, value] : op.attributes) t.attributes[key] = value;
+  Expected e;
+  e.trial_state = t.state;
   return e;
 }
 

@@ -64,6 +64,11 @@ class NaiveModel {
   Expected Create(const CreateStudyOp& op);
   Expected Control(const ControlOp& op);
   Expected Enqueue(const EnqueueOp& op);
+  Expected Update(const UpdateStudyOp& op);  // Of max_trials alone.
+  Expected Import(const ImportOp& op);       // Of good results.
+  Expected Retry(const RetryOp& op);
+  Expected DeleteTrial(const DeleteTrialOp& op);
+  Expected SetAttributes(const SetAttributesOp& op);
   Expected CancelTrial(const CancelTrialOp& op);
   Expected Report(const ReportOp& op);
   Expected Finish(const FinishOp& op);
@@ -114,12 +119,21 @@ class NaiveModel {
     std::vector<double> direction;
     std::vector<int64_t> set_aside;  // By its suggestion for the first time.
     bool has_gradient = false;       // Of its final result.
+    uint64_t finished_at = 0;        // Place in the order in which trials ended; 0: open.
+    std::optional<double> value;     // Of a COMPLETE trial.
+    bool removed = false;            // Its result no longer counts.
+    int64_t retried_by = 0;
+    bool deleted = false;
+    std::map<std::string, std::string> attributes;
   };
   struct Study {
     std::string id;
     study::StudySpec spec;
     study::StudyState state = study::StudyState::kActive;
     std::map<int64_t, Trial> trials;
+    bool paused_by_user = false;
+    int64_t added = 0;        // To max_trials, by imports and retries.
+    uint64_t resumed_at = 0;  // Failures that ended later count.
     int failures_in_row = 0;
     std::optional<double> best;
     int64_t since_best = 0;
@@ -151,6 +165,11 @@ class NaiveModel {
   void CancelOpen(Study& s, Trial& t);
   void FinishStudy(Study& s, study::StudyState state, bool cancel_running);
   void AfterFinal(Study& s);
+  // After AddRoom and the like: a study goes on, or ends.
+  void GoOnOrEnd(Study& s);
+  bool EndedByRule(const Study& s) const;
+  // Counts all that is final anew.
+  void Recount(Study& s);
   void CompleteIfDone(Study& s);
   void BackOrGiveUp(Study& s, Trial& t);
   static int AttemptsUsed(const Trial& t) { return static_cast<int>(t.grants.size() - t.part_begins) - t.releases; }
@@ -180,6 +199,7 @@ class NaiveModel {
   absl::Duration now_;
   absl::Duration last_batch_;
   uint64_t turns_ = 0;
+  uint64_t ends_ = 0;  // Trials that ended, and marks among them.
 
   std::map<storage::StudyKey, Study> saved_studies_;
   storage::StudyKey saved_last_key_ = 0;

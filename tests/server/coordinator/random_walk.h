@@ -21,6 +21,11 @@ struct Step {
     kControl,
     kEnqueue,
     kCancelTrial,
+    kUpdate,
+    kImport,
+    kRetry,
+    kDeleteTrial,
+    kNote,
     kTime,
     kHangUp,
     kRestart,
@@ -53,6 +58,8 @@ struct WalkStats {
   int64_t set_aside = 0;  // Gradients.
   int64_t paused = 0;
   int64_t promoted = 0;
+  int64_t updated = 0;  // Specs that changed.
+  int64_t removed = 0;  // Trials, by retries and deletions.
 };
 
 struct WalkFailure {

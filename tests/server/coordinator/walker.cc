@@ -256,6 +256,53 @@ void Walker::Plan(const Step& planned, int index) {
       operations_.push_back(std::move(op));
       return;
     }
+    case Step::kUpdate: {
+      UpdateStudyOp op;
+      op.id = StudyId(r[0]);
+      op.change.max_trials = static_cast<int64_t>(r[1] % 70);
+      op.content = absl::StrCat(*op.change.max_trials);
+      op.request_id = RequestId(r[2]);
+      op.actor = "user";
+      op.done = Check<StudyReply>(absl::StrCat("update ", op.id, " to ", op.content), model_.Update(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
+    case Step::kImport: {
+      ImportOp op{StudyId(r[0]), {}, RequestId(r[1]), "user", {}};
+      for (uint32_t i = 0; i <= r[2] % 3; ++i) {
+        ImportedTrial trial;
+        trial.parameters = {{"x", 0.25}, {"n", static_cast<double>(i)}};
+        trial.state = (r[3] + i) % 4 == 0 ? study::TrialState::kFailed : study::TrialState::kComplete;
+        if (trial.state == study::TrialState::kComplete) {
+          trial.measurement = Loss(1.0 + (r[4] + i) % 9);
+        } else {
+          trial.failure = MakeFailure(study::FailureKind::kConfig, "IMPORTED", "");
+        }
+        op.trials.push_back(std::move(trial));
+      }
+      op.done = Check<ImportReply>("import into " + op.id, model_.Import(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
+    case Step::kRetry: {
+      RetryOp op{StudyId(r[0]), {}, 3, RequestId(r[1]), "user", {}};
+      for (uint32_t i = 0; i < r[2] % 3; ++i) op.numbers.push_back(1 + (r[3] + i) % 9);
+      op.done = Check<EnqueueReply>("retry in " + op.id, model_.Retry(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
+    case Step::kDeleteTrial: {
+      DeleteTrialOp op{StudyId(r[0]), 1 + r[1] % 9, "user", {}};
+      op.done = Check<TrialReply>(absl::StrCat("delete ", op.id, "/", op.number), model_.DeleteTrial(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
+    case Step::kNote: {
+      SetAttributesOp op{StudyId(r[0]), 1 + r[1] % 9, {{"note", absl::StrCat(1 + r[2] % 3)}}, "user", {}};
+      op.done = Check<TrialReply>(absl::StrCat("note on ", op.id, "/", op.number), model_.SetAttributes(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
     case Step::kReport: {
       const Known k = Holder(r[0], r[1]);
       ReportOp op{k.study,      k.number, k.token, {}, r[2] % 4 == 0 ? absl::StrCat("checkpoint-", r[2] % 3) : "",

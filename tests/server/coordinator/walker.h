@@ -64,6 +64,7 @@ class Walker {
   Done<Reply> Check(std::string name, Expected expected);
   void Compare(const std::string& name, const Expected& e, const StudyReply& reply);
   void Compare(const std::string& name, const Expected& e, const EnqueueReply& reply);
+  void Compare(const std::string& name, const Expected& e, const ImportReply& reply);
   void Compare(const std::string& name, const Expected& e, const TrialReply& reply);
   void Compare(const std::string& name, const Expected& e, const ReportReply& reply);
   void Compare(const std::string& name, const Expected& e, const FinishReply& reply);

@@ -18,6 +18,10 @@ void Walker::Compare(const std::string& name, const Expected& e, const EnqueueRe
   if (numbers != e.numbers) Fail(name + ": other trials");
 }
 
+void Walker::Compare(const std::string& name, const Expected& e, const ImportReply& reply) {
+  if (reply.numbers != e.numbers) Fail(name + ": other trials");
+}
+
 void Walker::Compare(const std::string& name, const Expected& e, const TrialReply& reply) {
   if (reply.trial.state != e.trial_state) Fail(name + ": other trial state");
 }
@@ -64,6 +68,10 @@ void Walker::CheckEvents() {
       ++stats_->set_aside;
       if (!set_aside_.emplace(event.study, event.trial).second) Fail("a gradient was set aside twice");
     }
+    stats_->updated += event.type == storage::EventType::kStudyUpdated ? 1 : 0;
+    if (event.type == storage::EventType::kTrialReplaced || event.type == storage::EventType::kTrialDeleted) {
+      ++stats_->removed;
+    }
     stats_->paused += event.type == storage::EventType::kTrialPaused ? 1 : 0;
     stats_->promoted += event.type == storage::EventType::kTrialPromoted ? 1 : 0;
     if (event.type == storage::EventType::kTrialGranted)
@@ -86,6 +94,8 @@ void Walker::CheckRows(storage::StudyKey only) {
     const absl::StatusOr<storage::StudyRecord> record = harness_.memory.GetStudy(s.id);
     if (!record.ok() || record->key != key) return Fail(at + "not stored");
     if (record->state != s.state) return Fail(at + "other state in storage");
+    if (record->spec.budget.max_trials != s.spec.budget.max_trials) return Fail(at + "other max_trials in storage");
+    if (record->added_trials != s.added) return Fail(at + "other number of added trials");
     const std::vector<storage::TrialRecord> rows = harness_.memory.ListTrials(key, {}, 0, 1'000'000).value();
     if (static_cast<int64_t>(rows.size()) > s.spec.budget.max_trials)
       return Fail(at + "more rows than max_trials (I1)");
@@ -115,11 +125,21 @@ void Walker::CheckRow(storage::StudyKey key, const std::string& study, const sto
   if (row.trial.parameters != t.parameters) return Fail(at + "other parameters");
   if (row.trial.checkpoint != t.checkpoint) return Fail(at + "other checkpoint");
   if ((row.trial.failure ? row.trial.failure->reason : "") != t.failure) return Fail(at + "other failure");
+  if (row.trial.retried_by != t.retried_by || row.trial.deleted != t.deleted) return Fail(at + "removed otherwise");
+  if (row.trial.attributes != t.attributes) return Fail(at + "other attributes");
+  if ((row.removed_seq != 0) != t.removed) return Fail(at + "removed, or not");
   if (!study::IsFinal(row.trial.state)) return;
-  const auto [place, fresh] = finals_.emplace(std::pair(key, row.trial.number), row);
+  // What may change: notes, and whether the result counts.
+  storage::TrialRecord result = row;
+  result.trial.attributes.clear();
+  result.trial.retried_by = 0;
+  result.trial.deleted = false;
+  result.trial.update_seq = 0;
+  result.removed_seq = 0;
+  const auto [place, fresh] = finals_.emplace(std::pair(key, row.trial.number), result);
   if (fresh)
     ++stats_->finals;
-  else if (!(place->second == row))
+  else if (!(place->second == result))
     Fail(at + "a final row changed (I3)");
 }
 

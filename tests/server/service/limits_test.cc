@@ -108,7 +108,7 @@ TEST_F(LimitsTest, ATrialHasSixtyFourAttributesOfAKibibyte) {
     return Call(studies_, &v1::StudyService::Stub::EnqueueTrials, request);
   };
   ExpectLimit(64, [&](int n) { return with(n, 1); }, "trials[0].attributes", "has more than 64 entries");
-  ExpectLimit(1024, [&](int n) { return with(1, n); }, "trials[0].attributes", "1024");
+  ExpectLimit(65536, [&](int n) { return with(1, n); }, "trials[0].attributes", "65536");
 }
 
 TEST_F(LimitsTest, AnAskWantsSixtyFourTrialsAndAHeartbeatListsAsMany) {

@@ -90,6 +90,7 @@ class MemoryTest : public ::testing::Test {
     CALL(study, CreateStudy, CreateStudyRequest, Study);
     CALL(study, GetStudy, GetStudyRequest, Study);
     CALL(study, ListStudies, ListStudiesRequest, ListStudiesResponse);
+    CALL(study, UpdateStudy, UpdateStudyRequest, Study);
     CALL(study, PauseStudy, ControlStudyRequest, Study);
     CALL(study, ResumeStudy, ControlStudyRequest, Study);
     CALL(study, StopStudy, ControlStudyRequest, Study);
@@ -98,6 +99,10 @@ class MemoryTest : public ::testing::Test {
     CALL(study, GetTrial, GetTrialRequest, Trial);
     CALL(study, ListTrials, ListTrialsRequest, ListTrialsResponse);
     CALL(study, EnqueueTrials, EnqueueTrialsRequest, EnqueueTrialsResponse);
+    CALL(study, ImportTrials, ImportTrialsRequest, ImportTrialsResponse);
+    CALL(study, RetryTrials, RetryTrialsRequest, EnqueueTrialsResponse);
+    CALL(study, DeleteTrial, DeleteTrialRequest, DeleteTrialResponse);
+    CALL(study, SetAttributes, SetAttributesRequest, Trial);
     CALL(study, CancelTrial, CancelTrialRequest, Trial);
     CALL(work, Suggest, SuggestRequest, SuggestResponse);
     CALL(work, Heartbeat, HeartbeatRequest, HeartbeatResponse);
@@ -140,12 +145,13 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_EQ(calls_, methods) << "a new call is to be looked at here, too";
   EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1000);
-  EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "GetTrial", "ListTrials",
-                                     "EnqueueTrials", "Suggest", "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 8)));
+  EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
+                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "Suggest",
+                                     "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 12)));
   Use(1099);
-  EXPECT_EQ(Refused().size(), 8u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 8)));
+  EXPECT_EQ(Refused().size(), 12u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 12)));
   Use(1100);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release.

@@ -406,6 +406,7 @@ std::string Dump(Storage& storage) {
     }
     out += testing::Text(storage.ListEvents(key, 0, kAll).value());
     out += testing::Text(storage.ListSetAside(key, 0, kAll).value());
+    if (const auto former = storage.ListFormerSpecs(key).value(); !former.empty()) out += testing::Text(former);
   }
   for (int i = 0; i < 10; ++i) out += testing::Text(storage.FindRequest(absl::StrCat("r", i)).value()) + "\n";
   return out;

@@ -20,12 +20,22 @@ absl::Status ExhaustedError() {
                          "option noisy if repeating a setting gives new information");
 }
 
+// Number of results of settings that were not asked for: users brought them.
+int64_t BroughtResults(const study::History& history) {
+  return std::count_if(history.finished().begin(), history.finished().end(), [&](int index) {
+    const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(index)];
+    return !trial.ask_index && trial.state == study::TrialState::kComplete && trial.value;
+  });
+}
+
 }  // namespace
 
 bool InDesign(const BoStudy& study, const Ask& ask) {
   // With many gradients two results say more than a design does.
   if (study.options.initial_points == 0 && TakesQuasiNewton(study, ask)) return false;
-  return ask.index < static_cast<uint64_t>(study.initial_points) || ask.all.scores.size() < kMinObservations;
+  uint64_t known = ask.index;
+  if (study.options.count_history) known += static_cast<uint64_t>(BroughtResults(ask.history));
+  return known < static_cast<uint64_t>(study.initial_points) || ask.all.scores.size() < kMinObservations;
 }
 
 absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, const std::string& origin) {

@@ -252,14 +252,21 @@ TEST(Bo, DuplicatedSettingsWithDifferentValuesAreSurvived) {
   EXPECT_EQ(study.Ask().origin, "acq");
 }
 
-TEST(Bo, EnqueuedTrialsAreData) {
-  MemoryStudy study(BraninSpec(1, ModelOnly()));
-  for (int i = 0; i < 6; ++i) {
-    study.Enqueue({{"x0", i - 4.0}, {"x1", 14.0 - 2.0 * i}});
-    study.Complete(study.newest(), BraninOf(study.history().trials().back().parameters));
+TEST(Bo, EnqueuedTrialsAreDataAndCountAsInitialDesign) {
+  for (const bool count : {true, false}) {
+    for (const int brought : {2, 6}) {
+      study::BoOptions options = ModelOnly();
+      options.count_history = count;
+      MemoryStudy study(BraninSpec(1, options));
+      for (int i = 0; i < brought; ++i) {
+        study.Enqueue({{"x0", i - 4.0}, {"x1", 14.0 - 2.0 * i}});
+        study.Complete(study.newest(), BraninOf(study.history().trials().back().parameters));
+      }
+      const int design = count ? std::max(0, 4 - brought) : 4;
+      for (int i = 0; i < design; ++i) EXPECT_EQ(study.Ask().origin, "init");
+      EXPECT_EQ(study.Ask().details.at("observations"), brought);
+    }
   }
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(study.Ask().origin, "init");
-  EXPECT_EQ(study.Ask().details.at("observations"), 6);
 }
 
 TEST(Bo, FiniteSpacesAreVisitedOnceAndThenExhausted) {

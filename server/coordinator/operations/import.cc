@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/granting/grant.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/state/counts.h"
+#include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_change.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using study::TrialState;
+
+constexpr char kImported[] = "import";
+
+storage::EventType EndOf(TrialState state) {
+  if (state == TrialState::kComplete) return storage::EventType::kTrialCompleted;
+  return state == TrialState::kPruned ? storage::EventType::kTrialPruned : storage::EventType::kTrialFailed;
+}
+
+// A COMPLETE trial without a finite value of the metric is FAILED, as when a worker reports it.
+void FailIfNotFinite(const std::string& metric, ImportedTrial* trial) {
+  if (trial->state != TrialState::kComplete || !trial->measurement) return;
+  const auto value = trial->measurement->metrics.find(metric);
+  if (value == trial->measurement->metrics.end() || std::isfinite(value->second)) return;
+  trial->state = TrialState::kFailed;
+  trial->failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
+                                  absl::StrCat(metric, " is ", study::FormatDouble(value->second))};
+  trial->measurement.reset();
+}
+
+void CheckCurve(const ImportedTrial& trial, const std::string& at, int64_t most, base::Violations* violations) {
+  if (static_cast<int64_t>(trial.curve.size()) > most) {
+    violations->Add(at, absl::StrCat("has ", trial.curve.size(), " points; a trial has at most ", most));
+    return;
+  }
+  for (size_t k = 0; k < trial.curve.size(); ++k) {
+    const std::string point = absl::StrCat(at, "[", k, "]");
+    violations->AddAll("", CheckMeasurement(trial.curve[k], point));
+    if (k > 0 && trial.curve[k].step <= trial.curve[k - 1].step) {
+      violations->Add(absl::StrCat(point, ".step"), "is not above the one before");
+    }
+  }
+}
+
+// Checks one trial and makes its parameters canonical.
+void CheckTrial(const StudyState& s, const std::string& at, int64_t points, ImportedTrial* trial,
+                base::Violations* violations) {
+  absl::StatusOr<study::Parameters> canonical = s.spec->space.Canonical(trial->parameters);
+  if (canonical.ok()) {
+    trial->parameters = *std::move(canonical);
+  } else {
+    violations->AddAll(at + ".parameters", canonical.status());
+  }
+  const std::string& metric = s.spec->metric.name;
+  if (trial->measurement) {
+    violations->AddAll("", CheckMeasurement(*trial->measurement, at + ".final_measurement"));
+    if (trial->measurement->gradient) {
+      const auto dimension = static_cast<int>(s.spec->space.differentiable().size());
+      violations->AddAll(at + ".final_measurement.gradient",
+                         study::ValidateGradient(*trial->measurement->gradient, dimension));
+    }
+  }
+  if (trial->state == TrialState::kComplete &&
+      (!trial->measurement || !trial->measurement->metrics.contains(metric))) {
+    violations->Add(at + ".final_measurement.metrics",
+                    absl::StrCat("lacks the study's metric ", base::Quote(metric), ", which a COMPLETE trial has"));
+  }
+  CheckCurve(*trial, at + ".measurements", points, violations);
+  FailIfNotFinite(metric, trial);
+}
+
+absl::Status Check(const Context& c, const StudyState& s, ImportOp* op) {
+  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
+  if (s.spec->reproducible) {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kReproducible,
+                           absl::StrCat("study ", base::Quote(op->id),
+                                        " is reproducible: what it suggests follows from its own trials alone"));
+  }
+  base::Violations violations;
+  for (size_t i = 0; i < op->trials.size(); ++i) {
+    CheckTrial(s, absl::StrCat("trials[", i, "]"), c.options.limits.points, &op->trials[i], &violations);
+  }
+  return violations.ToStatus();
+}
+
+int64_t Store(Context& c, StudyState& s, ImportedTrial imported, const std::string& actor) {
+  study::Trial trial;
+  trial.parameters = std::move(imported.parameters);
+  trial.attributes = std::move(imported.attributes);
+  trial.provenance.designer = kImported;
+  trial.provenance.origin = kImported;
+  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialImported);
+  c.batch.events.back().actor = actor;
+  TrialSlot& slot = s.trials[static_cast<size_t>(number - 1)];
+  storage::TrialRecord& record = *slot.record;
+  MoveImported(c.state, s, slot, imported.state);
+  for (study::Measurement& point : imported.curve) {
+    c.batch.measurements.push_back({s.record.key, number, 0, std::move(point)});
+  }
+  record.trial.final_measurement = std::move(imported.measurement);
+  record.trial.failure = std::move(imported.failure);
+  storage::Event& event = AddEvent(c, s, EndOf(imported.state), &record);
+  event.actor = actor;
+  if (record.trial.failure) event.detail = record.trial.failure->reason;
+  if (record.trial.final_measurement) {
+    const auto& metrics = record.trial.final_measurement->metrics;
+    if (const auto value = metrics.find(s.spec->metric.name); value != metrics.end()) event.value = value->second;
+    event.step = record.trial.final_measurement->step;
+  }
+  Finalize(c, s, slot);
+  if (imported.create_time) record.trial.create_time = *imported.create_time;
+  if (imported.end_time) record.trial.end_time = *imported.end_time;
+  return number;
+}
+
+absl::StatusOr<ImportReply> Rebuild(Context& c, const ImportOp& op, const storage::StoredTrials& stored) {
+  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
+  return ImportReply{stored.trials, s->record.update_seq};
+}
+
+}  // namespace
+
+void Run(Context& c, ImportOp op) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<storage::StoredTrials, ImportReply>(c, op.request_id, digest, op.done,
+                                                         [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+    return;
+  }
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<ImportReply>(c, op.done, found.status());
+  StudyState& s = **found;
+  absl::Status status = Check(c, s, &op);
+  const auto count = static_cast<int64_t>(op.trials.size());
+  if (status.ok()) status = AddRoom(c, s, count, op.actor);
+  if (!status.ok()) return Answer<ImportReply>(c, op.done, status);
+  ImportReply reply;
+  for (ImportedTrial& trial : op.trials) reply.numbers.push_back(Store(c, s, std::move(trial), op.actor));
+  // Failures elsewhere are no failures in a row here.
+  s.record.resume_seq = c.state.counters.seq;
+  s.failures_in_row = 0;
+  GoOnOrEnd(c, s, absl::StrCat(count, " trials imported"), op.actor);
+  reply.seq = s.record.update_seq;
+  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record.key, reply.numbers}, c.batch.wall);
+  Answer<ImportReply>(c, op.done, std::move(reply));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,224 @@
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/rung_schedule.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/granting/grant.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/state/index.h"
+#include "server/coordinator/trials/study_change.h"
+#include "server/coordinator/trials/study_end.h"
+
+// Trials that no longer count: others take their place, or a user deletes them.
+namespace luthier::coordinator {
+namespace {
+
+using base::MakeError;
+using study::TrialState;
+
+absl::Status NoSuchTrial(const StudyState& s, int64_t number) {
+  return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                   absl::StrCat("trial ", number, " of study ", base::Quote(s.record.id), " does not exist"));
+}
+
+absl::Status CheckMayRetry(const StudyState& s, const study::Trial& trial) {
+  if (trial.deleted) return NoSuchTrial(s, trial.number);
+  if (trial.retried_by != 0) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                     absl::StrCat("trial ", trial.number, " was retried already, by trial ", trial.retried_by));
+  }
+  if (trial.state == TrialState::kFailed || trial.state == TrialState::kCancelled) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                   absl::StrCat("trial ", trial.number, " is ", study::TrialStateName(trial.state),
+                                "; only FAILED and CANCELLED ones can be retried (enqueue its parameters instead)"));
+}
+
+// The trials to be tried again, their rows loaded. `sketches`: of all trials.
+absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, const RetryOp& op,
+                                                   const std::vector<storage::TrialSketch>& sketches) {
+  std::vector<int64_t> numbers = op.numbers;
+  if (numbers.empty()) {
+    for (const storage::TrialSketch& trial : sketches) {
+      const bool failed = trial.state == TrialState::kFailed && !trial.removed;
+      if (failed && static_cast<int64_t>(numbers.size()) < op.limit) numbers.push_back(trial.number);
+    }
+  }
+  std::set<int64_t> seen;
+  for (const int64_t number : numbers) {
+    if (!seen.insert(number).second) return base::BadField("numbers", absl::StrCat("has ", number, " twice"));
+    const absl::StatusOr<TrialSlot*> slot = FindTrial(c, s, number);
+    if (absl::IsNotFound(slot.status())) return NoSuchTrial(s, number);
+    LUTHIER_RETURN_IF_ERROR(slot.status());
+    LUTHIER_RETURN_IF_ERROR(CheckMayRetry(s, (*slot)->record->trial));
+  }
+  return numbers;
+}
+
+// A study that paused by itself after many failures goes on.
+void ResumeAfterFailures(Context& c, StudyState& s, const std::string& why, const std::string& actor) {
+  if (s.record.state != study::StudyState::kPaused || s.record.state_reason == kPausedByUser) return;
+  s.record.state = study::StudyState::kActive;
+  s.record.state_reason.clear();
+  Wake(c.state, s.record.key);
+  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyResumed);
+  event.actor = actor;
+  event.detail = why;
+  s.record.resume_seq = event.seq;
+}
+
+int64_t StoreRetry(Context& c, StudyState& s, int64_t old, const std::string& actor) {
+  study::Trial trial;
+  {
+    const study::Trial& before = s.trials[static_cast<size_t>(old - 1)].record->trial;
+    trial.parameters = before.parameters;
+    trial.attributes = before.attributes;
+  }
+  trial.provenance.designer = "user";
+  trial.provenance.origin = "retry";
+  trial.provenance.resource = study::FirstTarget(*s.spec);
+  trial.retry_of = old;
+  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialEnqueued);
+  storage::Event& stored = c.batch.events.back();
+  stored.actor = actor;
+  stored.detail = absl::StrCat("in place of trial ", old);
+  s.enqueued.insert(number);
+  TrialSlot& slot = s.trials[static_cast<size_t>(old - 1)];
+  slot.record->trial.retried_by = number;
+  storage::Event& replaced = AddEvent(c, s, storage::EventType::kTrialReplaced, slot.record.get());
+  replaced.actor = actor;
+  replaced.detail = absl::StrCat("by trial ", number);
+  Remove(c, s, slot);
+  return number;
+}
+
+absl::StatusOr<EnqueueReply> Retry(Context& c, StudyState& s, const RetryOp& op) {
+  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, ReadSketches(c, s));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, TrialsToRetry(c, s, op, sketches));
+  EnqueueReply reply;
+  if (!numbers.empty()) {
+    const auto count = static_cast<int64_t>(numbers.size());
+    LUTHIER_RETURN_IF_ERROR(AddRoom(c, s, count, op.actor));
+    std::vector<int64_t> stored;
+    for (const int64_t number : numbers) stored.push_back(StoreRetry(c, s, number, op.actor));
+    RecountFinished(c, s, std::move(sketches));
+    const std::string why = absl::StrCat(count, count == 1 ? " trial" : " trials", " to be tried again");
+    ResumeAfterFailures(c, s, why, op.actor);
+    GoOnOrEnd(c, s, why, op.actor);
+    s.failures_in_row = 0;
+    s.record.resume_seq = c.state.counters.seq;
+    for (const int64_t number : stored) reply.trials.push_back(s.trials[static_cast<size_t>(number - 1)].record->trial);
+  }
+  reply.seq = s.record.update_seq;
+  return reply;
+}
+
+absl::StatusOr<EnqueueReply> Rebuild(Context& c, const RetryOp& op, const storage::StoredTrials& stored) {
+  LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(c, op.id));
+  EnqueueReply reply;
+  for (const int64_t number : stored.trials) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, *s, number, op.request_id));
+    reply.trials.push_back(record->trial);
+  }
+  reply.seq = s->record.update_seq;
+  return reply;
+}
+
+absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  StudyState& s = *found.study;
+  TrialSlot& slot = *found.slot;
+  study::Trial& trial = slot.record->trial;
+  // Deleting again has no further effect, so it may be repeated.
+  if (trial.deleted) return TrialReply{trial, trial.update_seq};
+  if (!study::IsFinal(slot.state)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialOpen,
+                     absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), "; cancel it first"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, ReadSketches(c, s));
+  const bool counted = trial.retried_by == 0;
+  trial.deleted = true;
+  AddEvent(c, s, storage::EventType::kTrialDeleted, slot.record.get()).actor = op.actor;
+  if (counted) {
+    Remove(c, s, slot);
+    RecountFinished(c, s, std::move(sketches));
+  } else {
+    MarkDirty(c, s, *slot.record);
+  }
+  return TrialReply{trial, c.state.counters.seq};
+}
+
+constexpr size_t kMostAttributes = 64;
+constexpr size_t kMostAttributeBytes = size_t{256} << 10;
+
+absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  study::Trial& trial = found.slot->record->trial;
+  if (trial.deleted) return NoSuchTrial(*found.study, op.number);
+  std::map<std::string, std::string> next = trial.attributes;
+  for (const auto& [key, value] : op.attributes) {
+    if (value.empty()) {
+      next.erase(key);
+    } else {
+      next[key] = value;
+    }
+  }
+  if (next == trial.attributes) return TrialReply{trial, trial.update_seq};
+  size_t bytes = 0;
+  for (const auto& [key, value] : next) bytes += key.size() + value.size();
+  if (next.size() > kMostAttributes) {
+    return LimitExceeded("attributes", kMostAttributes,
+                         absl::StrCat("the trial would have ", next.size(), " attributes, at most ", kMostAttributes,
+                                      " are allowed"));
+  }
+  if (bytes > kMostAttributeBytes) {
+    return LimitExceeded("attribute_bytes", kMostAttributeBytes,
+                         absl::StrCat("the trial's attributes would have ", bytes, " bytes, at most ",
+                                      kMostAttributeBytes, " are allowed"));
+  }
+  trial.attributes = std::move(next);
+  storage::Event& event = AddEvent(c, *found.study, storage::EventType::kTrialNoted, found.slot->record.get());
+  event.actor = op.actor;
+  MarkDirty(c, *found.study, *found.slot->record);
+  return TrialReply{trial, c.state.counters.seq};
+}
+
+}  // namespace
+
+void Run(Context& c, RetryOp op) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done,
+                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+    return;
+  }
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
+  absl::StatusOr<EnqueueReply> reply = Retry(c, **found, op);
+  if (reply.ok()) {
+    storage::StoredTrials stored{(*found)->record.key, {}};
+    for (const study::Trial& trial : reply->trials) stored.trials.push_back(trial.number);
+    c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.wall);
+  }
+  Answer<EnqueueReply>(c, op.done, std::move(reply));
+}
+
+void Run(Context& c, DeleteTrialOp op) {
+  Answer<TrialReply>(c, op.done, Delete(c, op));
+}
+
+void Run(Context& c, SetAttributesOp op) {
+  Answer<TrialReply>(c, op.done, SetAttributes(c, op));
+}
+
+}  // namespace luthier::coordinator

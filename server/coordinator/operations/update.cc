@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/search/registry.h"
+#include "lib/study/spec_change.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/trials/study_change.h"
+
+namespace luthier::coordinator {
+namespace {
+
+absl::Status CheckRangeChanges(const Context& c, const StudyState& s) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::FormerSpec> former, c.storage->ListFormerSpecs(s.record.key));
+  int64_t changes = std::count_if(former.begin(), former.end(), [](const auto& f) { return f.spec.has_value(); });
+  for (const auto& [key, fresh] : c.batch.former_specs) changes += key == s.record.key && fresh.spec ? 1 : 0;
+  const int64_t limit = c.options.limits.range_changes;
+  if (changes < limit) return absl::OkStatus();
+  return LimitExceeded("range_changes", limit,
+                       absl::StrCat("the ranges of a study can be changed ", limit, " times; start another study"));
+}
+
+// The changed spec. Besides the errors of study::ChangeSpec: what is wrong in it by itself, and a budget below the
+// trials that there are.
+absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, const UpdateStudyOp& op) {
+  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
+  LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, study::ChangeSpec(s.record.spec, op.change));
+  base::Violations violations;
+  const auto rows = static_cast<int64_t>(s.trials.size());
+  if (next.budget.max_trials < rows) {
+    violations.Add("budget.max_trials", absl::StrCat(next.budget.max_trials, " is less than the ", rows,
+                                                     " trials that the study has"));
+  }
+  violations.AddAll("", study::ValidateSpec(next));
+  violations.AddAll("", study::ValidateNewSpec(next));
+  violations.AddAll("", search::Validate(next));
+  if (op.validate) violations.AddAll("", op.validate(next));
+  if (!violations.empty()) return violations.ToStatus();
+  if (!study::SameButMaxTrials(s.record.spec, next)) LUTHIER_RETURN_IF_ERROR(CheckRangeChanges(c, s));
+  return next;
+}
+
+absl::StatusOr<StudyReply> Rebuild(Context& c, const UpdateStudyOp& op, const storage::ChangedStudy& stored) {
+  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
+  return StudyReply{s->record, stored.seq};
+}
+
+}  // namespace
+
+void Run(Context& c, UpdateStudyOp op) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(c, op.request_id, digest, op.done,
+                                                        [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+    return;
+  }
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
+  StudyState& s = **found;
+  absl::StatusOr<study::StudySpec> next = Changed(c, s, op);
+  if (!next.ok()) return Answer<StudyReply>(c, op.done, next.status());
+  if (!(*next == s.record.spec)) {
+    const std::string what = study::DescribeChange(s.record.spec, *next);
+    ChangeSpec(c, s, *std::move(next), op.actor);
+    GoOnOrEnd(c, s, what, op.actor);
+  }
+  const StudyReply reply{s.record, s.record.update_seq};
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
+  Answer<StudyReply>(c, op.done, reply);
+}
+
+}  // namespace luthier::coordinator

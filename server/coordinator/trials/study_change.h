@@ -1,0 +1,42 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_CHANGE_H_
+#define LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_CHANGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/coordinator/batch/context.h"
+
+// Changes of a study that goes on.
+namespace luthier::coordinator {
+
+// Gives the study the spec `next`, with one STUDY_UPDATED event. What designers went by before is kept, and they begin
+// anew.
+void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::string& actor);
+
+// Raises max_trials by `trials`, which are then stored in the same batch. RESOURCE_EXHAUSTED LIMIT_EXCEEDED beyond
+// study::kMaxTrials.
+absl::Status AddRoom(Context& c, StudyState& s, int64_t trials, const std::string& actor);
+
+// FAILED_PRECONDITION STUDY_FINISHED for a study that a user stopped or cancelled: only a COMPLETED one can go on.
+absl::Status CheckMayGoOn(const StudyState& s);
+
+// Takes a COMPLETED study back to ACTIVE where nothing ends it any more, and completes an ACTIVE one that something
+// does. To be called at the end of a change.
+void GoOnOrEnd(Context& c, StudyState& s, const std::string& why, const std::string& actor);
+
+// The trial no longer counts: designers take it for cancelled from the newest event on, which is about it.
+// RecountFinished must follow.
+void Remove(Context& c, StudyState& s, TrialSlot& slot);
+
+// Returns all trials of the study as they are now, the first one first. O(trials). Errors as Storage.
+absl::StatusOr<std::vector<storage::TrialSketch>> ReadSketches(Context& c, const StudyState& s);
+
+// Counts the trials that are final anew (CountAllFinished) after the batch removed some. `before`: ReadSketches then.
+void RecountFinished(Context& c, StudyState& s, std::vector<storage::TrialSketch> before);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_CHANGE_H_

@@ -4,7 +4,7 @@ set(LUTHIER_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -W
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND LUTHIER_WARNINGS -Wthread-safety -Wno-unused-command-line-argument)
 endif()
-option(LUTHIER_WERROR "Warnings are errors" ON)
+option(LUTHIER_WERROR "Warnings are errors: for developers" OFF)
 if(LUTHIER_WERROR)
   list(APPEND LUTHIER_WARNINGS -Werror)
 endif()

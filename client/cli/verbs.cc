@@ -7,6 +7,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/completion.h"
 #include "client/cli/context.h"
+#include "client/cli/man_page.h"
 #include "lib/base/version.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
@@ -554,6 +555,11 @@ const std::vector<Verb>& Verbs() {
        "luthier completion bash > ~/.local/share/bash-completion/completions/luthier",
        CompletionOptions,
        nullptr},  // RunCli does it: it needs the command line itself.
+      {{"manual"},
+       "The manual page of this program",
+       "luthier manual | man -l -",
+       None,
+       nullptr},  // As completion.
       {{"version"}, "The version of this program", "luthier version", None, Version},
   };
   return *kVerbs;
@@ -620,6 +626,10 @@ int RunCli(const std::vector<std::string>& args, const Environment& environment)
   if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
   if (options.verb == "completion") {
     *environment.out << CompletionScript(*app, options.shell).value();
+    return kExitDone;
+  }
+  if (options.verb == "manual") {
+    *environment.out << ManPage(*app, base::kVersion);
     return kExitDone;
   }
   base::LogLevel level = base::LogLevel::kWarning;

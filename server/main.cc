@@ -1,16 +1,33 @@
 // luthierd: the coordinator.
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "server/server.h"
+
+namespace {
+
+// Whoever holds the other end of standard input is gone once it ends.
+void StopWithStdin() {
+  char ignored[256];
+  ssize_t got = 0;
+  do {
+    got = read(STDIN_FILENO, ignored, sizeof(ignored));
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   luthier::base::KeepFreedMemory();
@@ -52,6 +69,9 @@ int main(int argc, char** argv) {
   app.add_option("--metrics-listen", options.metrics_listen,
                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");
+  bool exit_with_stdin = false;
+  app.add_flag("--exit-with-stdin", exit_with_stdin,
+               "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
@@ -80,6 +100,7 @@ int main(int argc, char** argv) {
     return usage ? luthier::command_line::kExitUsage : 1;
   }
   std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
+  if (exit_with_stdin) std::thread(StopWithStdin).detach();
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   luthier::base::LogInfo("stopping", {{"signal", std::to_string(signal_number)}});

@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <sys/stat.h>
 #include <arpa/inet.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
@@ -70,6 +71,17 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would be
+// too long for one.
+std::optional<ListenAddress> SocketOf(const std::string& directory) {
+  constexpr size_t kMaxSocketPath = 100;
+  if (directory.empty()) return std::nullopt;
+  ListenAddress address;
+  address.path = std::filesystem::absolute(directory).lexically_normal().string() + "/socket";
+  if (address.path.size() > kMaxSocketPath) return std::nullopt;
+  return address;
 }
 
 // Where to serve metrics: an address whose host is a number.
@@ -201,11 +213,13 @@ class ServerImpl final : public Server {
     if (grpc_) absl::SleepFor(farewell_);
     closing_ = true;
     acceptor_.reset();
+    own_acceptor_.reset();
     if (grpc_) {
       // While it shuts down, gRPC 1.51 tells calls that arrive CANCELLED. So it gets no more of them.
       const absl::Time latest = absl::Now() + grace_;
       calls_->WaitForNone(grace_);
       EndConnections(listening_);
+      if (own_listening_) EndConnections(*own_listening_);
       grpc_->Shutdown(absl::ToChronoTime(latest));
     }
     readers_.reset();
@@ -219,6 +233,16 @@ class ServerImpl final : public Server {
  private:
   absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
     LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_));
+    if (const std::optional<ListenAddress> own = SocketOf(options.data_dir); own && !IsInside(listen, options.data_dir)) {
+      absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(*own, &clock_);
+      if (acceptor.ok()) {
+        own_acceptor_ = *std::move(acceptor);
+        chmod(own->path.c_str(), 0600);
+        own_listening_ = *own;
+      } else {
+        base::LogWarning("no_own_socket", {{"path", own->path}, {"error", std::string(acceptor.status().message())}});
+      }
+    }
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -253,13 +277,15 @@ class ServerImpl final : public Server {
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     grpc_ = builder.BuildAndStart();
     if (!grpc_) return absl::InternalError("gRPC does not start");
-    acceptor_->Start([this](int fd, const std::string& received) {
+    const auto hand_over = [this](int fd, const std::string& received) {
       const grpc::Slice slice(received);
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = fd;
       connection.read_buffer = grpc::ByteBuffer(&slice, 1);
       connections_->HandleNewConnection(&connection);
-    });
+    };
+    acceptor_->Start(hand_over);
+    if (own_acceptor_) own_acceptor_->Start(hand_over);
     listening_ = acceptor_->bound();
     address_ = listening_.Target();
     listener_check_ = std::make_unique<ListenerCheck>(listening_);
@@ -300,9 +326,10 @@ class ServerImpl final : public Server {
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // Hands them to `grpc_`.
-  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
   ListenAddress listening_;
+  std::optional<ListenAddress> own_listening_;
   std::string address_;
   std::string metrics_address_;
   std::atomic<bool> ready_{false};

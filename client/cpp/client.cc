@@ -231,6 +231,12 @@ absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id, const v1::Cert
   return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
 }
 
+absl::StatusOr<v1::GetImportanceResponse> Client::GetImportance(const std::string& id,
+                                                                v1::GetImportanceRequest request) {
+  request.set_name(wire::StudyName(id));
+  return impl_->Ask(&v1::StudyService::Stub::GetImportance, request);
+}
+
 absl::StatusOr<std::vector<v1::Study>> Client::ListStudies() {
   std::vector<v1::Study> all;
   v1::ListStudiesRequest request;

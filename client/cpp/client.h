@@ -76,6 +76,8 @@ class Client {
   absl::StatusOr<v1::Study> GetStudy(const std::string& id);
   // With its certificate, where there is one, and with what the stages of its algorithm learnt.
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
+  // Returns which parameters a metric depends on. `request` is complete but for the study's name.
+  absl::StatusOr<v1::GetImportanceResponse> GetImportance(const std::string& id, v1::GetImportanceRequest request);
   // All pages.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   // `fields`: paths within the spec, "budget.max_trials".

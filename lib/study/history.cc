@@ -58,6 +58,20 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
   Settle(number);
 }
 
+void History::Change(int64_t number, Parameters parameters) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_ && trials_[number - 1].open());
+  trials_[number - 1].parameters = std::move(parameters);
+  trials_[number - 1].setting = HashOf(trials_[number - 1].parameters);
+}
+
+void History::ExtendGradients(size_t dimensions) {
+  for (HistoryTrial& trial : trials_) {
+    if (!trial.gradient) continue;
+    std::vector<double>& entries = trial.gradient->full() ? trial.gradient->values : trial.gradient->direction;
+    if (entries.size() < dimensions) entries.resize(dimensions, 0.0);
+  }
+}
+
 void History::Remove(int64_t number) {
   LUTHIER_CHECK(number >= 1 && number <= stored_);
   HistoryTrial& trial = trials_[number - 1];

@@ -65,6 +65,11 @@ class History {
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
 
+  // Open trial `number` has these parameters now (open spaces: what its objective asked for).
+  void Change(int64_t number, Parameters parameters);
+  // Gradients of at most `dimensions` entries get that many: 0 for parameters that came later, which are inactive there.
+  void ExtendGradients(size_t dimensions);
+
   // Final trial `number` no longer counts (study::IsRemoved): it looks cancelled from now on. Designers that have seen
   // its result must be made anew.
   void Remove(int64_t number);

@@ -40,6 +40,9 @@ struct Gradient {
   // Bound on the Euclidean error of the full gradient, or on |error| of the slope; absent: unknown.
   std::optional<double> error_bound;
   std::optional<ImplicitSolve> solve = std::nullopt;  // Full gradients only; absent: unknown.
+  // As it came from outside: derivatives by parameters' names, a missing one unknown. FromNames (search_space.h) makes one
+  // of the two kinds above of it.
+  std::map<std::string, double> by_name = {};
 
   bool full() const { return direction.empty(); }
   friend bool operator==(const Gradient&, const Gradient&) = default;
@@ -84,6 +87,7 @@ struct Measurement {
   std::optional<Gradient> gradient;
   std::optional<TrainingReport> training;  // Not set in intermediate points, or if not reported.
   std::optional<double> gradient_seconds;  // The part of elapsed_seconds that went into the gradient.
+  std::map<std::string, double> standard_errors = {};  // Errors of some of the metrics; finite and >= 0.
 
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };

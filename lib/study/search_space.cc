@@ -528,4 +528,60 @@ Parameters SearchSpace::Default() const {
   return *std::move(defaults);
 }
 
+absl::StatusOr<Gradient> FromNames(const SearchSpace& space, const Parameters& setting, const Gradient& gradient) {
+  base::Violations violations;
+  const std::vector<Scalar>& coordinates = space.differentiable();
+  std::map<std::string, size_t> places;
+  std::vector<std::string> names;
+  for (size_t k = 0; k < coordinates.size(); ++k) {
+    const ParameterSpec& p = space.parameters()[static_cast<size_t>(coordinates[k].parameter)];
+    if (p.is_vector() || setting.count(p.name) == 0) continue;
+    places.emplace(p.name, k);
+    names.push_back(p.name);
+  }
+  std::vector<double> values(coordinates.size(), 0.0);
+  size_t given = 0;
+  for (const auto& [name, value] : gradient.by_name) {
+    const std::string at = absl::StrCat("by_name.values[", Quote(name), "]");
+    const auto place = places.find(name);
+    if (place == places.end()) {
+      violations.Add(at, absl::StrCat("is no active float parameter without step", base::DidYouMean(name, names),
+                                      "; leave it out"));
+    } else if (!std::isfinite(value)) {
+      violations.Add(at, "is not finite; leave it out");
+    } else {
+      values[place->second] = value;
+      ++given;
+    }
+  }
+  if (given == 0 && violations.empty()) violations.Add("by_name.values", "is empty; leave the gradient out");
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  Gradient result = gradient;
+  result.by_name.clear();
+  const bool vectors = std::any_of(coordinates.begin(), coordinates.end(), [&](const Scalar& scalar) {
+    const ParameterSpec& p = space.parameters()[static_cast<size_t>(scalar.parameter)];
+    return p.is_vector() && setting.count(p.name) > 0;
+  });
+  if (given == places.size() && !vectors) {
+    result.values = std::move(values);
+    return result;
+  }
+  // Known of the gradient g: its part v in some coordinates. Along v the slope is g·v = v·v, exactly.
+  result.solve.reset();
+  result.direction.assign(coordinates.size(), 0.0);
+  double largest = 0.0;
+  for (const double v : values) largest = std::max(largest, std::abs(v));
+  for (const auto& [name, value] : gradient.by_name) {
+    const size_t k = places.at(name);
+    result.direction[k] = largest > 0.0 ? value / largest : 1.0;
+    result.slope += result.direction[k] * value;
+  }
+  if (result.error_bound) {
+    double length = 0.0;
+    for (const double d : result.direction) length = std::hypot(length, d);
+    *result.error_bound *= length;
+  }
+  return result;
+}
+
 }  // namespace luthier::study

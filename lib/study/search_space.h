@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/study/measurement.h"
 #include "lib/study/parameters.h"
 
 namespace luthier::study {
@@ -68,6 +69,7 @@ struct ParameterSpec {
   // If present, the parameter is a vector of so many scalars, 1 to kMaxScalars, each with the domain above, which is a
   // FloatRange without step. Its value is a std::vector<double> of this length.
   std::optional<int> count = std::nullopt;
+  std::string display_name = "";  // The name that people know it by, where that is not legal.
 
   bool is_vector() const { return count.has_value(); }
   int width() const { return count.value_or(1); }
@@ -144,6 +146,11 @@ class SearchSpace {
   std::vector<Scalar> differentiable_;
   int scalars_ = 0;
 };
+
+// Makes a gradient given by names (Gradient::by_name) one of the stored kinds: full where it has every differentiable
+// parameter of the setting, else the slope along the vector of what it has, which loses the least of it. INVALID_ARGUMENT
+// for names that are no differentiable parameter of the setting, vectors, and numbers that are not finite.
+absl::StatusOr<Gradient> FromNames(const SearchSpace& space, const Parameters& setting, const Gradient& gradient);
 
 // Number of levels of a stepped range, and level i: min + i·step, written as the user would (0.3, not 3·0.1 =
 // 0.30000000000000004): the nearest number of 15 digits where it differs by round-off only.

@@ -13,13 +13,6 @@
 namespace luthier::study {
 namespace {
 
-// Algorithms whose settings are laid out over the space from the start.
-bool LaidOut(const AlgorithmSpec& algorithm) {
-  const SamplerSpec* const sampler = SamplerOf(algorithm);
-  const std::string name = AlgorithmName(sampler != nullptr ? AsAlgorithm(*sampler) : algorithm);
-  return name == "grid" || name == "harmonica" || name == "sobol" || name == "halton";
-}
-
 // Why the domain `after` is not `before` or wider; "": it is.
 struct Narrowing {
   const ParameterDomain& after;
@@ -162,7 +155,9 @@ std::string DescribeChange(const StudySpec& before, const StudySpec& after) {
   }
   number("weight", before.weight, after.weight);
   for (size_t i = 0; i < after.space.parameters().size(); ++i) {
-    if (!(before.space.parameters()[i] == after.space.parameters()[i])) {
+    if (i >= before.space.parameters().size()) {
+      changes.push_back(absl::StrCat("new parameter ", after.space.parameters()[i].name));
+    } else if (!(before.space.parameters()[i] == after.space.parameters()[i])) {
       changes.push_back(absl::StrCat("parameter ", after.space.parameters()[i].name));
     }
   }

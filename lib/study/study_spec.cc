@@ -208,11 +208,24 @@ absl::Status ValidateNewSpec(const StudySpec& spec) {
   return violations.ToStatus();
 }
 
+bool LaidOut(const AlgorithmSpec& algorithm) {
+  const SamplerSpec* const sampler = SamplerOf(algorithm);
+  const std::string name = AlgorithmName(sampler != nullptr ? AsAlgorithm(*sampler) : algorithm);
+  return name == "grid" || name == "harmonica" || name == "sobol" || name == "halton";
+}
+
 absl::Status ValidateSpec(const StudySpec& spec) {
   base::Violations violations;
   violations.AddAll("", ValidateText("display_name", spec.display_name, 200, false));
   violations.AddAll("", ValidateText("description", spec.description, 4000, true));
-  if (spec.space.size() == 0) violations.Add("space", "is empty; give at least one parameter");
+  if (spec.space.size() == 0 && !spec.open_space) violations.Add("space", "is empty; give at least one parameter");
+  if (spec.open_space && spec.reproducible) {
+    violations.Add("open_space", "does not go with reproducible: suggestions would depend on what others declared");
+  }
+  if (spec.open_space && LaidOut(spec.algorithm)) {
+    violations.Add("open_space", absl::StrCat("does not go with ", AlgorithmName(spec.algorithm),
+                                              ", which lays its settings out over the space from the start"));
+  }
   if (!IsName(spec.metric.name)) {
     violations.Add("metric.name", spec.metric.name.empty()
                                       ? std::string("is required: the name of the value to optimize")
@@ -296,6 +309,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.resource != b.resource) return "resource";
   if (a.stopping != b.stopping) return "stopping";
   if (a.weight != b.weight) return "weight";
+  if (a.open_space != b.open_space) return "open_space";
   return "";
 }
 

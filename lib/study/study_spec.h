@@ -361,6 +361,7 @@ struct StudySpec {
   std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
   // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
   double weight = 1.0;
+  bool open_space = false;  // Running trials may add parameters.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 
@@ -368,6 +369,9 @@ inline constexpr int64_t kMaxTrials = 1'000'000;
 inline constexpr int64_t kMaxParallel = 10'000;
 inline constexpr double kMinWeight = 0.01;
 inline constexpr double kMaxWeight = 100.0;
+
+// Returns true for an algorithm whose settings are laid out over the space from the start.
+bool LaidOut(const AlgorithmSpec& algorithm);
 
 // Everything but the space (validated at its creation), the algorithm against the space (search::Validate) and the
 // builtin objective (catalogue::Validate). INVALID_ARGUMENT with every violation.

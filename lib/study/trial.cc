@@ -26,6 +26,15 @@ absl::string_view AttemptOutcomeName(AttemptOutcome outcome) {
   return "";
 }
 
+Parameters SuggestedParameters(const Trial& trial) {
+  Parameters suggested = trial.parameters;
+  for (const std::string& name : trial.declared) suggested.erase(name);
+  for (const auto& [name, value] : trial.unused) {
+    if (trial.declared.count(name) == 0) suggested.emplace(name, value);
+  }
+  return suggested;
+}
+
 int AttemptsUsed(const Trial& trial) {
   const auto last_pause = std::find_if(trial.attempts.rbegin(), trial.attempts.rend(), [](const Attempt& attempt) {
     return attempt.outcome == AttemptOutcome::kPaused;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,10 @@ struct Trial {
   uint64_t update_seq = 0;  // The newest event that changed this trial.
   int64_t retry_of = 0;     // It took the place of this trial, which had the same parameters; 0: of none.
   int64_t retried_by = 0;   // That one took its place; 0: none did.
+  // In open spaces: parameters that it named while it ran, part of `parameters`, and those of its setting that its objective
+  // did not ask for, which are no longer part of them.
+  std::set<std::string> declared;
+  Parameters unused;
   bool deleted = false;     // A user deleted it: its row stays, and nobody is shown it.
 
   // The step until which it is to be trained now; 0: no target.
@@ -111,6 +116,9 @@ struct Trial {
 inline bool IsRemoved(const Trial& trial) {
   return trial.deleted || trial.retried_by != 0;
 }
+
+// Returns the setting as it was suggested or enqueued, whatever the trial then declared and left unused.
+Parameters SuggestedParameters(const Trial& trial);
 
 // Returns the number of grants that ended in failure, silence or a result since the trial was last PAUSED, the newest
 // included. LeaseOptions::max_attempts limits it. Training towards each rung has its own attempts.

@@ -139,6 +139,7 @@ study::ParameterSpec ParameterFrom(const v1::ParameterSpec& proto, base::Violati
   result.name = proto.name();
   result.domain = DomainFrom(proto, violations);
   if (proto.has_count()) result.count = proto.count();
+  result.display_name = proto.display_name();
   if (proto.has_condition()) {
     study::Condition condition;
     condition.parent = proto.condition().parent();
@@ -433,6 +434,7 @@ v1::ParameterSpec ToProto(const study::ParameterSpec& parameter) {
   }
   if (parameter.default_value) *proto.mutable_default_value() = ToProto(*parameter.default_value);
   if (parameter.count) proto.set_count(*parameter.count);
+  if (!parameter.display_name.empty()) proto.set_display_name(ValidUtf8(parameter.display_name));
   return proto;
 }
 
@@ -472,6 +474,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
     std::visit([&](const auto& rule) { SetStopping(rule, proto.mutable_stopping()); }, *spec.stopping);
   }
   proto.set_weight(spec.weight);
+  proto.set_open_space(spec.open_space);
   return proto;
 }
 
@@ -499,6 +502,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   }
   if (spec.has_stopping()) result.stopping = StoppingFrom(spec.stopping(), &violations);
   if (spec.has_weight()) result.weight = spec.weight();
+  result.open_space = spec.open_space();
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

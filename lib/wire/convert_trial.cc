@@ -154,8 +154,12 @@ absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient) {
       result.direction.assign(gradient.directional().direction().begin(), gradient.directional().direction().end());
       result.slope = gradient.directional().slope();
       break;
+    case v1::Gradient::kByName:
+      result.by_name.insert(gradient.by_name().values().begin(), gradient.by_name().values().end());
+      if (result.by_name.empty()) return base::BadField("by_name.values", "is empty; leave the gradient out");
+      break;
     case v1::Gradient::KIND_NOT_SET:
-      return base::BadField("", "has no kind; give full or directional, or leave it out");
+      return base::BadField("", "has no kind; give full, directional or by_name, or leave it out");
   }
   if (gradient.has_error_bound()) result.error_bound = gradient.error_bound();
   if (gradient.has_solve()) {
@@ -180,6 +184,9 @@ v1::Measurement ToProto(const study::Measurement& measurement) {
   if (measurement.gradient) *proto.mutable_gradient() = ToProto(*measurement.gradient);
   if (measurement.training) *proto.mutable_training() = ToProto(*measurement.training);
   if (measurement.gradient_seconds) proto.set_gradient_seconds(*measurement.gradient_seconds);
+  for (const auto& [name, error] : measurement.standard_errors) {
+    (*proto.mutable_standard_errors())[ValidUtf8(name)] = error;
+  }
   return proto;
 }
 
@@ -256,6 +263,15 @@ absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
   if (measurement.has_elapsed_seconds()) {
     result.elapsed_seconds = measurement.elapsed_seconds();
     violations.AddAll("", study::ValidateSeconds(*result.elapsed_seconds, "elapsed_seconds"));
+  }
+  for (const auto& [name, error] : measurement.standard_errors()) {
+    const std::string at = absl::StrCat("standard_errors[", base::Quote(name), "]");
+    if (result.metrics.count(name) == 0) {
+      violations.Add(at, "is of no metric of this measurement");
+    } else {
+      violations.AddAll("", study::ValidateSeconds(error, at));
+    }
+    result.standard_errors.emplace(name, error);
   }
   base::Violations of_gradient, of_training;
   if (measurement.has_gradient()) {

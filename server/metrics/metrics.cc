@@ -103,6 +103,7 @@ absl::string_view TrialEventLabel(EventType type) {
     case EventType::kStudyDeleted:
     case EventType::kStudyUpdated:
     case EventType::kTrialNoted:
+    case EventType::kParametersDeclared:
     case EventType::kGradientDropped:
     case EventType::kGradientSetAside:
     case EventType::kMeasurement:

@@ -21,6 +21,7 @@
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "server/coordinator/proposals/timeline.h"
+#include "server/service/pages.h"
 #include "server/service/watch.h"
 #include "server/storage/rules.h"
 
@@ -29,8 +30,6 @@ namespace {
 
 using coordinator::Control;
 
-constexpr int kDefaultPage = 100;
-constexpr int kMaxPage = 1000;
 constexpr int kMaxWatchers = 1000;
 constexpr size_t kMaxPageBytes = size_t{3} << 20;  // A message may have 4 MiB.
 constexpr size_t kMaxReplyBytes = size_t{4} << 20;
@@ -254,31 +253,6 @@ absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
   }
   for (v1::Trial& trial : *trials) trial.set_gradient_set_aside(numbers.count(trial.number()) > 0);
   return absl::OkStatus();
-}
-
-absl::StatusOr<int> PageSize(int requested) {
-  if (requested == 0) return kDefaultPage;
-  if (requested < 0 || requested > kMaxPage) {
-    return base::BadField("page_size",
-                          absl::StrCat(requested, " is not between 1 and ", kMaxPage, " (0: ", kDefaultPage, ")"));
-  }
-  return requested;
-}
-
-// A page token is "query hash.position": good for the query it came from only.
-std::string MakePageToken(const std::string& query, const std::string& position) {
-  return absl::StrCat(absl::Hex(base::Hash64(query), absl::kZeroPad16), ".", position);
-}
-
-absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::string& token) {
-  if (token.empty()) return std::string();
-  const std::string prefix = MakePageToken(query, "");
-  if (token.rfind(prefix, 0) != 0) {
-    return base::BadField("page_token", absl::StrCat(base::Quote(token),
-                                                     " is not from a reply to this same request; "
-                                                     "begin again without it"));
-  }
-  return token.substr(prefix.size());
 }
 
 // How far a page has been filled. The first row always fits: none is as large as a message.

@@ -5,6 +5,7 @@
 
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "server/service/handler.h"
+#include "server/service/trial_table.h"
 
 namespace luthier::service {
 
@@ -47,6 +48,14 @@ class StudyService final : public v1::StudyService::CallbackService {
                                           const v1::SetAttributesRequest* request, v1::Trial* response) override;
   grpc::ServerUnaryReactor* CancelTrial(grpc::CallbackServerContext* context, const v1::CancelTrialRequest* request,
                                         v1::Trial* response) override;
+  grpc::ServerUnaryReactor* GetTrialTable(grpc::CallbackServerContext* context,
+                                          const v1::GetTrialTableRequest* request,
+                                          v1::GetTrialTableResponse* response) override;
+  grpc::ServerUnaryReactor* ListEvents(grpc::CallbackServerContext* context, const v1::ListEventsRequest* request,
+                                       v1::ListEventsResponse* response) override;
+  grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context,
+                                          const v1::GetImportanceRequest* request,
+                                          v1::GetImportanceResponse* response) override;
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override;
 
@@ -60,6 +69,8 @@ class StudyService final : public v1::StudyService::CallbackService {
 
   const Backend backend_;
   std::atomic<int> watchers_{0};
+  TrialTables tables_;
+  std::atomic<bool> computing_importance_{false};
 };
 
 }  // namespace luthier::service

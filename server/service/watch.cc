@@ -17,20 +17,6 @@ using coordinator::Coordinator;
 
 constexpr int kPage = 100;
 
-v1::Event ToMessage(const storage::Event& event) {
-  v1::Event message;
-  message.set_seq(event.seq);
-  *message.mutable_time() = wire::ToProto(event.time);
-  message.set_study(wire::StudyName(event.study_id));
-  message.set_trial(event.trial);
-  message.set_attempt(event.attempt);
-  message.set_type(static_cast<v1::Event::Type>(event.type));
-  message.set_actor(event.actor);
-  message.set_detail(event.detail);
-  if (event.value) message.set_value(*event.value);
-  return message;
-}
-
 // Kept alive by the call (until OnDone) and by tasks under way on the readers' threads.
 class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
  public:
@@ -238,6 +224,20 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
 };
 
 }  // namespace
+
+v1::Event ToMessage(const storage::Event& event) {
+  v1::Event message;
+  message.set_seq(event.seq);
+  *message.mutable_time() = wire::ToProto(event.time);
+  message.set_study(wire::StudyName(event.study_id));
+  message.set_trial(event.trial);
+  message.set_attempt(event.attempt);
+  message.set_type(static_cast<v1::Event::Type>(event.type));
+  message.set_actor(event.actor);
+  message.set_detail(event.detail);
+  if (event.value) message.set_value(*event.value);
+  return message;
+}
 
 grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1::WatchStudyRequest& request,
                                                 std::atomic<int>* watchers, int max_watchers) {

@@ -8,6 +8,8 @@
 
 namespace luthier::service {
 
+v1::Event ToMessage(const storage::Event& event);
+
 // A WatchStudy stream: events in order of seq, stored ones first, then as they are committed. It reads storage on the
 // readers' threads, writes one event at a time (so a slow reader costs memory for one page only), and ends itself.
 // `watchers` counts live streams; beyond `max_watchers` the call gets RESOURCE_EXHAUSTED.

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "lib/base/stop_token.h"
@@ -20,6 +21,8 @@ using study::Directive;
 const int kMaxTokens = coordinator::Limits().leases_per_worker;
 constexpr int kMaxPoints = 1000;
 constexpr size_t kTokenBytes = 16;
+constexpr int kMaxDeclared = 100;
+constexpr size_t kMaxDeclaredBytes = size_t{64} << 10;
 constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB.
 
 v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
@@ -53,6 +56,15 @@ void CheckToken(const std::string& token, base::Violations* violations) {
     violations->Add("token",
                     absl::StrCat("has ", token.size(), " bytes, not the ", kTokenBytes, " that came with the lease"));
   }
+}
+
+void TakeUnused(const google::protobuf::RepeatedPtrField<std::string>& unused, coordinator::FinishOp* op,
+                base::Violations* violations) {
+  if (unused.size() > study::kMaxParameters) {
+    violations->Add("unused", absl::StrCat("has more than ", study::kMaxParameters, " entries"));
+    return;
+  }
+  op->unused.assign(unused.begin(), unused.end());
 }
 
 void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
@@ -229,6 +241,7 @@ grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* c
   op.content = std::move(content);
   op.checkpoint = request->checkpoint();
   op.output_tail = request->output_tail();
+  TakeUnused(request->unused(), &op, &violations);
   return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
 }
 
@@ -242,7 +255,53 @@ grpc::ServerUnaryReactor* WorkerService::Fail(grpc::CallbackServerContext* conte
   else
     op.content = *std::move(failure);
   op.output_tail = request->output_tail();
+  TakeUnused(request->unused(), &op, &violations);
   return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
+}
+
+grpc::ServerUnaryReactor* WorkerService::DeclareParameters(grpc::CallbackServerContext* context,
+                                                           const v1::DeclareParametersRequest* request,
+                                                           v1::DeclareParametersResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  coordinator::DeclareOp op;
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", request->trial());
+  violations.AddAll("", id.status());
+  CheckToken(request->token(), &violations);
+  if (request->parameters_size() < 1 || request->parameters_size() > kMaxDeclared) {
+    violations.Add("parameters",
+                   absl::StrCat("has ", request->parameters_size(), " entries, not 1 to ", kMaxDeclared));
+  } else if (request->ByteSizeLong() > kMaxDeclaredBytes) {
+    violations.Add("parameters", absl::StrCat("have ", request->ByteSizeLong(), " bytes; at most ", kMaxDeclaredBytes,
+                                              " are allowed"));
+  } else {
+    std::set<std::string> names;
+    for (int i = 0; i < request->parameters_size(); ++i) {
+      const std::string at = absl::StrCat("parameters[", i, "]");
+      absl::StatusOr<study::ParameterSpec> parameter = wire::FromProto(request->parameters(i));
+      violations.AddAll(at, parameter.status());
+      if (!parameter.ok()) continue;
+      if (!names.insert(parameter->name).second) {
+        violations.Add(at + ".name", absl::StrCat(base::Quote(parameter->name), " is there twice"));
+      }
+      violations.AddAll(at, study::ValidateText("display_name", parameter->display_name, 200, false));
+      op.parameters.push_back(*std::move(parameter));
+    }
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = id->study;
+  op.number = id->number;
+  op.token = request->token();
+  op.done = [reactor, response](absl::StatusOr<coordinator::DeclareReply> reply) {
+    if (reply.ok()) {
+      *response->mutable_parameters() = wire::ToProto(reply->parameters);
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* WorkerService::Release(grpc::CallbackServerContext* context,

@@ -23,6 +23,9 @@ class WorkerService final : public v1::WorkerService::CallbackService {
                                  v1::FinishResponse* response) override;
   grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest* request,
                                     v1::FinishResponse* response) override;
+  grpc::ServerUnaryReactor* DeclareParameters(grpc::CallbackServerContext* context,
+                                              const v1::DeclareParametersRequest* request,
+                                              v1::DeclareParametersResponse* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context, const v1::GetServerInfoRequest* request,
                                           v1::ServerInfo* response) override;
 

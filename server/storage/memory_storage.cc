@@ -319,6 +319,18 @@ absl::StatusOr<std::vector<Event>> MemoryStorage::ListEvents(StudyKey study, uin
   return std::vector<Event>(first, first + std::min<std::ptrdiff_t>(limit, events.end() - first));
 }
 
+absl::StatusOr<std::vector<Event>> MemoryStorage::ListEventsBefore(StudyKey study, uint64_t before, int limit) {
+  base::MutexLock lock(&mutex_);
+  const auto found = events_.find(study);
+  if (found == events_.end() || limit <= 0) return std::vector<Event>();
+  const std::vector<Event>& events = found->second;
+  const auto end = std::lower_bound(events.begin(), events.end(), before,
+                                    [](const Event& event, uint64_t seq) { return event.seq < seq; });
+  std::vector<Event> newest;
+  for (auto it = end; it != events.begin() && static_cast<int>(newest.size()) < limit;) newest.push_back(*--it);
+  return newest;
+}
+
 absl::StatusOr<std::vector<SetAside>> MemoryStorage::ListSetAside(StudyKey study, int64_t after, int limit) {
   base::MutexLock lock(&mutex_);
   std::map<int64_t, std::string> workers;

@@ -51,6 +51,7 @@ void Encode(const study::Measurement& measurement, record::Measurement* out) {
     if (measurement.training->duality_gap) training->set_duality_gap(*measurement.training->duality_gap);
   }
   if (measurement.gradient_seconds) out->set_gradient_seconds(*measurement.gradient_seconds);
+  Encode(measurement.standard_errors, out->mutable_standard_errors());
   if (!measurement.gradient) return;
   record::Gradient* gradient = out->mutable_gradient();
   gradient->mutable_values()->Add(measurement.gradient->values.begin(), measurement.gradient->values.end());
@@ -104,6 +105,7 @@ study::Measurement Decode(const record::Measurement& in) {
     if (in.training().has_duality_gap()) training.duality_gap = in.training().duality_gap();
   }
   if (in.has_gradient_seconds()) measurement.gradient_seconds = in.gradient_seconds();
+  measurement.standard_errors = Decode(in.standard_errors());
   return measurement;
 }
 
@@ -286,6 +288,8 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   out.set_retried_by(trial.retried_by);
   out.set_deleted(trial.deleted);
   out.set_removed_seq(record.removed_seq);
+  for (const std::string& name : trial.declared) out.add_declared(name);
+  for (const auto& [name, value] : trial.unused) Encode(name, value, out.add_unused());
   return out.SerializeAsString();
 }
 
@@ -315,6 +319,10 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   trial.retried_by = in.retried_by();
   trial.deleted = in.deleted();
   record.removed_seq = in.removed_seq();
+  trial.declared.insert(in.declared().begin(), in.declared().end());
+  for (const record::Parameter& parameter : in.unused()) {
+    trial.unused.emplace_hint(trial.unused.end(), parameter.name(), Decode(parameter));
+  }
   return record;
 }
 

@@ -67,7 +67,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
-  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialNoted);
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kParametersDeclared);
 }
 
 absl::Status Check(const PutRequest& put) {

@@ -170,6 +170,10 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_events_(*db_,
                    "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts"
                    " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
+      list_events_before_(
+          *db_,
+          "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts"
+          " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"),
       // With min() the other columns are those of the row it is found in.
       list_set_aside_(*db_,
                       "SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
@@ -361,6 +365,17 @@ absl::StatusOr<std::vector<Event>> SqliteReader::ListEvents(StudyKey study, uint
     Bind(list_events_, 2, std::min(after, kMax));
     Bind(list_events_, 3, int64_t{AtLeastZero(limit)});
     return Rows(list_events_, EventRow);
+  });
+}
+
+absl::StatusOr<std::vector<Event>> SqliteReader::ListEventsBefore(StudyKey study, uint64_t before, int limit) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return Guarded([&] {
+    const ResetGuard guard(&list_events_before_);
+    Bind(list_events_before_, 1, study);
+    Bind(list_events_before_, 2, std::min(before, kMax));
+    Bind(list_events_before_, 3, int64_t{AtLeastZero(limit)});
+    return Rows(list_events_before_, EventRow);
   });
 }
 

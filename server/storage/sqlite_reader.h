@@ -36,6 +36,7 @@ class SqliteReader {
                                                         int limit);
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial, int32_t attempt);
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit);
+  absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit);
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
   // Studies that were deleted and have rows left.
@@ -56,8 +57,8 @@ class SqliteReader {
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, list_deleted_, get_trial_,
       list_trials_, sketch_trials_, list_former_specs_, list_trials_in_state_, list_numbers_in_state_,
-      list_measurements_, list_events_, list_set_aside_, find_request_, count_in_state_, count_removed_, sum_resource_,
-      count_trainings_, least_value_, greatest_value_;
+      list_measurements_, list_events_, list_events_before_, list_set_aside_, find_request_, count_in_state_,
+      count_removed_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

@@ -280,6 +280,9 @@ absl::StatusOr<std::vector<study::Measurement>> SqliteStorage::ListMeasurements(
 absl::StatusOr<std::vector<Event>> SqliteStorage::ListEvents(StudyKey study, uint64_t after, int limit) {
   return Read<std::vector<Event>>([&](SqliteReader& r) { return r.ListEvents(study, after, limit); });
 }
+absl::StatusOr<std::vector<Event>> SqliteStorage::ListEventsBefore(StudyKey study, uint64_t before, int limit) {
+  return Read<std::vector<Event>>([&](SqliteReader& r) { return r.ListEventsBefore(study, before, limit); });
+}
 absl::StatusOr<std::vector<SetAside>> SqliteStorage::ListSetAside(StudyKey study, int64_t after, int limit) {
   return Read<std::vector<SetAside>>([&](SqliteReader& r) { return r.ListSetAside(study, after, limit); });
 }

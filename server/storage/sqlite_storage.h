@@ -81,6 +81,7 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                    int32_t attempt) override;
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) override;
+  absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit) override;
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) override;
   absl::StatusOr<Summary> Summarize(const StudyRecord& study) override;

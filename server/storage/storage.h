@@ -94,6 +94,7 @@ enum class EventType {
   kTrialReplaced,
   kTrialImported,
   kTrialNoted,
+  kParametersDeclared,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {
@@ -263,6 +264,8 @@ class Storage {
                                                                            int32_t attempt) = 0;
   // Events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.
   virtual absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) = 0;
+  // The same backwards: seq below `before`, the newest first.
+  virtual absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit) = 0;
 
   // The trials that GRADIENT_SET_ASIDE events are about, each once, with the worker that the first of them names. In
   // order of trial, trials above `after`, at most `limit`. From the log, so also for deleted studies.

@@ -49,6 +49,10 @@ class ForwardingStorage : public storage::Storage {
   absl::StatusOr<std::vector<storage::Event>> ListEvents(storage::StudyKey study, uint64_t after, int limit) override {
     return other_->ListEvents(study, after, limit);
   }
+  absl::StatusOr<std::vector<storage::Event>> ListEventsBefore(storage::StudyKey study, uint64_t before,
+                                                               int limit) override {
+    return other_->ListEventsBefore(study, before, limit);
+  }
   absl::StatusOr<std::vector<storage::SetAside>> ListSetAside(storage::StudyKey study, int64_t after,
                                                               int limit) override {
     return other_->ListSetAside(study, after, limit);

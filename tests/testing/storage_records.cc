@@ -83,6 +83,7 @@ class Printer {
     // Texts of databases that were written before there were these stay as they are.
     if (m.training) Add("training", m.training);
     if (m.gradient_seconds) Add("gradient_seconds", m.gradient_seconds);
+    if (!m.standard_errors.empty()) Add("standard_errors", m.standard_errors);
   }
   void Compound(const study::TrainingReport& t) {
     Add("outcome", t.outcome).Add("gradient_norm", t.gradient_norm).Add("duality_gap", t.duality_gap);
@@ -195,6 +196,8 @@ std::string Text(const storage::TrialRecord& r) {
   if (t.checkpoint_step != 0) printer.Add("checkpoint_step", t.checkpoint_step);
   if (t.retry_of != 0) printer.Add("retry_of", t.retry_of);
   if (t.retried_by != 0) printer.Add("retried_by", t.retried_by);
+  for (const std::string& name : t.declared) printer.Add("declared", name);
+  if (!t.unused.empty()) printer.Add("unused", t.unused);
   if (t.deleted) printer.Add("deleted", t.deleted);
   if (r.removed_seq != 0) printer.Add("removed_seq", r.removed_seq);
   return std::move(printer).text();
@@ -382,6 +385,7 @@ study::Measurement RandomMeasurement(base::RandomStream& random, int64_t step) {
     return training;
   });
   m.gradient_seconds = Maybe<double>(random, [&] { return RandomDouble(random); });
+  if (step % 3 == 0) m.standard_errors = m.metrics;
   return m;
 }
 
@@ -417,6 +421,8 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
       random, [&] { return RandomMeasurement(random, static_cast<int64_t>(random.NextU64())); });
   trial.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
   trial.retry_of = static_cast<int64_t>(random.UniformInt(3));
+  if (number % 3 == 0 && !trial.parameters.empty()) trial.declared.insert(trial.parameters.begin()->first);
+  if (number % 4 == 0) trial.unused = {{"left_out", static_cast<double>(number)}, {"text", std::string("a")}};
   if (random.UniformInt(6) == 0) trial.retried_by = 1 + static_cast<int64_t>(random.UniformInt(9));
   trial.deleted = random.UniformInt(6) == 0;
   record.removed_seq = random.UniformInt(3);

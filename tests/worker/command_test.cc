@@ -163,6 +163,7 @@ print('{"loss": 1}')
   }
   EXPECT_EQ(seen[0], (nlohmann::json{"--lr=0.25", "a b", "{x}", "demo/3/2", "--resume=old", "true"}));
   EXPECT_EQ(seen[1], (nlohmann::json{{"LUTHIER_PARAM_LR", "0.25"},
+                                     {"LUTHIER_METRIC", "loss"},
                                      {"LUTHIER_PARAM_OPT_DEPTH", "4"},
                                      {"LUTHIER_PARAM_KIND", "a b"},
                                      {"LUTHIER_PARAM_FAST", "true"},

@@ -268,6 +268,16 @@ void CommandRun::Accept(ResultLine line) {
   } else if (line.along_asked) {
     line.measurement.gradient->direction = request_.direction;
   }
+  if (line.measurement.gradient && !line.measurement.gradient->by_name.empty()) {
+    absl::StatusOr<study::Gradient> known =
+        study::FromNames(request_.spec.space, request_.parameters, *line.measurement.gradient);
+    if (known.ok()) {
+      line.measurement.gradient = *std::move(known);
+    } else {
+      Note(absl::StrCat("the gradient is left out: ", std::string(known.status().message())));
+      line.measurement.gradient.reset();
+    }
+  }
   if (!line.checkpoint.empty()) checkpoint_ = line.checkpoint;
   if (line.start_step) {
     sink_->Started(*line.start_step, *line.start_step == 0 ? "the program says that it began afresh" : "");
@@ -540,6 +550,7 @@ CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_
   own["LUTHIER_STUDY"] = values["luthier.study"] = request.study;
   own["LUTHIER_ATTEMPT"] = values["luthier.attempt"] = absl::StrCat(request.attempt);
   own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request.seed);
+  own["LUTHIER_METRIC"] = request.spec.metric.name;
   own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
   own["LUTHIER_RESULT_FD"] = "3";
   own["LUTHIER_REPLY_FD"] = "4";

@@ -119,16 +119,26 @@ absl::StatusOr<study::Gradient> ToGradient(const Json& json) {
     return gradient;
   }
   const char* form =
-      "gradient: must be a list, {\"full\": list}, {\"direction\": list, \"slope\": number} or, along the direction "
-      "asked "
-      "for, {\"slope\": number}";
+      "gradient: must be a list, {\"full\": list}, {\"by_name\": {name: number}}, {\"direction\": list, \"slope\": number} or, "
+      "along the direction asked for, {\"slope\": number}";
   if (!json.is_object()) return Bad(form);
   for (const auto& [key, value] : json.items()) {
-    if (key != "full" && key != "direction" && key != "slope" && key != "error_bound") {
+    if (key != "full" && key != "by_name" && key != "direction" && key != "slope" && key != "error_bound") {
       return Bad(absl::StrCat("gradient: unknown key ", base::Quote(key)));
     }
   }
   if (json.contains("full") && json.contains("direction")) return Bad(form);
+  if (json.contains("by_name")) {
+    if (json.contains("full") || json.contains("direction") || json.contains("slope")) return Bad(form);
+    const Json& names = json["by_name"];
+    if (!names.is_object() || names.empty()) return Bad(form);
+    for (const auto& [name, value] : names.items()) {
+      const std::optional<double> number = ToNumber(value);
+      if (!number) return Bad(absl::StrCat("gradient.by_name: ", base::Quote(name), " is not a number"));
+      gradient.by_name[name] = *number;
+    }
+    return gradient;
+  }
   if (json.contains("full")) {
     if (json.contains("slope")) return Bad(form);
     LUTHIER_ASSIGN_OR_RETURN(gradient.values, ToVector(json["full"], "gradient.full"));
@@ -264,7 +274,8 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   if (object.contains("gradient") && !object["gradient"].is_null()) {
     LUTHIER_ASSIGN_OR_RETURN(m.gradient, ToGradient(object["gradient"]));
     const Json& gradient = object["gradient"];
-    out.along_asked = gradient.is_object() && !gradient.contains("full") && !gradient.contains("direction");
+    out.along_asked = gradient.is_object() && !gradient.contains("full") && !gradient.contains("direction") &&
+                      !gradient.contains("by_name");
     const bool inside = gradient.is_object() && gradient.contains("error_bound");
     if (inside || object.contains("error_bound")) {
       m.gradient->error_bound = ToNumber(inside ? gradient["error_bound"] : object["error_bound"]);

@@ -44,6 +44,10 @@ void Put(std::string* out, const study::Measurement& m) {
     Put(out, m.gradient->direction);
     Put(out, m.gradient->slope);
     if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
+    for (const auto& [name, value] : m.gradient->by_name) {
+      Put(&out->append("n"), name);
+      Put(out, value);
+    }
     if (m.gradient->solve) {
       const study::ImplicitSolve& s = *m.gradient->solve;
       absl::StrAppend(out, "i", s.certified ? "c" : "e");
@@ -60,6 +64,10 @@ void Put(std::string* out, const study::Measurement& m) {
     if (m.training->duality_gap) Put(&out->append("d"), *m.training->duality_gap);
   }
   if (m.gradient_seconds) Put(&out->append("u"), *m.gradient_seconds);
+  for (const auto& [name, error] : m.standard_errors) {
+    Put(&out->append("e"), name);
+    Put(out, error);
+  }
 }
 
 std::string Finish(absl::string_view content) {
@@ -86,6 +94,7 @@ std::string DigestOf(const FinishOp& op) {
   Put(&text, op.checkpoint);
   Put(&text, op.output_tail);
   if (op.start_step) absl::StrAppend(&text, "s", *op.start_step);
+  for (const std::string& name : op.unused) Put(&text.append("n"), name);
   return Finish(text);
 }
 

@@ -23,6 +23,10 @@ struct Limits {
   int64_t studies = 100'000;
   // Changes of one study's ranges.
   int64_t range_changes = 20;
+  // Calls that add parameters to a study's open space.
+  int64_t declarations = 200;
+  // Bytes of a spec whose space grows.
+  int64_t open_space_bytes = int64_t{1} << 20;
   // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
   // Bytes of the trials that one call may add, as its reply has them: defaults are filled in. A reply must fit a

@@ -207,7 +207,22 @@ struct FinishOp {
   std::string checkpoint;
   std::string output_tail;
   std::optional<int64_t> start_step = std::nullopt;
+  std::vector<std::string> unused = {};  // Parameters that the objective did not ask for; in open spaces.
   Done<FinishReply> done;
+};
+
+struct DeclareReply {
+  study::Parameters parameters;  // Values of those that were asked for.
+  uint64_t seq = 0;
+};
+
+// A running trial names parameters that its open space may lack.
+struct DeclareOp {
+  std::string id;
+  int64_t number = 0;
+  std::string token;
+  std::vector<study::ParameterSpec> parameters;
+  Done<DeclareReply> done;
 };
 
 struct HeartbeatReply {
@@ -246,7 +261,7 @@ struct ProposalsOp {
 
 using Operation =
     std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, DeleteTrialOp,
-                 SetAttributesOp, SuggestOp, ReportOp, FinishOp, HeartbeatOp, ProposalsOp>;
+                 SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);

@@ -33,7 +33,10 @@ size_t Bytes(const std::map<std::string, Value>& entries) {
 
 size_t Bytes(const study::Measurement& m) {
   size_t bytes = 4 * kSmall + Bytes(m.metrics);
-  if (m.gradient) bytes += sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size());
+  bytes += Bytes(m.standard_errors);
+  if (m.gradient) {
+    bytes += sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size()) + Bytes(m.gradient->by_name);
+  }
   return bytes;
 }
 
@@ -53,10 +56,10 @@ size_t Bytes(const study::ObjectiveSpec& objective) {
   return bytes;
 }
 
-size_t Bytes(const study::StudySpec& spec) {
-  size_t bytes =
-      64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) + Bytes(spec.objective);
-  for (const study::ParameterSpec& p : spec.space.parameters()) {
+size_t Bytes(const std::vector<study::ParameterSpec>& parameters) {
+  size_t bytes = 0;
+  for (const study::ParameterSpec& p : parameters) {
+    bytes += p.display_name.size();
     bytes += 4 * kSmall + p.name.size() + (p.default_value ? Bytes(*p.default_value) : 0);
     const std::vector<std::string>* labels = nullptr;
     if (const auto* ordinal = std::get_if<study::OrdinalLabels>(&p.domain)) labels = &ordinal->labels;
@@ -70,6 +73,11 @@ size_t Bytes(const study::StudySpec& spec) {
     }
   }
   return bytes;
+}
+
+size_t Bytes(const study::StudySpec& spec) {
+  return 64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) +
+         Bytes(spec.objective) + Bytes(spec.space.parameters());
 }
 
 }  // namespace
@@ -93,6 +101,8 @@ size_t BytesOf(const Operation& operation) {
   } else if (const auto* report = std::get_if<ReportOp>(&operation)) {
     bytes += report->checkpoint.size();
     for (const study::Measurement& m : report->measurements) bytes += Bytes(m);
+  } else if (const auto* declare = std::get_if<DeclareOp>(&operation)) {
+    bytes += Bytes(declare->parameters);
   } else if (const auto* finish = std::get_if<FinishOp>(&operation)) {
     bytes += finish->checkpoint.size() + finish->output_tail.size();
     if (const auto* complete = std::get_if<CompleteContent>(&finish->content)) bytes += Bytes(complete->measurement);
@@ -103,6 +113,10 @@ size_t BytesOf(const Operation& operation) {
 
 size_t BytesOf(const study::Parameters& setting, const std::map<std::string, std::string>& attributes) {
   return 32 * kSmall + Bytes(setting) + Bytes(attributes);
+}
+
+size_t BytesOf(const study::StudySpec& spec) {
+  return Bytes(spec);
 }
 
 size_t BytesOf(const Grant& grant) {

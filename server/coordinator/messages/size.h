@@ -13,6 +13,9 @@ namespace luthier::coordinator {
 // Memory that the content of an operation takes.
 size_t BytesOf(const Operation& operation);
 
+// Bytes of a spec in a message, or more.
+size_t BytesOf(const study::StudySpec& spec);
+
 // Bytes of a granted trial in a message, its study's spec included.
 size_t BytesOf(const Grant& grant);
 

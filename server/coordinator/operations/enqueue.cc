@@ -65,6 +65,37 @@ absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::Sea
   return settings;
 }
 
+// The same in an open space, of the parameters that it has: nothing is filled in, as objectives declare what they need.
+absl::StatusOr<std::vector<study::Parameters>> KnownSettings(const study::SearchSpace& space,
+                                                             const std::vector<NewTrial>& trials, int64_t max_bytes) {
+  base::Violations violations;
+  std::vector<study::Parameters> settings(trials.size());
+  size_t bytes = 0;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    for (const auto& [name, value] : trials[i].parameters) {
+      const std::string at = absl::StrCat("trials[", i, "].parameters.", study::IsName(name) ? name : Quote(name));
+      const std::optional<int> place = space.Find(name);
+      if (!place) {
+        if (!study::IsName(name)) violations.Add(at, "is not a name: letters, digits, '_' and '.'");
+        continue;
+      }
+      absl::StatusOr<study::ParameterValue> canonical =
+          study::CanonicalValue(space.parameters()[static_cast<size_t>(*place)], value);
+      if (canonical.ok()) {
+        settings[i][name] = *std::move(canonical);
+      } else {
+        violations.AddAll(at, canonical.status());
+      }
+    }
+    bytes += BytesOf(trials[i].parameters, trials[i].attributes);
+    const bool fits = bytes <= static_cast<size_t>(max_bytes);
+    if (!fits) return TooManyBytes(max_bytes, i, trials.size());
+  }
+  if (trials.empty()) violations.Add("trials", "is empty; give at least one");
+  if (!violations.empty()) return violations.ToStatus();
+  return settings;
+}
+
 absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const EnqueueOp& op, const Limits& limits) {
   if (study::IsFinished(s.record.state)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
@@ -72,7 +103,8 @@ absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const 
                                   "; it takes no more trials"));
   }
   LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings,
-                           CompleteSettings(s.spec->space, op.trials, limits.enqueued_bytes));
+                           s.spec->open_space ? KnownSettings(s.spec->space, op.trials, limits.enqueued_bytes)
+                                              : CompleteSettings(s.spec->space, op.trials, limits.enqueued_bytes));
   const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
   if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
   return LimitExceeded("max_trials", s.spec->budget.max_trials,
@@ -80,11 +112,16 @@ absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const 
                                     op.trials.size(), "; add fewer, or raise max_trials (`luthier study update`)"));
 }
 
-int64_t Store(Context& c, StudyState& s, study::Parameters setting, std::map<std::string, std::string> attributes,
-              const std::string& actor) {
+int64_t Store(Context& c, StudyState& s, study::Parameters setting, NewTrial added, const std::string& actor) {
   study::Trial trial;
   trial.parameters = std::move(setting);
-  trial.attributes = std::move(attributes);
+  trial.attributes = std::move(added.attributes);
+  if (s.spec->open_space) {
+    // Values of parameters still to be declared.
+    for (auto& [name, value] : added.parameters) {
+      if (trial.parameters.count(name) == 0) trial.unused.emplace(name, std::move(value));
+    }
+  }
   trial.provenance.designer = "user";
   trial.provenance.origin = "enqueued";
   trial.provenance.resource = study::FirstTarget(*s.spec);
@@ -110,7 +147,7 @@ void Run(Context& c, EnqueueOp op) {
   EnqueueReply reply;
   storage::StoredTrials stored{s.record.key, {}};
   for (size_t i = 0; i < settings->size(); ++i) {
-    const int64_t number = Store(c, s, std::move((*settings)[i]), std::move(op.trials[i].attributes), op.actor);
+    const int64_t number = Store(c, s, std::move((*settings)[i]), std::move(op.trials[i]), op.actor);
     reply.trials.push_back(s.trials[number - 1].record->trial);
     stored.trials.push_back(number);
   }

@@ -146,7 +146,16 @@ void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement m
 study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteContent& content,
                                      study::Measurement measurement) {
   std::string problem = content.gradient_problem;
-  if (measurement.gradient) {
+  if (measurement.gradient && !measurement.gradient->by_name.empty()) {
+    absl::StatusOr<study::Gradient> known =
+        study::FromNames(e.s.spec->space, e.record().trial.parameters, *measurement.gradient);
+    if (known.ok()) {
+      measurement.gradient = *std::move(known);
+    } else {
+      problem = std::string(known.status().message());
+    }
+  }
+  if (measurement.gradient && problem.empty()) {
     const int dimensions = static_cast<int>(e.s.spec->space.differentiable().size());
     const absl::Status valid = ValidateGradient(*measurement.gradient, dimensions);
     if (!valid.ok()) problem = std::string(valid.message());
@@ -205,10 +214,20 @@ bool Pauses(const Ending& e, const CompleteContent& content, std::optional<doubl
   return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec->resource->max;
 }
 
+// Parameters that the objective did not ask for become inactive in a trial that is final now.
+void LeaveOut(const Ending& e, const std::vector<std::string>& unused) {
+  study::Trial& trial = e.record().trial;
+  for (const std::string& name : unused) {
+    auto node = trial.parameters.extract(name);
+    if (!node.empty()) trial.unused.insert(std::move(node));
+  }
+}
+
 // Takes the trial to where the call leads. False: the trial may go on, PENDING or PAUSED.
 bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
     study::Measurement measurement = WithLegalTraining(e, *content);
+    if ((value && !std::isfinite(*value)) || !Pauses(e, *content, value)) LeaveOut(e, op.unused);
     if (value && !std::isfinite(*value)) {
       FailNonFinite(c, e, *value);
     } else if (Pauses(e, *content, value)) {
@@ -224,6 +243,7 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
       Retry(c, e, *failure);
       return false;
     }
+    LeaveOut(e, op.unused);
     study::Failure kept = *failure;
     kept.message = Tail(std::move(kept.message));
     FailTrial(c, e, kept);
@@ -264,6 +284,9 @@ absl::StatusOr<FinishReply> Finish(Context& c, const FinishOp& op) {
     return status;
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value, CheckFinish(op, e.record().trial, e.s.spec->metric.name));
+  if (!op.unused.empty() && !e.s.spec->open_space) {
+    return base::BadField("unused", "is for studies with open_space; leave it out");
+  }
   if (NeedsCurve(e, op, value)) LUTHIER_RETURN_IF_ERROR(LoadCurve(c, e.s, e.slot));
   NoteLastWords(c, e, op);
   const bool ended = Conclude(c, e, op, value);

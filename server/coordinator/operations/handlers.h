@@ -20,6 +20,7 @@ void Run(Context& c, SetAttributesOp op);
 void Run(Context& c, SuggestOp op);
 void Run(Context& c, ReportOp op);
 void Run(Context& c, FinishOp op);
+void Run(Context& c, DeclareOp op);
 void Run(Context& c, HeartbeatOp op);
 void Run(Context& c, ProposalsOp op);
 

@@ -58,10 +58,21 @@ void CheckCurve(const ImportedTrial& trial, const std::string& at, int64_t most,
   }
 }
 
+// A trial of an open space has those of its parameters that its objective asked for.
+absl::StatusOr<study::Parameters> CanonicalSetting(const study::StudySpec& spec, const study::Parameters& setting) {
+  if (!spec.open_space) return spec.space.Canonical(setting);
+  std::vector<study::ParameterSpec> some;
+  for (const study::ParameterSpec& p : spec.space.parameters()) {
+    if (setting.count(p.name) > 0) some.push_back(p);
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const study::SearchSpace space, study::SearchSpace::Create(std::move(some)));
+  return space.Canonical(setting);
+}
+
 // Checks one trial and makes its parameters canonical.
 void CheckTrial(const StudyState& s, const std::string& at, int64_t points, ImportedTrial* trial,
                 base::Violations* violations) {
-  absl::StatusOr<study::Parameters> canonical = s.spec->space.Canonical(trial->parameters);
+  absl::StatusOr<study::Parameters> canonical = CanonicalSetting(*s.spec, trial->parameters);
   if (canonical.ok()) {
     trial->parameters = *std::move(canonical);
   } else {
@@ -70,7 +81,12 @@ void CheckTrial(const StudyState& s, const std::string& at, int64_t points, Impo
   const std::string& metric = s.spec->metric.name;
   if (trial->measurement) {
     violations->AddAll("", CheckMeasurement(*trial->measurement, at + ".final_measurement"));
-    if (trial->measurement->gradient) {
+    if (trial->measurement->gradient && !trial->measurement->gradient->by_name.empty()) {
+      absl::StatusOr<study::Gradient> known =
+          study::FromNames(s.spec->space, trial->parameters, *trial->measurement->gradient);
+      violations->AddAll(at + ".final_measurement.gradient", known.status());
+      if (known.ok()) trial->measurement->gradient = *std::move(known);
+    } else if (trial->measurement->gradient) {
       const auto dimension = static_cast<int>(s.spec->space.differentiable().size());
       violations->AddAll(at + ".final_measurement.gradient",
                          study::ValidateGradient(*trial->measurement->gradient, dimension));

@@ -118,13 +118,30 @@ study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, cons
   return decision.verdict == stopping::Verdict::kPause ? study::Directive::kPause : study::Directive::kContinue;
 }
 
-absl::StatusOr<ReportReply> Report(Context& c, const ReportOp& op) {
+// Gradients by names as they are kept. INVALID_ARGUMENT for those that can't be.
+absl::Status TakeNames(const study::SearchSpace& space, const study::Parameters& setting, ReportOp* op) {
+  base::Violations violations;
+  for (size_t i = 0; i < op->measurements.size(); ++i) {
+    std::optional<study::Gradient>& gradient = op->measurements[i].gradient;
+    if (!gradient || gradient->by_name.empty()) continue;
+    absl::StatusOr<study::Gradient> known = study::FromNames(space, setting, *gradient);
+    if (known.ok()) {
+      gradient = *std::move(known);
+    } else {
+      violations.AddAll(absl::StrCat("measurements[", i, "].gradient"), known.status());
+    }
+  }
+  return violations.ToStatus();
+}
+
+absl::StatusOr<ReportReply> Report(Context& c, ReportOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
   StudyState& s = *found.study;
   TrialSlot& slot = *found.slot;
   const TrialRecord& record = *slot.record;
   if (StoppedUnder(record, op.token)) return ReportReply{study::Directive::kStop, record.finish_seq};
   LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
+  LUTHIER_RETURN_IF_ERROR(TakeNames(s.spec->space, record.trial.parameters, &op));
   LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec));
   LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
   LUTHIER_ASSIGN_OR_RETURN(const Points fresh, FreshPoints(op, *slot.curve));

@@ -23,7 +23,8 @@ absl::Status CheckRangeChanges(const Context& c, const StudyState& s) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::FormerSpec> former, c.storage->ListFormerSpecs(s.record.key));
   int64_t changes = std::count_if(former.begin(), former.end(), [](const auto& f) { return f.spec.has_value(); });
   for (const auto& [key, fresh] : c.batch.former_specs) changes += key == s.record.key && fresh.spec ? 1 : 0;
-  const int64_t limit = c.options.limits.range_changes;
+  // Declarations of an open space are not told apart.
+  const int64_t limit = c.options.limits.range_changes + (s.spec->open_space ? c.options.limits.declarations : 0);
   if (changes < limit) return absl::OkStatus();
   return LimitExceeded("range_changes", limit,
                        absl::StrCat("the ranges of a study can be changed ", limit, " times; start another study"));

@@ -44,13 +44,31 @@ absl::Status CheckTarget(const search::Suggestion& suggestion, const study::Stud
                                           ", but is at ", trial->resource));
 }
 
+// A random setting where the designer has none.
+search::Suggestion Sample(const study::StudySpec& spec, uint64_t ask_index, const std::string& origin) {
+  search::Suggestion suggestion;
+  base::RandomStream random(spec.seed, origin, ask_index);
+  suggestion.parameters = study::Encoding(spec.space).Sample(random);
+  suggestion.origin = origin;
+  suggestion.resource = study::FirstTarget(spec);
+  return suggestion;
+}
+
 }  // namespace
+
+bool UsesHistory(const study::StudySpec& spec) {
+  return search::InfoOf(spec.algorithm).uses_history || spec.reproducible || spec.open_space;
+}
 
 absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* designer, const study::StudySpec& spec,
                                                              const study::History& history, uint64_t ask_index,
                                                              const base::StopToken& stop) {
   absl::StatusOr<search::Suggestion> suggestion = absl::InternalError("");
-  if (spec.reproducible) {
+  if (spec.space.size() == 0) {
+    suggestion = search::Suggestion();  // An open space before its first parameter.
+    suggestion->origin = "empty_space";
+    suggestion->resource = study::FirstTarget(spec);
+  } else if (spec.reproducible) {
     const std::optional<study::History> view = history.ReproducibleView(spec.budget.max_parallel);
     if (!view) return std::nullopt;
     suggestion = designer->Suggest(*view, ask_index, stop);
@@ -58,7 +76,10 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
     suggestion = designer->Suggest(history, ask_index, stop);
   }
   if (absl::IsCancelled(suggestion.status())) return suggestion.status();
-  if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) return suggestion.status();
+  if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) {
+    if (!spec.open_space) return suggestion.status();
+    return std::optional<search::Suggestion>(Sample(spec, ask_index, "repeat"));
+  }
   if (base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
   const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
   absl::Status status = suggestion.status();
@@ -73,12 +94,7 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
   base::LogError("designer_failed", {{"algorithm", study::AlgorithmName(spec.algorithm)},
                                      {"ask_index", absl::StrCat(ask_index)},
                                      {"error", std::string(status.message())}});
-  search::Suggestion fallback;
-  base::RandomStream random(spec.seed, "designer_failed", ask_index);
-  fallback.parameters = study::Encoding(spec.space).Sample(random);
-  fallback.origin = "designer_failed";
-  fallback.resource = study::FirstTarget(spec);
-  return std::optional<search::Suggestion>(std::move(fallback));
+  return std::optional<search::Suggestion>(Sample(spec, ask_index, "designer_failed"));
 }
 
 void Note(const search::Suggestion& suggestion, uint64_t ask_index, study::History* history) {
@@ -94,7 +110,7 @@ StudyProposer::StudyProposer(storage::Storage* storage, storage::StudyKey study,
       study_(study),
       spec_(std::move(spec)),
       designer_(create(*spec_)),
-      uses_history_(search::InfoOf(spec_->algorithm).uses_history || spec_->reproducible),
+      uses_history_(UsesHistory(*spec_)),
       read_(!uses_history_) {}
 
 void StudyProposer::Update(const HistoryUpdate& update) {
@@ -126,6 +142,7 @@ absl::StatusOr<ProposalsOp> StudyProposer::Propose(const ProposalRequest& reques
       return op;
     }
   }
+  if (spec_->open_space) history_.ExtendGradients(spec_->space.differentiable().size());
   for (int i = 0; i < request.count; ++i) {
     const uint64_t ask_index = request.first_ask_index + static_cast<uint64_t>(i);
     absl::StatusOr<std::optional<search::Suggestion>> suggestion =

@@ -84,8 +84,8 @@ absl::StatusOr<Asks> ReadAsks(storage::Storage* storage, storage::StudyKey study
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       const study::Provenance& first = record.trial.provenance;
-      if (first.ask_index) asks.by_index[*first.ask_index] = {first, record.trial.parameters, after, false};
-      if (IsLate(first)) asks.late.push_back({first, record.trial.parameters, after, false});
+      if (first.ask_index) asks.by_index[*first.ask_index] = {first, study::SuggestedParameters(record.trial), after, false};
+      if (IsLate(first)) asks.late.push_back({first, study::SuggestedParameters(record.trial), after, false});
       for (const study::Provenance& promotion : record.trial.promotions) {
         if (promotion.ask_index) asks.by_index[*promotion.ask_index] = {promotion, {}, after, true};
       }
@@ -149,7 +149,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
   ReplayReport report;
-  const bool uses_history = search::InfoOf(spec.algorithm).uses_history || spec.reproducible;
+  const bool uses_history = UsesHistory(spec);
   std::unique_ptr<search::Designer> designer;  // Made anew where the service makes it anew.
   size_t changes = 0;
   study::History history;
@@ -175,6 +175,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
       spec = search::Effective(specs.At(provenance.prefix_seq));
       designer = create(spec);
     }
+    if (spec.open_space) history.ExtendGradients(spec.space.differentiable().size());
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
     if (provenance.algorithm_version != search::InfoOf(spec.algorithm).version) {
       ++report.other_version;

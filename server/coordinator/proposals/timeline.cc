@@ -53,6 +53,7 @@ void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, cons
   }
   update.seq = record.create_seq;
   update.kind = Kind::kStored;
+  update.trial.parameters = study::SuggestedParameters(record.trial);
   update.trial.state = study::TrialState::kPending;
   update.trial.value.reset();
   update.trial.step = 0;
@@ -117,6 +118,9 @@ void Apply(const HistoryUpdate& update, study::History* history) {
     case Kind::kStored:
       return history->AddStored(trial);
     case Kind::kFinished:
+      if (trial.parameters != history->trials()[static_cast<size_t>(trial.number - 1)].parameters) {
+        history->Change(trial.number, trial.parameters);
+      }
       return history->Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
                              trial.step);
     case Kind::kReported:

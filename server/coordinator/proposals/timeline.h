@@ -19,7 +19,7 @@ struct HistoryUpdate {
   storage::StudyKey study = 0;
   uint64_t seq = 0;
   Kind kind = Kind::kStored;
-  // Stored: as stored. Finished: its number and result. Else its number alone.
+  // Stored: as stored. Finished: its number, parameters and result. Else its number alone.
   study::HistoryTrial trial;
   std::string worker;       // Finished: who reported the result (study::ReporterOf).
   study::CurvePoint point;  // Reported.

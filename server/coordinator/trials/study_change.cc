@@ -37,9 +37,10 @@ void TakeFromBatch(const Context& c, const StudyState& s, std::vector<storage::T
 
 }  // namespace
 
-void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::string& actor) {
-  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyUpdated);
-  event.actor = actor;
+namespace {
+
+// `event`: which says so.
+void Replace(Context& c, StudyState& s, study::StudySpec next, storage::Event& event) {
   const study::StudySpec& before = s.record.spec;
   event.detail = study::DescribeChange(before, next);
   if (!study::SameForDesigners(before, next)) {
@@ -53,6 +54,22 @@ void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::str
   s.spec = std::make_shared<const study::StudySpec>(search::Effective(s.record.spec));
   s.gradient = search::GradientUseOf(*s.spec);
   DropReady(c, s);
+}
+
+}  // namespace
+
+void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::string& actor) {
+  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyUpdated);
+  event.actor = actor;
+  Replace(c, s, std::move(next), event);
+}
+
+void GrowSpace(Context& c, StudyState& s, study::SearchSpace space, TrialSlot& slot) {
+  storage::Event& event = AddEvent(c, s, storage::EventType::kParametersDeclared, slot.record.get());
+  event.actor = slot.record->trial.attempts.back().worker;
+  study::StudySpec next = s.record.spec;
+  next.space = std::move(space);
+  Replace(c, s, std::move(next), event);
 }
 
 absl::Status AddRoom(Context& c, StudyState& s, int64_t trials, const std::string& actor) {

@@ -15,6 +15,8 @@ namespace luthier::coordinator {
 // Gives the study the spec `next`, with one STUDY_UPDATED event. What designers went by before is kept, and they begin
 // anew.
 void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::string& actor);
+// Gives it a space with more parameters, which a trial declares, with one PARAMETERS_DECLARED event.
+void GrowSpace(Context& c, StudyState& s, study::SearchSpace space, TrialSlot& slot);
 
 // Raises max_trials by `trials`, which are then stored in the same batch. RESOURCE_EXHAUSTED LIMIT_EXCEEDED beyond
 // study::kMaxTrials.

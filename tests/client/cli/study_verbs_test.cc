@@ -157,7 +157,7 @@ TEST_F(CliTest, ImportanceSaysWhichParameterMattersAndWhatWasLeftOut) {
   EXPECT_EQ(Json({"study", "importance", "s", "--metric", "z"})["parameters"][0]["name"], "kind");
   EXPECT_THAT(Out({"study", "importance", "s", "--pairs", "-o", "csv"}), StartsWith("parameter,share,low,high\nx,0."));
   const Result metric = Run({"study", "importance", "s", "--metric", "yy"});
-  EXPECT_EQ(metric.code, 2);
+  EXPECT_EQ(metric.code, 1);
   EXPECT_THAT(metric.err, HasSubstr("no complete trial has \"yy\"; they have y, z"));
   const Result quantile = Run({"study", "importance", "s", "--quantile", "1.5"});
   EXPECT_EQ(quantile.code, 1);

@@ -31,7 +31,7 @@ TEST(Json, ShowsAMessageAsPeopleWantIt) {
   EXPECT_EQ(ToJson(trial).dump(),
             "{\"name\":\"projects/default/studies/s/trials/3\",\"number\":3,\"state\":\"COMPLETE\","
             "\"parameters\":{\"depth\":4,\"kind\":\"rbf\",\"lr\":0.001},"
-            "\"final_measurement\":{\"step\":0,\"metrics\":{\"acc\":\"NaN\",\"loss\":\"-Infinity\"}},"
+            "\"final_measurement\":{\"step\":0,\"metrics\":{\"acc\":\"NaN\",\"loss\":\"-Infinity\"},\"standard_errors\":{}},"
             "\"attempts\":[],\"measurements\":[],\"checkpoint\":\"\",\"attributes\":{},"
             "\"create_time\":\"2023-11-14T22:13:20Z\",\"update_seq\":18446744073709551615,\"gradient_set_aside\":false,"
             "\"promotions\":[],\"checkpoint_step\":0,\"resource_spent\":0,"
@@ -73,7 +73,8 @@ TEST(Yaml, IsWhatAPersonWouldWrite) {
             "  - {name: kernel, categorical: {values: [rbf, \"true\", \"3\"]}}\n"
             "lease: {ttl: \"90s\"}\n"
             "seed: 0\n"
-            "reproducible: false\n");
+            "reproducible: false\n"
+            "open_space: false\n");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_F(CoreLate, StudiesThatCannotHaveOneWait) {
   reproducible.budget.max_parallel = 2;
   study::StudySpec finite = BoSpec();
   study::ParameterSpec n;
-  n.name = "n";
+  n.name = std::string("n");
   n.domain = study::IntRange{0, 9, 1, study::Scale::kLinear};
   finite.space = study::SearchSpace::Create({n}).value();
   study::StudySpec parts = BoSpec();

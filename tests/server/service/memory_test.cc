@@ -104,12 +104,16 @@ class MemoryTest : public ::testing::Test {
     CALL(study, DeleteTrial, DeleteTrialRequest, DeleteTrialResponse);
     CALL(study, SetAttributes, SetAttributesRequest, Trial);
     CALL(study, CancelTrial, CancelTrialRequest, Trial);
+    CALL(study, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse);
+    CALL(study, ListEvents, ListEventsRequest, ListEventsResponse);
+    CALL(study, GetImportance, GetImportanceRequest, GetImportanceResponse);
     CALL(work, Suggest, SuggestRequest, SuggestResponse);
     CALL(work, Heartbeat, HeartbeatRequest, HeartbeatResponse);
     CALL(work, Report, ReportRequest, ReportResponse);
     CALL(work, Complete, CompleteRequest, FinishResponse);
     CALL(work, Fail, FailRequest, FinishResponse);
     CALL(work, Release, ReleaseRequest, FinishResponse);
+    CALL(work, DeclareParameters, DeclareParametersRequest, DeclareParametersResponse);
     CALL(work, GetServerInfo, GetServerInfoRequest, ServerInfo);
 #undef CALL
     grpc::ClientContext context;
@@ -146,23 +150,23 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
-                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "Suggest",
-                                     "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 12)));
+                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable", "ListEvents",
+                                     "GetImportance", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 15)));
   Use(1099);
-  EXPECT_EQ(Refused().size(), 12u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 12)));
+  EXPECT_EQ(Refused().size(), 15u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 15)));
   Use(1100);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
-  // Results: Heartbeat, Report, Complete, Fail, Release.
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 6), Pair("results MEMORY", 5)));
+  // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 7), Pair("results MEMORY", 6)));
 }
 
 TEST_F(MemoryTest, AllIsRefusedWhenConnectionsAreAboutToEnd) {
   closing_ = true;
   const size_t refused = Refused(base::reason::kDraining).size();
   EXPECT_EQ(refused, static_cast<size_t>(calls_) - 1) << "GetServerInfo alone is answered";
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests DRAINING", calls_ - 6), Pair("results DRAINING", 5)));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests DRAINING", calls_ - 7), Pair("results DRAINING", 6)));
 }
 
 }  // namespace

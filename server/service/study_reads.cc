@@ -1,0 +1,184 @@
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/status_macros.h"
+#include "lib/importance/importance.h"
+#include "lib/wire/resource_name.h"
+#include "server/service/pages.h"
+#include "server/service/study_service.h"
+#include "server/service/trial_table.h"
+#include "server/service/watch.h"
+
+// Calls of StudyService that only look: tables, the log, importance.
+namespace luthier::service {
+namespace {
+
+absl::Status NoStudy(const absl::Status& status, const std::string& id) {
+  if (!absl::IsNotFound(status)) return status;
+  return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                         absl::StrCat("study ", base::Quote(id), " does not exist"));
+}
+
+// The study and, where it is the name of a trial, its number; else 0.
+absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
+  absl::StatusOr<wire::TrialId> trial = wire::ParseTrialName("name", name);
+  if (trial.ok()) return trial;
+  LUTHIER_ASSIGN_OR_RETURN(std::string id, wire::ParseStudyName("name", name));
+  return wire::TrialId{std::move(id), 0};
+}
+
+constexpr size_t kMostLooked = 20'000;  // Events that one call looks through for those of a trial.
+
+// The events of a page; returns the position of the next one, or 0.
+absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey study, int64_t trial, bool oldest_first,
+                                    uint64_t position, int page_size, v1::ListEventsResponse* response) {
+  for (size_t looked = 0; looked < kMostLooked;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events,
+                             oldest_first ? storage->ListEvents(study, position, kMaxPage)
+                                          : storage->ListEventsBefore(study, position, kMaxPage));
+    for (const storage::Event& event : events) {
+      if (trial == 0 || event.trial == trial) {
+        if (response->events_size() == page_size) return position;
+        *response->add_events() = ToMessage(event);
+      }
+      position = event.seq;
+    }
+    looked += events.size();
+    if (events.size() < static_cast<size_t>(kMaxPage)) return 0;
+  }
+  return position;
+}
+
+constexpr size_t kMostObservations = 10'000;
+
+struct Observations {
+  std::vector<importance::Observation> values;
+  int64_t left_out = 0;
+  std::set<std::string> metrics;  // That COMPLETE trials have.
+};
+
+absl::StatusOr<Observations> ReadObservations(storage::Storage* storage, const storage::StudyRecord& study,
+                                              const std::string& metric) {
+  Observations out;
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study.key, {}, after, kMaxPage));
+    for (storage::TrialRecord& record : page) {
+      study::Trial& trial = record.trial;
+      after = trial.number;
+      if (trial.deleted) continue;
+      const bool complete = trial.state == study::TrialState::kComplete && trial.final_measurement.has_value();
+      const std::map<std::string, double> none;
+      const std::map<std::string, double>& metrics = complete ? trial.final_measurement->metrics : none;
+      for (const auto& [name, number] : metrics) out.metrics.insert(name);
+      const auto value = metrics.find(metric);
+      if (value == metrics.end() || !std::isfinite(value->second)) {
+        ++out.left_out;
+        continue;
+      }
+      out.values.push_back({std::move(trial.parameters), value->second});
+    }
+    if (page.size() < static_cast<size_t>(kMaxPage)) break;
+  }
+  if (out.values.size() > kMostObservations) {
+    std::vector<importance::Observation> some;
+    const size_t all = out.values.size();
+    for (size_t i = 0; i < kMostObservations; ++i) some.push_back(std::move(out.values[i * all / kMostObservations]));
+    out.left_out += static_cast<int64_t>(all - some.size());
+    out.values = std::move(some);
+  }
+  return out;
+}
+
+void Put(const importance::Share& share, std::vector<std::string> names, v1::GetImportanceResponse::Share* out) {
+  for (std::string& name : names) out->add_parameters(std::move(name));
+  out->set_share(share.share);
+  out->set_low(share.low);
+  out->set_high(share.high);
+}
+
+absl::Status FillImportance(storage::Storage* storage, const v1::GetImportanceRequest& request,
+                            v1::GetImportanceResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
+  LUTHIER_RETURN_IF_ERROR(NoStudy(study.status(), id));
+  const std::string metric = request.metric().empty() ? study->spec.metric.name : request.metric();
+  LUTHIER_ASSIGN_OR_RETURN(const Observations seen, ReadObservations(storage, *study, metric));
+  if (seen.values.empty() && !seen.metrics.empty()) {
+    const std::vector<std::string> known(seen.metrics.begin(), seen.metrics.end());
+    return base::BadField("metric", absl::StrCat("no complete trial has ", base::Quote(metric), "; they have ",
+                                                 absl::StrJoin(known, ", "), base::DidYouMean(metric, known)));
+  }
+  importance::ImportanceOptions options;
+  options.quantile = request.has_quantile() ? request.quantile() : 1.0;
+  options.pairs = request.pairs();
+  options.seed = study->spec.seed;
+  absl::StatusOr<importance::Importance> result =
+      importance::Compute(study->spec.space, study->spec.metric.goal, seen.values, options);
+  if (absl::IsFailedPrecondition(result.status())) {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTooFewResults,
+                           result.status().message());
+  }
+  LUTHIER_RETURN_IF_ERROR(result.status());
+  for (importance::ParameterShare& p : result->parameters) Put(p.share, {p.name}, response->add_parameters());
+  for (importance::PairShare& p : result->pairs) Put(p.share, {p.first, p.second}, response->add_pairs());
+  response->set_predicted(result->predicted);
+  response->set_trials(static_cast<int64_t>(seen.values.size()));
+  response->set_left_out(seen.left_out);
+  response->set_seq(study->update_seq);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StudyService::GetTrialTable(grpc::CallbackServerContext* context,
+                                                      const v1::GetTrialTableRequest* request,
+                                                      v1::GetTrialTableResponse* response) {
+  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response] {
+    return tables->Read(storage, *request, response);
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::ListEvents(grpc::CallbackServerContext* context,
+                                                   const v1::ListEventsRequest* request,
+                                                   v1::ListEventsResponse* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, StudyOrTrial(request->name()));
+    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
+    const std::string query = absl::StrCat("events ", request->name(), request->oldest_first() ? " oldest" : "");
+    LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
+    uint64_t from = request->oldest_first() ? 0 : std::numeric_limits<uint64_t>::max();
+    if (!position.empty() && !absl::SimpleAtoi(position, &from)) {
+      return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
+    }
+    const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id.study);
+    LUTHIER_RETURN_IF_ERROR(NoStudy(study.status(), id.study));
+    LUTHIER_ASSIGN_OR_RETURN(const uint64_t next, FillEvents(storage, study->key, id.number, request->oldest_first(),
+                                                             from, page_size, response));
+    if (next != 0) response->set_next_page_token(MakePageToken(query, absl::StrCat(next)));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::GetImportance(grpc::CallbackServerContext* context,
+                                                      const v1::GetImportanceRequest* request,
+                                                      v1::GetImportanceResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    // One at a time: it takes seconds, and the other readers go on.
+    if (computing_importance_.exchange(true)) return backend_.Refused(coordinator::QueueFull("importance", kReadRetry));
+    const absl::Status status = FillImportance(backend_.storage, *request, response);
+    computing_importance_ = false;
+    return status;
+  });
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,361 @@
+#include "server/service/trial_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/resource_name.h"
+#include "server/service/pages.h"
+
+namespace luthier::service {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "columns are sent as they lie in memory");
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr uint32_t kNoWord = std::numeric_limits<uint32_t>::max();
+constexpr int kMaxMetrics = 256;
+constexpr int kMaxAttributes = 64;
+constexpr size_t kMaxAttributeBytes = 1024;
+constexpr size_t kPageBytes = size_t{3} << 20;
+constexpr size_t kMostBytes = size_t{64} << 20;
+constexpr int kRead = 1000;
+constexpr char kDeleted[] = "DELETED";
+
+const char* const kFixed[] = {"number",   "state",   "update_seq", "create_time", "start_time", "end_time",
+                              "seconds",  "attempts", "worker",     "designer",    "origin",     "step"};
+
+double Seconds(absl::Time time) {
+  if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return kNone;
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
+bool IsCoded(const study::ParameterDomain& domain) {
+  return std::holds_alternative<study::OrdinalLabels>(domain) ||
+         std::holds_alternative<study::CategoricalLabels>(domain) || std::holds_alternative<study::BoolSwitch>(domain);
+}
+
+std::string WordOf(const study::ParameterValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "";
+}
+
+}  // namespace
+
+TrialTable::Column* TrialTable::Find(const std::string& name, bool coded, size_t row) {
+  auto found = columns_.find(name);
+  if (found == columns_.end()) {
+    if (absl::StartsWith(name, "metrics.") && metrics_++ >= kMaxMetrics) return nullptr;
+    if (absl::StartsWith(name, "attributes.") && attributes_++ >= kMaxAttributes) return nullptr;
+    found = columns_.emplace(name, Column()).first;
+    found->second.coded = coded;
+  }
+  Column& column = found->second;
+  if (column.coded) {
+    if (column.indexes.size() <= row) column.indexes.resize(row + 1, kNoWord);
+  } else if (column.numbers.size() <= row) {
+    column.numbers.resize(row + 1, kNone);
+  }
+  return &column;
+}
+
+void TrialTable::Set(const std::string& name, size_t row, double value) {
+  Column* const column = Find(name, false, row);
+  if (column != nullptr) column->numbers[row] = value;
+}
+
+void TrialTable::Set(const std::string& name, size_t row, const std::string& word) {
+  Column* const column = Find(name, true, row);
+  if (column == nullptr) return;
+  const auto [place, fresh] = column->places.try_emplace(word, static_cast<uint32_t>(column->words.size()));
+  if (fresh) {
+    column->words.push_back(word);
+    column->word_bytes += word.size();
+  }
+  column->indexes[row] = place->second;
+}
+
+void TrialTable::Clear(size_t row) {
+  for (auto& [name, column] : columns_) {
+    if (column.coded && row < column.indexes.size()) column.indexes[row] = kNoWord;
+    if (!column.coded && row < column.numbers.size()) column.numbers[row] = kNone;
+  }
+}
+
+void TrialTable::StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study) {
+  for (const study::ParameterSpec& p : study.spec.space.parameters()) {
+    const auto found = trial.parameters.find(p.name);
+    if (found == trial.parameters.end()) continue;
+    const std::string name = absl::StrCat("params.", p.name);
+    if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
+      std::vector<double> sorted = *vector;
+      std::sort(sorted.begin(), sorted.end());
+      const size_t n = sorted.size();
+      if (n == 0) continue;
+      Set(name + ".min", row, sorted.front());
+      Set(name + ".median", row, 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]));
+      Set(name + ".max", row, sorted.back());
+    } else if (const auto* number = std::get_if<double>(&found->second)) {
+      Set(name, row, *number);
+    } else {
+      Set(name, row, WordOf(found->second));
+    }
+  }
+}
+
+void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyRecord& study) {
+  const study::Trial& trial = record.trial;
+  const auto row = static_cast<size_t>(trial.number - 1);
+  rows_ = std::max(rows_, row + 1);
+  Clear(row);
+  Set("number", row, static_cast<double>(trial.number));
+  Set("state", row, trial.deleted ? std::string(kDeleted) : std::string(study::TrialStateName(trial.state)));
+  Set("update_seq", row, static_cast<double>(trial.update_seq));
+  if (trial.deleted) return;
+  Set("create_time", row, Seconds(trial.create_time));
+  Set("end_time", row, Seconds(trial.end_time));
+  Set("attempts", row, static_cast<double>(trial.attempts.size()));
+  if (!trial.attempts.empty()) {
+    const double start = Seconds(trial.attempts.front().start);
+    Set("start_time", row, start);
+    Set("seconds", row, Seconds(trial.end_time) - start);
+    Set("worker", row, trial.attempts.back().worker);
+  }
+  Set("designer", row, trial.provenance.designer);
+  Set("origin", row, trial.provenance.origin);
+  StoreParameters(row, trial, study);
+  if (trial.final_measurement) {
+    Set("step", row, static_cast<double>(trial.final_measurement->step));
+    for (const auto& [name, value] : trial.final_measurement->metrics) Set("metrics." + name, row, value);
+  }
+  for (const auto& [key, value] : trial.attributes) {
+    if (value.size() <= kMaxAttributeBytes) Set("attributes." + key, row, value);
+  }
+}
+
+absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyRecord& study) {
+  parameters_.clear();
+  for (const study::ParameterSpec& p : study.spec.space.parameters()) {
+    const std::string name = absl::StrCat("params.", p.name);
+    if (p.is_vector()) {
+      for (const char* part : {".min", ".median", ".max"}) parameters_.push_back(name + part);
+    } else {
+      parameters_.push_back(name);
+    }
+    for (size_t i = p.is_vector() ? parameters_.size() - 3 : parameters_.size() - 1; i < parameters_.size(); ++i) {
+      Find(parameters_[i], IsCoded(p.domain), 0);
+    }
+  }
+  for (const char* name : kFixed) {
+    const std::string text = name;
+    Find(text, text == "state" || text == "worker" || text == "designer" || text == "origin", 0);
+  }
+  Find("metrics." + study.spec.metric.name, false, 0);
+  if (!read_) {
+    for (int64_t after = 0;;) {
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                               storage->ListTrials(study.key, {}, after, kRead));
+      for (const storage::TrialRecord& record : page) {
+        after = record.trial.number;
+        Store(record, study);
+      }
+      if (page.size() < kRead) break;
+    }
+    read_ = true;
+    seq_ = study.update_seq;
+    return absl::OkStatus();
+  }
+  // Rows may be newer than the event that leads to them; then another event leads to them again.
+  while (seq_ < study.update_seq) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events, storage->ListEvents(study.key, seq_, kRead));
+    std::set<int64_t> changed;
+    for (const storage::Event& event : events) {
+      seq_ = event.seq;
+      if (event.trial != 0) changed.insert(event.trial);
+    }
+    for (const int64_t number : changed) {
+      LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, storage->GetTrial(study.key, number));
+      Store(record, study);
+    }
+    if (events.size() < kRead) break;
+  }
+  seq_ = std::max(seq_, study.update_seq);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> TrialTable::Names() const {
+  std::vector<std::string> names(std::begin(kFixed), std::end(kFixed));
+  names.insert(names.end(), parameters_.begin(), parameters_.end());
+  for (const auto& [name, column] : columns_) {
+    if (absl::StartsWith(name, "metrics.")) names.push_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<int64_t> TrialTable::Fill(const Query& query, v1::GetTrialTableResponse* response) const {
+  std::vector<std::string> names = query.columns.empty() ? Names() : query.columns;
+  std::vector<const Column*> columns;
+  base::Violations violations;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = columns_.find(names[i]);
+    if (found == columns_.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, column] : columns_) known.push_back(name);
+      violations.Add(absl::StrCat("columns[", i, "]"),
+                     absl::StrCat(base::Quote(names[i]), " is no column of this study's table",
+                                  base::DidYouMean(names[i], known)));
+    } else {
+      columns.push_back(&found->second);
+    }
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  const Column& seqs = columns_.at("update_seq");
+  const Column& states = columns_.at("state");
+  const auto deleted = states.places.find(kDeleted);
+  // The rows of the page: no more than fit, with the words that they are the first to need.
+  std::vector<size_t> rows;
+  std::vector<std::vector<uint32_t>> places(columns.size());  // On the page, of a column's words.
+  for (size_t k = 0; k < columns.size(); ++k) places[k].assign(columns[k]->words.size(), kNoWord);
+  std::vector<std::vector<uint32_t>> words(columns.size());
+  size_t bytes = 0;
+  int64_t last = 0;
+  const auto value_of = [&](size_t k, size_t row) {
+    return row < columns[k]->indexes.size() ? columns[k]->indexes[row] : kNoWord;
+  };
+  for (auto row = static_cast<size_t>(query.after_number); row < rows_; ++row) {
+    const bool is_deleted = deleted != states.places.end() && states.indexes[row] == deleted->second;
+    const bool changed = seqs.numbers[row] > static_cast<double>(query.after_seq);
+    if (!changed || (is_deleted && query.after_seq == 0)) continue;
+    size_t more = 0;
+    for (size_t k = 0; k < columns.size(); ++k) {
+      more += columns[k]->coded ? 4 : 8;
+      const uint32_t word = columns[k]->coded ? value_of(k, row) : kNoWord;
+      if (word != kNoWord && places[k][word] == kNoWord) more += columns[k]->words[word].size() + 4;
+    }
+    if (!rows.empty() && bytes + more > query.bytes) {
+      last = static_cast<int64_t>(rows.back()) + 1;
+      break;
+    }
+    for (size_t k = 0; k < columns.size(); ++k) {
+      const uint32_t word = columns[k]->coded ? value_of(k, row) : kNoWord;
+      if (word == kNoWord || places[k][word] != kNoWord) continue;
+      places[k][word] = static_cast<uint32_t>(words[k].size());
+      words[k].push_back(word);
+    }
+    bytes += more;
+    rows.push_back(row);
+  }
+  for (size_t k = 0; k < columns.size(); ++k) {
+    v1::TrialColumn& out = *response->add_columns();
+    out.set_name(names[k]);
+    if (columns[k]->coded) {
+      std::string& packed = *out.mutable_words()->mutable_indexes();
+      packed.reserve(4 * rows.size());
+      for (const size_t row : rows) {
+        const uint32_t word = value_of(k, row);
+        const uint32_t place = word == kNoWord ? kNoWord : places[k][word];
+        packed.append(reinterpret_cast<const char*>(&place), sizeof(place));
+      }
+      for (const uint32_t word : words[k]) out.mutable_words()->add_words(columns[k]->words[word]);
+    } else {
+      std::string& packed = *out.mutable_numbers();
+      packed.reserve(8 * rows.size());
+      for (const size_t row : rows) {
+        const double value = row < columns[k]->numbers.size() ? columns[k]->numbers[row] : kNone;
+        packed.append(reinterpret_cast<const char*>(&value), sizeof(value));
+      }
+    }
+  }
+  response->set_rows(static_cast<int64_t>(rows.size()));
+  return last;
+}
+
+size_t TrialTable::bytes() const {
+  size_t bytes = 0;
+  for (const auto& [name, column] : columns_) {
+    bytes += 256 + 8 * column.numbers.capacity() + 4 * column.indexes.capacity() + 2 * column.word_bytes +
+             160 * column.words.size();
+  }
+  return bytes;
+}
+
+std::shared_ptr<TrialTables::Entry> TrialTables::Find(storage::StudyKey study) {
+  base::MutexLock lock(&mutex_);
+  used_.remove(study);
+  used_.push_front(study);
+  std::shared_ptr<Entry>& entry = entries_[study];
+  if (entry == nullptr) entry = std::make_shared<Entry>();
+  return entry;
+}
+
+void TrialTables::Keep(storage::StudyKey study, size_t bytes) {
+  base::MutexLock lock(&mutex_);
+  if (entries_.count(study) == 0) return;
+  bytes_[study] = bytes;
+  size_t sum = 0;
+  for (const auto& [key, size] : bytes_) sum += size;
+  while (sum > kMostBytes && !used_.empty()) {
+    const storage::StudyKey oldest = used_.back();
+    used_.pop_back();
+    sum -= bytes_[oldest];
+    bytes_.erase(oldest);
+    entries_.erase(oldest);
+  }
+}
+
+absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
+                               v1::GetTrialTableResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  constexpr int kMaxColumns = 4096;
+  if (request.columns_size() > kMaxColumns) {
+    return base::BadField("columns", absl::StrCat("has more than ", kMaxColumns, " entries"));
+  }
+  std::string query = absl::StrCat("table ", id, " ", request.after_seq());
+  for (const std::string& column : request.columns()) absl::StrAppend(&query, " ", column);
+  LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request.page_token()));
+  TrialTable::Query page;
+  page.columns.assign(request.columns().begin(), request.columns().end());
+  page.after_seq = request.after_seq();
+  page.bytes = kPageBytes;
+  uint64_t seq = 0;
+  if (!position.empty()) {
+    const std::vector<std::string> parts = absl::StrSplit(position, '-');
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &page.after_number) || page.after_number < 0 ||
+        !absl::SimpleAtoi(parts[1], &seq)) {
+      return base::BadField("page_token", absl::StrCat(base::Quote(request.page_token()), " is not a token of ours"));
+    }
+  }
+  const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
+  if (absl::IsNotFound(study.status())) {
+    return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                           absl::StrCat("study ", base::Quote(id), " does not exist"));
+  }
+  LUTHIER_RETURN_IF_ERROR(study.status());
+  const std::shared_ptr<Entry> entry = Find(study->key);
+  size_t bytes = 0;
+  {
+    base::MutexLock lock(&entry->mutex);
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, *study));
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t last, entry->table.Fill(page, response));
+    response->set_seq(position.empty() ? entry->table.seq() : seq);
+    if (last != 0) {
+      response->set_next_page_token(MakePageToken(query, absl::StrCat(last, "-", response->seq())));
+    }
+    bytes = entry->table.bytes();
+  }
+  Keep(study->key, bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,90 @@
+#ifndef LUTHIER_SERVER_SERVICE_TRIAL_TABLE_H_
+#define LUTHIER_SERVER_SERVICE_TRIAL_TABLE_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/mutex.h"
+#include "luthier/v1/study_service.pb.h"
+#include "server/storage/storage.h"
+
+// The trials of a study as columns (v1::TrialColumn has their names).
+namespace luthier::service {
+
+// A study's columns in memory, which follow its log. Single-threaded.
+class TrialTable {
+ public:
+  // Brings the table up to what is stored. Errors as Storage. O(trials that changed since).
+  absl::Status Update(storage::Storage* storage, const storage::StudyRecord& study);
+
+  struct Query {
+    std::vector<std::string> columns;  // Empty: all but attributes.
+    uint64_t after_seq = 0;
+    int64_t after_number = 0;
+    size_t bytes = 0;  // The values of a page take about so many; at least one row is taken.
+  };
+  // Fills `response` but for the page token, and returns the number of its last row; 0: there are no more.
+  // INVALID_ARGUMENT for columns that there are not.
+  absl::StatusOr<int64_t> Fill(const Query& query, v1::GetTrialTableResponse* response) const;
+
+  size_t bytes() const;
+  uint64_t seq() const { return seq_; }
+
+ private:
+  // Numbers, or places in `words`.
+  struct Column {
+    bool coded = false;
+    std::vector<double> numbers;
+    std::vector<uint32_t> indexes;
+    std::vector<std::string> words;
+    std::map<std::string, uint32_t> places;
+    size_t word_bytes = 0;
+  };
+
+  void Store(const storage::TrialRecord& record, const storage::StudyRecord& study);
+  void StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study);
+  void Clear(size_t row);
+  // The column of this name with a place for `row`; null where there are too many.
+  Column* Find(const std::string& name, bool coded, size_t row);
+  void Set(const std::string& name, size_t row, double value);
+  void Set(const std::string& name, size_t row, const std::string& word);
+  std::vector<std::string> Names() const;
+
+  uint64_t seq_ = 0;
+  bool read_ = false;
+  size_t rows_ = 0;                        // The row of trial n is n - 1.
+  std::vector<std::string> parameters_;    // Names of their columns, in order of the space.
+  std::map<std::string, Column> columns_;  // By name.
+  int metrics_ = 0, attributes_ = 0;
+};
+
+// The tables that were asked for last, up to a number of bytes. Thread-safe.
+class TrialTables {
+ public:
+  // Reads the page that `request` asks for. INVALID_ARGUMENT, NOT_FOUND; errors as Storage.
+  absl::Status Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
+                    v1::GetTrialTableResponse* response);
+
+ private:
+  struct Entry {
+    base::Mutex mutex;
+    TrialTable table ABSL_GUARDED_BY(mutex);
+  };
+  std::shared_ptr<Entry> Find(storage::StudyKey study);
+  void Keep(storage::StudyKey study, size_t bytes);
+
+  base::Mutex mutex_;
+  std::map<storage::StudyKey, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::map<storage::StudyKey, size_t> bytes_ ABSL_GUARDED_BY(mutex_);
+  std::list<storage::StudyKey> used_ ABSL_GUARDED_BY(mutex_);  // The last used first.
+};
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_TRIAL_TABLE_H_

@@ -1,0 +1,242 @@
+// Calls that only look: tables of trials, the log backwards, importance; and what open spaces are through the API.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "tests/server/service/fixture.h"
+
+namespace luthier::service::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kName[] = "projects/default/studies/s";
+
+class ReadsTest : public ServiceTest {
+ protected:
+  void SetUp() override {
+    ServiceTest::SetUp();
+    ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  }
+  void Import(int count, int from = 0, size_t label = 0) {
+    v1::ImportTrialsRequest request;
+    request.set_parent(kName);
+    for (int i = 0; i < count; ++i) {
+      const double x = static_cast<double>((7 * (from + i)) % 100) / 100.0;
+      v1::Trial& trial = *request.add_trials();
+      trial.set_state(v1::Trial::COMPLETE);
+      auto& fields = *trial.mutable_parameters()->mutable_fields();
+      fields["x"].set_number_value(x);
+      fields["lr"].set_number_value(0.5);
+      fields["k"].set_number_value(2);
+      (*trial.mutable_final_measurement()->mutable_metrics())["loss"] = x * x;
+      (*trial.mutable_attributes())["note"] = absl::StrCat(from + i, std::string(label, 'n'));
+    }
+    v1::ImportTrialsResponse response;
+    ASSERT_TRUE(studies_->ImportTrials(Context().get(), request, &response).ok());
+  }
+  absl::StatusOr<v1::GetTrialTableResponse> Table(const v1::GetTrialTableRequest& request) {
+    v1::GetTrialTableResponse response;
+    const absl::Status status = wire::FromGrpc(studies_->GetTrialTable(Context().get(), request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+  static v1::GetTrialTableRequest Request(const std::vector<std::string>& columns = {}) {
+    v1::GetTrialTableRequest request;
+    request.set_name(kName);
+    for (const std::string& column : columns) request.add_columns(column);
+    return request;
+  }
+  absl::Status Delete(int64_t number) {
+    v1::DeleteTrialRequest request;
+    request.set_name(absl::StrCat(kName, "/trials/", number));
+    v1::DeleteTrialResponse response;
+    return wire::FromGrpc(studies_->DeleteTrial(Context().get(), request, &response));
+  }
+};
+
+std::vector<double> Numbers(const v1::GetTrialTableResponse& table, const std::string& name) {
+  for (const v1::TrialColumn& column : table.columns()) {
+    if (column.name() != name) continue;
+    std::vector<double> values(column.numbers().size() / sizeof(double));
+    std::memcpy(values.data(), column.numbers().data(), column.numbers().size());
+    return values;
+  }
+  return {};
+}
+
+std::vector<std::string> Words(const v1::GetTrialTableResponse& table, const std::string& name) {
+  std::vector<std::string> words;
+  for (const v1::TrialColumn& column : table.columns()) {
+    if (column.name() != name) continue;
+    for (size_t i = 0; i < column.words().indexes().size(); i += sizeof(uint32_t)) {
+      uint32_t place = 0;
+      std::memcpy(&place, column.words().indexes().data() + i, sizeof(place));
+      words.push_back(place == 0xffffffff ? "" : column.words().words(static_cast<int>(place)));
+    }
+  }
+  return words;
+}
+
+TEST_F(ReadsTest, ATableHasTheTrialsAndThenWhatChanged) {
+  Import(3);
+  const v1::GetTrialTableResponse all = Table(Request()).value();
+  EXPECT_EQ(all.rows(), 3);
+  EXPECT_THAT(Numbers(all, "number"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Numbers(all, "params.x"), ElementsAre(0.0, 0.07, 0.14));
+  EXPECT_THAT(Words(all, "state"), ElementsAre("COMPLETE", "COMPLETE", "COMPLETE"));
+  EXPECT_THAT(Words(all, "designer"), ElementsAre("import", "import", "import"));
+  EXPECT_THAT(Numbers(all, "params.k"), ElementsAre(2, 2, 2));
+  EXPECT_THAT(Words(Table(Request({"attributes.note"})).value(), "attributes.note"), ElementsAre("0", "1", "2"));
+  // Deleted ones are gone, but for who asks what changed.
+  ASSERT_TRUE(Delete(2).ok());
+  EXPECT_THAT(Numbers(Table(Request({"number"})).value(), "number"), ElementsAre(1, 3));
+  v1::GetTrialTableRequest changed = Request({"number", "state"});
+  changed.set_after_seq(all.seq());
+  const v1::GetTrialTableResponse delta = Table(changed).value();
+  EXPECT_THAT(Numbers(delta, "number"), ElementsAre(2));
+  EXPECT_THAT(Words(delta, "state"), ElementsAre("DELETED"));
+  changed.set_after_seq(delta.seq());
+  EXPECT_EQ(Table(changed)->rows(), 0);
+}
+
+TEST_F(ReadsTest, PagesOfATableFitMessages) {
+  for (int i = 0; i < 5; ++i) Import(1000, 1000 * i, 900);
+  v1::GetTrialTableRequest request = Request({"number", "attributes.note"});
+  std::vector<double> numbers;
+  int pages = 0;
+  do {
+    const absl::StatusOr<v1::GetTrialTableResponse> page = Table(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LT(page->ByteSizeLong(), size_t{4} << 20);
+    for (const double number : Numbers(*page, "number")) numbers.push_back(number);
+    request.set_page_token(page->next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(pages, 2);
+  ASSERT_THAT(numbers, SizeIs(5000));
+  for (size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], static_cast<double>(i + 1));
+}
+
+TEST_F(ReadsTest, WrongColumnsAndTokensAreNamed) {
+  Import(1);
+  EXPECT_THAT(std::string(Table(Request({"params.lrr"})).status().message()), HasSubstr("did you mean \"params.lr\"?"));
+  v1::GetTrialTableRequest request = Request();
+  request.set_page_token("nonsense");
+  EXPECT_THAT(std::string(Table(request).status().message()), HasSubstr("page_token"));
+  request.set_name("projects/default/studies/none");
+  request.clear_page_token();
+  EXPECT_EQ(Table(request).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ReadsTest, EventsComeNewestFirstOrOldestFirstPageByPage) {
+  Import(5);
+  for (const bool oldest : {false, true}) {
+    v1::ListEventsRequest request;
+    request.set_name(kName);
+    request.set_page_size(3);
+    request.set_oldest_first(oldest);
+    std::vector<uint64_t> seqs;
+    do {
+      v1::ListEventsResponse page;
+      ASSERT_TRUE(studies_->ListEvents(Context().get(), request, &page).ok());
+      for (const v1::Event& event : page.events()) seqs.push_back(event.seq());
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    EXPECT_GE(seqs.size(), 11U);
+    for (size_t i = 1; i < seqs.size(); ++i) EXPECT_EQ(seqs[i] > seqs[i - 1], oldest);
+  }
+  v1::ListEventsRequest of_trial;
+  of_trial.set_name(absl::StrCat(kName, "/trials/4"));
+  v1::ListEventsResponse page;
+  ASSERT_TRUE(studies_->ListEvents(Context().get(), of_trial, &page).ok());
+  ASSERT_GE(page.events_size(), 2);
+  for (const v1::Event& event : page.events()) EXPECT_EQ(event.trial(), 4);
+}
+
+TEST_F(ReadsTest, ImportanceFindsTheParameterThatMatters) {
+  v1::GetImportanceRequest request;
+  request.set_name(kName);
+  v1::GetImportanceResponse response;
+  Import(3);
+  const absl::Status few = wire::FromGrpc(studies_->GetImportance(Context().get(), request, &response));
+  EXPECT_EQ(base::GetReason(few), "TOO_FEW_RESULTS");
+  Import(60, 3);
+  ASSERT_TRUE(studies_->GetImportance(Context().get(), request, &response).ok());
+  ASSERT_GE(response.parameters_size(), 1);
+  EXPECT_EQ(response.parameters(0).parameters(0), "x");
+  EXPECT_GT(response.parameters(0).share(), 0.8);
+  EXPECT_EQ(response.trials(), 63);
+  request.set_metric("los");
+  const absl::Status wrong = wire::FromGrpc(studies_->GetImportance(Context().get(), request, &response));
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("they have loss"));
+}
+
+TEST_F(ReadsTest, StandardErrorsAreStoredAndChecked) {
+  v1::SuggestResponse asked;
+  ASSERT_TRUE(work_->Suggest(Context().get(), Ask("s", "r1"), &asked).ok());
+  ASSERT_EQ(asked.leases_size(), 1);
+  v1::CompleteRequest request;
+  request.set_trial(asked.leases(0).trial().name());
+  request.set_token(asked.leases(0).token());
+  (*request.mutable_measurement()->mutable_metrics())["loss"] = 1.0;
+  (*request.mutable_measurement()->mutable_standard_errors())["other"] = 0.25;
+  v1::FinishResponse finished;
+  const absl::Status wrong = wire::FromGrpc(work_->Complete(Context().get(), request, &finished));
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("of no metric"));
+  request.mutable_measurement()->mutable_standard_errors()->clear();
+  (*request.mutable_measurement()->mutable_standard_errors())["loss"] = -1.0;
+  EXPECT_FALSE(work_->Complete(Context().get(), request, &finished).ok());
+  (*request.mutable_measurement()->mutable_standard_errors())["loss"] = 0.25;
+  ASSERT_TRUE(work_->Complete(Context().get(), request, &finished).ok());
+  v1::GetTrialRequest get;
+  get.set_name(request.trial());
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  EXPECT_EQ(trial.final_measurement().standard_errors().at("loss"), 0.25);
+}
+
+TEST_F(ReadsTest, AnOpenSpaceGrowsThroughTheApi) {
+  v1::StudySpec spec;
+  spec.set_open_space(true);
+  spec.mutable_metric()->set_name("loss");
+  spec.mutable_metric()->set_goal(v1::MINIMIZE);
+  ASSERT_TRUE(Create("open", spec).ok());
+  v1::SuggestResponse asked;
+  ASSERT_TRUE(work_->Suggest(Context().get(), Ask("open", "r1"), &asked).ok());
+  v1::DeclareParametersRequest request;
+  request.set_trial(asked.leases(0).trial().name());
+  request.set_token(asked.leases(0).token());
+  v1::DeclareParametersResponse response;
+  EXPECT_THAT(std::string(wire::FromGrpc(work_->DeclareParameters(Context().get(), request, &response)).message()),
+              HasSubstr("not 1 to 100"));
+  v1::ParameterSpec& parameter = *request.add_parameters();
+  parameter.set_name("lr_0");
+  parameter.set_display_name("lr/0");
+  parameter.mutable_float_()->set_min(0.1);
+  parameter.mutable_float_()->set_max(0.2);
+  *request.add_parameters() = parameter;
+  EXPECT_THAT(std::string(wire::FromGrpc(work_->DeclareParameters(Context().get(), request, &response)).message()),
+              HasSubstr("is there twice"));
+  request.mutable_parameters()->RemoveLast();
+  ASSERT_TRUE(work_->DeclareParameters(Context().get(), request, &response).ok());
+  const double value = response.parameters().fields().at("lr_0").number_value();
+  EXPECT_TRUE(value >= 0.1 && value <= 0.2);
+  v1::GetStudyRequest get;
+  get.set_name("projects/default/studies/open");
+  v1::Study study;
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get, &study).ok());
+  ASSERT_EQ(study.spec().space_size(), 1);
+  EXPECT_EQ(study.spec().space(0).display_name(), "lr/0");
+}
+
+}  // namespace
+}  // namespace luthier::service::testing

@@ -8,7 +8,9 @@
 #include <istream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/show.h"
 #include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
@@ -91,6 +93,23 @@ absl::StatusOr<client::Client*> Context::client() {
   return client_.get();
 }
 
+TableRoom Context::room() const {
+  TableRoom room;
+  room.internals = options_.verbose || options_.format == OutputFormat::kWide;
+  if (options_.format == OutputFormat::kWide) return room;
+  int columns = 0;
+  const std::optional<std::string> variable = environment_.getenv("COLUMNS");
+  if (!variable || !absl::SimpleAtoi(*variable, &columns) || columns <= 0) columns = environment_.out_width;
+  room.width = static_cast<size_t>(columns);
+  return room;
+}
+
+bool Context::colour() const {
+  // no-color.org: set, to whatever, and not empty.
+  return environment_.out_width > 0 && environment_.getenv("NO_COLOR").value_or("").empty() &&
+         environment_.getenv("TERM").value_or("dumb") != "dumb";
+}
+
 absl::Status Context::UseLocal(std::unique_ptr<LocalServer> local) {
   client_.reset();
   local_ = std::move(local);
@@ -161,10 +180,26 @@ absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& pat
 }
 
 void Context::Print(const Table& table) const {
-  if (options_.format == OutputFormat::kCsv)
+  if (options_.format == OutputFormat::kCsv) {
     table.PrintCsv(out());
-  else
-    table.PrintAligned(out());
+  } else if (names()) {
+    table.PrintNames(out());
+  } else {
+    const TableShape shape = table.Fit(room());
+    table.PrintAligned(out(), shape, colour());
+    SayLeftOut(shape);
+  }
+}
+
+void Context::SayLeftOut(const TableShape& shape) const {
+  if (shape.left_out.empty()) return;
+  constexpr size_t kNamed = 5;
+  const size_t named = std::min(kNamed, shape.left_out.size());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < named; ++i) names.push_back(Printable(shape.left_out[i]));
+  err() << "no room for " << absl::StrJoin(names, ", ");
+  if (named < shape.left_out.size()) err() << " and " << shape.left_out.size() - named << " more";
+  err() << "; all columns: -o wide\n";
 }
 
 void Context::Print(const nlohmann::ordered_json& value) const {

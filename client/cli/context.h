@@ -30,6 +30,17 @@ class Context {
   std::istream& in() const { return *environment_.in; }
   // True if results are for programs: JSON or YAML, by Print.
   bool structured() const { return options_.format == OutputFormat::kJson || options_.format == OutputFormat::kYaml; }
+  // True if results are for the eye: a table, or text.
+  bool shown() const { return options_.format == OutputFormat::kTable || options_.format == OutputFormat::kWide; }
+  // True if names alone are wanted.
+  bool names() const { return options_.format == OutputFormat::kName; }
+  // True if all numbers of vectors are wanted.
+  bool wide() const { return options_.wide || options_.format == OutputFormat::kWide; }
+  // The room that tables have: COLUMNS, where it is a number; else the terminal's width; without a terminal no limit,
+  // since what a program reads must be whole.
+  TableRoom room() const;
+  // True if the output is a terminal that has colours, and NO_COLOR is not set.
+  bool colour() const;
 
   // A client of --server, or of the coordinator of --db, which is started in this process if need be.
   absl::StatusOr<client::Client*> client();
@@ -50,8 +61,10 @@ class Context {
   };
   absl::StatusOr<StudyToCreate> ReadStudy(const std::string& path, const std::string& name) const;
 
-  // One table in the format that was asked for, JSON and YAML aside.
+  // One table in the format that was asked for, JSON and YAML aside. Says on `err` which columns had no room.
   void Print(const Table& table) const;
+  // Says on `err` which columns of a table had no room, if there are any.
+  void SayLeftOut(const TableShape& shape) const;
   // One value, where structured().
   void Print(const nlohmann::ordered_json& value) const;
   // One element of a list that is printed as it comes, where structured(); `first`: none was before. Without any

@@ -19,6 +19,7 @@ struct Environment {
   std::function<std::optional<std::string>(const std::string&)> getenv;
   uint64_t seed = 0;              // Seed of request ids and jitter: different in each process.
   int terminal_width = 0;         // Columns of `err`; 0: not a terminal.
+  int out_width = 0;              // Columns of `out`; 0: not a terminal.
   std::string program_directory;  // The folder in which luthier-worker is looked for.
   std::string host;               // For the default name of those who ask.
 };

@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   };
   environment.seed = luthier::client::EntropySeed();
   environment.terminal_width = TerminalWidth(STDERR_FILENO);
+  environment.out_width = TerminalWidth(STDOUT_FILENO);
   std::error_code error;
   environment.program_directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
   char host[256] = "";

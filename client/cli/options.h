@@ -10,11 +10,12 @@
 
 namespace luthier::cli {
 
-enum class OutputFormat { kTable, kJson, kYaml, kCsv };
+enum class OutputFormat { kTable, kWide, kJson, kYaml, kCsv, kName };
 
 // Every option of every verb, as given; each verb's help says which it has.
 struct Options {
   std::string verb;  // The last word of it: "get".
+  std::string path;  // All of its words: "study get".
   // All verbs.
   std::string server;  // Never empty.
   std::string db;
@@ -59,6 +60,7 @@ struct Options {
   // study export, study clone
   std::string export_format;
   bool with_trials = false;
+  bool without_measurements = false;
   std::string new_name;
 
   // trial retry, trial delete
@@ -68,7 +70,9 @@ struct Options {
   // run
   bool update = false;
 
-  // study watch, trial list, trial get, trial add
+  bool watch = false;  // study list, study get, trial list, trial get, trial best
+
+  // study watch, study list, trial list, trial get, trial add
   uint64_t after = 0;
   std::vector<std::string> states;
   bool wide = false;

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -97,7 +99,7 @@ void PrintEnding(std::ostream& out, const v1::Measurement& last) {
 }
 
 // How large the gradient is, how exact, and how it was solved for.
-void PrintGradient(std::ostream& out, const v1::Gradient& gradient) {
+void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose) {
   if (!gradient.has_full()) {
     out << "slope: " << ShortNumber(gradient.directional().slope()) << " along the direction asked for";
   } else {
@@ -107,7 +109,7 @@ void PrintGradient(std::ostream& out, const v1::Gradient& gradient) {
   }
   if (gradient.has_error_bound()) out << ", error at most " << ShortNumber(gradient.error_bound());
   out << "\n";
-  if (!gradient.has_solve()) return;
+  if (!gradient.has_solve() || !verbose) return;
   const v1::Gradient::ImplicitSolve& solve = gradient.solve();
   out << "  solved " << (solve.tolerance() > 0.0 ? "to tolerance " + ShortNumber(solve.tolerance()) : "to all digits")
       << ": gradient of training " << ShortNumber(solve.inner_gradient_norm()) << ", residual "
@@ -153,10 +155,32 @@ std::string PrintableLines(absl::string_view text) {
   return out;
 }
 
-void PrintMap(std::ostream& out, const char* title, const std::map<std::string, double>& values) {
+void PrintMap(std::ostream& out, const char* title, const std::map<std::string, double>& values, bool exact = true) {
   if (values.empty()) return;
   out << title << ":\n";
-  for (const auto& [name, value] : values) out << "  " << name << " = " << study::FormatDouble(value) << "\n";
+  for (const auto& [name, value] : values) {
+    out << "  " << Printable(name) << " = " << (exact ? study::FormatDouble(value) : ShortNumber(value)) << "\n";
+  }
+}
+
+// `text` with its decimal numbers in six digits. Numbers within words, paths and versions are none.
+std::string WithShortNumbers(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const bool may_begin = out.empty() || absl::StrContains(" =([,:", out.substr(out.size() - 1));
+    const size_t length = std::min(text.find_first_not_of("0123456789.eE+-"), text.size());
+    const absl::string_view number = text.substr(0, length);
+    const bool ends = length == text.size() || absl::StrContains(" )],;", text.substr(length, 1));
+    double value = 0.0;
+    if (may_begin && ends && absl::StrContains(number, '.') && absl::SimpleAtod(number, &value)) {
+      out += ShortNumber(value);
+      text.remove_prefix(length);
+    } else {
+      out += text[0];
+      text.remove_prefix(1);
+    }
+  }
+  return out;
 }
 
 // "12.3 % (+-0.5 %)", of a share that was estimated by points.
@@ -278,6 +302,10 @@ std::string IdOf(const v1::Study& study) {
   return study.name().substr(study.name().rfind('/') + 1);
 }
 
+std::string TrialName(const std::string& study, int64_t number) {
+  return absl::StrCat("projects/default/studies/", study, "/trials/", number);
+}
+
 Json StudyJson(const v1::Study& study) {
   Json json = Json::object();
   json["id"] = IdOf(study);
@@ -378,16 +406,18 @@ std::string LimitWarning(const v1::Study& study) {
 }
 
 Table StudyTable(const std::vector<v1::Study>& studies) {
-  Table table({"id", "state", "done", "trials", "running", "failed", "metric", "best", "best_trial", "created"});
+  Table table({"id", "state", "done", "trials", {"running", 3}, {"failed", 2}, {"metric", 4}, {"best", 1},
+               {"best_trial", 5}, {"created", 6}});
   for (const v1::Study& study : studies) {
     const v1::TrialCounts& counts = study.trials();
-    table.Add({Cell::Text(IdOf(study)), Cell::Text(v1::Study::State_Name(study.state())),
+    table.Add({Cell::Text(IdOf(study)), Cell::State(v1::Study::State_Name(study.state())),
                Cell::Integer(DoneTrials(counts)), Cell::Integer(study.spec().budget().max_trials()),
                Cell::Integer(counts.running()), Cell::Integer(counts.failed()),
                Cell::Text(study.spec().metric().name()),
                study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
                study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
-               Cell::Text(ShortTime(study.create_time()))});
+               Cell::Text(ShortTime(study.create_time()))},
+              study.name());
   }
   return table;
 }
@@ -478,19 +508,26 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
   std::vector<std::string> metrics = {spec.metric().name()};
   metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
 
-  std::vector<std::string> columns = {"number", "state"};
+  // What a narrow terminal does without, the last first.
+  enum Rank { kNote = 1, kParameter, kOtherMetric, kTraining, kInternal };
+  std::vector<Column> columns = {"number", "state"};
   for (const std::string& name : metrics) {
     const bool clash = std::find(titles.begin(), titles.end(), name) != titles.end();
-    columns.push_back(clash ? "metric." + name : name);
+    columns.emplace_back(clash ? "metric." + name : name, name == spec.metric().name() ? 0 : kOtherMetric);
   }
-  columns.insert(columns.end(), titles.begin(), titles.end());
+  for (const std::string& title : titles) columns.emplace_back(title, kParameter);
   const bool training = std::any_of(trials.begin(), trials.end(),
                                     [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
-  if (training) columns.push_back("training");
-  for (const char* name : {"attempts", "origin", "worker", "note"}) columns.push_back(name);
+  if (training) columns.emplace_back("training", kTraining);
+  for (const char* name : {"attempts", "origin", "worker"}) {
+    columns.emplace_back(name, kInternal);
+    columns.back().internal = true;
+  }
+  columns.emplace_back("note", kNote);
+  columns.back().if_filled = true;
   Table table(columns);
   for (const v1::Trial& trial : trials) {
-    std::vector<Cell> row = {Cell::Integer(trial.number()), Cell::Text(v1::Trial::State_Name(trial.state()))};
+    std::vector<Cell> row = {Cell::Integer(trial.number()), Cell::State(v1::Trial::State_Name(trial.state()))};
     for (const std::string& name : metrics) {
       const auto found = trial.final_measurement().metrics().find(name);
       row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
@@ -504,7 +541,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
     row.push_back(Cell::Text(trial.provenance().origin()));
     row.push_back(trial.attempts().empty() ? Cell::Empty() : Cell::Text(trial.attempts().rbegin()->worker()));
     row.push_back(Cell::Text(Note(trial)));
-    table.Add(std::move(row));
+    table.Add(std::move(row), trial.name());
   }
   return table;
 }
@@ -526,11 +563,10 @@ void PrintChoice(std::ostream& out, const v1::Study& study) {
   out << "\n";
 }
 
-void PrintStudy(std::ostream& out, const v1::Study& study) {
-  out << "study    " << IdOf(study) << "\n";
-  out << "state    " << v1::Study::State_Name(study.state());
+void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
+  out << IdOf(study) << ": " << v1::Study::State_Name(study.state());
   if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
-  out << "\ntrials   " << Summary(study) << "\n";
+  out << ", " << Summary(study) << "\n";
   if (study.resource_spent() > 0) {
     out << "trained  " << study.resource_spent() << " " << UnitOf(study.spec())
         << " in all trials, restarts included\n";
@@ -550,23 +586,23 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
     out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()
         << (entry.trials() == 1 ? " trial" : " trials") << ": check their sign and units\n";
   }
-  PrintResolution(out, study);
+  detail.verbose ? PrintResolution(out, study) : PrintChoice(out, study);
   PrintHarmonica(out, study);
   if (study.has_certificate()) PrintCertificate(out, study.spec().metric().name(), study.certificate());
   out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
 }
 
-void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, bool wide) {
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail) {
   out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
   out << "parameters:\n";
   for (const std::string& name : ParameterNames(spec, {&trial})) {
     const auto found = trial.parameters().fields().find(name);
     if (found == trial.parameters().fields().end()) continue;
-    out << "  " << Printable(name) << " = " << Printable(ValueText(found->second, wide)) << "\n";
+    out << "  " << Printable(name) << " = " << Printable(ValueText(found->second, detail.wide)) << "\n";
   }
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
   PrintEnding(out, trial.final_measurement());
-  if (trial.final_measurement().has_gradient()) PrintGradient(out, trial.final_measurement().gradient());
+  if (trial.final_measurement().has_gradient()) PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";
@@ -604,6 +640,23 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   }
 }
 
+std::string EventLine(const v1::Event& event, bool colour) {
+  const std::string type = v1::Event::Type_Name(event.type());
+  Tone tone = Tone::kPlain;
+  if (absl::EndsWith(type, "_COMPLETED")) tone = Tone::kGood;
+  if (absl::EndsWith(type, "_FAILED") || absl::EndsWith(type, "_CANCELLED")) tone = Tone::kBad;
+  // An old program shows what a newer server says by its number.
+  std::string text = absl::StrFormat("%8d  %s  ", event.seq(), ShortTime(event.time()));
+  const std::string shown = type.empty() ? absl::StrCat("event ", event.type()) : type;
+  absl::StrAppend(&text, colour ? Painted(shown, tone) : shown, std::string(16 - std::min<size_t>(16, shown.size()), ' '));
+  if (event.trial() > 0) absl::StrAppend(&text, "  trial ", event.trial());
+  // Details name the metrics; that of the study has the same value.
+  const bool told = absl::StrContains(event.detail(), absl::StrCat("=", study::FormatDouble(event.value())));
+  if (event.has_value() && !told) absl::StrAppend(&text, "  ", ShortNumber(event.value()));
+  if (!event.detail().empty()) absl::StrAppend(&text, "  ", Printable(WithShortNumbers(event.detail())));
+  return text;
+}
+
 std::string FailureText(const v1::Trial& trial) {
   constexpr size_t kMaxLines = 10;
   std::vector<std::string> lines = absl::StrSplit(absl::StripTrailingAsciiWhitespace(trial.failure().message()), '\n');
@@ -617,7 +670,7 @@ std::string FailureText(const v1::Trial& trial) {
   return text;
 }
 
-void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail) {
   static const std::map<std::string, const char*> kOrigins = {
       {"init", "quasi-random, before there is enough data for a model"},
       {"acq", "the model expects the most from it"},
@@ -653,9 +706,9 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
   for (const v1::Provenance& promotion : trial.promotions()) {
     out << "continued to step " << promotion.resource() << " as suggestion " << promotion.ask_index()
         << ", knowing the events up to seq " << promotion.prefix_seq() << "\n";
-    PrintMap(out, "  as the algorithm computed", Sorted(promotion.details()));
+    PrintMap(out, "  as the algorithm computed", Sorted(promotion.details()), detail.verbose);
   }
-  PrintMap(out, "what the algorithm computed", Sorted(why.details()));
+  PrintMap(out, "what the algorithm computed", Sorted(why.details()), detail.verbose);
   const auto share = why.details().find("excluded_share");
   const auto lipschitz = why.details().find("lipschitz");
   if (share != why.details().end() && lipschitz != why.details().end()) {

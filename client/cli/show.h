@@ -8,6 +8,7 @@
 
 #include "client/cli/table.h"
 #include "luthier/v1/study.pb.h"
+#include "luthier/v1/study_service.pb.h"
 #include "luthier/v1/trial.pb.h"
 
 // Studies and trials as output. The JSON forms are promises to scripts (docs/reference/cli.md): fields are added, never
@@ -19,6 +20,9 @@ std::string DirectionText(const google::protobuf::RepeatedField<double>& directi
 
 // The last part of a resource name.
 std::string IdOf(const v1::Study& study);
+
+// "projects/default/studies/s/trials/3": the name of a trial as the API has it.
+std::string TrialName(const std::string& study, int64_t number);
 
 // The message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
@@ -40,14 +44,22 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 void PrintResolution(std::ostream& out, const v1::Study& study);
 // The same in one line: the algorithm's name and the first reason.
 void PrintChoice(std::ostream& out, const v1::Study& study);
-// For people: everything about one study or trial.
-void PrintStudy(std::ostream& out, const v1::Study& study);
-// `wide`: all numbers of vector parameters, however many.
-void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, bool wide = false);
+// How much people want to see.
+struct Detail {
+  bool verbose = false;  // With what algorithm and solver keep to themselves.
+  bool wide = false;     // All numbers of vector parameters, however many.
+};
+
+// For people: a line that sums up a study or a trial, then what there is to know of it.
+void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail = {});
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail = {});
 // The end of a failed trial's message, indented: at most ten lines.
 std::string FailureText(const v1::Trial& trial);
 // Prints why the setting of `trial` was tried, and how it turned out.
-void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
+void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail = {});
+// Returns one event of a study for people, without a line end: seconds, six digits. `colour`: with the escape sequences
+// of a terminal.
+std::string EventLine(const v1::Event& event, bool colour);
 
 // "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
 std::string Summary(const v1::Study& study);

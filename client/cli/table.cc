@@ -1,23 +1,121 @@
 #include "client/cli/table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <ostream>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 
 namespace luthier::cli {
 namespace {
 
-// Characters, not bytes; wide ones count one.
-size_t Width(absl::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+// One character of UTF-8.
+struct Character {
+  char32_t code = 0;
+  size_t bytes = 1;
+  bool valid = false;
+};
+
+// The character with which `text` begins; one byte that is not valid where there is none. `text` is not empty.
+Character FirstCharacter(absl::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1, true};
+  const size_t bytes = lead < 0xC2 || lead > 0xF4 ? 0 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (bytes == 0 || text.size() < bytes) return {};
+  char32_t code = lead & (0xFF >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if ((c & 0xC0) != 0x80) return {};
+    code = code << 6 | (c & 0x3F);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (code < kLeast[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
+  return {code, bytes, true};
+}
+
+struct CodeRange {
+  char32_t first, last;
+};
+
+template <size_t n>
+bool IsIn(const CodeRange (&ranges)[n], char32_t code) {
+  return std::any_of(std::begin(ranges), std::end(ranges),
+                     [&](const CodeRange& range) { return range.first <= code && code <= range.last; });
+}
+
+// Combining marks of the scripts in use, and what joins or selects forms.
+constexpr CodeRange kNoColumns[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},
+                                    {0x64B, 0x65F},   {0x93C, 0x93C},   {0x941, 0x948},   {0xE31, 0xE31},
+                                    {0xE34, 0xE3A},   {0xE47, 0xE4E},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
+                                    {0x200B, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x206F}, {0x20D0, 0x20FF},
+                                    {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0xFEFF, 0xFEFF}, {0xE0100, 0xE01EF}};
+// East Asian wide and full-width characters, and emoji (Unicode's EastAsianWidth W and F).
+constexpr CodeRange kTwoColumns[] = {{0x1100, 0x115F},   {0x231A, 0x231B},   {0x23E9, 0x23EC},   {0x2614, 0x2615},
+                                     {0x26A1, 0x26A1},   {0x2705, 0x2705},   {0x274C, 0x274C},   {0x2E80, 0x303E},
+                                     {0x3041, 0x33FF},   {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xA000, 0xA4CF},
+                                     {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE4F},   {0xFF00, 0xFF60},
+                                     {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF},
+                                     {0x1FA70, 0x1FAFF}, {0x20000, 0x3FFFD}};
+
+const char* EscapeOf(Tone tone) {
+  switch (tone) {
+    case Tone::kPlain:
+      break;
+    case Tone::kTitle:
+      return "\033[1m";
+    case Tone::kGood:
+      return "\033[32m";
+    case Tone::kBad:
+      return "\033[31m";
+    case Tone::kBusy:
+      return "\033[36m";
+    case Tone::kFaint:
+      return "\033[2m";
+  }
+  return "";
+}
+
+constexpr char kReset[] = "\033[0m";
+constexpr size_t kGap = 2;
+// No column of words becomes narrower than this.
+constexpr size_t kLeastWords = 24;
+
+// What stands before the first word of `text`, and again before each line that it goes on in.
+std::string Indentation(absl::string_view text) {
+  return std::string(text.substr(0, std::min(text.find_first_not_of(' '), text.size())));
+}
+
+// `text` in lines of at most `width`, broken at spaces alone.
+std::vector<std::string> Lines(const std::string& text, size_t width) {
+  if (ShownWidth(text) <= width) return {text};
+  const std::string indentation = Indentation(text);
+  std::vector<std::string> lines;
+  std::string line;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const bool begins = line.empty();
+    if (!begins && ShownWidth(line) + 1 + ShownWidth(word) > width) {
+      lines.push_back(std::move(line));
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? indentation : " ", word);
+  }
+  lines.push_back(std::move(line));
+  return lines;
+}
+
+// The width below which a line of `text` would break a word.
+size_t LeastWidth(const std::string& text) {
+  size_t least = 0;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    least = std::max(least, ShownWidth(word));
+  }
+  return least + Indentation(text).size();
 }
 
 // What a spreadsheet would take for a formula. A number is none, also where it is a name, such as that of the class -1.
@@ -49,56 +147,161 @@ Cell Cell::Value(const study::ParameterValue& value) {
   return Text(study::FormatValue(value));
 }
 
+Cell Cell::State(absl::string_view name) {
+  Cell cell = Text(name);
+  if (name == "COMPLETE" || name == "COMPLETED") cell.tone = Tone::kGood;
+  if (name == "FAILED" || name == "CANCELLED") cell.tone = Tone::kBad;
+  if (name == "RUNNING" || name == "ACTIVE") cell.tone = Tone::kBusy;
+  if (name == "PRUNED" || name == "STOPPED" || name == "PENDING" || name == "PAUSED") cell.tone = Tone::kFaint;
+  return cell;
+}
+
 std::string Printable(absl::string_view text) {
   std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    // C1 controls are two bytes in UTF-8, and terminals obey some of them.
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (c < 0x20 || c == 0x7F || c1) {
-      absl::StrAppendFormat(&out, "\\x%02x", c1 ? static_cast<unsigned char>(text[++i]) : c);
+  while (!text.empty()) {
+    const Character c = FirstCharacter(text);
+    if (c.valid && c.code >= 0x20 && (c.code < 0x7F || c.code >= 0xA0)) {
+      out.append(text.data(), c.bytes);
     } else {
-      out += text[i];
+      // C1 controls are two bytes in UTF-8, and terminals obey some of them.
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[c.bytes - 1]));
     }
+    text.remove_prefix(c.bytes);
   }
   return out;
 }
 
-void Table::Add(std::vector<Cell> row) {
+std::string Painted(absl::string_view text, Tone tone) {
+  const char* escape = EscapeOf(tone);
+  return absl::StrCat(escape, text, *escape != '\0' ? kReset : "");
+}
+
+size_t ShownWidth(absl::string_view text) {
+  size_t width = 0;
+  while (!text.empty()) {
+    const Character c = FirstCharacter(text);
+    width += c.code < 0x300 ? 1 : IsIn(kNoColumns, c.code) ? 0 : IsIn(kTwoColumns, c.code) ? 2 : 1;
+    text.remove_prefix(c.bytes);
+  }
+  return width;
+}
+
+void Table::Add(std::vector<Cell> row, absl::string_view name) {
   LUTHIER_CHECK(row.size() == columns_.size());
   for (Cell& cell : row) cell.shown = Printable(cell.shown);
   rows_.push_back(std::move(row));
+  names_.emplace_back(name);
+}
+
+TableShape Table::Fit(const TableRoom& room) const {
+  TableShape shape;
+  std::vector<size_t> least;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    if (columns_[c].internal && !room.internals) continue;
+    size_t width = ShownWidth(columns_[c].name);
+    size_t words = width;
+    bool numbers = !rows_.empty();
+    bool filled = room.keep_empty || !columns_[c].if_filled;
+    for (const std::vector<Cell>& row : rows_) {
+      width = std::max(width, ShownWidth(row[c].shown));
+      words = std::max(words, LeastWidth(row[c].shown));
+      numbers = numbers && (row[c].number || row[c].shown.empty());
+      filled = filled || !row[c].shown.empty();
+    }
+    if (!filled) continue;
+    shape.columns.push_back(c);
+    shape.widths.push_back(width);
+    shape.right.push_back(numbers);
+    least.push_back(std::min(width, std::max(words, kLeastWords)));
+  }
+  if (room.width == 0 || shape.columns.empty()) return shape;
+  const auto total = [](const std::vector<size_t>& widths) {
+    return std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
+  };
+  std::vector<size_t> dropped;
+  while (total(least) > room.width) {
+    size_t last = 0;
+    for (size_t i = 0; i < shape.columns.size(); ++i) {
+      if (columns_[shape.columns[i]].rank >= columns_[shape.columns[last]].rank) last = i;
+    }
+    if (columns_[shape.columns[last]].rank == 0) break;
+    dropped.push_back(shape.columns[last]);
+    const auto at = static_cast<std::ptrdiff_t>(last);
+    shape.columns.erase(shape.columns.begin() + at);
+    shape.widths.erase(shape.widths.begin() + at);
+    shape.right.erase(shape.right.begin() + at);
+    least.erase(least.begin() + at);
+  }
+  std::sort(dropped.begin(), dropped.end());
+  for (const size_t c : dropped) shape.left_out.push_back(columns_[c].name);
+  // What is too much is taken from the widest column of words.
+  for (size_t excess = total(shape.widths); excess > room.width; excess = total(shape.widths)) {
+    size_t widest = shape.widths.size();
+    for (size_t i = 0; i < shape.widths.size(); ++i) {
+      if (shape.widths[i] == least[i]) continue;
+      if (widest == shape.widths.size() || shape.widths[i] > shape.widths[widest]) widest = i;
+    }
+    if (widest == shape.widths.size()) break;
+    const size_t rest = shape.widths[widest] - std::min(shape.widths[widest], excess - room.width);
+    shape.widths[widest] = std::max(least[widest], rest);
+  }
+  return shape;
 }
 
 void Table::PrintAligned(std::ostream& out) const {
-  std::vector<size_t> widths;
-  std::vector<bool> right;
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    size_t width = Width(columns_[c]);
-    bool numbers = !rows_.empty();
-    for (const std::vector<Cell>& row : rows_) {
-      width = std::max(width, Width(row[c].shown));
-      numbers = numbers && (row[c].number || row[c].shown.empty());
-    }
-    widths.push_back(width);
-    right.push_back(numbers);
+  PrintAligned(out, Fit({}), /*colour=*/false);
+}
+
+namespace {
+
+// Cells side by side in the columns of `shape`.
+void PrintLine(std::ostream& out, const TableShape& shape, const std::vector<Cell>& cells, bool colour) {
+  std::vector<std::vector<std::string>> lines;
+  size_t height = 1;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    lines.push_back(Lines(cells[i].shown, shape.widths[i]));
+    height = std::max(height, lines.back().size());
   }
-  const auto line = [&](const auto& text_of) {
+  for (size_t k = 0; k < height; ++k) {
     std::string text;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      const std::string cell = text_of(c);
-      const std::string pad(widths[c] - Width(cell), ' ');
-      text += c == 0 ? "" : "  ";
-      text += right[c] ? pad + cell : cell + pad;
+    size_t owed = 0;  // Spaces that only what follows makes necessary.
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const std::string cell = k < lines[i].size() ? lines[i][k] : "";
+      const size_t width = ShownWidth(cell);
+      const size_t pad = shape.widths[i] - std::min(width, shape.widths[i]);
+      if (!cell.empty()) {
+        text.append(owed + (shape.right[i] ? pad : 0), ' ');
+        owed = 0;
+        text += colour ? Painted(cell, cells[i].tone) : cell;
+      }
+      owed += kGap + (cell.empty() ? shape.widths[i] : shape.right[i] ? 0 : pad);
     }
-    out << absl::StripTrailingAsciiWhitespace(text) << "\n";
-  };
-  line([&](size_t c) { return columns_[c]; });
-  for (const std::vector<Cell>& row : rows_) line([&](size_t c) { return row[c].shown; });
+    out << text << "\n";
+  }
+}
+
+}  // namespace
+
+void Table::PrintAligned(std::ostream& out, const TableShape& shape, bool colour) const {
+  std::vector<Cell> titles;
+  for (const size_t c : shape.columns) {
+    titles.push_back(Cell::Text(Printable(columns_[c].name)));
+    titles.back().tone = Tone::kTitle;
+  }
+  PrintLine(out, shape, titles, colour);
+  PrintAlignedRows(out, shape, colour);
+}
+
+void Table::PrintAlignedRows(std::ostream& out, const TableShape& shape, bool colour) const {
+  for (const std::vector<Cell>& row : rows_) {
+    std::vector<Cell> cells;
+    for (const size_t c : shape.columns) cells.push_back(row[c]);
+    PrintLine(out, shape, cells, colour);
+  }
 }
 
 void Table::PrintCsv(std::ostream& out) const {
-  for (size_t c = 0; c < columns_.size(); ++c) out << (c == 0 ? "" : ",") << CsvCell(Cell::Text(columns_[c]));
+  for (size_t c = 0; c < columns_.size(); ++c) out << (c == 0 ? "" : ",") << CsvCell(Cell::Text(columns_[c].name));
   out << "\n";
   PrintCsvRows(out);
 }
@@ -108,6 +311,10 @@ void Table::PrintCsvRows(std::ostream& out) const {
     for (size_t c = 0; c < row.size(); ++c) out << (c == 0 ? "" : ",") << CsvCell(row[c]);
     out << "\n";
   }
+}
+
+void Table::PrintNames(std::ostream& out) const {
+  for (size_t i = 0; i < rows_.size(); ++i) out << (names_[i].empty() ? rows_[i][0].shown : names_[i]) << "\n";
 }
 
 }  // namespace luthier::cli

@@ -11,11 +11,15 @@
 
 namespace luthier::cli {
 
+// How a cell looks in a terminal that has colours.
+enum class Tone { kPlain, kTitle, kGood, kBad, kBusy, kFaint };
+
 // A cell has two faces: short for the eye, exact for programs.
 struct Cell {
   std::string shown;
   std::string exact;
   bool number = false;  // To the right, and exempt from the guard of CSV text.
+  Tone tone = Tone::kPlain;
 
   static Cell Text(absl::string_view text) { return {std::string(text), std::string(text), false}; }
   static Cell Integer(int64_t value) { return {std::to_string(value), std::to_string(value), true}; }
@@ -23,31 +27,75 @@ struct Cell {
   static Cell Number(double value);
   static Cell Value(const study::ParameterValue& value);
   static Cell Empty() { return {}; }
+  // The state of a study or a trial, in the tone that says whether that is good.
+  static Cell State(absl::string_view name);
+};
+
+// A column, and when the eye does without it. CSV has all columns, always.
+struct Column {
+  Column(const char* title) : name(title) {}                   // NOLINT(google-explicit-constructor)
+  Column(std::string title) : name(std::move(title)) {}        // NOLINT(google-explicit-constructor)
+  Column(std::string title, int column_rank) : name(std::move(title)), rank(column_rank) {}
+
+  std::string name;
+  int rank = 0;             // 0: always shown. In too narrow a terminal the largest rank goes first, of equals the last.
+  bool internal = false;    // Shown only to those who ask for all.
+  bool if_filled = false;   // Shown only if some cell has text.
+};
+
+// The columns of a table that are shown, and their widths.
+struct TableShape {
+  std::vector<size_t> columns;        // Indices of the table's columns.
+  std::vector<size_t> widths;         // A width for each of `columns`.
+  std::vector<bool> right;            // True for columns of numbers.
+  std::vector<std::string> left_out;  // The names of columns for which there was no room.
+};
+
+// How wide a table may be, and what of it is wanted.
+struct TableRoom {
+  size_t width = 0;          // Columns of the terminal; 0: no limit.
+  bool internals = false;    // With internal columns.
+  bool keep_empty = false;   // With columns that are shown only if filled: rows will follow.
 };
 
 class Table {
  public:
-  explicit Table(std::vector<std::string> columns) : columns_(std::move(columns)) {}
-  // As many cells as columns.
-  void Add(std::vector<Cell> row);
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // As many cells as columns. `name`: the resource that the row is about, if there is one.
+  void Add(std::vector<Cell> row, absl::string_view name = "");
   bool empty() const { return rows_.empty(); }
+
+  // Returns the shape in which the table fits into `room`: first texts of several words are given several lines, then
+  // columns that have a rank are left out. What is wider even so stays: words and numbers are never broken.
+  TableShape Fit(const TableRoom& room) const;
 
   // Aligned columns under their names. Control characters are escaped: text of others must not steer a terminal.
   void PrintAligned(std::ostream& out) const;
+  // The same in a shape; `colour`: with the escape sequences of a terminal.
+  void PrintAligned(std::ostream& out, const TableShape& shape, bool colour) const;
+  // Without the line of column names.
+  void PrintAlignedRows(std::ostream& out, const TableShape& shape, bool colour) const;
   // RFC 4180 with \n; text beginning with = + - @, tab or CR gets a leading ', or a spreadsheet would run it.
   void PrintCsv(std::ostream& out) const;
   // Without the line of column names.
   void PrintCsvRows(std::ostream& out) const;
+  // The names of the rows' resources, one a line; of a row without one its first cell.
+  void PrintNames(std::ostream& out) const;
 
  private:
-  std::vector<std::string> columns_;
+  std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
+  std::vector<std::string> names_;
 };
 
 // Six significant digits.
 std::string ShortNumber(double value);
-// Control characters as \xNN.
+// Control characters, and bytes that are no UTF-8, as \xNN.
 std::string Printable(absl::string_view text);
+// `text` with the escape sequences of `tone` around it.
+std::string Painted(absl::string_view text, Tone tone);
+// Columns of a terminal that `text` takes: none for marks that join the character before, two for wide characters.
+size_t ShownWidth(absl::string_view text);
 
 }  // namespace luthier::cli
 

@@ -1,12 +1,16 @@
 // The table of verbs. The only file that knows the command-line library.
+#include <set>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/completion.h"
 #include "client/cli/context.h"
+#include "client/cli/help_text.h"
 #include "client/cli/man_page.h"
 #include "lib/base/version.h"
 #include "lib/base/error.h"
@@ -105,7 +109,9 @@ void ExportOptions(CLI::App& app, Options& o) {
   app.add_option("--format", o.export_format, "jsonl: the study and all of its trials, nothing lost; csv: a table")
       ->check(CLI::IsMember({"jsonl", "csv"}))
       ->default_val("jsonl");
-  app.add_flag("--measurements", o.with_measurements, "jsonl: with learning curves (a call for each trial)");
+  app.add_flag("--measurements", o.with_measurements, "jsonl: with learning curves, which is the default");
+  app.add_flag("--without-measurements", o.without_measurements,
+               "jsonl: without learning curves, which take a call for each trial");
   app.add_option("--out", o.out, "File to write; -: the terminal, which is the default");
 }
 
@@ -162,6 +168,7 @@ void GetOptions(CLI::App& app, Options& o) {
   app.add_option(
       "--lipschitz", o.lipschitz,
       "Certificate: largest slope of the metric along the unit cube; default: the algorithm's, if it has one");
+  app.add_flag("-w,--watch", o.watch, "A line at each change, until the study is finished");
 }
 
 void ImportanceOptions(CLI::App& app, Options& o) {
@@ -192,20 +199,32 @@ void Wide(CLI::App& app, Options& o) {
   app.add_flag("--wide", o.wide, "All numbers of vector parameters, instead of least, median and largest");
 }
 
+void Watch(CLI::App& app, Options& o, const char* until) {
+  app.add_flag("-w,--watch", o.watch, absl::StrCat("Print again what changes, ", until));
+}
+
+void StudyListOptions(CLI::App& app, Options& o) {
+  app.add_option("--state", o.states, "Only studies in this state, in any case; may be repeated")->take_all();
+  Watch(app, o, "until interrupted");
+}
+
 void TrialListOptions(CLI::App& app, Options& o) {
   Study(app, o);
-  app.add_option("--state", o.states, "Only trials in this state; may be repeated")->take_all();
+  app.add_option("--state", o.states, "Only trials in this state, in any case; may be repeated")->take_all();
+  Watch(app, o, "until the study is finished");
   Wide(app, o);
 }
 
 void TrialGetOptions(CLI::App& app, Options& o) {
   StudyAndTrial(app, o);
   app.add_flag("--measurements", o.with_measurements, "With the learning curve");
+  Watch(app, o, "until the trial is final");
   Wide(app, o);
 }
 
 void TrialBestOptions(CLI::App& app, Options& o) {
   Study(app, o);
+  Watch(app, o, "until the study is finished");
   Wide(app, o);
 }
 
@@ -391,7 +410,7 @@ const std::vector<Verb>& Verbs() {
        "luthier study preview study.yaml --workers 8 --seconds 30",
        PreviewOptions,
        StudyPreview},
-      {{"study", "list"}, "All studies", "luthier study list -o json", None, StudyList},
+      {{"study", "list"}, "All studies", "luthier study list -o json", StudyListOptions, StudyList},
       {{"study", "get"},
        "One study: state, counts, what its results rule out, spec",
        "luthier study get my-study --epsilon 0.01",
@@ -565,29 +584,38 @@ const std::vector<Verb>& Verbs() {
   return *kVerbs;
 }
 
+// Help in 80 columns.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return WrapHelp(CLI::Formatter::make_help(app, std::move(name), mode));
+  }
+};
+
 // The whole command line; *chosen becomes the handler of the verb that was given.
 std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   auto app = std::make_unique<CLI::App>(kDescription, "luthier");
   app->footer(kFooter);
-  app->get_formatter()->column_width(36);
+  app->formatter(std::make_shared<HelpFormatter>());
+  app->get_formatter()->column_width(kHelpColumn);
   app->fallthrough();
   app->add_option("--server", options->server, "host:port or unix:PATH")
       ->envname("LUTHIER_SERVER")
       ->capture_default_str();
   app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");
   const std::map<std::string, OutputFormat> formats = {
-      {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"yaml", OutputFormat::kYaml},
-      {"csv", OutputFormat::kCsv}};
+      {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
+      {"yaml", OutputFormat::kYaml},   {"csv", OutputFormat::kCsv},   {"name", OutputFormat::kName}};
   app->add_option_function<std::string>(
          "-o,--output", [options, formats](const std::string& name) { options->format = formats.at(name); },
-         "table, json, yaml or csv")
-      ->check(CLI::IsMember({"table", "json", "yaml", "csv"}))
+         "table, wide (all columns), json, yaml, csv or name (resource names, a line each)")
+      ->check(CLI::IsMember({"table", "wide", "json", "yaml", "csv", "name"}))
       ->default_str("table");
   app->add_option("--log-level", options->log_level,
                   "Of the coordinator in this process: debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-  app->add_flag("-v,--verbose", options->verbose, "run, study create: with all settings of the algorithm chosen");
+  app->add_flag("-v,--verbose", options->verbose, "With what the service and the algorithm keep to themselves: settings chosen, workers, origins");
   app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
   app->require_subcommand(1);
   for (const auto& [name, what] : Groups()) app->add_subcommand(name, what)->require_subcommand(1);
@@ -597,11 +625,12 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
     CLI::App* sub = parent->add_subcommand(verb.path.back(), verb.what);
     verb.add_options(*sub, *options);
     sub->footer(absl::StrCat("Example:\n  ", verb.example, "\nOptions of all verbs: luthier --help"));
-    sub->callback([options, chosen, handler = verb.handler, sub] {
+    sub->callback([options, chosen, handler = verb.handler, sub, path = absl::StrJoin(verb.path, " ")] {
       // "objectives describe": the inner verb was asked for.
       if (!sub->get_subcommands().empty()) return;
       *chosen = handler;
       options->verb = sub->get_name();
+      options->path = path;
     });
   }
   return app;
@@ -615,9 +644,43 @@ absl::Status CheckStudyId(Options* options) {
   return valid.ok() ? valid : UsageError("STUDY", base::GetErrorDetail(valid)->violations[0].description);
 }
 
+// Names of trials, as -o name prints them, in place of STUDY TRIAL: "projects/default/studies/s/trials/3" becomes "s"
+// "3", and after that other trials of the same study become their numbers. Values of options stay as they are.
+std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args) {
+  constexpr absl::string_view kStudies = "projects/default/studies/";
+  constexpr absl::string_view kTrials = "/trials/";
+  std::vector<std::string> out;
+  std::string study;
+  for (size_t i = 0; i < args.size(); ++i) {
+    absl::string_view rest = args[i];
+    const bool value = i > 0 && absl::StartsWith(args[i - 1], "-");
+    const size_t split = rest.find(kTrials);
+    if (value || !absl::ConsumePrefix(&rest, kStudies) || split == absl::string_view::npos) {
+      out.push_back(args[i]);
+      continue;
+    }
+    const std::string of(rest.substr(0, split - kStudies.size()));
+    if (of != study) out.push_back(of);
+    study = of;
+    out.emplace_back(rest.substr(split - kStudies.size() + kTrials.size()));
+  }
+  return out;
+}
+
+// Verbs whose results have names.
+bool HasNames(const Options& options) {
+  static const auto* const kOthers = new std::set<std::string>{
+      "study preview", "study importance", "study export", "study schema", "study watch",
+      "trial explain", "trial command",    "report",       "model train",  "model show",
+      "model predict", "model evaluate",   "bilevel",      "simulate",     "verify-replay",
+      "completion",    "manual",           "version"};
+  return kOthers->count(options.path) == 0;
+}
+
 }  // namespace
 
-int RunCli(const std::vector<std::string>& args, const Environment& environment) {
+int RunCli(const std::vector<std::string>& given, const Environment& environment) {
+  const std::vector<std::string> args = WithoutTrialNames(given);
   Options options;
   options.server = environment.getenv("LUTHIER_SERVER").value_or("");
   if (options.server.empty()) options.server = wire::kDefaultServer;
@@ -631,6 +694,11 @@ int RunCli(const std::vector<std::string>& args, const Environment& environment)
   if (options.verb == "manual") {
     *environment.out << ManPage(*app, base::kVersion);
     return kExitDone;
+  }
+  if (options.format == OutputFormat::kName && !HasNames(options)) {
+    return Explain(UsageError("--output", absl::StrCat("what ", options.path, " prints has no names; it is there as "
+                                                       "table, wide, json, yaml or csv")),
+                   options, *environment.err);
   }
   base::LogLevel level = base::LogLevel::kWarning;
   base::ParseLogLevel(options.log_level, &level);

@@ -212,6 +212,8 @@ int PrintFinished(Context& context, const v1::FinishResponse& response) {
     Json json = wire::ToJson(response);
     json["number"] = context.options().trial;
     context.Print(json);
+  } else if (context.names()) {
+    context.out() << TrialName(context.options().study, context.options().trial) << "\n";
   } else {
     context.out() << "trial " << context.options().trial << ": " << v1::Trial::State_Name(response.state()) << "\n";
   }

@@ -261,6 +261,7 @@ absl::StatusOr<int> StudyImport(Context& context) {
   if (id.empty()) id = study::Slug(options.file.substr(options.file.rfind('/') + 1));
   // Results count on top of the budget: what was tried already is not tried again.
   const auto imported = static_cast<int64_t>(file.trials.size());
+  const int64_t most = file.spec ? spec.budget().max_trials() : 0;
   if (file.spec) {
     spec.mutable_budget()->set_max_trials(std::max<int64_t>(1, spec.budget().max_trials() - imported));
   }
@@ -271,8 +272,19 @@ absl::StatusOr<int> StudyImport(Context& context) {
                                                  "--name, or add to it: luthier trial import ", id, " ", options.file));
   }
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(id, spec).status());
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, Imported(context, *client, id, file));
-  return PrintChanged(context, study);
+  absl::StatusOr<v1::Study> study = Imported(context, *client, id, file);
+  // A study of the exported size: a finished one is finished again, although no study can be made for no trials.
+  if (study.ok() && most > 0 && study->spec().budget().max_trials() > most) {
+    v1::StudySpec exported;
+    exported.mutable_budget()->set_max_trials(most);
+    study = client->UpdateStudy(id, exported, {"budget.max_trials"});
+  }
+  if (!study.ok()) {
+    // All or nothing: the file can be mended and imported again under the same name.
+    client->DeleteStudy(id).IgnoreError();
+    return study.status();
+  }
+  return PrintChanged(context, *study);
 }
 
 absl::StatusOr<int> StudyExport(Context& context) {
@@ -290,12 +302,13 @@ absl::StatusOr<int> StudyExport(Context& context) {
         return true;
       }
       // Lists have neither learning curves nor long attributes.
-      if (!options.with_measurements && trial.attributes_left_out().empty()) {
+      if (options.without_measurements && trial.attributes_left_out().empty()) {
         out << TrialLine(trial) << "\n";
         return out.good();
       }
       const absl::StatusOr<v1::Trial> whole =
-          client->GetTrial(options.study, trial.number(), options.with_measurements);
+          client->GetTrial(options.study, trial.number(), !options.without_measurements);
+      if (absl::IsNotFound(whole.status())) return true;  // It was deleted meanwhile.
       failed = whole.status();
       if (whole.ok()) out << TrialLine(*whole) << "\n";
       return whole.ok() && out.good();
@@ -314,15 +327,21 @@ absl::StatusOr<int> StudyClone(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   v1::StudySpec spec = study.spec();
-  spec.mutable_budget()->set_max_trials(spec.budget().max_trials() - study.added_trials());
+  spec.mutable_budget()->set_max_trials(std::max<int64_t>(1, spec.budget().max_trials() - study.added_trials()));
   if (options.max_trials) spec.mutable_budget()->set_max_trials(*options.max_trials);
   ImportFile file;
   if (options.with_trials) {
+    std::vector<int64_t> numbers;
     LUTHIER_RETURN_IF_ERROR(client->ListTrials(
         options.study, {v1::Trial::COMPLETE, v1::Trial::PRUNED, v1::Trial::FAILED}, [&](const v1::Trial& trial) {
-          if (trial.retried_by() == 0) file.trials.push_back(trial);
+          if (trial.retried_by() == 0) numbers.push_back(trial.number());
           return true;
         }));
+    // Lists have neither learning curves nor long attributes.
+    for (const int64_t number : numbers) {
+      LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, client->GetTrial(options.study, number, /*with_measurements=*/true));
+      file.trials.push_back(std::move(trial));
+    }
   }
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(options.new_name, spec).status());
   if (!file.trials.empty()) {
@@ -353,7 +372,7 @@ absl::StatusOr<int> TrialRetry(Context& context) {
   }
   if (trials.empty()) context.err() << "no trial of " << options.study << " failed: there is nothing to retry\n";
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
-  if (options.format == OutputFormat::kCsv) {
+  if (options.format == OutputFormat::kCsv || context.names()) {
     context.Print(TrialTable(study.spec(), trials));
     return kExitDone;
   }
@@ -374,7 +393,11 @@ absl::StatusOr<int> TrialDelete(Context& context) {
   }
   for (const int64_t number : options.numbers) {
     LUTHIER_RETURN_IF_ERROR(client->DeleteTrial(options.study, number));
-    if (!context.structured()) context.out() << "trial " << number << ": deleted\n";
+    if (context.names()) {
+      context.out() << TrialName(options.study, number) << "\n";
+    } else if (!context.structured()) {
+      context.out() << "trial " << number << ": deleted\n";
+    }
   }
   if (context.structured()) context.Print(Json{{"study", options.study}, {"deleted", options.numbers}});
   return kExitDone;
@@ -387,6 +410,10 @@ absl::StatusOr<int> TrialNote(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->SetAttributes(options.study, options.trial, notes));
   if (context.structured()) {
     context.Print(TrialJson(trial));
+    return kExitDone;
+  }
+  if (context.names()) {
+    context.out() << trial.name() << "\n";
     return kExitDone;
   }
   const std::map<std::string, std::string> sorted(trial.attributes().begin(), trial.attributes().end());

@@ -220,13 +220,13 @@ absl::StatusOr<int> ModelPredict(Context& context) {
     context.Print(list);
     return kExitDone;
   }
-  if (sequences && context.options().format == OutputFormat::kTable) {
+  if (sequences && context.shown()) {
     context.out() << predictions.text;  // As the file has it: for the programs that read such columns.
     return kExitDone;
   }
-  std::vector<std::string> columns = {sequences ? "sequence" : "row"};
-  if (sequences) columns.push_back("token");
-  columns.push_back("label");
+  std::vector<Column> columns = {sequences ? "sequence" : "row"};
+  if (sequences) columns.emplace_back("token");
+  columns.emplace_back("label");
   columns.insert(columns.end(), predictions.numbers.begin(), predictions.numbers.end());
   Table table(columns);
   size_t sequence = 0;

@@ -194,6 +194,8 @@ absl::StatusOr<int> Simulate(Context& context) {
           context.PrintElement(RowJson(row), first);
           break;
         case OutputFormat::kTable:
+        case OutputFormat::kWide:
+        case OutputFormat::kName:
           summary.Add(row);
           break;
       }
@@ -202,7 +204,7 @@ absl::StatusOr<int> Simulate(Context& context) {
     }));
   }
   if (context.structured()) context.ClosePrintedList(first);
-  if (options.format == OutputFormat::kTable) summary.ToTable().PrintAligned(context.out());
+  if (context.shown()) context.Print(summary.ToTable());
   return kExitDone;
 }
 
@@ -306,6 +308,7 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* info, catalogue::FindObjective(context.options().objective));
   switch (context.options().format) {
     case OutputFormat::kTable:
+    case OutputFormat::kWide:
       context.out() << catalogue::Describe(*info);
       break;
     case OutputFormat::kJson:
@@ -314,6 +317,9 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context) {
       break;
     case OutputFormat::kCsv:
       ObjectiveTable(*info).PrintCsv(context.out());
+      break;
+    case OutputFormat::kName:
+      context.out() << info->model << "\n";
       break;
   }
   return kExitDone;
@@ -334,7 +340,7 @@ absl::StatusOr<int> Algorithms(Context& context) {
   Table table({"algorithm", "version", "description"});
   for (const search::AlgorithmInfo& info : search::Algorithms()) {
     table.Add({Cell::Text(info.name), Cell::Integer(info.version), Cell::Text(info.description)});
-    if (context.options().format == OutputFormat::kCsv) continue;
+    if (!context.shown()) continue;
     for (const auto& [name, what] : info.options) {
       table.Add({Cell::Text("  " + name), Cell::Empty(), Cell::Text("  " + what)});
     }

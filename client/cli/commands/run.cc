@@ -215,7 +215,11 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
     return absl::OkStatus();
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> best, BestTrials(client, study));
-  if (context.options().format == OutputFormat::kTable) {
+  if (context.names()) {
+    context.out() << study.name() << "\n";
+    return absl::OkStatus();
+  }
+  if (context.shown()) {
     context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state());
     if (!study.state_reason().empty()) context.out() << " (" << Printable(study.state_reason()) << ")";
     context.out() << ", " << Summary(study) << "\n";

@@ -1,15 +1,17 @@
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/follow.h"
+#include "client/cli/commands/looking.h"
 #include "client/cli/show.h"
 #include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/study/parameters.h"
 #include "lib/wire/json.h"
 #include "lib/wire/json_schema.h"
 
@@ -35,6 +37,8 @@ absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client:
 int PrintChanged(Context& context, const v1::Study& study) {
   if (context.structured()) {
     context.Print(StudyJson(study));
+  } else if (context.names()) {
+    context.out() << study.name() << "\n";
   } else if (context.options().format == OutputFormat::kCsv) {
     StudyTable({study}).PrintCsv(context.out());
   } else {
@@ -58,32 +62,121 @@ absl::StatusOr<int> StudySchema(Context& context) {
   return kExitDone;
 }
 
-absl::StatusOr<int> StudyList(Context& context) {
+namespace {
+
+absl::StatusOr<std::vector<v1::Study::State>> StudyStates(const std::vector<std::string>& names) {
+  std::vector<v1::Study::State> states;
+  std::vector<std::string> known;
+  for (int i = 1; i < v1::Study::State_ARRAYSIZE; ++i) known.push_back(v1::Study::State_Name(i));
+  for (const std::string& name : names) {
+    v1::Study::State state = v1::Study::STATE_UNSPECIFIED;
+    const std::string upper = absl::AsciiStrToUpper(name);
+    if (!v1::Study::State_Parse(upper, &state) || state == v1::Study::STATE_UNSPECIFIED) {
+      return UsageError("--state", absl::StrCat(base::Quote(name), " is not one of ", absl::StrJoin(known, ", "),
+                                                base::DidYouMean(upper, known)));
+    }
+    states.push_back(state);
+  }
+  return states;
+}
+
+// The studies in one of `states`; empty: all.
+absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const std::vector<v1::Study::State>& states) {
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies());
+  const auto other = [&](const v1::Study& study) {
+    return !states.empty() && std::find(states.begin(), states.end(), study.state()) == states.end();
+  };
+  studies.erase(std::remove_if(studies.begin(), studies.end(), other), studies.end());
+  return studies;
+}
+
+// "3 studies: 2 ACTIVE, 1 COMPLETED".
+std::string StudiesText(const std::vector<v1::Study>& studies) {
+  std::map<v1::Study::State, int64_t> counts;
+  for (const v1::Study& study : studies) ++counts[study.state()];
+  std::string text = absl::StrCat(studies.size(), studies.size() == 1 ? " study" : " studies");
+  const char* separator = ": ";
+  for (const auto& [state, count] : counts) {
+    absl::StrAppend(&text, separator, count, " ", v1::Study::State_Name(state));
+    separator = ", ";
+  }
+  return text;
+}
+
+// The studies that `get` returns, and those again that change, until `over`.
+absl::StatusOr<int> WatchStudies(Context& context,
+                                 absl::FunctionRef<absl::StatusOr<std::vector<v1::Study>>(client::Client&)> get,
+                                 absl::FunctionRef<bool(const std::vector<v1::Study>&)> over) {
+  SignalScope signals;  // Before any thread starts.
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, client->ListStudies());
+  ChangeWriter writer(context);
+  std::map<std::string, uint64_t> before;
+  bool first = true;
+  return LookAgain(context, signals, [&]() -> absl::StatusOr<bool> {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, get(*client));
+    std::map<std::string, uint64_t> now;
+    std::vector<v1::Study> changed;
+    std::vector<Json> values;
+    for (const v1::Study& study : studies) {
+      now[IdOf(study)] = study.update_seq();
+      const auto known = before.find(IdOf(study));
+      if (known != before.end() && known->second == study.update_seq()) continue;
+      changed.push_back(study);
+      if (context.structured()) values.push_back(StudyJson(study));
+    }
+    for (const auto& [id, seq] : before) {
+      if (now.count(id) == 0) context.err() << id << ": deleted, or in another state" << std::endl;
+    }
+    before = std::move(now);
+    if (first || !changed.empty()) writer.Write(StudyTable(changed), values);
+    first = false;
+    return over(studies);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<int> StudyList(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study::State> states, StudyStates(context.options().states));
+  const auto get = [&](client::Client& client) { return StudiesIn(client, states); };
+  if (context.options().watch) {
+    return WatchStudies(context, get, [](const std::vector<v1::Study>&) { return false; });
+  }
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, get(*client));
   if (context.structured()) {
     Json list = Json::array();
     for (const v1::Study& study : studies) list.push_back(StudyJson(study));
     context.Print(list);
     return kExitDone;
   }
+  if (context.shown() && !studies.empty()) context.err() << StudiesText(studies) << "\n";
   context.Print(StudyTable(studies));
-  if (studies.empty()) context.err() << "no studies yet; make one: luthier study create -f FILE\n";
+  if (studies.empty() && states.empty()) context.err() << "no studies yet; make one: luthier study create -f FILE\n";
   return kExitDone;
 }
 
 absl::StatusOr<int> StudyGet(Context& context) {
-  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   v1::CertificateRequest certificate;
   certificate.set_epsilon(context.options().epsilon);
   if (context.options().lipschitz) certificate.set_lipschitz(*context.options().lipschitz);
+  if (context.options().watch) {
+    const auto get = [&](client::Client& from) -> absl::StatusOr<std::vector<v1::Study>> {
+      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, from.GetStudy(context.options().study, certificate));
+      return std::vector<v1::Study>{std::move(study)};
+    };
+    return WatchStudies(context, get, [](const std::vector<v1::Study>& studies) { return IsOver(studies[0]); });
+  }
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study, certificate));
   if (context.structured())
     context.Print(StudyJson(study));
+  else if (context.names())
+    context.out() << study.name() << "\n";
   else if (context.options().format == OutputFormat::kCsv)
     StudyTable({study}).PrintCsv(context.out());
   else
-    PrintStudy(context.out(), study);
+    PrintStudy(context.out(), study, {context.options().verbose, context.wide()});
   return kExitDone;
 }
 
@@ -98,11 +191,11 @@ absl::StatusOr<int> StudyWatch(Context& context) {
     if (format == OutputFormat::kJson) {
       // One object a line: a stream has no end to close a list at.
       context.out() << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
-      return true;
+      return context.out().good();
     }
     if (format == OutputFormat::kYaml) {
       context.out() << "---\n" << YamlText(json) << std::flush;
-      return true;
+      return context.out().good();
     }
     const std::string time = json.value("time", "");
     if (format == OutputFormat::kCsv) {
@@ -115,21 +208,9 @@ absl::StatusOr<int> StudyWatch(Context& context) {
                Cell::Text(event.detail())});
       row.PrintCsvRows(context.out());
       context.out() << std::flush;
-      return true;
+      return context.out().good();
     }
-    // Whole seconds and six digits are for the eye; the other formats have all there is.
-    const std::string second = absl::StrReplaceAll(time.substr(0, 19), {{"T", " "}});
-    context.out() << absl::StreamFormat("%8d  %s  %-16s", event.seq(), second, v1::Event::Type_Name(event.type()));
-    if (event.trial() > 0) context.out() << "  trial " << event.trial();
-    std::string detail = event.detail();
-    if (event.has_value()) {
-      const std::string shown = absl::StrFormat("%.6g", event.value());
-      context.out() << "  " << shown;
-      // Details name the metrics; that of the study has the same value.
-      absl::StrReplaceAll({{absl::StrCat("=", study::FormatDouble(event.value())), absl::StrCat("=", shown)}}, &detail);
-    }
-    if (!detail.empty()) context.out() << "  " << Printable(detail);
-    context.out() << std::endl;
+    context.out() << EventLine(event, context.colour()) << std::endl;
     return context.out().good();
   });
   LUTHIER_RETURN_IF_ERROR(status);
@@ -188,6 +269,8 @@ absl::StatusOr<int> StudyDelete(Context& context) {
   LUTHIER_RETURN_IF_ERROR(client->DeleteStudy(id));
   if (context.structured())
     context.Print(Json{{"id", id}, {"deleted", true}});
+  else if (context.names())
+    context.out() << "projects/default/studies/" << id << "\n";
   else
     context.out() << id << ": deleted\n";
   return kExitDone;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
@@ -5,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/looking.h"
 #include "client/cli/show.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -14,13 +18,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Detail DetailOf(const Context& context) {
+  return {context.options().verbose, context.wide()};
+}
+
 void PrintOne(Context& context, const v1::StudySpec& spec, const v1::Trial& trial) {
   if (context.structured())
     context.Print(TrialJson(trial));
+  else if (context.names())
+    context.out() << trial.name() << "\n";
   else if (context.options().format == OutputFormat::kCsv)
-    TrialTable(spec, {trial}, context.options().wide).PrintCsv(context.out());
+    TrialTable(spec, {trial}, context.wide()).PrintCsv(context.out());
   else
-    PrintTrial(context.out(), spec, trial, context.options().wide);
+    PrintTrial(context.out(), spec, trial, DetailOf(context));
 }
 
 absl::StatusOr<std::vector<v1::Trial::State>> States(const std::vector<std::string>& names) {
@@ -37,6 +47,80 @@ absl::StatusOr<std::vector<v1::Trial::State>> States(const std::vector<std::stri
     states.push_back(state);
   }
   return states;
+}
+
+bool IsFinal(v1::Trial::State state) {
+  return state == v1::Trial::COMPLETE || state == v1::Trial::PRUNED || state == v1::Trial::FAILED ||
+         state == v1::Trial::CANCELLED;
+}
+
+// The trials as they are, then each that changes, until the study is finished.
+absl::StatusOr<int> WatchTrials(Context& context, const std::vector<v1::Trial::State>& states) {
+  const std::string& id = context.options().study;
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  // The events after this one tell what the list may not have.
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
+  const auto text = [](const v1::Trial& trial) {
+    return TrialJson(trial).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::map<int64_t, size_t> printed;  // Hashes: there may be a million.
+  std::vector<v1::Trial> trials;
+  std::vector<Json> values;
+  LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+    printed[trial.number()] = std::hash<std::string>()(text(trial));
+    if (context.structured()) {
+      values.push_back(TrialJson(trial));
+    } else {
+      trials.push_back(trial);
+    }
+    return context.out().good();
+  }));
+  ChangeWriter writer(context);
+  writer.Write(TrialTable(study.spec(), trials, context.wide()), values);
+  client::Client::WatchOptions options;
+  options.after_seq = study.update_seq();
+  absl::Status failed;
+  const absl::Status watched = client->WatchStudy(id, options, [&](const v1::Event& event) {
+    if (event.trial() == 0) return context.out().good();
+    if (event.type() == v1::Event::TRIAL_DELETED) {
+      context.err() << "trial " << event.trial() << ": deleted" << std::endl;
+      return context.out().good();
+    }
+    const absl::StatusOr<v1::Trial> trial = client->GetTrial(id, event.trial());
+    if (absl::IsNotFound(trial.status())) return true;  // It was deleted meanwhile.
+    failed = trial.status();
+    if (!trial.ok()) return false;
+    if (!states.empty() && std::find(states.begin(), states.end(), trial->state()) == states.end()) return true;
+    const size_t hash = std::hash<std::string>()(text(*trial));
+    const auto [entry, added] = printed.emplace(trial->number(), hash);
+    if (!added && entry->second == hash) return true;
+    entry->second = hash;
+    writer.Write(TrialTable(study.spec(), {*trial}, context.wide()), {TrialJson(*trial)});
+    return context.out().good();
+  });
+  LUTHIER_RETURN_IF_ERROR(failed);
+  LUTHIER_RETURN_IF_ERROR(watched);
+  return kExitDone;
+}
+
+// The trial that `get` returns, again at each change until `over`.
+absl::StatusOr<int> WatchTrial(Context& context, absl::FunctionRef<absl::StatusOr<v1::Trial>(const v1::Study&)> get,
+                               absl::FunctionRef<bool(const v1::Study&, const v1::Trial&)> over) {
+  SignalScope signals;  // Before any thread starts.
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  ChangeWriter writer(context);
+  std::string before;
+  return LookAgain(context, signals, [&]() -> absl::StatusOr<bool> {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
+    LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, get(study));
+    const Json json = TrialJson(trial);
+    std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (trial.number() > 0 && text != before) {
+      writer.Write(TrialTable(study.spec(), {trial}, context.wide()), {json});
+      before = std::move(text);
+    }
+    return over(study, trial);
+  });
 }
 
 // A list of numbers is a vector; a label may look like one, too.
@@ -68,7 +152,15 @@ absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial::State> states, States(context.options().states));
+  if (context.options().watch) return WatchTrials(context, states);
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  if (context.names()) {
+    LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+      context.out() << trial.name() << "\n";
+      return context.out().good();
+    }));
+    return kExitDone;
+  }
   if (context.structured()) {
     // Trial by trial: a study may have a million.
     bool first = true;
@@ -87,12 +179,22 @@ absl::StatusOr<int> TrialList(Context& context) {
     trials.push_back(trial);
     return true;
   }));
-  context.Print(TrialTable(study.spec(), trials, context.options().wide));
+  if (context.shown()) context.err() << id << ": " << Summary(study) << "\n";
+  context.Print(TrialTable(study.spec(), trials, context.wide()));
   return kExitDone;
 }
 
 absl::StatusOr<int> TrialGet(Context& context) {
   const Options& options = context.options();
+  if (options.watch) {
+    return WatchTrial(
+        context,
+        [&](const v1::Study&) -> absl::StatusOr<v1::Trial> {
+          LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+          return client->GetTrial(options.study, options.trial, options.with_measurements);
+        },
+        [](const v1::Study&, const v1::Trial& trial) { return IsFinal(trial.state()); });
+  }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial,
@@ -103,6 +205,16 @@ absl::StatusOr<int> TrialGet(Context& context) {
 
 absl::StatusOr<int> TrialBest(Context& context) {
   const std::string& id = context.options().study;
+  if (context.options().watch) {
+    return WatchTrial(
+        context,
+        [&](const v1::Study& study) -> absl::StatusOr<v1::Trial> {
+          if (study.best_trial() == 0) return v1::Trial();
+          LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+          return client->GetTrial(id, study.best_trial());
+        },
+        [](const v1::Study& study, const v1::Trial&) { return IsOver(study); });
+  }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   if (study.best_trial() == 0) {
@@ -118,8 +230,8 @@ absl::StatusOr<int> TrialExplain(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(options.study, options.trial));
-  if (options.format == OutputFormat::kTable)
-    PrintExplanation(context.out(), study.spec(), trial);
+  if (context.shown())
+    PrintExplanation(context.out(), study.spec(), trial, DetailOf(context));
   else
     PrintOne(context, study.spec(), trial);
   return kExitDone;
@@ -154,6 +266,8 @@ absl::StatusOr<int> TrialCancel(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->CancelTrial(options.study, options.trial));
   if (context.structured())
     context.Print(TrialJson(trial));
+  else if (context.names())
+    context.out() << trial.name() << "\n";
   else
     context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
   return kExitDone;

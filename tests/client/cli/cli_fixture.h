@@ -70,6 +70,8 @@ class CliTest : public ::testing::Test {
       if (found == variables.end()) return std::nullopt;
       return found->second;
     };
+    for (const auto& [name, value] : variables_) variables[name] = value;
+    environment.out_width = out_width_;
     environment.seed = ++runs_;
     environment.host = "Test Host";
     environment.program_directory = directory_.path();
@@ -91,6 +93,8 @@ class CliTest : public ::testing::Test {
   decltype(server::ServerOptions::designers) designers_;  // Null: the registry.
   const testing::TemporaryDirectory directory_;
   std::unique_ptr<server::Server> server_;
+  std::map<std::string, std::string> variables_;  // Of the environment.
+  int out_width_ = 0;                             // 0: the output is no terminal.
   mutable uint64_t runs_ = 0;
 };
 

@@ -21,9 +21,9 @@ v1::Study SomeStudy() {
   return study;
 }
 
-std::string Printed(const v1::Study& study) {
+std::string Printed(const v1::Study& study, bool verbose = false) {
   std::ostringstream out;
-  PrintStudy(out, study);
+  PrintStudy(out, study, {verbose, false});
   return out.str();
 }
 
@@ -67,7 +67,8 @@ TEST(PrintStudy, AChosenAlgorithmComesWithItsReasons) {
   study.add_algorithm_reasons("100 trials at once leave nothing to learn from");
   study.mutable_spec()->set_seed(7);
   study.mutable_spec()->set_reproducible(true);
-  const std::string text = Printed(study);
+  EXPECT_THAT(Printed(study), HasSubstr("\nalgorithm sobol, chosen by the service: 100 trials at once leave nothing"));
+  const std::string text = Printed(study, /*verbose=*/true);
   // Nothing but the algorithm was chosen: no seed, no other field of a spec.
   EXPECT_THAT(text, HasSubstr("chosen by the service: algorithm:\n"
                               "  sobol: {scramble: true}\n"

@@ -187,7 +187,9 @@ TEST_F(CliTest, TrialsAreAddedListedExplainedAndCancelled) {
   EXPECT_EQ(Out({"trial", "cancel", "s", "2"}), "trial 2: CANCELLED\n");
   EXPECT_EQ(Run({"trial", "cancel", "s", "1"}).code, 1);  // Final.
   EXPECT_EQ(Out({"trial", "list", "s"}),
-            "number  state        y     x  kind  attempts  origin    worker         note\n"
+            "number  state        y     x  kind\n     1  COMPLETE   0.5  1.25  =b\n     2  CANCELLED         -1  a\n");
+  EXPECT_EQ(Out({"trial", "list", "s", "--verbose"}),
+            "number  state        y     x  kind  attempts  origin    worker\n"
             "     1  COMPLETE   0.5  1.25  =b           1  enqueued  cli-test-host\n"
             "     2  CANCELLED         -1  a            0  enqueued\n");
   EXPECT_EQ(Out({"trial", "list", "s", "-o", "csv"}),

@@ -124,6 +124,8 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   v1::SuggestRequest message;
   if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
   message.set_worker(request.worker);
+  message.set_pool(options_.pool);
+  if (!options_.project.empty()) message.set_parent(wire::ProjectName(options_.project));
   message.set_count(request.count);
   message.set_request_id(request.request_id);
   v1::SuggestResponse response;
@@ -246,9 +248,11 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
   return std::make_unique<GrpcCoordinator>(std::move(stub), std::move(studies), options);
 }
 
-absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address) {
-  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
-  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel));
+absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
+                                                                    const wire::ChannelSecurity& security,
+                                                                    GrpcCoordinatorOptions options) {
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, security));
+  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel), options);
 }
 
 }  // namespace luthier::worker

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "lib/wire/channel.h"
 
 namespace luthier::cli {
 
@@ -17,6 +18,9 @@ struct Options {
   std::string verb;  // The last word of it: "get".
   // All verbs.
   std::string server;  // Never empty.
+  wire::ChannelSecurity security;
+  std::string token_file;
+  std::string project;  // The project of studies that are named without one.
   std::string db;
   OutputFormat format = OutputFormat::kTable;
   std::string log_level = "warning";
@@ -100,6 +104,14 @@ struct Options {
   std::string header = "auto";
   std::string label;
   std::string labels_file;
+
+  // admin
+  int64_t entries = 100;
+  std::vector<std::string> hosts;
+  std::vector<std::string> roles;
+  bool commands = false;
+  absl::Duration lifetime = absl::ZeroDuration();  // 0: the default.
+  absl::Duration overlap = absl::ZeroDuration();
 
   std::string shell;  // completion
 

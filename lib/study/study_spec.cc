@@ -263,6 +263,7 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   if (!(spec.weight >= kMinWeight && spec.weight <= kMaxWeight)) {
     violations.Add("weight", absl::StrCat(spec.weight, " is not between ", kMinWeight, " and ", kMaxWeight));
   }
+  violations.AddAll("", ValidateId("pool", spec.pool));
   if (spec.labels.size() > 64) violations.Add("labels", "has more than 64 entries");
   for (const auto& [key, value] : spec.labels) {
     if (key.empty() || key.size() > 64 || !ValidateText("", key, 64, false).ok()) {
@@ -310,6 +311,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.stopping != b.stopping) return "stopping";
   if (a.weight != b.weight) return "weight";
   if (a.open_space != b.open_space) return "open_space";
+  if (a.pool != b.pool) return "pool";
   return "";
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/study/parameters.h"
+#include "lib/study/project.h"
 #include "lib/study/search_space.h"
 
 namespace luthier::study {
@@ -362,6 +363,7 @@ struct StudySpec {
   // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
   double weight = 1.0;
   bool open_space = false;  // Running trials may add parameters.
+  std::string pool = kDefaultPool;  // Workers of this pool may take it.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

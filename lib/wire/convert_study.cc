@@ -475,6 +475,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   }
   proto.set_weight(spec.weight);
   proto.set_open_space(spec.open_space);
+  if (spec.pool != study::kDefaultPool) proto.set_pool(spec.pool);
   return proto;
 }
 
@@ -503,6 +504,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   if (spec.has_stopping()) result.stopping = StoppingFrom(spec.stopping(), &violations);
   if (spec.has_weight()) result.weight = spec.weight();
   result.open_space = spec.open_space();
+  if (!spec.pool().empty()) result.pool = spec.pool();
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

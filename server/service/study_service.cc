@@ -389,6 +389,15 @@ std::string Deterministic(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// Ids are listed in the order of their bytes. Those of a project other than the default come together, after the first of
+// these and up to the second; a whole project is passed over in one step.
+std::string FirstIdOf(absl::string_view project) {
+  return project == study::kDefaultProject ? "" : absl::StrCat(project, "/");
+}
+std::string LastIdOf(absl::string_view project) {
+  return absl::StrCat(project, "/\x7f");
+}
+
 absl::Status WithName(absl::Status status, absl::string_view what) {
   if (status.code() != absl::StatusCode::kNotFound) return status;
   return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, absl::StrCat(what, " does not exist"));
@@ -401,6 +410,11 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   violations.AddAll("", study::ValidateId("study_id", request->study_id()));
+  absl::StatusOr<std::string> project = backend_.CallerOf(*context).project;
+  if (!request->parent().empty()) {
+    project = wire::ParseProjectName("parent", request->parent());
+    violations.AddAll("", project.status());
+  }
   if (!request->has_spec()) violations.Add("spec", "is required");
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
   if (request->has_spec()) {
@@ -412,10 +426,10 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::CreateStudyOp op;
-  op.id = request->study_id();
+  op.id = study::IdWithin(*project, request->study_id());
   op.spec = *std::move(spec);
   op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -437,21 +451,32 @@ grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext* context,
                                                     const v1::ListStudiesRequest* request,
                                                     v1::ListStudiesResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+  const std::string own = backend_.CallerOf(*context).project;
+  return Read(backend_, context, [storage = backend_.storage, own, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
+    std::string project = own;
+    if (!request->parent().empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(project, wire::ParseProjectName("parent", request->parent()));
+    }
     PageFill fill(page_size);
-    for (std::string last = after;;) {
+    for (std::string last = std::max(after, FirstIdOf(project));;) {
       // One at a time: a spec of 2 MiB takes twenty times as much in memory.
       LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
       if (next.empty()) return absl::OkStatus();
+      const std::string& id = next[0].id;
+      if (study::ProjectOf(id) != project) {
+        if (project != study::kDefaultProject) return absl::OkStatus();
+        last = LastIdOf(study::ProjectOf(id));
+        continue;
+      }
       LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, next[0]));
       if (!fill.Takes(study)) {
         response->set_next_page_token(MakePageToken("studies", last));
         return absl::OkStatus();
       }
       *response->add_studies() = std::move(study);
-      last = next[0].id;
+      last = id;
     }
   });
 }
@@ -486,8 +511,8 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   coordinator::ControlOp op;
   op.id = *id;
   op.control = control;
-  op.request_id = request.request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request.request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -522,8 +547,8 @@ grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext*
   coordinator::ControlOp op;
   op.id = *id;
   op.control = Control::kDelete;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -628,8 +653,8 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = *id;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -666,8 +691,8 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
     }
     return CheckObjective(spec);
   };
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -692,8 +717,8 @@ grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = *id;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::ImportReply> reply) {
     if (reply.ok()) {
       response->mutable_numbers()->Assign(reply->numbers.begin(), reply->numbers.end());
@@ -726,8 +751,8 @@ grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext*
   op.id = *id;
   op.numbers.assign(request->numbers().begin(), request->numbers().end());
   op.limit = kMaxEnqueued;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -743,7 +768,7 @@ grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext*
   coordinator::DeleteTrialOp op;
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -765,7 +790,7 @@ grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContex
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -783,7 +808,7 @@ grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext*
   coordinator::CancelTrialOp op;
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));

@@ -60,7 +60,7 @@ absl::StatusOr<int> StudySchema(Context& context) {
 
 absl::StatusOr<int> StudyList(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, client->ListStudies());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, client->ListStudies(context.options().project));
   if (context.structured()) {
     Json list = Json::array();
     for (const v1::Study& study : studies) list.push_back(StudyJson(study));

@@ -14,6 +14,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/search/designer.h"
 #include "lib/study/directive.h"
+#include "lib/study/project.h"
 #include "lib/study/spec_change.h"
 #include "server/storage/storage.h"
 
@@ -158,7 +159,8 @@ struct SuggestReply {
 };
 
 struct SuggestOp {
-  std::string id;  // Empty: any study that workers may take.
+  std::string id;    // Empty: any study of `pool` that workers may take.
+  std::string pool = study::PoolKey(study::kDefaultProject, study::kDefaultPool);
   std::string worker;
   int count = 1;
   std::string request_id;

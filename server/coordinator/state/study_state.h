@@ -40,8 +40,6 @@ struct Rank {
   friend auto operator<=>(const Rank&, const Rank&) = default;
 };
 
-inline constexpr char kDefaultPool[] = "default";
-
 // One trial in memory. Open trials have their row here, final ones only their state.
 struct TrialSlot {
   study::TrialState state = study::TrialState::kPending;
@@ -85,7 +83,7 @@ struct StudyState {
   std::set<uint64_t> counted;  // The asks that `demand` counts, …
   int64_t departed = 0;        // … and how much of it is of asks that were told to come again in this batch.
 
-  std::string pool = kDefaultPool;
+  std::string pool;  // study::PoolKey
   // The fence of the newest lease granted since the study was read; 0: none. The one thing besides suggestions that
   // rows do not tell: after a restart all turns are as long ago.
   uint64_t last_turn = 0;

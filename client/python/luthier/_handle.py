@@ -111,7 +111,8 @@ class Handle:
         return _wire.plain(self._refresh().spec)
 
     def __len__(self) -> int:
-        return self._rows(self._refresh())
+        message = self._refresh()
+        return self._rows(message) - int(message.trials.deleted)
 
     @staticmethod
     def _rows(message: Any) -> int:

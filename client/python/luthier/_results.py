@@ -60,7 +60,8 @@ def final(study: Study, result: Any, step: int) -> Any:
     value, gradient = split(result)
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
-    m = measurement(study, value, gradient=gradient, step=step)
+    bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.
+    m = measurement(study, value, gradient=gradient, step=step, error_bound=bound)
     if study.metric not in m.metrics:
         raise ValueError(
             f"the objective's metrics are {sorted(m.metrics)}; {study.metric!r}, the study's, is not among them"
@@ -79,17 +80,32 @@ def to_number(name: Any, value: Any) -> float:
         raise TypeError(f"{name} is {value!r}, which is no number") from None
 
 
+def ordered_gradient(space: Space, gradient: Mapping[str, Any]) -> Optional[list[float]]:
+    """Returns the entries of a gradient that names vectors, in the order of the space; None where it names none.
+    ValueError where a float is missing or a vector has another length."""
+    if not any(name in space.by_name and space.by_name[name].spec.HasField("count") for name in gradient):
+        return None
+    values: list[float] = []
+    for p in space.differentiable:
+        if p.name not in gradient:
+            raise ValueError(f"with vectors the gradient needs all float parameters; {p.name!r} is missing")
+        some = gradient[p.name]
+        if not p.spec.HasField("count"):
+            values.append(to_number(p.name, some))
+            continue
+        entries = [float(x) for x in some]
+        if len(entries) != p.spec.count:
+            raise ValueError(f"the gradient of {p.name!r} has {len(entries)} entries, not {p.spec.count}")
+        values += entries
+    return values
+
+
 def _put_gradient(space: Space, gradient: Mapping[str, Any], m: Any) -> None:
     unknown = sorted(str(name) for name in set(gradient) - set(space.by_name))
     if unknown:
         raise ValueError(f"the gradient names {unknown}, which the study has not; it has {sorted(space.by_name)}")
-    if any(space.by_name[name].spec.HasField("count") for name in gradient):
-        values: list[float] = []
-        for p in space.differentiable:
-            if p.name not in gradient:
-                raise ValueError(f"with vectors the gradient needs all float parameters; {p.name!r} is missing")
-            some = gradient[p.name]
-            values += [float(x) for x in some] if p.spec.HasField("count") else [to_number(p.name, some)]
+    values = ordered_gradient(space, gradient)
+    if values is not None:
         m.gradient.full.values.extend(values)
         return
     for name, slope in gradient.items():

@@ -6,6 +6,7 @@ holds the lease. No connection is made here, so the function may fork."""
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import importlib.util
 import json
@@ -15,16 +16,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from luthier._results import split, to_number
+from luthier._results import ordered_gradient, split, to_number
 from luthier.errors import Retry, TrialPruned
-from luthier.space import decode_label, legal_name
+from luthier.space import Space, decode_label, legal_name, to_specs
 
 
 class RunTrial:
-    """The trial of this process. As luthier.Trial, but for open spaces. `names` has the parameters' names as users know
-    them, by those that the service knows."""
+    """The trial of this process. As luthier.Trial, but for open spaces. `domains` is the space of the objective's
+    decorator; empty where it has none, and parameters have the service's names then."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, domains: Mapping[str, Any]) -> None:
+        self._domains = dict(domains)
+        names = {legal_name(name): name for name in self._domains}
         with open(os.environ["LUTHIER_PARAMETERS_FILE"], encoding="utf-8") as file:
             raw = json.load(file)
         self._legal = {name: legal for legal, name in names.items()}
@@ -43,6 +46,11 @@ class RunTrial:
         self._heard = b""
         self._step = 0
         self._last: Optional[dict[str, Any]] = None
+
+    @functools.cached_property
+    def _space(self) -> Optional[Space]:
+        """The space, which only gradients need."""
+        return Space(to_specs(self._domains)) if self._domains else None
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.params:
@@ -100,6 +108,10 @@ class RunTrial:
             unknown = sorted(set(gradient) - set(self.params))
             if unknown:
                 raise ValueError(f"the gradient names {unknown}; the trial has {sorted(self.params)}")
+            values = ordered_gradient(self._space, gradient) if self._space is not None else None
+            if values is not None:
+                line["gradient"] = {"full": values}
+                return line
             by_name = {self._legal.get(name, name): to_number(name, x) for name, x in gradient.items()}
             line["gradient"] = {"by_name": by_name}
         return line
@@ -158,15 +170,10 @@ def load(reference: str) -> Callable[[Any], Any]:
     return found
 
 
-def _names(fn: Callable[[Any], Any]) -> dict[str, str]:
-    space = getattr(fn, "options", {}).get("space") or {}
-    return {legal_name(name): name for name in space}
-
-
 def run(reference: str) -> int:
     """Runs an objective on the trial of this process. Returns the exit code."""
     fn = load(reference)
-    trial = RunTrial(_names(fn))
+    trial = RunTrial(getattr(fn, "options", {}).get("space") or {})
     try:
         result = fn(trial)
     except TrialPruned:

@@ -85,6 +85,22 @@ def test_tune_by_the_worker(db):
     assert first.gradient == pytest.approx({"x": 2 * (first.params["x"] - 0.3)})
 
 
+@luthier.objective(
+    space={"v": luthier.Float(0, 1, count=3), "step": luthier.Float(0, 1, step=0.25), "x": luthier.Float(0, 1)},
+    algorithm="random",
+    max_trials=2,
+)
+def _vectors(trial):
+    assert [p.name for p in trial._space.differentiable] == ["v", "x"]
+    return sum(trial["v"]) + trial["x"], {"x": 7.0, "v": [1.0, 2.0, 3.0]}
+
+
+def test_gradients_of_vectors_by_the_worker(db):
+    study = _vectors.tune(processes=1, db=db, python=sys.executable)
+    assert [t.state.value for t in study.trials] == ["COMPLETE"] * 2, [t.failure for t in study.trials]
+    assert study.trials[0].gradient == {"v[0]": 1.0, "v[1]": 2.0, "v[2]": 3.0, "x": 7.0}
+
+
 @luthier.objective(space={"lr/0": luthier.Float(0.1, 1), "größe": [1, "1"]}, metric="loss", algorithm="random")
 def _wrong(trial):
     assert type(trial["größe"]) in (int, str) and trial["lr/0"] == trial.suggest_float("lr/0", 0.1, 1)

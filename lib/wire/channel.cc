@@ -24,10 +24,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/log_limit.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::wire {
@@ -35,30 +38,66 @@ namespace {
 
 constexpr unsigned kRefreshSeconds = 60;
 
+// The value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
+// Thread-safe.
+class TokenSource {
+ public:
+  TokenSource(std::string token, std::string file) : file_(std::move(file)), value_(ValueOf(token)) {
+    if (!file_.empty()) changed_ = Changed();
+  }
+
+  std::string Value() {
+    const base::MutexLock lock(&mutex_);
+    if (file_.empty() || absl::Now() < next_look_) return value_;
+    next_look_ = absl::Now() + absl::Seconds(2);
+    const int64_t changed = Changed();
+    if (changed == changed_) return value_;
+    const absl::StatusOr<std::string> token = ReadTokenFile(file_);
+    if (!token.ok()) return value_;  // It may be half written: it is looked at again.
+    changed_ = changed;
+    value_ = ValueOf(*token);
+    return value_;
+  }
+
+ private:
+  static std::string ValueOf(const std::string& token) { return absl::StrCat("Bearer ", token); }
+  // When the file changed last, in nanoseconds; 0: it is not there.
+  int64_t Changed() const {
+    struct stat info;
+    return stat(file_.c_str(), &info) == 0 ? info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec : 0;
+  }
+
+  const std::string file_;
+  base::Mutex mutex_;
+  std::string value_ ABSL_GUARDED_BY(mutex_);
+  int64_t changed_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
 // Sends the token with every call. Credentials of calls would do it, too, but not in plain text, as on a Unix socket.
 class TokenSender final : public grpc::experimental::Interceptor {
  public:
-  explicit TokenSender(const std::string* value) : value_(value) {}
+  explicit TokenSender(std::string value) : value_(std::move(value)) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->insert({"authorization", *value_});
+      methods->GetSendInitialMetadata()->insert({"authorization", value_});
     }
     methods->Proceed();
   }
 
  private:
-  const std::string* const value_;
+  const std::string value_;  // Metadata refer to it until the call is over.
 };
 
 class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenFactory(const std::string& token) : value_(absl::StrCat("Bearer ", token)) {}
+  explicit TokenFactory(const ChannelSecurity& security) : source_(security.token, security.token_file) {}
   grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
-    return new TokenSender(&value_);
+    return new TokenSender(source_.Value());
   }
 
  private:
-  const std::string value_;
+  TokenSource source_;
 };
 
 absl::Status CheckReadable(const char* option, const std::string& path) {
@@ -190,6 +229,7 @@ absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string 
   take("LUTHIER_TOKEN_FILE", &token_file);
   if (!token_file.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(given.token, ReadTokenFile(token_file));
+    if (token_file != "-") given.token_file = token_file;
   } else {
     take("LUTHIER_TOKEN", &given.token);
   }
@@ -219,7 +259,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
     if (!security.tls_server_name.empty()) arguments.SetSslTargetNameOverride(security.tls_server_name);
   }
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  if (!security.token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(security.token));
+  if (!security.token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(security));
   return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
                                                                  std::move(interceptors));
 }

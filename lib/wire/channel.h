@@ -38,6 +38,7 @@ struct ChannelSecurity {
   std::string tls_key;
   std::string tls_server_name;  // The name in the server's certificate; empty: the host of its address.
   std::string token;            // Sent with every call; empty: none.
+  std::string token_file;       // The token came from here; another one that is put there is used within seconds.
 
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty(); }
 };

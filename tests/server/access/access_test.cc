@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -279,6 +282,26 @@ TEST_F(PeopleTest, TokensLiveAndEnd) {
   Start();
   EXPECT_EQ(can(third.secret()), base::reason::kRevoked);
   EXPECT_EQ(can(made.secret()), "");
+}
+
+TEST_F(PeopleTest, AClientFollowsItsTokensFile) {
+  const std::string file = dir_.Write("mine.token", tokens_["viewer"]);
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  const auto security = wire::SecurityFrom({}, file);
+  ASSERT_TRUE(security.ok()) << security.status();
+  const auto stub = v1::WorkerService::NewStub(wire::CreateChannel(server_->address(), *security).value());
+  const auto caller = [&] {
+    v1::ServerInfo info;
+    EXPECT_TRUE(stub->GetServerInfo(Context().get(), v1::GetServerInfoRequest(), &info).ok());
+    return info.caller();
+  };
+  EXPECT_EQ(caller(), "viewer");
+  dir_.Write("mine.token", tokens_["user"] + "\n");
+  const absl::Time latest = absl::Now() + absl::Seconds(20);
+  while (caller() != "user" && absl::Now() < latest) std::this_thread::yield();
+  EXPECT_EQ(caller(), "user");
+  unlink(file.c_str());  // What is gone changes nothing.
+  EXPECT_EQ(caller(), "user");
 }
 
 TEST_F(PeopleTest, WrongWishesAreExplained) {

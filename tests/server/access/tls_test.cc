@@ -40,7 +40,9 @@ class TlsTest : public AccessTest {
     return wire::FromGrpc(status);
   }
   wire::ChannelSecurity Trusting(const std::string& pki) {
-    return {.tls_ca = pki + "/ca.pem", .tls_cert = "", .tls_key = "", .tls_server_name = "", .token = tokens_["user"]};
+    wire::ChannelSecurity security = WithToken(tokens_["user"]);
+    security.tls_ca = pki + "/ca.pem";
+    return security;
   }
 
   const luthier::testing::TemporaryDirectory files_;

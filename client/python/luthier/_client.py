@@ -53,6 +53,11 @@ class Client:
         self._start()
         _all.add(self)
 
+    @property
+    def has_token(self) -> bool:
+        """True if calls carry a token, which may be for another project than the default one."""
+        return bool(self._metadata)
+
     def _start(self) -> None:
         """Begins without a channel: at first, and in a forked child, as channels do not survive a fork."""
         self._lock = threading.RLock()

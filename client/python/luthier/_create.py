@@ -10,14 +10,13 @@ from datetime import timedelta
 from typing import Any, Optional, Union
 
 from luthier import _wire
-from luthier._client import connect
+from luthier._client import Client, connect
 from luthier._handle import UNCAPPED
 from luthier._server import program
 from luthier.errors import LuthierError
 from luthier.space import SpaceLike, to_specs
 from luthier.study import Study
 
-_PREFIX = "projects/default/studies/"
 _GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
 Named = Union[str, Mapping[str, Any]]
 
@@ -98,6 +97,9 @@ def make(
         spec.labels[UNCAPPED] = "open"
     client = connect(server, db)
     request = _wire.message("CreateStudyRequest")(study_id=name, spec=spec)
+    project = os.environ.get("LUTHIER_PROJECT")
+    if project:
+        request.parent = f"projects/{project}"
     return Study(client, client.call("StudyService", "CreateStudy", request))
 
 
@@ -116,13 +118,24 @@ def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
         raise ValueError(f"{field}: {error}") from None
 
 
+def path_of(client: Client, name: str) -> str:
+    """Returns the full name of a study: of "PROJECT/NAME", else of $LUTHIER_PROJECT, else of the token's project."""
+    project, slash, short = name.rpartition("/")
+    if not slash:
+        project = os.environ.get("LUTHIER_PROJECT", "")
+    if not project and client.has_token:
+        info = client.call("WorkerService", "GetServerInfo", _wire.message("GetServerInfoRequest")())
+        project = str(info.project)
+    return f"projects/{project or 'default'}/studies/{short}"
+
+
 def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -> Study:
     """Returns the study of this name. Raises NotFound.
 
     study = luthier.load("ridge", server="host:7790")
     """
     client = connect(server, db)
-    request = _wire.message("GetStudyRequest")(name=_PREFIX + name)
+    request = _wire.message("GetStudyRequest")(name=path_of(client, name))
     return Study(client, client.call("StudyService", "GetStudy", request))
 
 

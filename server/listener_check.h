@@ -35,8 +35,9 @@ class ListenerCheck {
   std::thread thread_;
 };
 
-// True if a server that listens on `bound` sends a byte to a client of HTTP/2, or of TLS. `timeout` is for connecting, and again
-// for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has several.
+// True if a server that listens on `bound` sends a byte to a client of HTTP/2, or of TLS. `timeout` is for connecting,
+// and again for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has
+// several.
 bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls = false);
 
 }  // namespace luthier::server

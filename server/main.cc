@@ -57,8 +57,9 @@ int main(int argc, char** argv) {
                  "PEM file: clients need a certificate signed by one of these (default: they need none)")
       ->envname("LUTHIER_TLS_CLIENT_CA");
   std::string auth = "auto";
-  app.add_option("--auth", auth,
-                 "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
+  app.add_option(
+         "--auth", auth,
+         "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
       ->check(CLI::IsMember({"auto", "required", "off"}))
       ->envname("LUTHIER_AUTH")
       ->capture_default_str();
@@ -83,8 +84,9 @@ int main(int argc, char** argv) {
                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");
   bool exit_with_stdin = false;
-  app.add_flag("--exit-with-stdin", exit_with_stdin,
-               "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
+  app.add_flag(
+      "--exit-with-stdin", exit_with_stdin,
+      "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();

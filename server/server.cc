@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <sys/stat.h>
 #include <arpa/inet.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
@@ -10,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -77,8 +77,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would be
-// too long for one.
+// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would
+// be too long for one.
 std::optional<ListenAddress> SocketOf(const std::string& directory) {
   constexpr size_t kMaxSocketPath = 100;
   if (directory.empty()) return std::nullopt;
@@ -107,10 +107,11 @@ absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
 // Listening in plain text beyond loopback must be asked for.
 absl::Status CheckReach(absl::string_view option, const ListenAddress& address, bool accept_plaintext) {
   if (address.loopback() || accept_plaintext) return absl::OkStatus();
-  return base::BadField(option, absl::StrCat(base::Quote(address.Target()),
-                                             " is reachable from other machines in plain text; give --tls-cert and "
-                                             "--tls-key (luthier admin pki makes them), or --accept-plaintext where the "
-                                             "network is trusted"));
+  return base::BadField(option,
+                        absl::StrCat(base::Quote(address.Target()),
+                                     " is reachable from other machines in plain text; give --tls-cert and "
+                                     "--tls-key (luthier admin pki makes them), or --accept-plaintext where the "
+                                     "network is trusted"));
 }
 
 // Without a data directory nothing is kept, tokens neither.
@@ -209,10 +210,10 @@ class ServerImpl final : public Server {
       LUTHIER_ASSIGN_OR_RETURN(const access::Auth auth, AuthOf(options, listen));
       // A database more is opened only where it is of use: a coordinator of one person starts in no time.
       std::error_code error;
-      const bool keep = (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
-                        options.keep_tokens ||
-                        std::filesystem::exists(
-                            std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
+      const bool keep =
+          (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
+          options.keep_tokens ||
+          std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
       LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
     }
     if (!options.metrics_listen.empty()) {
@@ -236,7 +237,7 @@ class ServerImpl final : public Server {
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
-                                   memory_.get(),      metrics_.get(), &closing_,       access_.get()};
+                                   memory_.get(),      metrics_.get(), &closing_,      access_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
@@ -283,7 +284,8 @@ class ServerImpl final : public Server {
     AcceptorOptions accepting;
     accepting.tls = tls_;
     LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, accepting));
-    if (const std::optional<ListenAddress> own = SocketOf(options.data_dir); own && !IsInside(listen, options.data_dir)) {
+    if (const std::optional<ListenAddress> own = SocketOf(options.data_dir);
+        own && !IsInside(listen, options.data_dir)) {
       absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(*own, &clock_);
       if (acceptor.ok()) {
         own_acceptor_ = *std::move(acceptor);
@@ -358,8 +360,10 @@ class ServerImpl final : public Server {
     if (access_->auth() != access::Auth::kOff && !listen.unix_socket()) {
       LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->MakeFirstToken());
       if (!first.empty()) {
-        base::LogWarning("first_token", {{"file", first}, {"warning", "calls to this port need a token from now on; this "
-                                                                      "one is an admin's"}});
+        base::LogWarning("first_token", {{"file", first},
+                                         {"warning",
+                                          "calls to this port need a token from now on; this "
+                                          "one is an admin's"}});
       }
     }
     base::LogInfo("serving", {{"version", base::kVersion},

@@ -36,11 +36,11 @@ absl::Status CheckPair(const TlsFiles& files) {
   }
   if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context.get()) != 1) {
-    return base::BadField("tls-key", absl::StrCat(base::Quote(files.key), " is not the private key of the certificate in ",
-                                                  files.cert, ", in PEM and without a password"));
+    return base::BadField(
+        "tls-key", absl::StrCat(base::Quote(files.key), " is not the private key of the certificate in ", files.cert,
+                                ", in PEM and without a password"));
   }
-  if (!files.client_ca.empty() &&
-      SSL_CTX_load_verify_locations(context.get(), files.client_ca.c_str(), nullptr) != 1) {
+  if (!files.client_ca.empty() && SSL_CTX_load_verify_locations(context.get(), files.client_ca.c_str(), nullptr) != 1) {
     return base::BadField("tls-client-ca", absl::StrCat(base::Quote(files.client_ca), " has no certificates in PEM"));
   }
   return absl::OkStatus();

@@ -51,8 +51,8 @@ std::string Advice(const std::string& why, const Options& options) {
   return "";
 }
 
-// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s", and a study of another
-// project "study vision/s".
+// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s", and a study of
+// another project "study vision/s".
 std::string WithoutNames(std::string message) {
   static const auto* const kName = new RE2("projects/([a-z0-9_.-]+)/studies/([a-z0-9_.-]+)(?:/trials/([0-9]+))?");
   std::string text;

@@ -100,8 +100,8 @@ absl::StatusOr<X509Ptr> Sign(const Wish& wish, EVP_PKEY* key, X509* authority, E
   ASN1_TIME_set(X509_getm_notBefore(certificate.get()), absl::ToTimeT(now - kSlack));
   ASN1_TIME_set(X509_getm_notAfter(certificate.get()), absl::ToTimeT(now + wish.life));
   X509_NAME* const subject = X509_get_subject_name(certificate.get());
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(wish.name.c_str()), -1,
-                             -1, 0);
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(wish.name.c_str()),
+                             -1, -1, 0);
   X509* const issuer = authority == nullptr ? certificate.get() : authority;
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(issuer));
   if (X509_set_pubkey(certificate.get(), key) != 1) return Failed("a certificate");
@@ -123,8 +123,8 @@ std::string FingerprintOf(X509* certificate) {
 }
 
 // Key first: who watches both files takes the certificate as the sign that the pair is whole.
-absl::StatusOr<IssuedCertificate> Write(const fs::path& directory, const std::string& name, X509* certificate, EVP_PKEY* key,
-                                  X509* authority) {
+absl::StatusOr<IssuedCertificate> Write(const fs::path& directory, const std::string& name, X509* certificate,
+                                        EVP_PKEY* key, X509* authority) {
   const Bio key_text = MemoryBio(), cert_text = MemoryBio();
   if (PEM_write_bio_PrivateKey(key_text.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1 ||
       PEM_write_bio_X509(cert_text.get(), certificate) != 1 ||
@@ -137,7 +137,8 @@ absl::StatusOr<IssuedCertificate> Write(const fs::path& directory, const std::st
   written.fingerprint = FingerprintOf(certificate);
   tm end = {};
   ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end);
-  written.not_after = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromTM(end, absl::UTCTimeZone()), absl::UTCTimeZone());
+  written.not_after =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromTM(end, absl::UTCTimeZone()), absl::UTCTimeZone());
   LUTHIER_RETURN_IF_ERROR(WriteFile(written.key_file, ContentsOf(key_text.get()), 0600));
   LUTHIER_RETURN_IF_ERROR(WriteFile(written.cert_file, ContentsOf(cert_text.get()), 0644));
   return written;
@@ -158,7 +159,8 @@ absl::StatusOr<Authority> ReadAuthority(const fs::path& directory) {
   if (key) authority.key.reset(PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr));
   if (authority.certificate && authority.key) return authority;
   return absl::FailedPreconditionError(absl::StrCat("there is no authority in ", base::Quote(directory.string()),
-                                                    "; luthier admin pki init --out ", directory.string(), " makes one"));
+                                                    "; luthier admin pki init --out ", directory.string(),
+                                                    " makes one"));
 }
 
 absl::StatusOr<IssuedCertificate> Issue(const fs::path& directory, const std::string& file, Wish wish) {
@@ -184,8 +186,9 @@ absl::StatusOr<std::string> AlternativeName(const std::string& host) {
   bool good = !host.empty() && host.size() <= 253 && host[0] != '-' && host[0] != '.';
   for (const char c : host) good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.');
   if (good) return absl::StrCat("DNS:", host);
-  return base::BadField("server", absl::StrCat(base::Quote(host), " is neither a host's name nor an IP address; give it "
-                                                                  "as clients do, without a port"));
+  return base::BadField("server", absl::StrCat(base::Quote(host),
+                                               " is neither a host's name nor an IP address; give it "
+                                               "as clients do, without a port"));
 }
 
 }  // namespace
@@ -198,8 +201,9 @@ absl::StatusOr<IssuedCertificate> MakeAuthority(const std::string& directory) {
   }
   for (const char* name : {"ca.pem", "ca.key"}) {
     if (fs::exists(fs::path(directory) / name)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          directory, "/", name, " exists: certificates that it signed would not be trusted any more; use another --out"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(directory, "/", name,
+                       " exists: certificates that it signed would not be trusted any more; use another --out"));
     }
   }
   const Key key = NewKey();
@@ -221,8 +225,9 @@ absl::StatusOr<IssuedCertificate> IssueServer(const std::string& directory, cons
   if (names.empty()) return base::BadField("server", "is missing: the name by which clients reach the server");
   constexpr size_t kMaxCommonName = 64;
   return Issue(directory, "server",
-               {hosts[0].substr(0, kMaxCommonName), {}, {{NID_ext_key_usage, "serverAuth"},
-                                                         {NID_subject_alt_name, absl::StrJoin(names, ",")}}});
+               {hosts[0].substr(0, kMaxCommonName),
+                {},
+                {{NID_ext_key_usage, "serverAuth"}, {NID_subject_alt_name, absl::StrJoin(names, ",")}}});
 }
 
 absl::StatusOr<IssuedCertificate> IssueClient(const std::string& directory, const std::string& name) {

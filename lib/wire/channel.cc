@@ -24,7 +24,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
@@ -48,8 +47,8 @@ class TokenSource {
 
   std::string Value() {
     const base::MutexLock lock(&mutex_);
-    if (file_.empty() || absl::Now() < next_look_) return value_;
-    next_look_ = absl::Now() + absl::Seconds(2);
+    if (file_.empty() || clock_.Monotonic() < next_look_) return value_;
+    next_look_ = clock_.Monotonic() + absl::Seconds(2);
     const int64_t changed = Changed();
     if (changed == changed_) return value_;
     const absl::StatusOr<std::string> token = ReadTokenFile(file_);
@@ -67,11 +66,12 @@ class TokenSource {
     return stat(file_.c_str(), &info) == 0 ? info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec : 0;
   }
 
+  const base::SystemClock clock_;
   const std::string file_;
   base::Mutex mutex_;
   std::string value_ ABSL_GUARDED_BY(mutex_);
   int64_t changed_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Duration next_look_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
 };
 
 // Sends the token with every call. Credentials of calls would do it, too, but not in plain text, as on a Unix socket.

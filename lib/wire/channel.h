@@ -11,8 +11,8 @@
 
 namespace luthier::wire {
 
-// Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default, where
-// there is one, else localhost:7790.
+// Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default,
+// where there is one, else localhost:7790.
 std::string DefaultServer();
 
 inline constexpr int kMaxMessageBytes = 4 << 20;
@@ -33,8 +33,8 @@ void LookAfterConnections();
 
 // A channel is protected by these. Files are in PEM, and new contents are used for new connections.
 struct ChannelSecurity {
-  std::string tls_ca;           // Certificates that the server's must be signed by; "system": those of the system.
-  std::string tls_cert;         // With `tls_key`: what the server may ask for.
+  std::string tls_ca;    // Certificates that the server's must be signed by; "system": those of the system.
+  std::string tls_cert;  // With `tls_key`: what the server may ask for.
   std::string tls_key;
   std::string tls_server_name;  // The name in the server's certificate; empty: the host of its address.
   std::string token;            // Sent with every call; empty: none.
@@ -51,7 +51,8 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 // `token_file` and the fields of `given` go first. Errors as ReadTokenFile.
 absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file);
 
-// A channel to `address`, in plain text without tls(). It connects at the first call and again whenever the connection broke:
+// A channel to `address`, in plain text without tls(). It connects at the first call and again whenever the connection
+// broke:
 //  * keepalive pings every 10 s, also without calls, answered within 3 s, else the connection counts as dead: gRPC's
 //    default is to hang until each call's deadline after a partition;
 //  * reconnects soon: after 0.1 s, then 1.6 times as long each time, ± 20 %, up to 2 s (gRPC's default: 1 s to two

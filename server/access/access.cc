@@ -8,6 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/base/check.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
@@ -33,11 +35,12 @@ absl::Status Unauthenticated(const char* why, absl::string_view message) {
 }
 
 absl::Status NoToken() {
-  return Unauthenticated(
-      reason::kNoToken,
-      "this coordinator asks for a token. On its machine: luthier admin token create --role user --name NAME --db DIR > "
-      "NAME.token; then give it with --token-file or LUTHIER_TOKEN_FILE. Who trusts everybody who reaches the port starts "
-      "luthierd with --auth off");
+  return Unauthenticated(reason::kNoToken,
+                         "this coordinator asks for a token. On its machine: luthier admin token create --role user "
+                         "--name NAME --db DIR > "
+                         "NAME.token; then give it with --token-file or LUTHIER_TOKEN_FILE. Who trusts everybody who "
+                         "reaches the port starts "
+                         "luthierd with --auth off");
 }
 
 // The one value of "authorization". Null: there is none; absent: there are several.
@@ -143,9 +146,10 @@ absl::Status Access::Load() {
 
 absl::Status Access::CheckStore() const {
   if (store_) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoStore,
-                   "this coordinator has no tokens and no projects: it listens for its own user alone, or keeps nothing on "
-                   "disk; start luthierd with --data-dir and --listen HOST:PORT");
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kNoStore,
+      "this coordinator has no tokens and no projects: it listens for its own user alone, or keeps nothing on "
+      "disk; start luthierd with --data-dir and --listen HOST:PORT");
 }
 
 absl::StatusOr<std::string> Access::MakeFirstToken() {
@@ -194,11 +198,17 @@ absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization) const 
   const TokenRecord& token = found->second;
   const bool newest = SameHash(hash, token.hash);
   if (!newest && !SameHash(hash, token.previous_hash)) return bad;
-  if (now >= token.revoke_time) return Unauthenticated(reason::kRevoked, absl::StrCat("token ", token.id, " was revoked"));
+  if (now >= token.revoke_time)
+    return Unauthenticated(reason::kRevoked, absl::StrCat("token ", token.id, " was revoked"));
   if (now >= token.expire_time || (!newest && now >= token.overlap_end)) {
-    return Unauthenticated(reason::kExpired, absl::StrCat("token ", token.id, " has expired; luthier admin token rotate ",
-                                                          token.id, " makes a new secret"));
+    return Unauthenticated(
+        reason::kExpired,
+        absl::StrCat("token ", token.id, " has expired; luthier admin token rotate ", token.id, " makes a new secret"));
   }
+  return HolderOf(token);
+}
+
+Caller Access::HolderOf(const TokenRecord& token) {
   Caller caller;
   caller.token = token.id;
   caller.name = token.name;
@@ -208,10 +218,27 @@ absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization) const 
   return caller;
 }
 
+Caller Access::Admitted(const grpc::CallbackServerContext& context) const {
+  absl::StatusOr<Caller> caller = Identify(context);
+  if (caller.ok()) return *std::move(caller);
+  const std::string authorization = Authorization(context).value_or("");
+  const auto text = ParseToken(absl::StripPrefix(authorization, kBearer));
+  LUTHIER_CHECK(text.has_value());
+  base::MutexLock lock(&mutex_);
+  return HolderOf(tokens_.at(text->id));  // Tokens that ended are kept.
+}
+
 Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                        absl::Status status) {
-  AuditRecord entry{0,      {},           caller.token, caller.name, AddressOf(context), request.method, Cut(request.object),
-                    Cut(request.request_id), base::GetReason(status)};
+  AuditRecord entry{0,
+                    {},
+                    caller.token,
+                    caller.name,
+                    AddressOf(context),
+                    request.method,
+                    Cut(request.object),
+                    Cut(request.request_id),
+                    base::GetReason(status)};
   Refusal refusal{std::move(status)};
   if (absl::IsUnauthenticated(refusal.status)) {
     const Refusals::Verdict verdict = refusals_.Count(entry.peer);
@@ -230,8 +257,9 @@ Refusal Access::Admit(const grpc::CallbackServerContext& context, const Request&
   const std::string project = request.project.empty() ? caller.project : request.project;
   if (project != caller.project && !caller.any_project()) {
     const std::string what = request.object.empty() ? absl::StrCat("project ", project) : request.object;
-    return Refuse(context, request, caller,
-                  MakeError(absl::StatusCode::kNotFound, reason::kNotFound, absl::StrCat(Quote(what), " does not exist")));
+    return Refuse(
+        context, request, caller,
+        MakeError(absl::StatusCode::kNotFound, reason::kNotFound, absl::StrCat(Quote(what), " does not exist")));
   }
   if (!caller.may(request.right)) {
     std::string roles;
@@ -251,8 +279,15 @@ Refusal Access::Admit(const grpc::CallbackServerContext& context, const Request&
   if (audit_ && !caller.token.empty()) audit_->NoteUse(caller.token);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
   if (audit_ && told) {
-    AuditRecord entry{0,  {}, caller.token.empty() ? caller.name : caller.token, caller.name, AddressOf(context), request.method,
-                      Cut(request.object), Cut(request.request_id), ""};
+    AuditRecord entry{0,
+                      {},
+                      caller.token.empty() ? caller.name : caller.token,
+                      caller.name,
+                      AddressOf(context),
+                      request.method,
+                      Cut(request.object),
+                      Cut(request.request_id),
+                      ""};
     const grpc::ServerContextBase* const key = &context;
     base::MutexLock lock(&calls_mutex_);
     calls_[key] = std::move(entry);
@@ -382,8 +417,9 @@ absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& p
   audit_->Flush();  // Their last uses.
   LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
   if (!project.empty()) {
-    tokens.erase(std::remove_if(tokens.begin(), tokens.end(), [&](const auto& token) { return token.project != project; }),
-                 tokens.end());
+    tokens.erase(
+        std::remove_if(tokens.begin(), tokens.end(), [&](const auto& token) { return token.project != project; }),
+        tokens.end());
   }
   return tokens;
 }
@@ -422,10 +458,6 @@ absl::StatusOr<std::vector<AuditRecord>> Access::ListAudit(int64_t before, int l
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   audit_->Flush();
   return store_->Audit(before, limit);
-}
-
-void Access::FlushAudit() {
-  if (audit_) audit_->Flush();
 }
 
 }  // namespace luthier::access

@@ -56,7 +56,8 @@ class Access {
  public:
   // `directory`: where tokens are kept; empty: there are none. `clock` must outlive it. Errors:
   // as AccessStore::Open.
-  static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& directory, Auth auth, const base::Clock* clock);
+  static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& directory, Auth auth,
+                                                      const base::Clock* clock);
 
   // Makes a first admin's token and writes it to DIR/admin.token for its owner alone, unless there are tokens. Returns
   // the file, empty when none was made.
@@ -64,14 +65,16 @@ class Access {
 
   // Who calls. UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
+  // Who made a call that was admitted: the same, though its token may have ended since.
+  Caller Admitted(const grpc::CallbackServerContext& context) const;
   // OK: the call may go on, and the audit learns how it ends. Also PERMISSION_DENIED ROLE, NOT_FOUND for what is in
   // another project.
   Refusal Admit(const grpc::CallbackServerContext& context, const Request& request);
   // Goes to the server's builder. The server must not outlive this.
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
-  // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto says.
-  // The second is the token's whole text, which nobody can read again.
+  // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
+  // says. The second is the token's whole text, which nobody can read again.
   absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted);
   absl::StatusOr<std::pair<TokenRecord, std::string>> RotateToken(const std::string& id, absl::Duration overlap,
                                                                   absl::Duration lifetime);
@@ -80,8 +83,6 @@ class Access {
   absl::StatusOr<ProjectRecord> CreateProject(const std::string& id);
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
   absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit);
-  // Returns when what was done so far is in the audit.
-  void FlushAudit();
 
   Auth auth() const { return auth_; }
 
@@ -92,6 +93,7 @@ class Access {
   Access(std::string directory, Auth auth, const base::Clock* clock);
   absl::Status Load();
   absl::Status CheckStore() const;
+  static Caller HolderOf(const TokenRecord& token);
   // The holder of the token in a value of "authorization".
   absl::StatusOr<Caller> HolderOf(const std::string& authorization) const;
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;

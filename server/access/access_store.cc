@@ -75,8 +75,8 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
     transaction.commit();
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(path, " has version ", version, ", but this program knows ",
-                                                    kVersion, "; use a newer program"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " has version ", version, ", but this program knows ", kVersion, "; use a newer program"));
 }
 
 }  // namespace

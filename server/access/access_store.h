@@ -29,7 +29,7 @@ struct TokenRecord {
   absl::Time overlap_end = absl::InfinitePast();
   absl::Time create_time;
   absl::Time expire_time;
-  absl::Duration lifetime;                         // As given when it was made.
+  absl::Duration lifetime;                          // As given when it was made.
   absl::Time last_use_time = absl::InfinitePast();  // To the minute.
   absl::Time revoke_time = absl::InfiniteFuture();
 

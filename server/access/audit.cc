@@ -12,7 +12,8 @@ constexpr size_t kMaxWaiting = 10'000;
 
 }  // namespace
 
-Audit::Audit(AccessStore* store, const base::Clock* clock) : store_(store), clock_(clock), thread_([this] { Loop(); }) {}
+Audit::Audit(AccessStore* store, const base::Clock* clock)
+    : store_(store), clock_(clock), thread_([this] { Loop(); }) {}
 
 Audit::~Audit() {
   {

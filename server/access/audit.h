@@ -12,9 +12,9 @@
 
 namespace luthier::access {
 
-// Writes the audit behind the calls: one transaction for all entries that came while the last was written. A crash loses
-// the newest entries, never a part of one. Beyond 10,000 that wait, entries are dropped and their number is written
-// instead. Thread-safe.
+// Writes the audit behind the calls: one transaction for all entries that came while the last was written. A crash
+// loses the newest entries, never a part of one. Beyond 10,000 that wait, entries are dropped and their number is
+// written instead. Thread-safe.
 class Audit {
  public:
   // All must outlive this.

@@ -23,7 +23,8 @@ enum class Right {
   kAdmin,  // Tokens, projects, the audit.
 };
 
-// Who makes a call: the holder of a token, the coordinator's own user on its socket, or anyone where no token is needed.
+// Who makes a call: the holder of a token, the coordinator's own user on its socket, or anyone where no token is
+// needed.
 struct Caller {
   std::string token;  // Its id; empty: none was needed.
   std::string name;   // The token's name; "socket" or "anyone" without one.

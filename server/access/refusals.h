@@ -11,8 +11,8 @@
 
 namespace luthier::access {
 
-// Counts failed authentications by address, so that guessing becomes slow and the audit stays short. Remembers a bounded
-// number of addresses; those beyond share one count. Thread-safe.
+// Counts failed authentications by address, so that guessing becomes slow and the audit stays short. Remembers a
+// bounded number of addresses; those beyond share one count. Thread-safe.
 class Refusals {
  public:
   static constexpr int kAtOnce = 10;  // Failures in a minute that are answered at once.

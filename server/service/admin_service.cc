@@ -168,8 +168,8 @@ grpc::ServerUnaryReactor* AdminService::ListAudit(grpc::CallbackServerContext* c
   return Read(backend_, context, [this, request, response]() -> absl::Status {
     const int size = request->page_size() == 0 ? kDefaultAuditPage : request->page_size();
     if (size < 1 || size > kMaxAuditPage) {
-      return base::BadField("page_size", absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ",
-                                                      kDefaultAuditPage, ")"));
+      return base::BadField(
+          "page_size", absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
     }
     LUTHIER_ASSIGN_OR_RETURN(const auto entries, access_->ListAudit(request->before(), size));
     for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());

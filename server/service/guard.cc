@@ -3,8 +3,8 @@
 #include <grpcpp/alarm.h>
 
 #include <memory>
-#include <utility>
 
+#include "absl/time/clock.h"
 #include "lib/wire/status.h"
 
 namespace luthier::service {
@@ -12,35 +12,32 @@ namespace {
 
 class RefusedStream final : public grpc::ServerWriteReactor<v1::Event> {
  public:
-  explicit RefusedStream(const absl::Status& status) { Finish(wire::ToGrpc(status)); }
   void OnDone() override { delete this; }
 };
 
-// Ends itself when it has gone off.
-struct Delayed {
-  grpc::Alarm alarm;
-  grpc::ServerUnaryReactor* reactor;
-  absl::Status status;
-};
+// Ends a call after the refusal's delay; deletes itself when it has gone off.
+template <typename Reactor>
+void FinishLater(Reactor* reactor, const access::Refusal& refusal) {
+  if (refusal.delay <= absl::ZeroDuration()) return reactor->Finish(wire::ToGrpc(refusal.status));
+  auto* const alarm = new grpc::Alarm;
+  alarm->Set(absl::ToChronoTime(absl::Now() + refusal.delay), [alarm, reactor, status = refusal.status](bool) {
+    const std::unique_ptr<grpc::Alarm> owner(alarm);
+    reactor->Finish(wire::ToGrpc(status));
+  });
+}
 
 }  // namespace
 
-grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, access::Refusal refusal) {
+grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, const access::Refusal& refusal) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (refusal.delay <= absl::ZeroDuration()) {
-    reactor->Finish(wire::ToGrpc(refusal.status));
-    return reactor;
-  }
-  auto* const delayed = new Delayed{{}, reactor, std::move(refusal.status)};
-  delayed->alarm.Set(absl::ToChronoTime(absl::Now() + refusal.delay), [delayed](bool) {
-    const std::unique_ptr<Delayed> owner(delayed);
-    owner->reactor->Finish(wire::ToGrpc(owner->status));
-  });
+  FinishLater(reactor, refusal);
   return reactor;
 }
 
-grpc::ServerWriteReactor<v1::Event>* StreamRefused(access::Refusal refusal) {
-  return new RefusedStream(refusal.status);
+grpc::ServerWriteReactor<v1::Event>* StreamRefused(const access::Refusal& refusal) {
+  auto* const reactor = new RefusedStream;
+  FinishLater(reactor, refusal);
+  return reactor;
 }
 
 }  // namespace luthier::service

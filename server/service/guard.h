@@ -43,15 +43,15 @@ access::Request RequestOf(const char* method, access::Right right, const Message
 }
 
 // Finishes the call after the refusal's delay.
-grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, access::Refusal refusal);
-grpc::ServerWriteReactor<v1::Event>* StreamRefused(access::Refusal refusal);
+grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, const access::Refusal& refusal);
+grpc::ServerWriteReactor<v1::Event>* StreamRefused(const access::Refusal& refusal);
 
 #define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                                         \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request,           \
                                    v1::ResponseType* response) override {                                          \
-    access::Refusal refusal =                                                                                      \
+    const access::Refusal refusal =                                                                                    \
         access_->Admit(*context, RequestOf(#Service "/" #Method, access::Right::right, *request));                 \
-    if (!refusal.status.ok()) return FinishRefused(context, std::move(refusal));                                   \
+    if (!refusal.status.ok()) return FinishRefused(context, refusal);                                   \
     return inner_->Method(context, request, response);                                                             \
   }
 
@@ -83,9 +83,9 @@ class GuardedStudyService final : public v1::StudyService::CallbackService {
 
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override {
-    access::Refusal refusal =
+    const access::Refusal refusal =
         access_->Admit(*context, RequestOf("StudyService/WatchStudy", access::Right::kRead, *request));
-    if (!refusal.status.ok()) return StreamRefused(std::move(refusal));
+    if (!refusal.status.ok()) return StreamRefused(refusal);
     return inner_->WatchStudy(context, request);
   }
 

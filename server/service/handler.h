@@ -38,8 +38,7 @@ struct Backend {
 
   // Who makes the call, which was admitted.
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
-    if (access == nullptr) return {};
-    return access->Identify(context).value_or(access::Caller{"", "", "", {}, false});
+    return access == nullptr ? access::Caller() : access->Admitted(context);
   }
   // For events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
   std::string ActorOf(const grpc::CallbackServerContext& context) const {

@@ -328,8 +328,8 @@ void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attri
   size_t bytes = 0;
   for (const auto& [key, value] : attributes) {
     violations->AddAll("", study::ValidateText(at, key, 64, false));
-    violations->AddAll("", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value,
-                                               kMaxAttributeBytes, true));
+    violations->AddAll(
+        "", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value, kMaxAttributeBytes, true));
     bytes += key.size() + value.size();
     (*taken)[key] = value;
   }
@@ -389,8 +389,8 @@ std::string Deterministic(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Ids are listed in the order of their bytes. Those of a project other than the default come together, after the first of
-// these and up to the second; a whole project is passed over in one step.
+// Ids are listed in the order of their bytes. Those of a project other than the default come together, after the first
+// of these and up to the second; a whole project is passed over in one step.
 std::string FirstIdOf(absl::string_view project) {
   return project == study::kDefaultProject ? "" : absl::StrCat(project, "/");
 }

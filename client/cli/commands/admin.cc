@@ -66,8 +66,7 @@ absl::StatusOr<int> PrintSecret(Context& context, const v1::CreateTokenResponse&
   context.out() << made.secret() << "\n";
   context.err() << "token " << made.token().id() << " (" << made.token().name() << ", " << RolesText(made.token())
                 << ", project " << made.token().project() << ") until "
-                << TimeText(made.token().has_expire_time(), made.token().expire_time())
-                << "; it is not shown again\n";
+                << TimeText(made.token().has_expire_time(), made.token().expire_time()) << "; it is not shown again\n";
   return kExitDone;
 }
 
@@ -89,8 +88,8 @@ absl::StatusOr<int> PrintCertificate(Context& context, const IssuedCertificate& 
     context.Print(json);
     return kExitDone;
   }
-  context.out() << made.cert_file << "\n  key: " << made.key_file << " (keep it secret)\n  SHA-256: " << made.fingerprint
-                << "\n  valid until " << made.not_after << "\n";
+  context.out() << made.cert_file << "\n  key: " << made.key_file
+                << " (keep it secret)\n  SHA-256: " << made.fingerprint << "\n  valid until " << made.not_after << "\n";
   return kExitDone;
 }
 
@@ -124,7 +123,9 @@ absl::StatusOr<int> ServerInfo(Context& context) {
     return kExitDone;
   }
   Table table({"server", ""});
-  const auto add = [&](const char* name, const std::string& value) { table.Add({Cell::Text(name), Cell::Text(value)}); };
+  const auto add = [&](const char* name, const std::string& value) {
+    table.Add({Cell::Text(name), Cell::Text(value)});
+  };
   add("version", info.version());
   add("state", info.serving() ? "serving" : "not serving");
   add("connection", info.plaintext() ? "plain text: whoever is between can read it" : "private");

@@ -60,7 +60,8 @@ absl::Status KnowPool(const Context& c, const std::string& pool) {
   const int limit = c.options.limits.pools;
   if (c.state.pools.count(pool) > 0 || c.state.pools.size() < static_cast<size_t>(limit)) return absl::OkStatus();
   return LimitExceeded("pools", limit,
-                       absl::StrCat("there are ", limit, " pools already; use one that exists, or restart the coordinator "
+                       absl::StrCat("there are ", limit,
+                                    " pools already; use one that exists, or restart the coordinator "
                                     "to forget those without studies"));
 }
 
@@ -70,7 +71,8 @@ void Run(Context& c, SuggestOp op) {
   Waiter waiter;
   const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
   waiter.pool = study.ok() && *study != 0 ? c.state.studies.at(*study).pool : op.pool;
-  if (absl::Status known = KnowPool(c, waiter.pool); !known.ok()) return Answer<SuggestReply>(c, op.done, std::move(known));
+  if (absl::Status known = KnowPool(c, waiter.pool); !known.ok())
+    return Answer<SuggestReply>(c, op.done, std::move(known));
   c.state.pools[waiter.pool].askers.Note(op.worker, c.batch.now);
   waiter.digest = DigestOf(op);
   if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(

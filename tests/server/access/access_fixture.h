@@ -39,7 +39,8 @@ class AccessTest : public ::testing::Test {
     base::SetLogLevel(base::LogLevel::kError);
     auto store = AccessStore::Open(dir_.path());
     ASSERT_TRUE(store.ok()) << store.status();
-    for (const char* project : {"vision", "other"}) ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now()}).ok());
+    for (const char* project : {"vision", "other"})
+      ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now()}).ok());
     Put(**store, "viewer", {Role::kViewer});
     Put(**store, "user", {Role::kUser});
     Put(**store, "worker", {Role::kWorker});

@@ -226,9 +226,8 @@ TEST_F(PeopleTest, CommandsAreARight) {
 
 TEST_F(PeopleTest, TheSocketOfItsOwnUserNeedsNoToken) {
   v1::ServerInfo info;
-  ASSERT_TRUE(v1::WorkerService::NewStub(Socket())
-                  ->GetServerInfo(Context().get(), v1::GetServerInfoRequest(), &info)
-                  .ok());
+  ASSERT_TRUE(
+      v1::WorkerService::NewStub(Socket())->GetServerInfo(Context().get(), v1::GetServerInfoRequest(), &info).ok());
   EXPECT_EQ(info.caller(), "socket");
   EXPECT_FALSE(info.plaintext());
   ASSERT_TRUE(v1::WorkerService::NewStub(Channel("worker"))
@@ -250,8 +249,8 @@ TEST_F(PeopleTest, TokensLiveAndEnd) {
   EXPECT_EQ(Reason(admin->CreateToken(Context().get(), create, &rotated)), base::reason::kTokenExists);
   const auto can = [&](const std::string& token) {
     v1::ListStudiesResponse studies;
-    return Reason(v1::StudyService::NewStub(Channel(token))
-                      ->ListStudies(Context().get(), v1::ListStudiesRequest(), &studies));
+    return Reason(
+        v1::StudyService::NewStub(Channel(token))->ListStudies(Context().get(), v1::ListStudiesRequest(), &studies));
   };
   EXPECT_EQ(can(made.secret()), "");
   v1::RotateTokenRequest rotate;
@@ -343,9 +342,9 @@ TEST_F(PeopleTest, TheAuditTellsAndHoldsNoSecret) {
   for (const v1::AuditEntry& entry : audit.entries()) {
     lines.push_back(absl::StrCat(entry.name(), " ", entry.method(), " ", entry.object(), " ", entry.outcome()));
   }
-  EXPECT_EQ(lines, (std::vector<std::string>{" StudyService/CreateStudy t BAD_TOKEN",
-                                             "viewer StudyService/CreateStudy t ROLE",
-                                             "user StudyService/CreateStudy s OK"}));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{" StudyService/CreateStudy t BAD_TOKEN", "viewer StudyService/CreateStudy t ROLE",
+                                      "user StudyService/CreateStudy s OK"}));
   EXPECT_EQ(audit.entries(2).token(), ids_["user"]);
   server_.reset();
   for (const char* file : {"access.db", "access.db-wal", "luthier.db", "luthier.db-wal"}) {
@@ -353,7 +352,8 @@ TEST_F(PeopleTest, TheAuditTellsAndHoldsNoSecret) {
     std::stringstream bytes;
     bytes << in.rdbuf();
     for (const auto& [name, token] : tokens_) {
-      EXPECT_FALSE(absl::StrContains(bytes.str(), token.substr(token.size() - 43))) << file << " has the secret of " << name;
+      EXPECT_FALSE(absl::StrContains(bytes.str(), token.substr(token.size() - 43)))
+          << file << " has the secret of " << name;
     }
     EXPECT_FALSE(absl::StrContains(bytes.str(), std::string(43, 'Q'))) << file;
   }
@@ -371,8 +371,7 @@ TEST_F(PeopleTest, TheFirstStartMakesAnAdmin) {
     ASSERT_TRUE(token.ok()) << token.status();  // Also: nobody else may read it.
     const auto channel = wire::CreateChannel((*server)->address(), WithToken(*token)).value();
     v1::ListTokensResponse tokens;
-    ASSERT_TRUE(
-        v1::AdminService::NewStub(channel)->ListTokens(Context().get(), v1::ListTokensRequest(), &tokens).ok());
+    ASSERT_TRUE(v1::AdminService::NewStub(channel)->ListTokens(Context().get(), v1::ListTokensRequest(), &tokens).ok());
     EXPECT_EQ(tokens.tokens_size(), 1);
   }
 }

@@ -23,42 +23,24 @@ const Roles kAdmin = {"admin"};
 // Who may call what, as docs/guide/security.md says.
 const std::map<std::string, Roles>& Matrix() {
   static const auto* const kMatrix = new std::map<std::string, Roles>{
-      {"StudyService/CreateStudy", kWrite},
-      {"StudyService/GetStudy", kSee},
-      {"StudyService/ListStudies", kRead},
-      {"StudyService/UpdateStudy", kWrite},
-      {"StudyService/PauseStudy", kWrite},
-      {"StudyService/ResumeStudy", kWrite},
-      {"StudyService/StopStudy", kWrite},
-      {"StudyService/CancelStudy", kWrite},
-      {"StudyService/DeleteStudy", kWrite},
-      {"StudyService/GetTrial", kSee},
-      {"StudyService/ListTrials", kRead},
-      {"StudyService/EnqueueTrials", kWrite},
-      {"StudyService/ImportTrials", kWrite},
-      {"StudyService/RetryTrials", kWrite},
-      {"StudyService/DeleteTrial", kWrite},
-      {"StudyService/SetAttributes", kWrite},
-      {"StudyService/CancelTrial", kWrite},
-      {"StudyService/GetTrialTable", kRead},
-      {"StudyService/ListEvents", kRead},
-      {"StudyService/GetImportance", kRead},
-      {"StudyService/WatchStudy", kRead},
-      {"WorkerService/Suggest", kWork},
-      {"WorkerService/Heartbeat", kWork},
-      {"WorkerService/Report", kWork},
-      {"WorkerService/Complete", kWork},
-      {"WorkerService/Fail", kWork},
-      {"WorkerService/Release", kWork},
-      {"WorkerService/DeclareParameters", kWork},
-      {"WorkerService/GetServerInfo", kSee},
-      {"AdminService/CreateToken", kAdmin},
-      {"AdminService/ListTokens", kAdmin},
-      {"AdminService/RotateToken", kAdmin},
-      {"AdminService/RevokeToken", kAdmin},
-      {"AdminService/CreateProject", kAdmin},
-      {"AdminService/ListProjects", kAdmin},
-      {"AdminService/ListAudit", kAdmin},
+      {"StudyService/CreateStudy", kWrite},  {"StudyService/GetStudy", kSee},
+      {"StudyService/ListStudies", kRead},   {"StudyService/UpdateStudy", kWrite},
+      {"StudyService/PauseStudy", kWrite},   {"StudyService/ResumeStudy", kWrite},
+      {"StudyService/StopStudy", kWrite},    {"StudyService/CancelStudy", kWrite},
+      {"StudyService/DeleteStudy", kWrite},  {"StudyService/GetTrial", kSee},
+      {"StudyService/ListTrials", kRead},    {"StudyService/EnqueueTrials", kWrite},
+      {"StudyService/ImportTrials", kWrite}, {"StudyService/RetryTrials", kWrite},
+      {"StudyService/DeleteTrial", kWrite},  {"StudyService/SetAttributes", kWrite},
+      {"StudyService/CancelTrial", kWrite},  {"StudyService/GetTrialTable", kRead},
+      {"StudyService/ListEvents", kRead},    {"StudyService/GetImportance", kRead},
+      {"StudyService/WatchStudy", kRead},    {"WorkerService/Suggest", kWork},
+      {"WorkerService/Heartbeat", kWork},    {"WorkerService/Report", kWork},
+      {"WorkerService/Complete", kWork},     {"WorkerService/Fail", kWork},
+      {"WorkerService/Release", kWork},      {"WorkerService/DeclareParameters", kWork},
+      {"WorkerService/GetServerInfo", kSee}, {"AdminService/CreateToken", kAdmin},
+      {"AdminService/ListTokens", kAdmin},   {"AdminService/RotateToken", kAdmin},
+      {"AdminService/RevokeToken", kAdmin},  {"AdminService/CreateProject", kAdmin},
+      {"AdminService/ListProjects", kAdmin}, {"AdminService/ListAudit", kAdmin},
   };
   return *kMatrix;
 }
@@ -155,7 +137,8 @@ TEST_F(MatrixTest, RolesAndProjects) {
       for (const char* project : {"vision", "other", ""}) {
         bool named = false;
         const absl::Status status = Call(channel, method, project, &named);
-        const std::string what = absl::StrCat(NameOf(method), " by ", caller, " in '", project, "': ", status.ToString());
+        const std::string what =
+            absl::StrCat(NameOf(method), " by ", caller, " in '", project, "': ", status.ToString());
         EXPECT_NE(status.code(), absl::StatusCode::kUnauthenticated) << what;
         EXPECT_NE(status.code(), absl::StatusCode::kUnimplemented) << what;
         const bool elsewhere = std::string(project) == "other" && named && std::string(caller) != "admin";

@@ -126,9 +126,12 @@ TEST(TlsFiles, AreCheckedAtTheStart) {
     return server::Server::Start(options).status();
   };
   EXPECT_TRUE(start(a + "/server.pem", a + "/server.key").ok());
-  for (const auto& [cert, key] : std::vector<std::pair<std::string, std::string>>{
-           {a + "/server.pem", ""}, {"", a + "/server.key"}, {a + "/server.pem", b + "/server.key"},
-           {a + "/server.key", a + "/server.key"}, {"/nosuch", a + "/server.key"}}) {
+  for (const auto& [cert, key] :
+       std::vector<std::pair<std::string, std::string>>{{a + "/server.pem", ""},
+                                                        {"", a + "/server.key"},
+                                                        {a + "/server.pem", b + "/server.key"},
+                                                        {a + "/server.key", a + "/server.key"},
+                                                        {"/nosuch", a + "/server.key"}}) {
     EXPECT_EQ(base::GetReason(start(cert, key)), base::reason::kBadField) << cert << " " << key;
   }
   chmod((a + "/server.key").c_str(), 0644);

@@ -415,6 +415,12 @@ absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t 
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
 }
 
+absl::StatusOr<v1::Trial> Client::StopTrial(const std::string& study, int64_t number) {
+  v1::StopTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  return impl_->Ask(&v1::StudyService::Stub::StopTrial, request);
+}
+
 absl::Status Client::WatchStudy(const std::string& study, const WatchOptions& options,
                                 absl::FunctionRef<bool(const v1::Event&)> event) {
   return impl_->Watch(study, options, event);

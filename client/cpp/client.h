@@ -106,6 +106,7 @@ class Client {
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
+  absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
 
   struct WatchOptions {
     uint64_t after_seq = 0;

@@ -33,11 +33,14 @@ class LeaseTable {
     int64_t trial = 0;
     absl::Duration ttl;
     absl::Duration deadline;  // Clock::Monotonic().
+    bool finish = false;      // Its holder is told kFinish instead of kContinue.
   };
 
   void Grant(const std::string& token, Entry entry);
   // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
   void End(const std::string& token, study::Directive directive);
+  // From now on the holder of a live lease is told kFinish.
+  void AskToFinish(const std::string& token);
   // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
   std::optional<absl::Duration> Deadline(const std::string& token) const;

@@ -792,6 +792,24 @@ grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext*
   return reactor;
 }
 
+grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
+                                                  const v1::StopTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::StopTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
 grpc::ServerWriteReactor<v1::Event>* StudyService::WatchStudy(grpc::CallbackServerContext* context,
                                                               const v1::WatchStudyRequest* request) {
   (void)context;

@@ -35,6 +35,8 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
       return v1::HeartbeatResponse::LOST;
     case Directive::kPause:
       return v1::HeartbeatResponse::PAUSE;
+    case Directive::kFinish:
+      return v1::HeartbeatResponse::FINISH;
   }
   return v1::HeartbeatResponse::LOST;
 }

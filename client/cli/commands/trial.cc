@@ -159,4 +159,18 @@ absl::StatusOr<int> TrialCancel(Context& context) {
   return kExitDone;
 }
 
+absl::StatusOr<int> TrialStop(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->StopTrial(options.study, options.trial));
+  if (context.structured()) {
+    context.Print(TrialJson(trial));
+    return kExitDone;
+  }
+  context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state());
+  if (trial.state() == v1::Trial::RUNNING) context.out() << ", to end with what it has at its next report";
+  context.out() << "\n";
+  return kExitDone;
+}
+
 }  // namespace luthier::cli

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/log.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/attempts.h"
+#include "server/coordinator/trials/curve.h"
 #include "server/coordinator/trials/ending.h"
 
 namespace luthier::coordinator {
@@ -25,6 +27,13 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
     SetTimer(c.state, s, *c.leases->Deadline(token));
     ClearExpired(c.state, s, number);  // It was given more time since.
     return;
+  }
+  if (record.trial.stop_requested) {
+    if (const absl::Status loaded = LoadCurve(c, s, slot); !loaded.ok()) {
+      base::LogError("curve_unreadable", {{"study", s.record.id}, {"error", std::string(loaded.message())}});
+      return SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
+    }
+    return TakeFromHolder(c, s, slot);
   }
   const bool exhausted = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   if (!exhausted && !study::IsFinished(s.record.state)) {

@@ -39,6 +39,10 @@ std::vector<int64_t> TrialsToCancel(const Context& c, const StudyState& s, bool 
 
 }  // namespace
 
+std::string StudyEnded(const StudyState& s) {
+  return absl::StrCat("the study ended (", s.record.state_reason, ")");
+}
+
 std::string ReasonToEnd(const StudyState& s) {
   const study::Budget& budget = s.spec->budget;
   if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
@@ -76,7 +80,9 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
   for (const int64_t number : TrialsToCancel(c, s, cancel_running)) {
     CancelTrial(c, s, s.trials[number - 1], absl::StrCat("study ", reason));
   }
-  for (const int64_t number : std::set<int64_t>(s.paused)) PrunePaused(c, s, s.trials[number - 1]);
+  for (const int64_t number : std::set<int64_t>(s.paused)) {
+    PrunePaused(c, s, s.trials[number - 1], StudyEnded(s));
+  }
 }
 
 void CompleteWhenDone(Context& c, StudyState& s) {

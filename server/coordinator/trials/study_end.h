@@ -23,6 +23,9 @@ void CompleteWhenDone(Context& c, StudyState& s);
 // Returns why the budget ends the study as it is now, besides max_trials; "": it does not.
 std::string ReasonToEnd(const StudyState& s);
 
+// The end of the study as the reason why a trial ended.
+std::string StudyEnded(const StudyState& s);
+
 // Ends a study that is not finished, if ReasonToEnd says so or CompleteWhenDone does.
 void EndWhenDue(Context& c, StudyState& s);
 

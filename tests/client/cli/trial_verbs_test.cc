@@ -49,6 +49,19 @@ TEST_F(CliTest, AskKeepsTheTokenForTell) {
   EXPECT_TRUE(trials[1].contains("end_time"));
 }
 
+TEST_F(CliTest, ATrialIsStoppedWithItsValue) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Json({"ask", "s", "--count", "3"});
+  EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=0.5"}), "trial 1: COMPLETE\n");
+  EXPECT_EQ(Out({"trial", "stop", "s", "2"}), "trial 2: RUNNING, to end with what it has at its next report\n");
+  EXPECT_THAT(Out({"trial", "get", "s", "2"}), HasSubstr("its end was asked for"));
+  EXPECT_EQ(Out({"report", "s", "2", "--step", "1", "--metric", "y=3"}), "FINISH\n");
+  EXPECT_EQ(Out({"tell", "s", "2", "--metric", "y=2"}), "trial 2: PRUNED\n");
+  EXPECT_EQ(Out({"trial", "stop", "s", "2"}), "trial 2: PRUNED\n");
+  EXPECT_EQ(Json({"trial", "get", "s", "2"})["stop_requested"], true);
+}
+
 TEST_F(CliTest, TellWithoutAskNeedsAToken) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

@@ -104,6 +104,7 @@ class MemoryTest : public ::testing::Test {
     CALL(study, DeleteTrial, DeleteTrialRequest, DeleteTrialResponse);
     CALL(study, SetAttributes, SetAttributesRequest, Trial);
     CALL(study, CancelTrial, CancelTrialRequest, Trial);
+    CALL(study, StopTrial, StopTrialRequest, Trial);
     CALL(study, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse);
     CALL(study, ListEvents, ListEventsRequest, ListEventsResponse);
     CALL(study, GetImportance, GetImportanceRequest, GetImportanceResponse);

@@ -13,6 +13,7 @@
 #include "server/coordinator/trials/attempts.h"
 #include "server/coordinator/trials/curve.h"
 #include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_end.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -65,6 +66,8 @@ void CheckDeadlines(Context& c) {
     StudyState& s = c.state.studies.at(key);
     ClearTimer(c.state, s);
     for (const int64_t number : std::set<int64_t>(s.running)) CheckDeadline(c, s, number);
+    if (TimeIsUp(c, s) && !study::IsFinished(s.record.state)) EndWhenDue(c, s);
+    WatchTime(c, s);
     Wake(c.state, key);  // A trial may no longer be kept for others.
   }
   for (const storage::StudyKey key : std::exchange(c.state.departed, {})) {

@@ -177,6 +177,7 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   source.leases->DropStudy(record.key);
   Finished finished;
   LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
+  if (s.spec->budget.max_wall) s.timer = source.now;
   LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
   LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
   CountAllFinished(s, std::move(finished));

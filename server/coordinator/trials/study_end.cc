@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -43,7 +44,20 @@ std::string StudyEnded(const StudyState& s) {
   return absl::StrCat("the study ended (", s.record.state_reason, ")");
 }
 
-std::string ReasonToEnd(const StudyState& s) {
+bool TimeIsUp(const Context& c, const StudyState& s) {
+  const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
+  return max_wall && c.batch.wall >= s.record.create_time + *max_wall;
+}
+
+void WatchTime(Context& c, StudyState& s) {
+  const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
+  if (!max_wall || study::IsFinished(s.record.state)) return;
+  // The wall clock may be set, and goes on while the machine sleeps: timers do not.
+  const absl::Duration left = s.record.create_time + *max_wall - c.batch.wall;
+  SetTimer(c.state, s, c.batch.now + std::min(left, absl::Minutes(1)));
+}
+
+std::string ReasonToEnd(const Context& c, const StudyState& s) {
   const study::Budget& budget = s.spec->budget;
   if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
     return absl::StrCat("target_value reached by trial ", s.best_trial);
@@ -53,11 +67,12 @@ std::string ReasonToEnd(const StudyState& s) {
   if (budget.patience > 0 && s.best_score && s.finished_since_best >= budget.patience) {
     return absl::StrCat("no better value in ", s.finished_since_best, " trials");
   }
+  if (TimeIsUp(c, s)) return absl::StrCat("max_wall of ", absl::FormatDuration(*budget.max_wall), " reached");
   return "";
 }
 
 void EndWhenDue(Context& c, StudyState& s) {
-  const std::string reason = ReasonToEnd(s);
+  const std::string reason = ReasonToEnd(c, s);
   if (!reason.empty()) {
     FinishStudy(c, s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
   } else {

@@ -62,6 +62,14 @@ TEST_F(CliTest, ATrialIsStoppedWithItsValue) {
   EXPECT_EQ(Json({"trial", "get", "s", "2"})["stop_requested"], true);
 }
 
+TEST_F(CliTest, AStudyGetsATimeOfItsOwn) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  EXPECT_EQ(Json({"study", "update", "s", "--max-wall", "1h30m"})["spec"]["budget"]["max_wall"], "5400s");
+  EXPECT_FALSE(Json({"study", "update", "s", "--max-wall", "none"})["spec"]["budget"].contains("max_wall"));
+  EXPECT_EQ(Run({"study", "update", "s", "--max-wall", "soon"}).code, 2);
+}
+
 TEST_F(CliTest, TellWithoutAskNeedsAToken) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

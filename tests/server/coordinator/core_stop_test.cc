@@ -1,4 +1,4 @@
-// Trials whose end a user asks for.
+// Trials whose end a user asks for, and studies whose time is up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -171,6 +171,89 @@ TEST(CoreStopParts, APausedTrialIsPrunedWithItsValueAndARunningOneDoesNotPause) 
   EXPECT_EQ(h.Pause(second, Loss(0.9, 1))->state, TrialState::kPruned);
   EXPECT_TRUE(h.core->CheckInvariants().ok());
   EXPECT_EQ(h.Study("s").state, StudyState::kCompleted);
+}
+
+// --- Time ---
+
+study::StudySpec WithTime(absl::Duration max_wall) {
+  study::StudySpec spec = MakeSpec();
+  spec.budget.max_wall = max_wall;
+  return spec;
+}
+
+TEST(CoreTime, AStudyWhoseTimeIsUpIsCompleted) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", WithTime(absl::Minutes(10))).ok());
+  const Grant grant = h.Get("s", "a");
+  ASSERT_TRUE(h.Enqueue("s", {NewTrial{{{"x", 0.5}, {"n", 1.0}}, {}}}).ok());
+  for (int i = 0; i < 30; ++i) {
+    h.Pass(absl::Seconds(20) - (i == 29 ? absl::Nanoseconds(1) : absl::ZeroDuration()));
+    h.Heartbeat("a", {grant.token});
+  }
+  EXPECT_EQ(h.Study("s").state, StudyState::kActive);
+  h.Pass(absl::Nanoseconds(1));
+  EXPECT_EQ(h.Study("s").state, StudyState::kCompleted);
+  EXPECT_EQ(h.Study("s").state_reason, "max_wall of 10m reached");
+  EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kCancelled);
+  EXPECT_EQ(h.Trial("s", 2).trial.state, TrialState::kCancelled);
+  EXPECT_THAT(h.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
+  EXPECT_TRUE(h.Suggest("s", "b")->study_done);
+  EXPECT_TRUE(h.core->CheckInvariants().ok());
+}
+
+TEST(CoreTime, PausesAndRestartsCount) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", WithTime(absl::Hours(2))).ok());
+  ASSERT_TRUE(h.Control("s", Control::kPause).ok());
+  h.Pass(absl::Hours(1));
+  h.Restart();
+  h.Pass(absl::Hours(1) - absl::Seconds(1));
+  EXPECT_EQ(h.Study("s").state, StudyState::kPaused);
+  h.Pass(absl::Seconds(1));
+  EXPECT_EQ(h.Study("s").state, StudyState::kCompleted);
+}
+
+TEST(CoreTime, NothingIsGrantedBeforeTheEndIsNoticed) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", WithTime(absl::Minutes(10))).ok());
+  h.clock.JumpWall(absl::Minutes(11));  // Timers do not see it.
+  EXPECT_THAT(h.Suggest("s", "a")->grants, IsEmpty());
+  h.Pass(absl::Minutes(1));
+  EXPECT_EQ(h.Study("s").state, StudyState::kCompleted);
+}
+
+TEST(CoreTime, MoreTimeTakesTheStudyBack) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", WithTime(absl::Minutes(10))).ok());
+  h.Pass(absl::Minutes(10));
+  ASSERT_EQ(h.Study("s").state, StudyState::kCompleted);
+  study::SpecChange change;
+  change.max_wall.emplace(absl::Minutes(30));
+  const absl::StatusOr<StudyReply> updated = h.Update("s", change);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->record.state, StudyState::kActive);
+  EXPECT_EQ(h.Events("s", EventType::kStudyUpdated).at(0).detail, "max_wall 10m -> 30m");
+  EXPECT_EQ(h.Get("s", "a").trial.number, 1);
+  h.Pass(absl::Minutes(20));
+  EXPECT_EQ(h.Study("s").state, StudyState::kCompleted);
+  change.max_wall.emplace(std::nullopt);
+  EXPECT_EQ(h.Update("s", change)->record.state, StudyState::kActive);
+  h.Pass(absl::Hours(100));
+  EXPECT_EQ(h.Study("s").state, StudyState::kActive);
+  change.max_wall.emplace(absl::Hours(1));
+  EXPECT_EQ(h.Update("s", change)->record.state, StudyState::kCompleted);
+  const absl::StatusOr<ReplayReport> report = VerifyReplay(&h.memory, h.Study("s"), search::CreateDesigner);
+  ASSERT_TRUE(report.ok());
+  EXPECT_THAT(report->mismatches, IsEmpty());
+}
+
+TEST(CoreTime, OnlyTimesThatCanBeAreTaken) {
+  EXPECT_TRUE(study::ValidateSpec(WithTime(absl::Nanoseconds(1))).ok());
+  EXPECT_TRUE(study::ValidateSpec(WithTime(study::kMaxWall)).ok());
+  for (const absl::Duration bad :
+       {absl::ZeroDuration(), absl::Seconds(-1), study::kMaxWall + absl::Nanoseconds(1), absl::InfiniteDuration()}) {
+    EXPECT_THAT(std::string(study::ValidateSpec(WithTime(bad)).message()), HasSubstr("budget.max_wall"));
+  }
 }
 
 }  // namespace

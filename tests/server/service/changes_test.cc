@@ -196,6 +196,21 @@ TEST_F(ChangesTest, ATrialIsStoppedWithItsValue) {
   EXPECT_EQ(studies_->StopTrial(Context().get(), request, &trial).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(ChangesTest, ATimeOfItsOwnIsGivenAndTakenFromAStudy) {
+  v1::UpdateStudyRequest request;
+  request.set_name(kName);
+  request.mutable_update_mask()->add_paths("budget.max_wall");
+  v1::Study study;
+  request.mutable_spec()->mutable_budget()->mutable_max_wall()->set_seconds(-1);
+  EXPECT_EQ(studies_->UpdateStudy(Context().get(), request, &study).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_spec()->mutable_budget()->mutable_max_wall()->set_seconds(3600);
+  ASSERT_TRUE(studies_->UpdateStudy(Context().get(), request, &study).ok());
+  EXPECT_EQ(study.spec().budget().max_wall().seconds(), 3600);
+  request.mutable_spec()->mutable_budget()->clear_max_wall();
+  ASSERT_TRUE(studies_->UpdateStudy(Context().get(), request, &study).ok());
+  EXPECT_FALSE(study.spec().budget().has_max_wall());
+}
+
 TEST_F(ChangesTest, LongAttributesAreLeftOutOfLists) {
   ASSERT_TRUE(Import({Result(0.1, 1)}).ok());
   v1::SetAttributesRequest request;

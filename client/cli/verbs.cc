@@ -196,6 +196,9 @@ void Wide(CLI::App& app, Options& o) {
 void TrialListOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--state", o.states, "Only trials in this state; may be repeated")->take_all();
+  app.add_option("--filter", o.filter,
+                 "Only trials for which this is true, e.g. 'params.lr > 1e-3 AND metrics.loss < .5'");
+  app.add_option("--order-by", o.order_by, "Field to order by, e.g. 'metrics.loss desc'; default: by number");
   Wide(app, o);
 }
 

@@ -315,10 +315,19 @@ absl::StatusOr<v1::Trial> Client::GetTrial(const std::string& study, int64_t num
 
 absl::Status Client::ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                                 absl::FunctionRef<bool(const v1::Trial&)> visit) {
+  WhichTrials which;
+  which.states = states;
+  return FindTrials(study, which, visit);
+}
+
+absl::Status Client::FindTrials(const std::string& study, const WhichTrials& which,
+                                absl::FunctionRef<bool(const v1::Trial&)> visit) {
   v1::ListTrialsRequest request;
   request.set_parent(wire::StudyName(study));
   request.set_page_size(kPageSize);
-  for (const v1::Trial::State state : states) request.add_states(state);
+  for (const v1::Trial::State state : which.states) request.add_states(state);
+  request.set_filter(which.filter);
+  request.set_order_by(which.order_by);
   do {
     LUTHIER_ASSIGN_OR_RETURN(const v1::ListTrialsResponse page,
                              impl_->Ask(&v1::StudyService::Stub::ListTrials, request));

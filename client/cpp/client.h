@@ -94,6 +94,12 @@ class Client {
   // Page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
   absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
+  struct WhichTrials {
+    std::vector<v1::Trial::State> states;  // Empty: all.
+    std::string filter, order_by;          // As in v1::ListTrialsRequest.
+  };
+  absl::Status FindTrials(const std::string& study, const WhichTrials& which,
+                          absl::FunctionRef<bool(const v1::Trial&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
   // In as many calls as the limits ask for, each all or nothing. Returns their numbers; an error says
   // how many are in.

@@ -49,7 +49,7 @@ TEST_F(CliTest, AskKeepsTheTokenForTell) {
   EXPECT_TRUE(trials[1].contains("end_time"));
 }
 
-TEST_F(CliTest, ATrialIsStoppedWithItsValue) {
+TEST_F(CliTest, TrialsAreStoppedFilteredAndOrdered) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});
   Json({"ask", "s", "--count", "3"});
@@ -59,7 +59,18 @@ TEST_F(CliTest, ATrialIsStoppedWithItsValue) {
   EXPECT_EQ(Out({"report", "s", "2", "--step", "1", "--metric", "y=3"}), "FINISH\n");
   EXPECT_EQ(Out({"tell", "s", "2", "--metric", "y=2"}), "trial 2: PRUNED\n");
   EXPECT_EQ(Out({"trial", "stop", "s", "2"}), "trial 2: PRUNED\n");
-  EXPECT_EQ(Json({"trial", "get", "s", "2"})["stop_requested"], true);
+  EXPECT_EQ(Out({"tell", "s", "3", "--metric", "y=1"}), "trial 3: COMPLETE\n");
+  const json worst = Json({"trial", "list", "s", "--order-by", "metrics.y desc"});
+  ASSERT_EQ(worst.size(), 3u);
+  EXPECT_EQ(worst[0]["number"], 2);
+  EXPECT_EQ(worst[0]["stop_requested"], true);
+  EXPECT_EQ(worst[2]["number"], 1);
+  const json best = Json({"trial", "list", "s", "--filter", "metrics.y < 2 AND number > 1"});
+  ASSERT_EQ(best.size(), 1u);
+  EXPECT_EQ(best[0]["number"], 3);
+  const Result wrong = Run({"trial", "list", "s", "--filter", "metrics.y <"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("at its end: a value is expected"));
 }
 
 TEST_F(CliTest, AStudyGetsATimeOfItsOwn) {

@@ -374,6 +374,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
   static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
       {"study", "State, look at and control studies"},
       {"trial", "Look at and change the trials of a study"},
+      {"worker", "Look at workers"},
       {"model", "Train the model of a setting, keep it in a file, apply it"}};
   return *kGroups;
 }
@@ -510,6 +511,11 @@ const std::vector<Verb>& Verbs() {
        StudyAndTrial,
        TrialStop},
       {{"trial", "cancel"}, "Cancel an open trial", "luthier trial cancel my-study 7", StudyAndTrial, TrialCancel},
+      {{"worker", "list"},
+       "Workers that asked since the coordinator started, and how their attempts ended",
+       "luthier worker list",
+       None,
+       WorkerList},
       {{"ask"}, "Ask for a setting to evaluate yourself", "luthier ask my-study -o json", AskOptions, Ask},
       {{"tell"},
        "Tell the result of a setting that was asked for",

@@ -430,6 +430,19 @@ absl::StatusOr<v1::Trial> Client::StopTrial(const std::string& study, int64_t nu
   return impl_->Ask(&v1::StudyService::Stub::StopTrial, request);
 }
 
+absl::StatusOr<std::vector<v1::Worker>> Client::ListWorkers() {
+  v1::ListWorkersRequest request;
+  request.set_page_size(kPageSize);
+  std::vector<v1::Worker> workers;
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::ListWorkers, request));
+    workers.insert(workers.end(), page.workers().begin(), page.workers().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
+}
+
 absl::Status Client::WatchStudy(const std::string& study, const WatchOptions& options,
                                 absl::FunctionRef<bool(const v1::Event&)> event) {
   return impl_->Watch(study, options, event);

@@ -113,6 +113,8 @@ class Client {
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
   absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
+  // In order of name.
+  absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
 
   struct WatchOptions {
     uint64_t after_seq = 0;

@@ -108,6 +108,15 @@ void LeaseTable::DropStudy(storage::StudyKey study) {
   by_study_.erase(found);
 }
 
+std::unordered_map<std::string, int> LeaseTable::CountByWorker(absl::Duration now) const {
+  base::MutexLock lock(&mutex_);
+  std::unordered_map<std::string, int> counts;
+  for (const auto& [token, lease] : live_) {
+    if (lease.deadline + shift_ > now) ++counts[lease.worker];
+  }
+  return counts;
+}
+
 size_t LeaseTable::size() const {
   base::MutexLock lock(&mutex_);
   return live_.size();

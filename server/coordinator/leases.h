@@ -34,6 +34,7 @@ class LeaseTable {
     absl::Duration ttl;
     absl::Duration deadline;  // Clock::Monotonic().
     bool finish = false;      // Its holder is told kFinish instead of kContinue.
+    std::string worker = "";  // Its holder.
   };
 
   void Grant(const std::string& token, Entry entry);
@@ -59,6 +60,8 @@ class LeaseTable {
   // Drops the leases of one study, e.g. before it is read again from storage. O(those leases).
   void DropStudy(storage::StudyKey study);
   size_t size() const;
+  // Live leases by holder, without those past their deadline. O(all leases).
+  std::unordered_map<std::string, int> CountByWorker(absl::Duration now) const;
 
  private:
   using Live = std::unordered_map<std::string, Entry>;

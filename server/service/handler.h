@@ -19,6 +19,7 @@
 #include "lib/wire/status.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/service/memory_guard.h"
+#include "server/service/worker_log.h"
 #include "server/storage/storage.h"
 
 // The base of the gRPC services. A handler checks, converts and hands over; it decides nothing and never blocks.
@@ -33,6 +34,7 @@ struct Backend {
   const MemoryGuard* memory = nullptr;         // Null: no limit.
   coordinator::Observer* observer = nullptr;   // Told of what is refused here. Null: nobody.
   const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
+  WorkerLog* workers = nullptr;                // Told of workers that are seen here. Null: nobody.
 
   // Asks, creates and reads. As MemoryGuard; UNAVAILABLE DRAINING when `closing`.
   absl::Status AdmitWork() const {

@@ -58,6 +58,8 @@ class StudyService final : public v1::StudyService::CallbackService {
   grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context,
                                           const v1::GetImportanceRequest* request,
                                           v1::GetImportanceResponse* response) override;
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override;
 

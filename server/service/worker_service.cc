@@ -110,6 +110,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
     violations.Add("count", absl::StrCat(request->count(), " is not between 1 and ", kMaxTokens, " (0: 1)"));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  if (backend_.workers != nullptr) backend_.workers->Seen(request->worker());
   auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
   op.worker = request->worker();
   op.count = std::max(1, request->count());
@@ -144,6 +145,7 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
                    absl::StrCat("has ", request->tokens_size(), " entries; at most ", kMaxTokens, " are allowed"));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  if (backend_.workers != nullptr) backend_.workers->Seen(request->worker());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   backend_.coordinator->Heartbeat(request->worker(), {request->tokens().begin(), request->tokens().end()},
                                   [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {

@@ -71,6 +71,12 @@ TEST_F(CliTest, TrialsAreStoppedFilteredAndOrdered) {
   const Result wrong = Run({"trial", "list", "s", "--filter", "metrics.y <"});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("at its end: a value is expected"));
+  const json workers = Json({"worker", "list"});
+  ASSERT_EQ(workers.size(), 1u);
+  EXPECT_EQ(workers[0]["name"], "cli-test-host");
+  EXPECT_EQ(workers[0]["completed"], 2);
+  EXPECT_EQ(workers[0]["pruned"], 1);
+  EXPECT_THAT(Out({"worker", "list"}), HasSubstr("ago"));
 }
 
 TEST_F(CliTest, AStudyGetsATimeOfItsOwn) {

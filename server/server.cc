@@ -219,8 +219,9 @@ class ServerImpl final : public Server {
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
       metrics_ = std::make_shared<metrics::Metrics>(metrics::MetricsOptions{Methods(), options.data_dir, ready});
-      coordinator_options.observer = metrics_.get();
     }
+    workers_ = std::make_unique<service::WorkerLog>(&clock_, metrics_.get());
+    coordinator_options.observer = workers_.get();
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
@@ -237,7 +238,8 @@ class ServerImpl final : public Server {
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
-                                   memory_.get(),      metrics_.get(), &closing_,      access_.get()};
+                                   memory_.get(),      metrics_.get(), &closing_,      access_.get(),
+                                   workers_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
@@ -392,6 +394,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;
+  std::unique_ptr<service::WorkerLog> workers_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   std::unique_ptr<metrics::Exposer> exposer_;
   std::unique_ptr<base::Executor> readers_;

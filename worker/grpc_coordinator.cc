@@ -55,6 +55,8 @@ study::Directive FromProto(v1::HeartbeatResponse::Directive directive) {
       return study::Directive::kLost;
     case v1::HeartbeatResponse::PAUSE:
       return study::Directive::kPause;
+    case v1::HeartbeatResponse::FINISH:
+      return study::Directive::kFinish;
     default:
       return study::Directive::kContinue;  // What we do not know ends no run.
   }

@@ -53,6 +53,8 @@ struct Options {
   // study update, study import, trial import
   std::optional<int64_t> max_trials, max_parallel, patience;
   std::string target_value;  // A number, or "none".
+  std::string filter, order_by;
+  std::string max_wall;      // A duration, or "none".
   std::optional<double> weight;
   std::optional<std::string> display_name, description;
   std::vector<std::string> labels;

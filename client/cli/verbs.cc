@@ -87,6 +87,7 @@ void UpdateOptions(CLI::App& app, Options& o) {
   app.add_option("--max-parallel", o.max_parallel, "Trials at once; 0: no limit");
   app.add_option("--patience", o.patience, "End after so many trials without a better value; 0: never");
   app.add_option("--target-value", o.target_value, "End when a trial reaches it; none: no such rule");
+  app.add_option("--max-wall", o.max_wall, "End so long after the study's creation, e.g. 12h; none: no such rule");
   app.add_option("--weight", o.weight, "Share of workers where studies compete");
   app.add_option("--display-name", o.display_name, "Name for people");
   app.add_option("--description", o.description, "Text for people");
@@ -197,6 +198,9 @@ void Wide(CLI::App& app, Options& o) {
 void TrialListOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--state", o.states, "Only trials in this state; may be repeated")->take_all();
+  app.add_option("--filter", o.filter,
+                 "Only trials for which this is true, e.g. 'params.lr > 1e-3 AND metrics.loss < .5'");
+  app.add_option("--order-by", o.order_by, "Field to order by, e.g. 'metrics.loss desc'; default: by number");
   Wide(app, o);
 }
 
@@ -411,6 +415,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
   static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
       {"study", "State, look at and control studies"},
       {"trial", "Look at and change the trials of a study"},
+      {"worker", "Look at workers"},
       {"model", "Train the model of a setting, keep it in a file, apply it"},
       {"server", "The coordinator that answers"},
       {"admin", "Who may do what: certificates, tokens, projects, the audit"},
@@ -546,7 +551,17 @@ const std::vector<Verb>& Verbs() {
        "luthier trial delete my-study 7 --yes",
        TrialDeleteOptions,
        TrialDelete},
+      {{"trial", "stop"},
+       "End a running trial with what it has; its value counts",
+       "luthier trial stop my-study 7",
+       StudyAndTrial,
+       TrialStop},
       {{"trial", "cancel"}, "Cancel an open trial", "luthier trial cancel my-study 7", StudyAndTrial, TrialCancel},
+      {{"worker", "list"},
+       "Workers that asked since the coordinator started, and how their attempts ended",
+       "luthier worker list",
+       None,
+       WorkerList},
       {{"ask"}, "Ask for a setting to evaluate yourself", "luthier ask my-study -o json", AskOptions, Ask},
       {{"tell"},
        "Tell the result of a setting that was asked for",

@@ -328,10 +328,19 @@ absl::StatusOr<v1::Trial> Client::GetTrial(const std::string& study, int64_t num
 
 absl::Status Client::ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                                 absl::FunctionRef<bool(const v1::Trial&)> visit) {
+  WhichTrials which;
+  which.states = states;
+  return FindTrials(study, which, visit);
+}
+
+absl::Status Client::FindTrials(const std::string& study, const WhichTrials& which,
+                                absl::FunctionRef<bool(const v1::Trial&)> visit) {
   v1::ListTrialsRequest request;
   request.set_parent(wire::StudyName(study));
   request.set_page_size(kPageSize);
-  for (const v1::Trial::State state : states) request.add_states(state);
+  for (const v1::Trial::State state : which.states) request.add_states(state);
+  request.set_filter(which.filter);
+  request.set_order_by(which.order_by);
   do {
     LUTHIER_ASSIGN_OR_RETURN(const v1::ListTrialsResponse page,
                              impl_->Ask(&v1::StudyService::Stub::ListTrials, request));
@@ -426,6 +435,25 @@ absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t 
   v1::CancelTrialRequest request;
   request.set_name(wire::TrialName(study, number));
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
+}
+
+absl::StatusOr<v1::Trial> Client::StopTrial(const std::string& study, int64_t number) {
+  v1::StopTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  return impl_->Ask(&v1::StudyService::Stub::StopTrial, request);
+}
+
+absl::StatusOr<std::vector<v1::Worker>> Client::ListWorkers() {
+  v1::ListWorkersRequest request;
+  request.set_page_size(kPageSize);
+  std::vector<v1::Worker> workers;
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::ListWorkers, request));
+    workers.insert(workers.end(), page.workers().begin(), page.workers().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
 }
 
 absl::Status Client::WatchStudy(const std::string& study, const WatchOptions& options,

@@ -98,6 +98,12 @@ class Client {
   // Page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
   absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
+  struct WhichTrials {
+    std::vector<v1::Trial::State> states;  // Empty: all.
+    std::string filter, order_by;          // As in v1::ListTrialsRequest.
+  };
+  absl::Status FindTrials(const std::string& study, const WhichTrials& which,
+                          absl::FunctionRef<bool(const v1::Trial&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
   // In as many calls as the limits ask for, each all or nothing. Returns their numbers; an error says
   // how many are in.
@@ -110,6 +116,9 @@ class Client {
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
+  absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
+  // In order of name.
+  absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
 
   struct WatchOptions {
     uint64_t after_seq = 0;

@@ -30,6 +30,7 @@ inline constexpr char kTrialsRunning[] = "TRIALS_RUNNING";
 inline constexpr char kTrialOpen[] = "TRIAL_OPEN";
 inline constexpr char kReproducible[] = "REPRODUCIBLE";
 inline constexpr char kNotOpen[] = "NOT_OPEN";
+inline constexpr char kNotGranted[] = "NOT_GRANTED";
 inline constexpr char kParameterDiffers[] = "PARAMETER_DIFFERS";
 inline constexpr char kTooFewResults[] = "TOO_FEW_RESULTS";
 inline constexpr char kTokenExists[] = "TOKEN_EXISTS";

@@ -247,6 +247,10 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   }
   if (budget.max_failed_trials < 0) violations.Add("budget.max_failed_trials", "must be at least 0 (0: no such rule)");
   if (budget.patience < 0) violations.Add("budget.patience", "must be at least 0 (0: no such rule)");
+  if (budget.max_wall && (*budget.max_wall <= absl::ZeroDuration() || *budget.max_wall > kMaxWall)) {
+    violations.Add("budget.max_wall",
+                   "must be above 0 and at most 87840 hours (10 years); leave it out for no such rule");
+  }
   if (budget.target_value && !std::isfinite(*budget.target_value)) {
     violations.Add("budget.target_value", "must be finite; leave it out for no target");
   }

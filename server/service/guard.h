@@ -77,9 +77,11 @@ class GuardedStudyService final : public v1::StudyService::CallbackService {
   LUTHIER_GUARDED(StudyService, DeleteTrial, DeleteTrialRequest, DeleteTrialResponse, kWrite)
   LUTHIER_GUARDED(StudyService, SetAttributes, SetAttributesRequest, Trial, kWrite)
   LUTHIER_GUARDED(StudyService, CancelTrial, CancelTrialRequest, Trial, kWrite)
+  LUTHIER_GUARDED(StudyService, StopTrial, StopTrialRequest, Trial, kWrite)
   LUTHIER_GUARDED(StudyService, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse, kRead)
   LUTHIER_GUARDED(StudyService, ListEvents, ListEventsRequest, ListEventsResponse, kRead)
   LUTHIER_GUARDED(StudyService, GetImportance, GetImportanceRequest, GetImportanceResponse, kRead)
+  LUTHIER_GUARDED(StudyService, ListWorkers, ListWorkersRequest, ListWorkersResponse, kRead)
 
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override {

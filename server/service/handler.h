@@ -20,6 +20,7 @@
 #include "server/access/access.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/service/memory_guard.h"
+#include "server/service/worker_log.h"
 #include "server/storage/storage.h"
 
 // The base of the gRPC services. A handler checks, converts and hands over; it decides nothing and never blocks.
@@ -35,6 +36,7 @@ struct Backend {
   coordinator::Observer* observer = nullptr;   // Told of what is refused here. Null: nobody.
   const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
   const access::Access* access = nullptr;      // Null: all callers are alike.
+  WorkerLog* workers = nullptr;                // Told of workers that are seen here. Null: nobody.
 
   // Who makes the call, which was admitted.
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {

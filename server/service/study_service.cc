@@ -308,6 +308,49 @@ absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRec
   }
 }
 
+// The same of the trials that a filter leaves, in its order. Returns the place of the last one where there are more,
+// else "". Trials are as they are when they are read, a moment after they were chosen.
+absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storage::StudyRecord& study,
+                                         const std::vector<TrialTable::Selected>& selected, int page_size,
+                                         v1::ListTrialsResponse* response) {
+  PageFill fill(page_size);
+  std::string last;
+  for (const TrialTable::Selected& entry : selected) {
+    const absl::StatusOr<storage::TrialRecord> row = storage->GetTrial(study.key, entry.number);
+    if (absl::IsNotFound(row.status())) continue;
+    LUTHIER_RETURN_IF_ERROR(row.status());
+    if (row->trial.deleted) continue;
+    v1::Trial trial = wire::ToProto(row->trial, study.id);
+    LeaveOutLong(&trial);
+    if (!fill.Takes(trial)) return last;
+    last = entry.place;
+    *response->add_trials() = std::move(trial);
+  }
+  // One more was chosen than the page has, and some of them may be gone meanwhile.
+  if (selected.size() > static_cast<size_t>(page_size)) return selected.back().place;
+  return std::string();
+}
+
+// ListTrials with a filter or an order. `query`: what its page tokens are good for.
+absl::Status ListSelected(storage::Storage* storage, TrialTables* tables, const storage::StudyRecord& study,
+                          const v1::ListTrialsRequest& request, const storage::TrialFilter& states,
+                          const std::string& query, v1::ListTrialsResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  LUTHIER_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(request.filter()));
+  LUTHIER_RETURN_IF_ERROR(filter.Check(study.spec.space));
+  TrialTable::Wanted wanted;
+  wanted.filter = &filter;
+  wanted.states = states.states;
+  LUTHIER_ASSIGN_OR_RETURN(wanted.order, ParseOrder(request.order_by(), study.spec.space));
+  LUTHIER_ASSIGN_OR_RETURN(wanted.after, ParsePageToken(query, request.page_token()));
+  wanted.limit = static_cast<size_t>(page_size) + 1;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialTable::Selected> selected,
+                           tables->Select(storage, study, wanted));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string last, FillSelected(storage, study, selected, page_size, response));
+  if (!last.empty()) response->set_next_page_token(MakePageToken(query, last));
+  return absl::OkStatus();
+}
+
 coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryReactor* reactor, const std::string& id,
                                                               v1::EnqueueTrialsResponse* response) {
   return [reactor, response, id](absl::StatusOr<coordinator::EnqueueReply> reply) {
@@ -601,7 +644,7 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
                                                    const v1::ListTrialsRequest* request,
                                                    v1::ListTrialsResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     storage::TrialFilter filter;
@@ -612,13 +655,19 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
       filter.states.push_back(*parsed);
       absl::StrAppend(&query, " ", state);
     }
+    const bool selects = !request->filter().empty() || !request->order_by().empty();
+    if (selects) absl::StrAppend(&query, " filter ", request->filter(), " order ", request->order_by());
     LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
     int64_t after = 0;
-    if (!position.empty() && !absl::SimpleAtoi(position, &after)) {
+    if (!selects && !position.empty() && !absl::SimpleAtoi(position, &after)) {
       return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
     }
     const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
     if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
+    if (selects) {
+      LUTHIER_RETURN_IF_ERROR(ListSelected(storage, tables, *study, *request, filter, query, response));
+      return MarkSetAside(storage, study->key, response->mutable_trials());
+    }
     LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, *study, filter, after, page_size, response));
     if (more) {
       response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
@@ -806,6 +855,24 @@ grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext*
   if (!id.ok()) return FinishWith(context, id.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::CancelTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
+                                                  const v1::StopTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::StopTrialOp op;
   op.id = id->study;
   op.number = id->number;
   op.actor = backend_.ActorOf(*context);

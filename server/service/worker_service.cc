@@ -35,6 +35,8 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
       return v1::HeartbeatResponse::LOST;
     case Directive::kPause:
       return v1::HeartbeatResponse::PAUSE;
+    case Directive::kFinish:
+      return v1::HeartbeatResponse::FINISH;
   }
   return v1::HeartbeatResponse::LOST;
 }
@@ -117,6 +119,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
     violations.Add("count", absl::StrCat(request->count(), " is not between 1 and ", kMaxTokens, " (0: 1)"));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
   auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
   op.worker = caller.Worker(request->worker());
   op.count = std::max(1, request->count());
@@ -153,6 +156,7 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const access::Caller caller = backend_.CallerOf(*context);
+  if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
   std::vector<std::string> leases;
   for (const std::string& token : request->tokens()) leases.push_back(caller.Lease(token));
   backend_.coordinator->Heartbeat(caller.Worker(request->worker()), std::move(leases),

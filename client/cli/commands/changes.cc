@@ -145,6 +145,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   differs(now.budget.max_parallel != wanted.budget.max_parallel, "budget.max_parallel");
   differs(now.budget.patience != wanted.budget.patience, "budget.patience");
   differs(now.budget.target_value != wanted.budget.target_value, "budget.target_value");
+  differs(now.budget.max_wall != wanted.budget.max_wall, "budget.max_wall");
   differs(now.weight != wanted.weight, "weight");
   differs(!(now.space == wanted.space), "space");
   const bool commands = std::holds_alternative<study::CommandObjective>(now.objective) &&
@@ -159,6 +160,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   rest.budget.max_parallel = now.budget.max_parallel;
   rest.budget.patience = now.budget.patience;
   rest.budget.target_value = now.budget.target_value;
+  rest.budget.max_wall = now.budget.max_wall;
   rest.weight = now.weight;
   if (now.space.size() == wanted.space.size()) rest.space = now.space;
   if (commands) rest.objective = now.objective;
@@ -201,6 +203,17 @@ absl::StatusOr<int> StudyUpdate(Context& context) {
       spec.mutable_budget()->set_target_value(*number);
     } else if (options.target_value != "none") {
       return UsageError("--target-value", absl::StrCat(base::Quote(options.target_value), " is no number, nor none"));
+    }
+  }
+  if (!options.max_wall.empty()) {
+    fields.push_back("budget.max_wall");
+    absl::Duration max_wall;
+    if (options.max_wall != "none") {
+      if (!absl::ParseDuration(options.max_wall, &max_wall)) {
+        return UsageError("--max-wall",
+                          absl::StrCat(base::Quote(options.max_wall), " is no duration such as 90m or 12h, nor none"));
+      }
+      *spec.mutable_budget()->mutable_max_wall() = wire::ToProto(max_wall);
     }
   }
   if (options.weight) {

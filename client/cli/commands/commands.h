@@ -49,6 +49,8 @@ absl::StatusOr<int> TrialBest(Context& context);
 absl::StatusOr<int> TrialExplain(Context& context);
 absl::StatusOr<int> TrialAdd(Context& context);
 absl::StatusOr<int> TrialCancel(Context& context);
+absl::StatusOr<int> TrialStop(Context& context);
+absl::StatusOr<int> WorkerList(Context& context);
 absl::StatusOr<int> TrialRetry(Context& context);
 absl::StatusOr<int> TrialDelete(Context& context);
 absl::StatusOr<int> TrialNote(Context& context);

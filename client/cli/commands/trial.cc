@@ -67,12 +67,15 @@ absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option
 
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial::State> states, States(context.options().states));
+  client::Client::WhichTrials which;
+  LUTHIER_ASSIGN_OR_RETURN(which.states, States(context.options().states));
+  which.filter = context.options().filter;
+  which.order_by = context.options().order_by;
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   if (context.structured()) {
     // Trial by trial: a study may have a million.
     bool first = true;
-    const absl::Status status = client->ListTrials(id, states, [&](const v1::Trial& trial) {
+    const absl::Status status = client->FindTrials(id, which, [&](const v1::Trial& trial) {
       context.PrintElement(TrialJson(trial), first);
       first = false;
       return context.out().good();
@@ -83,7 +86,7 @@ absl::StatusOr<int> TrialList(Context& context) {
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   std::vector<v1::Trial> trials;
-  LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+  LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
     trials.push_back(trial);
     return true;
   }));
@@ -156,6 +159,20 @@ absl::StatusOr<int> TrialCancel(Context& context) {
     context.Print(TrialJson(trial));
   else
     context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
+  return kExitDone;
+}
+
+absl::StatusOr<int> TrialStop(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->StopTrial(options.study, options.trial));
+  if (context.structured()) {
+    context.Print(TrialJson(trial));
+    return kExitDone;
+  }
+  context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state());
+  if (trial.state() == v1::Trial::RUNNING) context.out() << ", to end with what it has at its next report";
+  context.out() << "\n";
   return kExitDone;
 }
 

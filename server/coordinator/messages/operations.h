@@ -122,6 +122,14 @@ struct CancelTrialOp {
   Done<TrialReply> done;
 };
 
+// A running trial is to end with what its holder has.
+struct StopTrialOp {
+  std::string id;
+  int64_t number = 0;
+  std::string actor;
+  Done<TrialReply> done;
+};
+
 struct DeleteTrialOp {
   std::string id;
   int64_t number = 0;
@@ -262,8 +270,8 @@ struct ProposalsOp {
 };
 
 using Operation =
-    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, DeleteTrialOp,
-                 SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
+    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, StopTrialOp,
+                 DeleteTrialOp, SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);

@@ -28,6 +28,7 @@ namespace luthier::coordinator {
 struct Curve {
   std::map<int64_t, std::string> digests;  // By step.
   int64_t gradient_bytes = 0;
+  std::optional<study::Measurement> last;  // The point of the largest step with a finite metric, without its gradient.
 };
 
 // The place of a study among those of its pool. An ask of any study gets the study with the least running trials for

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ask and tell: Luthier proposes settings, this loop evaluates them. No worker runs; the function lives in the shell.
 #
-#   luthierd &                                     # a coordinator on localhost:7790
+#   luthierd &                                     # a coordinator; its socket is in ./luthier-data
 #   examples/external_loop.sh                      # luthier on PATH, or LUTHIER=build/release/bin/luthier
 #
 # Any language can do the same: run `luthier ask -o json`, evaluate, run `luthier tell`.

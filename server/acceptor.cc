@@ -40,6 +40,11 @@ constexpr absl::string_view kMagic = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHead = 9;
 constexpr size_t kFrameType = 3;  // Where it is in the head.
 constexpr char kSettings = 4;
+// A record of TLS: its kind, two bytes of version, two of length; then the kind of its first message.
+constexpr size_t kHelloHead = 6;
+constexpr char kHandshakeRecord = 22;
+constexpr char kTlsMajor = 3;
+constexpr char kClientHello = 1;
 constexpr int kReserve = 256;
 // While somebody's preface is awaited: how often patience is looked at.
 constexpr int kTickMs = 100;
@@ -279,17 +284,25 @@ class AcceptorImpl final : public Acceptor {
     if (preface != Preface::kUnfinished) Drop(c);
   }
 
-  static Preface Read(Connection& c) {
+  Preface Read(Connection& c) const {
     char buffer[kMagic.size() + kFrameHead];
-    while (c.received.size() < sizeof(buffer)) {
-      const ssize_t n = recv(c.fd.get(), buffer, sizeof(buffer) - c.received.size(), 0);
+    const size_t wanted = options_.tls ? kHelloHead : sizeof(buffer);
+    while (c.received.size() < wanted) {
+      const ssize_t n = recv(c.fd.get(), buffer, wanted - c.received.size(), 0);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return Preface::kUnfinished;
       if (n <= 0) return Preface::kWrong;
       c.received.append(buffer, static_cast<size_t>(n));
+      if (options_.tls) {
+        if (c.received[0] != kHandshakeRecord || (c.received.size() > 1 && c.received[1] != kTlsMajor)) {
+          return Preface::kWrong;
+        }
+        continue;
+      }
       const absl::string_view begin = absl::string_view(c.received).substr(0, kMagic.size());
       if (!absl::StartsWith(kMagic, begin)) return Preface::kWrong;
     }
+    if (options_.tls) return c.received[kHelloHead - 1] == kClientHello ? Preface::kFinished : Preface::kWrong;
     return c.received[kMagic.size() + kFrameType] == kSettings ? Preface::kFinished : Preface::kWrong;
   }
 

@@ -22,11 +22,13 @@ struct AcceptorOptions {
   // A connection is closed when its descriptor is not below this. The kernel gives the lowest one that is free, so this
   // bounds all connections and leaves the others to files. 0: the process's limit less 256.
   int max_descriptors = 0;
+  // Clients begin with the hello of TLS, whose encryption hides the preface of HTTP/2.
+  bool tls = false;
 };
 
 // Listens in gRPC's place, and hands a connection over when its client has sent the preface of HTTP/2 (RFC 9113, 3.4):
-// 24 bytes and the head of a SETTINGS frame. gRPC 1.51 accepts connections without any bound, and after one "too many
-// open files" never again.
+// 24 bytes and the head of a SETTINGS frame; or the head of a client's hello (RFC 8446, 4.1.2 and 5.1). gRPC 1.51
+// accepts connections without any bound, and after one "too many open files" never again.
 class Acceptor {
  public:
   // Takes over the descriptor, which does not block, and the bytes that were read from it.

@@ -1,6 +1,7 @@
 #include "server/listener_check.h"
 
 #include <netdb.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,12 +28,30 @@ bool Waits(int fd, short events, absl::Duration timeout) {
   return poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) == 1;
 }
 
+// The first message of a client of TLS that speaks HTTP/2.
+std::string ClientHello() {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  if (!context) return "";
+  const std::unique_ptr<SSL, void (*)(SSL*)> client(SSL_new(context.get()), SSL_free);
+  BIO* const in = BIO_new(BIO_s_mem());
+  BIO* const out = BIO_new(BIO_s_mem());
+  if (!client || in == nullptr || out == nullptr) return "";
+  SSL_set_bio(client.get(), in, out);
+  constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(client.get(), kHttp2, sizeof(kHttp2));
+  SSL_set_connect_state(client.get());
+  SSL_do_handshake(client.get());  // Ends when it wants an answer.
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(out, &data);
+  return std::string(data, static_cast<size_t>(size));
+}
+
 // `timeout` is for either step: a packet filter may swallow what is sent, a server may take it and say nothing.
-bool Dial(int family, const sockaddr* address, socklen_t size, absl::Duration timeout) {
+bool Dial(int family, const sockaddr* address, socklen_t size, const std::string& greeting, absl::Duration timeout) {
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   const auto sends = [&] {
-    return send(fd, kPreface, sizeof(kPreface) - 1, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(kPreface) - 1);
+    return send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(greeting.size());
   };
   char byte;
   const bool connecting = connect(fd, address, size) == 0 || errno == EINPROGRESS;
@@ -42,18 +61,19 @@ bool Dial(int family, const sockaddr* address, socklen_t size, absl::Duration ti
   return answered;
 }
 
-bool UnixAnswers(const std::string& path, absl::Duration timeout) {
+bool UnixAnswers(const std::string& path, const std::string& greeting, absl::Duration timeout) {
   sockaddr_un peer = {};
   peer.sun_family = AF_UNIX;
   if (path.size() >= sizeof(peer.sun_path)) return false;
   std::memcpy(peer.sun_path, path.data(), path.size());
-  return Dial(AF_UNIX, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer), timeout);
+  return Dial(AF_UNIX, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer), greeting, timeout);
 }
 
 }  // namespace
 
-bool Answers(const ListenAddress& bound, absl::Duration timeout) {
-  if (bound.unix_socket()) return UnixAnswers(bound.path, timeout);
+bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls) {
+  const std::string greeting = tls ? ClientHello() : std::string(kPreface, sizeof(kPreface) - 1);
+  if (bound.unix_socket()) return UnixAnswers(bound.path, greeting, timeout);
   // Without a host getaddrinfo gives the loopback addresses of both families.
   const bool wildcard = bound.host == "0.0.0.0" || bound.host == "::";
   addrinfo hints = {};
@@ -66,13 +86,17 @@ bool Answers(const ListenAddress& bound, absl::Duration timeout) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
-    if (Dial(a->ai_family, a->ai_addr, a->ai_addrlen, timeout)) return true;
+    if (Dial(a->ai_family, a->ai_addr, a->ai_addrlen, greeting, timeout)) return true;
   }
   return false;
 }
 
-ListenerCheck::ListenerCheck(ListenAddress bound, absl::Duration period, std::function<void()> on_deaf)
-    : bound_(std::move(bound)), period_(period), on_deaf_(std::move(on_deaf)), thread_([this] { Loop(); }) {}
+ListenerCheck::ListenerCheck(ListenAddress bound, absl::Duration period, std::function<void()> on_deaf, bool tls)
+    : bound_(std::move(bound)),
+      period_(period),
+      on_deaf_(std::move(on_deaf)),
+      tls_(tls),
+      thread_([this] { Loop(); }) {}
 
 ListenerCheck::~ListenerCheck() {
   {
@@ -92,7 +116,7 @@ void ListenerCheck::Loop() {
       }
       if (stopping_) return;
     }
-    failures = Answers(bound_, absl::Seconds(5)) ? 0 : failures + 1;
+    failures = Answers(bound_, absl::Seconds(5), tls_) ? 0 : failures + 1;
     if (failures == 0) continue;
     base::LogWarning("listener_silent", {{"listen", bound_.Target()}, {"failures", absl::StrCat(failures)}});
     if (failures < kMaxFailures) continue;

@@ -17,8 +17,9 @@ namespace luthier::server {
 class ListenerCheck {
  public:
   // `bound`: what the server listens on, with the port really taken.
+  // `tls`: the listener expects the hello of TLS.
   explicit ListenerCheck(ListenAddress bound, absl::Duration period = absl::Seconds(10),
-                         std::function<void()> on_deaf = nullptr);
+                         std::function<void()> on_deaf = nullptr, bool tls = false);
   ~ListenerCheck();
 
  private:
@@ -27,15 +28,17 @@ class ListenerCheck {
   const ListenAddress bound_;
   const absl::Duration period_;
   const std::function<void()> on_deaf_;
+  const bool tls_;
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-// True if a server that listens on `bound` sends a byte to a client of HTTP/2. `timeout` is for connecting, and again
-// for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has several.
-bool Answers(const ListenAddress& bound, absl::Duration timeout);
+// True if a server that listens on `bound` sends a byte to a client of HTTP/2, or of TLS. `timeout` is for connecting,
+// and again for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has
+// several.
+bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls = false);
 
 }  // namespace luthier::server
 

@@ -48,7 +48,21 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--in-memory", memory, "Keep nothing on disk: all is lost at the end");
   app.add_flag("--accept-plaintext", options.accept_plaintext,
-               "Listen beyond loopback although there is no encryption and no password");
+               "Listen beyond loopback although there is no encryption");
+  app.add_option("--tls-cert", options.tls.cert, "PEM file: the server's certificate, then those that signed it")
+      ->envname("LUTHIER_TLS_CERT");
+  app.add_option("--tls-key", options.tls.key, "PEM file: its private key; readable by this user alone")
+      ->envname("LUTHIER_TLS_KEY");
+  app.add_option("--tls-client-ca", options.tls.client_ca,
+                 "PEM file: clients need a certificate signed by one of these (default: they need none)")
+      ->envname("LUTHIER_TLS_CLIENT_CA");
+  std::string auth = "auto";
+  app.add_option(
+         "--auth", auth,
+         "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
+      ->check(CLI::IsMember({"auto", "required", "off"}))
+      ->envname("LUTHIER_AUTH")
+      ->capture_default_str();
   app.add_flag("--force-network-filesystem", options.force_network_filesystem,
                "Keep the database on a network file system although its locks can't be trusted");
   app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
@@ -70,8 +84,9 @@ int main(int argc, char** argv) {
                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");
   bool exit_with_stdin = false;
-  app.add_flag("--exit-with-stdin", exit_with_stdin,
-               "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
+  app.add_flag(
+      "--exit-with-stdin", exit_with_stdin,
+      "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
@@ -82,6 +97,8 @@ int main(int argc, char** argv) {
   options.suggest_deadline = absl::Seconds(suggest_deadline);
   options.farewell = absl::Milliseconds(500);
   if (memory) options.data_dir.clear();
+  using luthier::access::Auth;
+  options.auth = auth == "off" ? Auth::kOff : auth == "required" ? Auth::kRequired : Auth::kAuto;
   umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.
 
   // Before any thread starts, so that all inherit it: signals are waited for here alone.

@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <sys/stat.h>
 #include <arpa/inet.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
@@ -9,7 +8,10 @@
 #include <grpcpp/resource_quota.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -37,6 +39,8 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
 #include "server/open_calls.h"
+#include "server/service/admin_service.h"
+#include "server/service/guard.h"
 #include "server/service/study_service.h"
 #include "server/service/worker_service.h"
 #include "server/storage/memory_storage.h"
@@ -73,8 +77,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would be
-// too long for one.
+// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would
+// be too long for one.
 std::optional<ListenAddress> SocketOf(const std::string& directory) {
   constexpr size_t kMaxSocketPath = 100;
   if (directory.empty()) return std::nullopt;
@@ -103,16 +107,39 @@ absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
 // Listening in plain text beyond loopback must be asked for.
 absl::Status CheckReach(absl::string_view option, const ListenAddress& address, bool accept_plaintext) {
   if (address.loopback() || accept_plaintext) return absl::OkStatus();
-  return base::BadField(option, absl::StrCat(base::Quote(address.Target()),
-                                             " is reachable from other machines, in plain text and without "
-                                             "passwords; add --accept-plaintext where the network is trusted"));
+  return base::BadField(option,
+                        absl::StrCat(base::Quote(address.Target()),
+                                     " is reachable from other machines in plain text; give --tls-cert and "
+                                     "--tls-key (luthier admin pki makes them), or --accept-plaintext where the "
+                                     "network is trusted"));
+}
+
+// Without a data directory nothing is kept, tokens neither.
+absl::StatusOr<access::Auth> AuthOf(const ServerOptions& options, const ListenAddress& listen) {
+  if (!options.data_dir.empty() || options.auth == access::Auth::kOff) return options.auth;
+  if (options.auth == access::Auth::kAuto && listen.loopback()) return access::Auth::kOff;
+  return base::BadField("auth", "needs a data directory, where tokens are kept; give --data-dir, or --auth off");
+}
+
+// Whether the process at the other end of a Unix socket is of the coordinator's user, or of root.
+bool IsOwnUser(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+bool IsUnixSocket(int fd) {
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
 // "WorkerService/Suggest", … of all our services.
 std::vector<std::string> Methods() {
   std::vector<std::string> names;
   for (const char* service :
-       {luthier::v1::StudyService::service_full_name(), luthier::v1::WorkerService::service_full_name()}) {
+       {luthier::v1::StudyService::service_full_name(), luthier::v1::WorkerService::service_full_name(),
+        luthier::v1::AdminService::service_full_name()}) {
     const auto* const descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(service);
     LUTHIER_CHECK(descriptor != nullptr);
     for (int i = 0; i < descriptor->method_count(); ++i)
@@ -120,6 +147,10 @@ std::vector<std::string> Methods() {
   }
   names.push_back("Health/Check");
   return names;
+}
+
+const char* AuthName(access::Auth auth) {
+  return auth == access::Auth::kAuto ? "auto" : auth == access::Auth::kRequired ? "required" : "off";
 }
 
 uint64_t Entropy() {
@@ -137,7 +168,11 @@ class ServerImpl final : public Server {
     if (!options.listen.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen));
       listen = WithKnownHost(std::move(listen));
-      LUTHIER_RETURN_IF_ERROR(CheckReach("listen", listen, options.accept_plaintext));
+      LUTHIER_RETURN_IF_ERROR(CheckReach("listen", listen, options.accept_plaintext || options.tls.any()));
+      tls_ = options.tls.any() && !listen.unix_socket();
+      if (tls_) {
+        LUTHIER_ASSIGN_OR_RETURN(tls_credentials_, TlsCredentials(options.tls));
+      }
       // Before the database is made or brought up to date.
       if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
     }
@@ -171,11 +206,22 @@ class ServerImpl final : public Server {
         return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
       };
     }
+    if (!options.listen.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(const access::Auth auth, AuthOf(options, listen));
+      // A database more is opened only where it is of use: a coordinator of one person starts in no time.
+      std::error_code error;
+      const bool keep =
+          (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
+          options.keep_tokens ||
+          std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
+      LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
+    }
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
       metrics_ = std::make_shared<metrics::Metrics>(metrics::MetricsOptions{Methods(), options.data_dir, ready});
-      coordinator_options.observer = metrics_.get();
     }
+    workers_ = std::make_unique<service::WorkerLog>(&clock_, metrics_.get());
+    coordinator_options.observer = workers_.get();
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
@@ -192,9 +238,14 @@ class ServerImpl final : public Server {
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
-                                   memory_.get(),      metrics_.get(), &closing_};
+                                   memory_.get(),      metrics_.get(), &closing_,      access_.get(),
+                                   workers_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
+    admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
+    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), study_service_.get());
+    guarded_worker_ = std::make_unique<service::GuardedWorkerService>(access_.get(), worker_service_.get());
+    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), admin_service_.get());
     return Listen(options, listen);
   }
 
@@ -232,8 +283,11 @@ class ServerImpl final : public Server {
 
  private:
   absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
-    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_));
-    if (const std::optional<ListenAddress> own = SocketOf(options.data_dir); own && !IsInside(listen, options.data_dir)) {
+    AcceptorOptions accepting;
+    accepting.tls = tls_;
+    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, accepting));
+    if (const std::optional<ListenAddress> own = SocketOf(options.data_dir);
+        own && !IsInside(listen, options.data_dir)) {
       absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(*own, &clock_);
       if (acceptor.ok()) {
         own_acceptor_ = *std::move(acceptor);
@@ -245,13 +299,20 @@ class ServerImpl final : public Server {
     }
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    connections_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+    const auto connections = [&](std::shared_ptr<grpc::ServerCredentials> credentials) {
+      return builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
+    };
+    connections_ = connections(tls_ ? tls_credentials_ : grpc::InsecureServerCredentials());
+    unix_connections_ = connections(grpc::InsecureServerCredentials());
+    // By these calls know that they come from the coordinator's own user (access::FromOwnUser).
+    own_connections_ = connections(grpc::experimental::LocalServerCredentials(UDS));
     grpc::ResourceQuota quota("luthierd");
     quota.Resize(options.memory_limit > 0 ? static_cast<size_t>(options.memory_limit) / 2 : kMaxGrpcBytes);
     builder.SetResourceQuota(quota);
-    builder.RegisterService(study_service_.get());
-    builder.RegisterService(worker_service_.get());
+    builder.RegisterService(guarded_study_.get());
+    builder.RegisterService(guarded_worker_.get());
+    builder.RegisterService(guarded_admin_.get());
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     // Whatever its limit on messages, gRPC 1.51 inflates the whole of a compressed one first.
@@ -273,6 +334,7 @@ class ServerImpl final : public Server {
                                          [this](const std::string& peer) { Abort(peer); });
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(calls_->Interceptors());
+    interceptors.push_back(access_->Interceptors());
     if (metrics_) interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     grpc_ = builder.BuildAndStart();
@@ -282,19 +344,34 @@ class ServerImpl final : public Server {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = fd;
       connection.read_buffer = grpc::ByteBuffer(&slice, 1);
-      connections_->HandleNewConnection(&connection);
+      auto& taker = !IsUnixSocket(fd) ? connections_ : IsOwnUser(fd) ? own_connections_ : unix_connections_;
+      taker->HandleNewConnection(&connection);
     };
     acceptor_->Start(hand_over);
     if (own_acceptor_) own_acceptor_->Start(hand_over);
     listening_ = acceptor_->bound();
     address_ = listening_.Target();
-    listener_check_ = std::make_unique<ListenerCheck>(listening_);
+    listener_check_ = std::make_unique<ListenerCheck>(listening_, absl::Seconds(10), nullptr, tls_);
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
-    if (!listen.loopback()) {
-      base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});
+    if (!listen.loopback() && !tls_) {
+      base::LogWarning("plaintext", {{"listen", address_}, {"warning", "all that is sent to this port can be read"}});
+    }
+    if (access_->auth() == access::Auth::kOff && !listen.loopback()) {
+      base::LogWarning("no_tokens", {{"listen", address_}, {"warning", "anyone who reaches this port is an admin"}});
+    }
+    if (access_->auth() != access::Auth::kOff && !listen.unix_socket()) {
+      LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->MakeFirstToken());
+      if (!first.empty()) {
+        base::LogWarning("first_token", {{"file", first},
+                                         {"warning",
+                                          "calls to this port need a token from now on; this "
+                                          "one is an admin's"}});
+      }
     }
     base::LogInfo("serving", {{"version", base::kVersion},
                               {"listen", address_},
+                              {"tls", tls_ ? "yes" : "no"},
+                              {"tokens", AuthName(access_->auth())},
                               {"data", options.data_dir.empty() ? "memory" : options.data_dir},
                               {"seq", absl::StrCat(coordinator_->committed_seq())},
                               {"grpc", grpc::Version()}});
@@ -317,15 +394,24 @@ class ServerImpl final : public Server {
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;
+  std::unique_ptr<service::WorkerLog> workers_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   std::unique_ptr<metrics::Exposer> exposer_;
   std::unique_ptr<base::Executor> readers_;
+  std::unique_ptr<access::Access> access_;  // Null: no listener.
+  bool tls_ = false;
+  std::shared_ptr<grpc::ServerCredentials> tls_credentials_;
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
+  std::unique_ptr<service::AdminService> admin_service_;
+  std::unique_ptr<service::GuardedStudyService> guarded_study_;
+  std::unique_ptr<service::GuardedWorkerService> guarded_worker_;
+  std::unique_ptr<service::GuardedAdminService> guarded_admin_;
   std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // Hands them to `grpc_`.
+  // These hand connections to `grpc_`: of the network, of Unix sockets, and among those of the coordinator's own user.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
   std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
   ListenAddress listening_;

@@ -10,6 +10,8 @@
 #include "absl/time/time.h"
 #include "lib/search/designer.h"
 #include "lib/study/study_spec.h"
+#include "server/access/access.h"
+#include "server/tls.h"
 
 namespace luthier::server {
 
@@ -18,8 +20,14 @@ struct ServerOptions {
   std::string data_dir;
   // "host:port" (port 0: any free one) or "unix:/path". Empty: no listener.
   std::string listen = "localhost:7790";
+  // Encryption of that "host:port", and of the metrics; a Unix socket needs none.
+  TlsFiles tls;
   // Listening in plain text beyond loopback must be asked for.
   bool accept_plaintext = false;
+  // Who needs a token. Without a data directory there are none: kAuto then means kOff on loopback.
+  access::Auth auth = access::Auth::kAuto;
+  // Tokens and projects can be made although no listener asks for them.
+  bool keep_tokens = false;
   // Keep the database on a network file system although locks there can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;

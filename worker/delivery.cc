@@ -1,5 +1,7 @@
 // The end of a run: what becomes of its points and its result.
+#include <cmath>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,12 @@ namespace {
 constexpr int kMaxOddErrors = 20;
 // The same for what may be lost: points of the curve, and leases that expire anyway.
 constexpr int kMaxOddErrorsOfLess = 3;
+
+// True when the measurement can be the result of a trial that ends early.
+bool HasValue(const study::Measurement& m, const std::string& metric) {
+  const auto value = m.metrics.find(metric);
+  return value != m.metrics.end() && std::isfinite(value->second);
+}
 
 // True when the same call will never be taken.
 bool IsSettled(base::RetryAdvice advice) {
@@ -115,6 +123,11 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
       outcome.result = RunResult::kPaused;
       outcome.measurement = *run->newest_;
     }
+    const bool asked_to_finish = outcome.result == RunResult::kStopped && run->stop().reason() == StopReason::kFinish;
+    if (asked_to_finish && run->newest_ && HasValue(*run->newest_, lease.spec.metric.name)) {
+      outcome.result = RunResult::kPruned;
+      outcome.measurement = *run->newest_;
+    }
     if (outcome.result == RunResult::kPaused && result.checkpoint.empty()) {
       run->Note("paused without a checkpoint: the trial will have to begin afresh");
       base::LogWarning("paused_without_checkpoint", {{"trial", run->text()}});
@@ -137,10 +150,12 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
     base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
     if (reason == StopReason::kCancelled) runner_->Discard(run->request());
     if (reason == StopReason::kCancelled || reason == StopReason::kLost) return;
-    if (reason == StopReason::kDrain) {
+    // A trial that is to finish without a value of its own ends with the last one that the coordinator has.
+    if (reason == StopReason::kDrain || reason == StopReason::kFinish) {
       FlushReports(run, backoff);
       // Without news of its own the attempt passes on what it was given.
       ReturnLease(lease, result.checkpoint.empty() ? lease.resume_checkpoint : result.checkpoint, backoff);
+      if (reason == StopReason::kFinish) runner_->Discard(run->request());
       return;
     }
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, "the objective stopped without being asked to");

@@ -8,12 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "lib/base/hash.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/resource_name.h"
 #include "worker/runtime.h"
 
 namespace luthier::worker {
@@ -59,9 +59,16 @@ absl::Status Check(const Flags& flags) {
     return target.status();
   }
   if (!flags.study.empty()) {
-    if (const absl::Status status = study::ValidateId("--study", flags.study); !status.ok()) return status;
+    if (const absl::Status status = wire::ParseStudyName("--study", wire::StudyName(flags.study)).status();
+        !status.ok()) {
+      return status;
+    }
   }
   if (const absl::Status status = study::ValidateId("--name", flags.name); !status.ok()) return status;
+  for (const auto& [option, value] : {std::pair("--pool", flags.pool), std::pair("--project", flags.project)}) {
+    if (value.empty()) continue;
+    if (const absl::Status status = study::ValidateId(option, value); !status.ok()) return status;
+  }
   if (flags.exit_when_done && flags.study.empty()) {
     return absl::InvalidArgumentError("--exit-when-done: needs --study, which says what is to be done");
   }
@@ -85,7 +92,7 @@ void SetDirectories(Flags* flags) {
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   Flags flags;
   flags.server = Environment("LUTHIER_SERVER");
-  if (flags.server.empty()) flags.server = wire::kDefaultServer;
+  if (flags.server.empty()) flags.server = wire::DefaultServer();
   flags.name = DefaultName();
   flags.data_root = ".";
   int64_t cache_mib = 4096;
@@ -97,6 +104,19 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.set_version_flag("--version", std::string("luthier-worker ") + base::kVersion);
   app.add_option("--server", flags.server, "HOST:PORT of the coordinator; default: $LUTHIER_SERVER")
       ->capture_default_str();
+  app.add_option("--tls-ca", flags.security.tls_ca,
+                 "PEM file with the certificate that signed the coordinator's, or system; makes the connection TLS. "
+                 "Default: $LUTHIER_TLS_CA");
+  app.add_option("--tls-cert", flags.security.tls_cert, "PEM file with this worker's certificate, where one is asked for");
+  app.add_option("--tls-key", flags.security.tls_key, "PEM file with its private key");
+  app.add_option("--tls-server-name", flags.security.tls_server_name,
+                 "Name in the coordinator's certificate, where it is not the HOST of --server");
+  std::string token_file;
+  app.add_option("--token-file", token_file,
+                 "File with this worker's token, readable by this user alone; -: standard input. Default: "
+                 "$LUTHIER_TOKEN_FILE, $LUTHIER_TOKEN");
+  app.add_option("--pool", flags.pool, "Work for studies of this pool only; default: for those that name none");
+  app.add_option("--project", flags.project, "Work for studies of this project; default: that of the token");
   app.add_option("--study", flags.study, "Work for this study only; default: for any");
   app.add_option("--slots", flags.slots, "Trials at once")->check(CLI::Range(1, kMaxSlots))->capture_default_str();
   app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
@@ -126,13 +146,19 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
     *exit_code = *code;
     return std::nullopt;
   }
-  // resources may be given by their full names.
-  flags.study = std::string(absl::StripPrefix(flags.study, "projects/default/studies/"));
+  // Resources may be given by their full names.
+  if (const absl::StatusOr<std::string> id = wire::ParseStudyName("--study", flags.study); id.ok()) {
+    flags.study = *id;
+  } else if (!flags.project.empty() && !flags.study.empty()) {
+    flags.study = study::IdWithin(flags.project, flags.study);
+  }
+  const absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(flags.security, token_file);
+  if (security.ok()) flags.security = *security;
   flags.drain_timeout = absl::Seconds(drain_seconds);
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
   SetDirectories(&flags);
-  if (const absl::Status status = Check(flags); !status.ok()) {
+  if (const absl::Status status = security.ok() ? Check(flags) : security.status(); !status.ok()) {
     std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";
     *exit_code = command_line::kExitUsage;
     return std::nullopt;

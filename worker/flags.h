@@ -7,13 +7,17 @@
 
 #include "absl/time/time.h"
 #include "lib/base/log.h"
+#include "lib/wire/channel.h"
 
 namespace luthier::worker {
 
 // The command line of luthier-worker, checked, with all defaults filled in.
 struct Flags {
   std::string server;
+  wire::ChannelSecurity security;
   std::string study;
+  std::string pool;
+  std::string project;
   int slots = 1;
   std::string name;
   std::string data_root;

@@ -55,6 +55,8 @@ study::Directive FromProto(v1::HeartbeatResponse::Directive directive) {
       return study::Directive::kLost;
     case v1::HeartbeatResponse::PAUSE:
       return study::Directive::kPause;
+    case v1::HeartbeatResponse::FINISH:
+      return study::Directive::kFinish;
     default:
       return study::Directive::kContinue;  // What we do not know ends no run.
   }
@@ -124,6 +126,8 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   v1::SuggestRequest message;
   if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
   message.set_worker(request.worker);
+  message.set_pool(options_.pool);
+  if (!options_.project.empty()) message.set_parent(wire::ProjectName(options_.project));
   message.set_count(request.count);
   message.set_request_id(request.request_id);
   v1::SuggestResponse response;
@@ -246,9 +250,11 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
   return std::make_unique<GrpcCoordinator>(std::move(stub), std::move(studies), options);
 }
 
-absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address) {
-  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
-  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel));
+absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
+                                                                    const wire::ChannelSecurity& security,
+                                                                    GrpcCoordinatorOptions options) {
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, security));
+  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel), options);
 }
 
 }  // namespace luthier::worker

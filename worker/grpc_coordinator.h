@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "luthier/v1/study_service.grpc.pb.h"
+#include "lib/wire/channel.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "worker/coordinator_api.h"
 
@@ -15,6 +16,8 @@ namespace luthier::worker {
 struct GrpcCoordinatorOptions {
   absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
   absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
+  std::string pool;     // Whose studies are asked for; empty: the default one's.
+  std::string project;  // The same; empty: the token's.
 };
 
 // CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows
@@ -24,8 +27,10 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
                                                     std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options = {});
 
-// The same over a new channel. It connects at the first call. INVALID_ARGUMENT: not an address.
-absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address);
+// The same over a new channel. It connects at the first call. Errors as wire::CreateChannel.
+absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
+                                                                    const wire::ChannelSecurity& security = {},
+                                                                    GrpcCoordinatorOptions options = {});
 
 }  // namespace luthier::worker
 

@@ -274,6 +274,10 @@ absl::Status Runtime::Beat() {
       it->second->stop_signal().Request(StopReason::kPause);
       continue;
     }
+    if ((*directives)[i] == study::Directive::kFinish) {
+      it->second->stop_signal().Request(StopReason::kFinish);
+      continue;
+    }
     const bool lost = (*directives)[i] == study::Directive::kLost;
     if (!it->second->stop().requested()) {
       base::LogInfo(lost ? "lease_lost" : "trial_stopped", {{"trial", it->second->text()}});
@@ -329,6 +333,7 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
     run->queue_.Pop(request.measurements.size());
     if (*reply == study::Directive::kStop) run->stop_signal().Request(StopReason::kCancelled);
     if (*reply == study::Directive::kLost) run->stop_signal().Request(StopReason::kLost);
+    if (*reply == study::Directive::kFinish) run->stop_signal().Request(StopReason::kFinish);
     if (*reply == study::Directive::kPause) run->stop_signal().Request(StopReason::kPause);
     return absl::OkStatus();
   }

@@ -15,6 +15,8 @@ absl::string_view StopReasonName(StopReason reason) {
       return "none";
     case StopReason::kPause:
       return "pause";
+    case StopReason::kFinish:
+      return "finish";
     case StopReason::kCancelled:
       return "cancelled";
     case StopReason::kLost:
@@ -27,6 +29,15 @@ absl::string_view StopReasonName(StopReason reason) {
   return "";
 }
 
+namespace {
+
+bool Replaces(StopReason reason, StopReason before) {
+  if (before == StopReason::kPause) return reason != StopReason::kPause;
+  return before == StopReason::kFinish && reason != StopReason::kPause && reason != StopReason::kFinish;
+}
+
+}  // namespace
+
 StopSignal::StopSignal() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 StopSignal::~StopSignal() {
@@ -37,9 +48,8 @@ void StopSignal::Request(StopReason reason) {
   LUTHIER_CHECK(reason != StopReason::kNone);
   StopReason expected = StopReason::kNone;
   if (!reason_.compare_exchange_strong(expected, reason)) {
-    if (reason == StopReason::kPause) return;
-    expected = StopReason::kPause;
-    reason_.compare_exchange_strong(expected, reason);
+    while (Replaces(reason, expected) && !reason_.compare_exchange_weak(expected, reason)) {
+    }
     return;
   }
   source_.RequestStop();

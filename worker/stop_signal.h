@@ -12,6 +12,7 @@ namespace luthier::worker {
 enum class StopReason {
   kNone,
   kPause,      // The lease's target is reached: save a checkpoint and end. Any other reason may still follow.
+  kFinish,     // Somebody asked for the trial's end: end soon; what was reported is its result. Others may follow.
   kCancelled,  // The trial is over, cancelled or pruned by a stopping rule: nothing need be reported.
   kLost,       // Another worker holds the trial now: nothing may be reported.
   kRejected,   // The run reports something malformed (a gradient of the wrong length): the trial fails.
@@ -19,8 +20,8 @@ enum class StopReason {
 };
 absl::string_view StopReasonName(StopReason reason);
 
-// Set once (but for a pause, which a better reason to end may replace), and seen by a run in whichever way suits it: by
-// asking, through a file descriptor that becomes readable (a loop around poll() then needs no timeout), or as the
+// Set once (but for a pause and a finish, which stronger reasons to end may replace), and seen by a run in whichever
+// way suits it: by asking, through a file descriptor that becomes readable (a loop around poll() then needs no timeout), or as the
 // token that builtin objectives take. Thread-safe.
 class StopSignal {
  public:
@@ -29,7 +30,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // The first reason stays, unless it is kPause. Anything but kNone.
+  // The first reason stays, but kFinish replaces kPause, and any other replaces both. Anything but kNone.
   void Request(StopReason reason);
   bool requested() const { return reason() != StopReason::kNone; }
   StopReason reason() const { return reason_.load(); }

@@ -1,5 +1,7 @@
 #include "client/cli/context.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/project.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/yaml_tree.h"
 
@@ -50,24 +53,24 @@ std::string Advice(const std::string& why, const Options& options) {
   return "";
 }
 
-// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s".
+// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s", and a study of
+// another project "study vision/s".
 std::string WithoutNames(std::string message) {
-  constexpr absl::string_view kStudies = "projects/default/studies/";
-  constexpr absl::string_view kTrials = "/trials/";
-  for (size_t at = message.find(kStudies.data()); at != std::string::npos; at = message.find(kStudies.data(), at + 1)) {
-    const size_t begin = at + kStudies.size();
-    const size_t end =
-        std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-", begin), message.size());
-    const std::string study = message.substr(begin, end - begin);
-    size_t last = end;
-    std::string text = absl::StrCat("study ", study);
-    if (absl::StartsWith(absl::string_view(message).substr(end), kTrials)) {
-      last = std::min(message.find_first_not_of("0123456789", end + kTrials.size()), message.size());
-      text = absl::StrCat("trial ", message.substr(end + kTrials.size(), last - end - kTrials.size()), " of ", study);
-    }
-    message.replace(at, last - at, text);
+  static const auto* const kName = new RE2("projects/([a-z0-9_.-]+)/studies/([a-z0-9_.-]+)(?:/trials/([0-9]+))?");
+  std::string text;
+  re2::StringPiece left(message.data(), message.size());
+  std::string project, study, trial;
+  const char* written = message.data();
+  while (RE2::FindAndConsume(&left, *kName, &project, &study, &trial)) {
+    const char* const end = left.data();
+    const size_t size = 18 + project.size() + study.size() + (trial.empty() ? 0 : 8 + trial.size());
+    text.append(written, end - size);
+    const std::string id = study::IdWithin(project, study);
+    absl::StrAppend(&text, trial.empty() ? absl::StrCat("study ", id) : absl::StrCat("trial ", trial, " of ", id));
+    written = end;
   }
-  return message;
+  text.append(written, static_cast<const char*>(message.data()) + message.size());
+  return text;
 }
 
 }  // namespace
@@ -77,7 +80,40 @@ absl::StatusOr<client::Client*> Context::client() {
   if (!options_.db.empty() && !local_) {
     LUTHIER_ASSIGN_OR_RETURN(local_, LocalServer::Start(DataDirectory(options_.db), LocalServer::Use::kLook));
   }
+  return Connect();
+}
+
+absl::StatusOr<client::Client*> Context::admin_client() {
+  if (!options_.db.empty() && !local_) {
+    LUTHIER_ASSIGN_OR_RETURN(local_, LocalServer::Start(DataDirectory(options_.db), LocalServer::Use::kAdmin));
+  }
+  return client_ ? client_.get() : Connect();
+}
+
+absl::Status Context::FindProject(std::string* project) {
+  const bool names_study = !options_.study.empty() && !absl::StrContains(options_.study, "/") && options_.verb != "run";
+  if (!project->empty() || !options_.db.empty() || !names_study) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const wire::ChannelSecurity security, Security());
+  if (security.token.empty()) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * asked, client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ServerInfo info, asked->GetServerInfo());
+  *project = info.project();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<wire::ChannelSecurity> Context::Security() const {
+  absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(options_.security, options_.token_file);
+  if (security.ok()) return security;
+  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(security.status());
+  if (!detail || detail->violations.empty()) return security;
+  return UsageError("--" + detail->violations[0].field, detail->violations[0].description);
+}
+
+absl::StatusOr<client::Client*> Context::Connect() {
   client::ClientOptions options;
+  if (!local_) {
+    LUTHIER_ASSIGN_OR_RETURN(options.security, Security());
+  }
   options.seed = environment_.seed;
   // A person waits: nobody wants a day of silent patience here.
   options.patience = kPatience;
@@ -237,7 +273,8 @@ int Explain(const absl::Status& status, const Options& options, std::ostream& er
   if (base::NobodyAnswered(status)) {
     err << "luthier: no server answers at " << options.server << " (" << message << ")\n"
         << "start one: luthierd --listen " << options.server
-        << "\nor name another with --server or LUTHIER_SERVER; `luthier run FILE` needs none\n";
+        << "\nor name another with --server or LUTHIER_SERVER; one that speaks TLS needs --tls-ca; `luthier run FILE` "
+           "needs none\n";
     return kExitUnreachable;
   }
   err << "luthier: " << WithoutNames(message) << "\n";

@@ -44,6 +44,11 @@ class Context {
 
   // A client of --server, or of the coordinator of --db, which is started in this process if need be.
   absl::StatusOr<client::Client*> client();
+  // The same for verbs about tokens and projects.
+  absl::StatusOr<client::Client*> admin_client();
+  // Whose token is for another project than the default one names studies of that project: asks the server for it, where a
+  // token is used and a verb names a study without a project. Sets *project, unless it was given.
+  absl::Status FindProject(std::string* project);
   // From now on the client talks to `local`.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);
   void Disconnect();
@@ -73,6 +78,9 @@ class Context {
   void ClosePrintedList(bool empty) const;
 
  private:
+  absl::StatusOr<client::Client*> Connect();
+  absl::StatusOr<wire::ChannelSecurity> Security() const;
+
   const Environment& environment_;
   const Options& options_;
   std::unique_ptr<LocalServer> local_;

@@ -63,11 +63,12 @@ class OwnServer final : public LocalServer {
     std::error_code ignored;
     if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
   }
-  absl::Status Open(const std::string& directory) {
+  absl::Status Open(const std::string& directory, bool keep_tokens) {
     LUTHIER_ASSIGN_OR_RETURN(const std::string socket, SocketPath(directory, &temporary_));
     server::ServerOptions options;
     options.data_dir = directory;
     options.listen = "unix:" + socket;
+    options.keep_tokens = keep_tokens;
     LUTHIER_ASSIGN_OR_RETURN(server_, server::Server::Start(options));
     address_ = server_->address();
     return absl::OkStatus();
@@ -112,17 +113,17 @@ std::string DataDirectory(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::string& directory, Use use) {
-  if (use == Use::kLook) {
+  if (use != Use::kRun) {
     if (!IsFile(directory + "/" + kDatabase)) return OpenToLook(directory).status();
     if (Answers(directory + "/socket")) {
       return std::unique_ptr<LocalServer>(std::make_unique<OthersServer>("unix:" + directory + "/socket"));
     }
   }
   auto own = std::make_unique<OwnServer>();
-  if (const absl::Status opened = own->Open(directory); !opened.ok()) {
+  if (const absl::Status opened = own->Open(directory, use == Use::kAdmin); !opened.ok()) {
     if (!absl::StrContains(opened.message(), "is in use by")) return opened;
     return absl::FailedPreconditionError(absl::StrCat(
-        std::string(opened.message()), use == Use::kLook
+        std::string(opened.message()), use != Use::kRun
                                            ? "; if it is a luthierd, reach it with --server ADDRESS instead of --db"
                                            : "; `run` needs one of its own: name it with --db"));
   }

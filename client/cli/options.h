@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "lib/wire/channel.h"
 
 namespace luthier::cli {
 
@@ -18,6 +19,9 @@ struct Options {
   std::string path;  // All of its words: "study get".
   // All verbs.
   std::string server;  // Never empty.
+  wire::ChannelSecurity security;
+  std::string token_file;
+  std::string project;  // The project of studies that are named without one.
   std::string db;
   OutputFormat format = OutputFormat::kTable;
   std::string log_level = "warning";
@@ -50,6 +54,8 @@ struct Options {
   // study update, study import, trial import
   std::optional<int64_t> max_trials, max_parallel, patience;
   std::string target_value;  // A number, or "none".
+  std::string filter, order_by;
+  std::string max_wall;      // A duration, or "none".
   std::optional<double> weight;
   std::optional<std::string> display_name, description;
   std::vector<std::string> labels;
@@ -104,6 +110,14 @@ struct Options {
   std::string header = "auto";
   std::string label;
   std::string labels_file;
+
+  // admin
+  int64_t entries = 100;
+  std::vector<std::string> hosts;
+  std::vector<std::string> roles;
+  bool commands = false;
+  absl::Duration lifetime = absl::ZeroDuration();  // 0: the default.
+  absl::Duration overlap = absl::ZeroDuration();
 
   std::string shell;  // completion
 

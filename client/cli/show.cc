@@ -334,6 +334,7 @@ Json TrialJson(const v1::Trial& trial) {
   json["gradient_set_aside"] = trial.gradient_set_aside();
   for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
                             "resource_spent", "attributes", "attributes_left_out", "retry_of", "retried_by",
+                            "stop_requested",
                             "create_time", "end_time", "name"}) {
     if (all.contains(field)) json[field] = all[field];
   }
@@ -600,6 +601,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
     if (found == trial.parameters().fields().end()) continue;
     out << "  " << Printable(name) << " = " << Printable(ValueText(found->second, detail.wide)) << "\n";
   }
+  if (trial.stop_requested() && trial.state() == v1::Trial::RUNNING) out << "its end was asked for\n";
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
   PrintEnding(out, trial.final_measurement());
   if (trial.final_measurement().has_gradient()) PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);

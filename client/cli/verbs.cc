@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands/commands.h"
@@ -12,12 +13,13 @@
 #include "client/cli/context.h"
 #include "client/cli/help_text.h"
 #include "client/cli/man_page.h"
-#include "lib/base/version.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/resource_name.h"
 
 namespace luthier::cli {
 namespace {
@@ -83,12 +85,14 @@ void RunOptions(CLI::App& app, Options& o) {
 
 void UpdateOptions(CLI::App& app, Options& o) {
   Study(app, o);
-  app.add_option("-f,--file", o.file, "Study file: take over all in which it differs and that may change; - for "
-                                      "standard input");
+  app.add_option("-f,--file", o.file,
+                 "Study file: take over all in which it differs and that may change; - for "
+                 "standard input");
   app.add_option("--max-trials", o.max_trials, "Trials in all; a study that is COMPLETED goes on with more");
   app.add_option("--max-parallel", o.max_parallel, "Trials at once; 0: no limit");
   app.add_option("--patience", o.patience, "End after so many trials without a better value; 0: never");
   app.add_option("--target-value", o.target_value, "End when a trial reaches it; none: no such rule");
+  app.add_option("--max-wall", o.max_wall, "End so long after the study's creation, e.g. 12h; none: no such rule");
   app.add_option("--weight", o.weight, "Share of workers where studies compete");
   app.add_option("--display-name", o.display_name, "Name for people");
   app.add_option("--description", o.description, "Text for people");
@@ -211,6 +215,9 @@ void StudyListOptions(CLI::App& app, Options& o) {
 void TrialListOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--state", o.states, "Only trials in this state, in any case; may be repeated")->take_all();
+  app.add_option("--filter", o.filter,
+                 "Only trials for which this is true, e.g. 'params.lr > 1e-3 AND metrics.loss < .5'");
+  app.add_option("--order-by", o.order_by, "Field to order by, e.g. 'metrics.loss desc'; default: by number");
   Watch(app, o, "until the study is finished");
   Wide(app, o);
 }
@@ -385,11 +392,60 @@ void ReplayOptions(CLI::App& app, Options& o) {
   app.add_option("STUDY", o.study, "Id of a study; default: all");
 }
 
+void PkiOptions(CLI::App& app, Options& o) {
+  app.add_option("--out", o.out, "Directory of the authority")->required();
+}
+
+void PkiIssueOptions(CLI::App& app, Options& o) {
+  PkiOptions(app, o);
+  app.add_option("--server", o.hosts, "Name or IP address by which clients reach the server; may be repeated")
+      ->take_all();
+  app.add_option("--client", o.name, "Name of a client or worker");
+}
+
+void LifetimeOption(CLI::App& app, Options& o) {
+  Duration(app, "--lifetime", &o.lifetime, "How long it is valid, as 720h (default: 90 days)");
+}
+
+void TokenCreateOptions(CLI::App& app, Options& o) {
+  app.add_option("--name", o.name, "Whose it is; workers with it are called NAME/WORKER")->required();
+  app.add_option("--role", o.roles, "viewer, user, worker or admin; may be repeated")
+      ->required()
+      ->take_all()
+      ->delimiter(',');
+  app.add_flag("--commands", o.commands, "Its holder may create studies with a command, which runs on workers");
+  LifetimeOption(app, o);
+}
+
+void TokenOption(CLI::App& app, Options& o) {
+  app.add_option("ID", o.token, "The token's id, as luthier admin token list shows it")->required();
+}
+
+void TokenRotateOptions(CLI::App& app, Options& o) {
+  TokenOption(app, o);
+  Duration(app, "--overlap", &o.overlap, "How long the old secret stays valid, as 24h (default: not at all)");
+  LifetimeOption(app, o);
+}
+
+void ProjectOption(CLI::App& app, Options& o) {
+  app.add_option("NAME", o.name, "Name of the project")->required();
+}
+
+void AuditOptions(CLI::App& app, Options& o) {
+  app.add_option("--count", o.entries, "Entries")->check(CLI::Range(1, 1000000))->capture_default_str();
+}
+
 const std::vector<std::pair<std::string, std::string>>& Groups() {
   static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
       {"study", "State, look at and control studies"},
       {"trial", "Look at and change the trials of a study"},
-      {"model", "Train the model of a setting, keep it in a file, apply it"}};
+      {"worker", "Look at workers"},
+      {"model", "Train the model of a setting, keep it in a file, apply it"},
+      {"server", "The coordinator that answers"},
+      {"admin", "Who may do what: certificates, tokens, projects, the audit"},
+      {"admin pki", "A private certificate authority"},
+      {"admin token", "Tokens, by which callers are known"},
+      {"admin project", "Projects, which keep studies apart"}};
   return *kGroups;
 }
 
@@ -519,7 +575,17 @@ const std::vector<Verb>& Verbs() {
        "luthier trial delete my-study 7 --yes",
        TrialDeleteOptions,
        TrialDelete},
+      {{"trial", "stop"},
+       "End a running trial with what it has; its value counts",
+       "luthier trial stop my-study 7",
+       StudyAndTrial,
+       TrialStop},
       {{"trial", "cancel"}, "Cancel an open trial", "luthier trial cancel my-study 7", StudyAndTrial, TrialCancel},
+      {{"worker", "list"},
+       "Workers that asked since the coordinator started, and how their attempts ended",
+       "luthier worker list",
+       None,
+       WorkerList},
       {{"ask"}, "Ask for a setting to evaluate yourself", "luthier ask my-study -o json", AskOptions, Ask},
       {{"tell"},
        "Tell the result of a setting that was asked for",
@@ -569,16 +635,58 @@ const std::vector<Verb>& Verbs() {
        "luthier verify-replay --db luthier.db.d",
        ReplayOptions,
        VerifyReplayVerb},
+      {{"server", "info"},
+       "Version, encryption, and as what the server knows you",
+       "luthier server info",
+       None,
+       ServerInfo},
+      {{"admin", "pki", "init"},
+       "Make a private certificate authority",
+       "luthier admin pki init --out pki",
+       PkiOptions,
+       AdminPkiInit},
+      {{"admin", "pki", "issue"},
+       "Issue a certificate for a server, or for a client or worker",
+       "luthier admin pki issue --out pki --server db1.example",
+       PkiIssueOptions,
+       AdminPkiIssue},
+      {{"admin", "token", "create"},
+       "Make a token; it is printed once",
+       "luthier admin token create --role worker --name gpu1 --db /var/lib/luthier > gpu1.token",
+       TokenCreateOptions,
+       AdminTokenCreate},
+      {{"admin", "token", "list"},
+       "The tokens, without their secrets",
+       "luthier admin token list",
+       None,
+       AdminTokenList},
+      {{"admin", "token", "rotate"},
+       "Give a token a new secret",
+       "luthier admin token rotate 0123456789abcdef --overlap 24h",
+       TokenRotateOptions,
+       AdminTokenRotate},
+      {{"admin", "token", "revoke"},
+       "Refuse a token from now on",
+       "luthier admin token revoke 0123456789abcdef",
+       TokenOption,
+       AdminTokenRevoke},
+      {{"admin", "project", "create"},
+       "Make a project",
+       "luthier admin project create vision",
+       ProjectOption,
+       AdminProjectCreate},
+      {{"admin", "project", "list"}, "The projects", "luthier admin project list", None, AdminProjectList},
+      {{"admin", "audit"},
+       "What was done and refused, newest first, a JSON object a line",
+       "luthier admin audit --count 20",
+       AuditOptions,
+       AdminAudit},
       {{"completion"},
        "A script that completes verbs and options in a shell",
        "luthier completion bash > ~/.local/share/bash-completion/completions/luthier",
        CompletionOptions,
        nullptr},  // RunCli does it: it needs the command line itself.
-      {{"manual"},
-       "The manual page of this program",
-       "luthier manual | man -l -",
-       None,
-       nullptr},  // As completion.
+      {{"manual"}, "The manual page of this program", "luthier manual | man -l -", None, nullptr},  // As completion.
       {{"version"}, "The version of this program", "luthier version", None, Version},
   };
   return *kVerbs;
@@ -602,10 +710,22 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   app->add_option("--server", options->server, "host:port or unix:PATH")
       ->envname("LUTHIER_SERVER")
       ->capture_default_str();
+  app->add_option(
+      "--tls-ca", options->security.tls_ca,
+      "PEM file with the certificate that signed the server's, or system: use TLS. Default: $LUTHIER_TLS_CA");
+  app->add_option("--tls-cert", options->security.tls_cert, "PEM file with your certificate, where one is asked for");
+  app->add_option("--tls-key", options->security.tls_key, "PEM file with its private key");
+  app->add_option("--tls-server-name", options->security.tls_server_name,
+                  "Name in the server's certificate, where it is not the host of --server");
+  app->add_option("--token-file", options->token_file,
+                  "File with your token, readable by you alone; -: standard input. Default: $LUTHIER_TOKEN_FILE, "
+                  "$LUTHIER_TOKEN");
+  app->add_option("--project", options->project, "Project of studies that are named without one (default: default)")
+      ->envname("LUTHIER_PROJECT");
   app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");
-  const std::map<std::string, OutputFormat> formats = {
-      {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
-      {"yaml", OutputFormat::kYaml},   {"csv", OutputFormat::kCsv},   {"name", OutputFormat::kName}};
+  const std::map<std::string, OutputFormat> formats = {{"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide},
+                                                       {"json", OutputFormat::kJson},   {"yaml", OutputFormat::kYaml},
+                                                       {"csv", OutputFormat::kCsv},     {"name", OutputFormat::kName}};
   app->add_option_function<std::string>(
          "-o,--output", [options, formats](const std::string& name) { options->format = formats.at(name); },
          "table, wide (all columns), json, yaml, csv or name (resource names, a line each)")
@@ -615,10 +735,16 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
                   "Of the coordinator in this process: debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-  app->add_flag("-v,--verbose", options->verbose, "With what the service and the algorithm keep to themselves: settings chosen, workers, origins");
+  app->add_flag("-v,--verbose", options->verbose,
+                "With what the service and the algorithm keep to themselves: settings chosen, workers, origins");
   app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
   app->require_subcommand(1);
-  for (const auto& [name, what] : Groups()) app->add_subcommand(name, what)->require_subcommand(1);
+  for (const auto& [path, what] : Groups()) {
+    const std::vector<std::string> words = absl::StrSplit(path, ' ');
+    CLI::App* parent = app.get();
+    for (size_t i = 0; i + 1 < words.size(); ++i) parent = parent->get_subcommand(words[i]);
+    parent->add_subcommand(words.back(), what)->require_subcommand(1);
+  }
   for (const Verb& verb : Verbs()) {
     CLI::App* parent = app.get();
     for (size_t i = 0; i + 1 < verb.path.size(); ++i) parent = parent->get_subcommand(verb.path[i]);
@@ -636,45 +762,54 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   return app;
 }
 
-// STUDY as an id; the full name, as the API has it, is taken too.
+// STUDY as an id; the full name, as the API has it, and PROJECT/STUDY are taken too.
 absl::Status CheckStudyId(Options* options) {
+  if (!options->project.empty()) {
+    const absl::Status project = study::ValidateId("--project", options->project);
+    if (!project.ok()) return UsageError("--project", base::GetErrorDetail(project)->violations[0].description);
+  }
   if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks the id it takes.
-  options->study = std::string(absl::StripPrefix(options->study, "projects/default/studies/"));
-  const absl::Status valid = study::ValidateId("STUDY", options->study);
+  const absl::StatusOr<std::string> full = wire::ParseStudyName("STUDY", options->study);
+  if (full.ok()) {
+    options->study = *full;
+    return absl::OkStatus();
+  }
+  if (!absl::StrContains(options->study, "/") && !options->project.empty()) {
+    options->study = study::IdWithin(options->project, options->study);
+  }
+  const absl::Status valid = wire::ParseStudyName("STUDY", wire::StudyName(options->study)).status();
   return valid.ok() ? valid : UsageError("STUDY", base::GetErrorDetail(valid)->violations[0].description);
 }
 
-// Names of trials, as -o name prints them, in place of STUDY TRIAL: "projects/default/studies/s/trials/3" becomes "s"
-// "3", and after that other trials of the same study become their numbers. Values of options stay as they are.
+// Names of trials, as -o name prints them, in place of STUDY TRIAL: "projects/p/studies/s/trials/3" becomes
+// "projects/p/studies/s" "3", and after that other trials of the same study become their numbers. Values of options
+// stay as they are.
 std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args) {
-  constexpr absl::string_view kStudies = "projects/default/studies/";
-  constexpr absl::string_view kTrials = "/trials/";
   std::vector<std::string> out;
   std::string study;
   for (size_t i = 0; i < args.size(); ++i) {
-    absl::string_view rest = args[i];
     const bool value = i > 0 && absl::StartsWith(args[i - 1], "-");
-    const size_t split = rest.find(kTrials);
-    if (value || !absl::ConsumePrefix(&rest, kStudies) || split == absl::string_view::npos) {
+    const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("TRIAL", args[i]);
+    if (value || !id.ok()) {
       out.push_back(args[i]);
       continue;
     }
-    const std::string of(rest.substr(0, split - kStudies.size()));
-    if (of != study) out.push_back(of);
-    study = of;
-    out.emplace_back(rest.substr(split - kStudies.size() + kTrials.size()));
+    if (id->study != study) out.push_back(wire::StudyName(id->study));
+    study = id->study;
+    out.push_back(absl::StrCat(id->number));
   }
   return out;
 }
 
 // Verbs whose results have names.
 bool HasNames(const Options& options) {
-  static const auto* const kOthers = new std::set<std::string>{
-      "study preview", "study importance", "study export", "study schema", "study watch",
-      "trial explain", "trial command",    "report",       "model train",  "model show",
-      "model predict", "model evaluate",   "bilevel",      "simulate",     "verify-replay",
-      "completion",    "manual",           "version"};
-  return kOthers->count(options.path) == 0;
+  static const auto* const kOthers =
+      new std::set<std::string>{"study preview", "study importance", "study export",   "study schema", "study watch",
+                                "trial explain", "trial command",    "report",         "worker list",  "model train",
+                                "model show",    "model predict",    "model evaluate", "bilevel",      "simulate",
+                                "verify-replay", "completion",       "manual",         "version"};
+  return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
+         !absl::StartsWith(options.path, "server ");
 }
 
 }  // namespace
@@ -683,7 +818,7 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
   const std::vector<std::string> args = WithoutTrialNames(given);
   Options options;
   options.server = environment.getenv("LUTHIER_SERVER").value_or("");
-  if (options.server.empty()) options.server = wire::kDefaultServer;
+  if (options.server.empty()) options.server = wire::DefaultServer();
   Handler handler = nullptr;
   const std::unique_ptr<CLI::App> app = BuildApp(&options, &handler);
   if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
@@ -696,15 +831,19 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
     return kExitDone;
   }
   if (options.format == OutputFormat::kName && !HasNames(options)) {
-    return Explain(UsageError("--output", absl::StrCat("what ", options.path, " prints has no names; it is there as "
+    return Explain(UsageError("--output", absl::StrCat("what ", options.path,
+                                                       " prints has no names; it is there as "
                                                        "table, wide, json, yaml or csv")),
                    options, *environment.err);
   }
   base::LogLevel level = base::LogLevel::kWarning;
   base::ParseLogLevel(options.log_level, &level);
   base::SetLogLevel(level);
-  if (const absl::Status id = CheckStudyId(&options); !id.ok()) return Explain(id, options, *environment.err);
   Context context(environment, options);
+  if (const absl::Status known = context.FindProject(&options.project); !known.ok()) {
+    return Explain(known, options, *environment.err);
+  }
+  if (const absl::Status id = CheckStudyId(&options); !id.ok()) return Explain(id, options, *environment.err);
   const absl::StatusOr<int> result = handler(context);
   environment.out->flush();
   const bool written = environment.out->good();

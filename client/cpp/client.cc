@@ -25,6 +25,7 @@
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "lib/wire/status.h"
+#include "luthier/v1/admin_service.grpc.pb.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 
@@ -53,7 +54,8 @@ class Client::Impl {
         clock_(options.clock != nullptr ? *options.clock : system_clock_),
         sleeper_(options.sleeper != nullptr ? *options.sleeper : own_sleeper_),
         studies(v1::StudyService::NewStub(channel)),
-        workers(v1::WorkerService::NewStub(channel)) {}
+        workers(v1::WorkerService::NewStub(channel)),
+        admin(v1::AdminService::NewStub(channel)) {}
 
   const ClientOptions& options() const { return options_; }
 
@@ -61,6 +63,12 @@ class Client::Impl {
 
   wire::RetryPolicy Policy() {
     return {.max_attempts = options_.max_attempts, .give_up_after = options_.patience, .budget = &budget_};
+  }
+
+  wire::RetryPolicy Once() {
+    wire::RetryPolicy policy = Policy();
+    policy.max_attempts = 1;
+    return policy;
   }
 
   // One logical call: attempts of `timeout` each, as `policy` has it, none beyond the time at which it gives up.
@@ -158,6 +166,7 @@ class Client::Impl {
   // Below what they use nothing of: stubs are thread-safe.
   const std::unique_ptr<v1::StudyService::Stub> studies;
   const std::unique_ptr<v1::WorkerService::Stub> workers;
+  const std::unique_ptr<v1::AdminService::Stub> admin;
 };
 
 absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& options,
@@ -195,7 +204,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(absl::string_view address, const ClientOptions& options) {
-  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, options.security));
   return std::make_unique<Client>(std::move(channel), options);
 }
 
@@ -212,7 +221,10 @@ void Client::Interrupt() {
 
 absl::StatusOr<v1::Study> Client::CreateStudy(const std::string& id, const v1::StudySpec& spec) {
   v1::CreateStudyRequest request;
-  request.set_study_id(id);
+  request.set_study_id(std::string(study::ShortId(id)));
+  if (const absl::string_view project = study::ProjectOf(id); project != study::kDefaultProject) {
+    request.set_parent(wire::ProjectName(project));
+  }
   *request.mutable_spec() = spec;
   return impl_->Ask(&v1::StudyService::Stub::CreateStudy, request);
 }
@@ -237,9 +249,10 @@ absl::StatusOr<v1::GetImportanceResponse> Client::GetImportance(const std::strin
   return impl_->Ask(&v1::StudyService::Stub::GetImportance, request);
 }
 
-absl::StatusOr<std::vector<v1::Study>> Client::ListStudies() {
+absl::StatusOr<std::vector<v1::Study>> Client::ListStudies(const std::string& project) {
   std::vector<v1::Study> all;
   v1::ListStudiesRequest request;
+  if (!project.empty()) request.set_parent(wire::ProjectName(project));
   request.set_page_size(kPageSize);
   do {
     LUTHIER_ASSIGN_OR_RETURN(const v1::ListStudiesResponse page,
@@ -315,10 +328,19 @@ absl::StatusOr<v1::Trial> Client::GetTrial(const std::string& study, int64_t num
 
 absl::Status Client::ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                                 absl::FunctionRef<bool(const v1::Trial&)> visit) {
+  WhichTrials which;
+  which.states = states;
+  return FindTrials(study, which, visit);
+}
+
+absl::Status Client::FindTrials(const std::string& study, const WhichTrials& which,
+                                absl::FunctionRef<bool(const v1::Trial&)> visit) {
   v1::ListTrialsRequest request;
   request.set_parent(wire::StudyName(study));
   request.set_page_size(kPageSize);
-  for (const v1::Trial::State state : states) request.add_states(state);
+  for (const v1::Trial::State state : which.states) request.add_states(state);
+  request.set_filter(which.filter);
+  request.set_order_by(which.order_by);
   do {
     LUTHIER_ASSIGN_OR_RETURN(const v1::ListTrialsResponse page,
                              impl_->Ask(&v1::StudyService::Stub::ListTrials, request));
@@ -415,6 +437,26 @@ absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t 
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
 }
 
+absl::StatusOr<v1::Trial> Client::StopTrial(const std::string& study, int64_t number) {
+  v1::StopTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  return impl_->Ask(&v1::StudyService::Stub::StopTrial, request);
+}
+
+absl::StatusOr<std::vector<v1::Worker>> Client::ListWorkers(const std::string& project) {
+  v1::ListWorkersRequest request;
+  if (!project.empty()) request.set_parent(wire::ProjectName(project));
+  request.set_page_size(kPageSize);
+  std::vector<v1::Worker> workers;
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::ListWorkers, request));
+    workers.insert(workers.end(), page.workers().begin(), page.workers().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
+}
+
 absl::Status Client::WatchStudy(const std::string& study, const WatchOptions& options,
                                 absl::FunctionRef<bool(const v1::Event&)> event) {
   return impl_->Watch(study, options, event);
@@ -495,6 +537,55 @@ absl::StatusOr<v1::FinishResponse> Client::Release(const LeaseRef& lease, const 
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
   return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
                      impl_->options().timeout, impl_->Policy());
+}
+
+// --- Tokens and projects ---
+
+absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateToken, request, impl_->options().timeout, impl_->Once());
+}
+
+absl::StatusOr<v1::CreateTokenResponse> Client::RotateToken(const v1::RotateTokenRequest& request) {
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RotateToken, request, impl_->options().timeout, impl_->Once());
+}
+
+absl::StatusOr<std::vector<v1::Token>> Client::ListTokens(const std::string& project) {
+  v1::ListTokensRequest request;
+  request.set_project(project);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ListTokensResponse response,
+                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListTokens, request,
+                                       impl_->options().timeout, impl_->Policy()));
+  return std::vector<v1::Token>(response.tokens().begin(), response.tokens().end());
+}
+
+absl::StatusOr<v1::Token> Client::RevokeToken(const std::string& id) {
+  v1::RevokeTokenRequest request;
+  request.set_id(id);
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RevokeToken, request, impl_->options().timeout,
+                     impl_->Policy());
+}
+
+absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id) {
+  v1::CreateProjectRequest request;
+  request.set_id(id);
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout, impl_->Once());
+}
+
+absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ListProjectsResponse response,
+                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListProjects,
+                                       v1::ListProjectsRequest(), impl_->options().timeout, impl_->Policy()));
+  return std::vector<v1::Project>(response.projects().begin(), response.projects().end());
+}
+
+absl::StatusOr<std::vector<v1::AuditEntry>> Client::ListAudit(int64_t before, int count) {
+  v1::ListAuditRequest request;
+  request.set_before(before);
+  request.set_page_size(count);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ListAuditResponse response,
+                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListAudit, request,
+                                       impl_->options().timeout, impl_->Policy()));
+  return std::vector<v1::AuditEntry>(response.entries().begin(), response.entries().end());
 }
 
 uint64_t EntropySeed() {

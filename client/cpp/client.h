@@ -14,7 +14,9 @@
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/study/parameters.h"
+#include "lib/wire/channel.h"
 #include "lib/wire/retry.h"
+#include "luthier/v1/admin_service.pb.h"
 #include "luthier/v1/study.pb.h"
 #include "luthier/v1/study_service.pb.h"
 #include "luthier/v1/trial.pb.h"
@@ -42,6 +44,8 @@ struct ClientOptions {
   // Null: the system's clock, and real sleeps that Interrupt() ends. Both must outlive the client.
   const base::Clock* clock = nullptr;
   wire::Sleeper* sleeper = nullptr;
+  // TLS and the token, for clients that are created by address.
+  wire::ChannelSecurity security;
 };
 
 // One setting for EnqueueTrials.
@@ -79,7 +83,7 @@ class Client {
   // Returns which parameters a metric depends on. `request` is complete but for the study's name.
   absl::StatusOr<v1::GetImportanceResponse> GetImportance(const std::string& id, v1::GetImportanceRequest request);
   // All pages.
-  absl::StatusOr<std::vector<v1::Study>> ListStudies();
+  absl::StatusOr<std::vector<v1::Study>> ListStudies(const std::string& project = "");
   // `fields`: paths within the spec, "budget.max_trials".
   absl::StatusOr<v1::Study> UpdateStudy(const std::string& id, const v1::StudySpec& spec,
                                         const std::vector<std::string>& fields);
@@ -94,6 +98,12 @@ class Client {
   // Page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
   absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
+  struct WhichTrials {
+    std::vector<v1::Trial::State> states;  // Empty: all.
+    std::string filter, order_by;          // As in v1::ListTrialsRequest.
+  };
+  absl::Status FindTrials(const std::string& study, const WhichTrials& which,
+                          absl::FunctionRef<bool(const v1::Trial&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
   // In as many calls as the limits ask for, each all or nothing. Returns their numbers; an error says
   // how many are in.
@@ -106,6 +116,9 @@ class Client {
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
+  absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
+  // In order of name.
+  absl::StatusOr<std::vector<v1::Worker>> ListWorkers(const std::string& project = "");
 
   struct WatchOptions {
     uint64_t after_seq = 0;
@@ -136,6 +149,19 @@ class Client {
   absl::StatusOr<v1::FinishResponse> Release(const LeaseRef& lease, const std::string& checkpoint = "");
 
   absl::StatusOr<v1::ServerInfo> GetServerInfo();
+
+  // --- Tokens and projects: for admins ---
+
+  // Sent once: after an error whose outcome is unknown, ListTokens says whether there is one, whose secret nobody has.
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::CreateTokenResponse> RotateToken(const v1::RotateTokenRequest& request);
+  // "": of all projects.
+  absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& project);
+  absl::StatusOr<v1::Token> RevokeToken(const std::string& id);
+  absl::StatusOr<v1::Project> CreateProject(const std::string& id);
+  absl::StatusOr<std::vector<v1::Project>> ListProjects();
+  // Newest first, before the entry of that number (0: from the newest); at most 1,000.
+  absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count);
 
  private:
   class Impl;

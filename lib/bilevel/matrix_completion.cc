@@ -1,7 +1,6 @@
 #include "lib/bilevel/matrix_completion.h"
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/svd.h"
 
 namespace luthier::bilevel {
 
@@ -19,8 +19,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-using Svd = Eigen::BDCSVD<MatrixXd>;
-constexpr int kThin = Eigen::ComputeThinU | Eigen::ComputeThinV;
 constexpr int kGapEvery = 5;  // Iterations between two looks at the gap, which takes a decomposition.
 
 VectorXd ResidualsOf(const MatrixProblem& problem, const MatrixEntries& entries, const VectorXd& x) {
@@ -84,14 +82,14 @@ void AddMatrixGradient(const MatrixProblem& problem, const MatrixEntries& entrie
 
 VectorXd MatrixPenalties(const MatrixProblem& problem, const VectorXd& x) {
   VectorXd out(1 + static_cast<Index>(problem.groups.size()));
-  out[0] = Svd(LowRankOf(problem, x)).singularValues().sum();
+  out[0] = math::SingularValues(LowRankOf(problem, x)).sum();
   for (size_t m = 0; m < problem.groups.size(); ++m) out[static_cast<Index>(m) + 1] = x(problem.groups[m]).norm();
   return out;
 }
 
 VectorXd MatrixDualNorms(const MatrixProblem& problem, const VectorXd& gradient) {
   VectorXd out(1 + static_cast<Index>(problem.groups.size()));
-  out[0] = Svd(LowRankOf(problem, gradient)).singularValues()[0];
+  out[0] = math::SingularValues(LowRankOf(problem, gradient))[0];
   for (size_t m = 0; m < problem.groups.size(); ++m) {
     out[static_cast<Index>(m) + 1] = gradient(problem.groups[m]).norm();
   }
@@ -105,9 +103,9 @@ VectorXd ShrunkMatrix(const MatrixProblem& problem, const VectorXd& x, const Vec
     const double factor = norm > 0.0 ? std::max(0.0, 1.0 - step * strengths[static_cast<Index>(m) + 1] / norm) : 0.0;
     for (const Index j : problem.groups[m]) w[j] *= factor;
   }
-  const Svd svd(LowRankOf(problem, x), kThin);
-  const VectorXd values = (svd.singularValues().array() - step * strengths[0]).cwiseMax(0.0);
-  return Joined(w, svd.matrixU() * values.asDiagonal() * svd.matrixV().transpose());
+  const math::ThinSvd svd = math::ComputeThinSvd(LowRankOf(problem, x));
+  const VectorXd values = (svd.values.array() - step * strengths[0]).cwiseMax(0.0);
+  return Joined(w, svd.u * values.asDiagonal() * svd.v.transpose());
 }
 
 absl::StatusOr<MatrixTraining> TrainMatrixCompletion(const MatrixProblem& problem, const VectorXd& strengths,

@@ -1,7 +1,6 @@
 #include "lib/objectives/matrix_objective.h"
 
 #include <Eigen/Core>
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,6 +20,7 @@
 #include "lib/catalogue/matrix_info.h"
 #include "lib/catalogue/settings.h"
 #include "lib/data/standardize.h"
+#include "lib/math/svd.h"
 #include "lib/objectives/column_groups.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/regression_fold.h"
@@ -177,7 +177,7 @@ absl::StatusOr<MatrixFold> Lay(const MatrixTable& table, const data::Partition& 
 }
 
 double Rank(const MatrixProblem& problem, const VectorXd& x) {
-  const VectorXd values = Eigen::BDCSVD<MatrixXd>(bilevel::LowRankOf(problem, x)).singularValues();
+  const VectorXd values = math::SingularValues(bilevel::LowRankOf(problem, x));
   return static_cast<double>((values.array() > kRankCutOff * values[0]).count());
 }
 

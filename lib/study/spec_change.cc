@@ -95,12 +95,17 @@ StudySpec ForDesigners(StudySpec spec) {
   spec.budget.max_parallel = 0;  // With `reproducible` it does not change.
   spec.budget.patience = 0;
   spec.budget.target_value.reset();
+  spec.budget.max_wall.reset();
   spec.weight = 1.0;
   return spec;
 }
 
 std::string Shown(const std::optional<double>& value) {
   return value ? FormatDouble(*value) : "none";
+}
+
+std::string Shown(const std::optional<absl::Duration>& value) {
+  return value ? absl::FormatDuration(*value) : "none";
 }
 
 }  // namespace
@@ -115,6 +120,7 @@ absl::StatusOr<StudySpec> ChangeSpec(const StudySpec& spec, const SpecChange& ch
   if (change.max_parallel) next.budget.max_parallel = *change.max_parallel;
   if (change.patience) next.budget.patience = *change.patience;
   if (change.target_value) next.budget.target_value = *change.target_value;
+  if (change.max_wall) next.budget.max_wall = *change.max_wall;
   if (change.weight) next.weight = *change.weight;
   if (change.parameters) ChangeSpace(spec, *change.parameters, &violations, &next.space);
   if (change.max_parallel && spec.reproducible && *change.max_parallel != spec.budget.max_parallel) {
@@ -152,6 +158,9 @@ std::string DescribeChange(const StudySpec& before, const StudySpec& after) {
   if (before.budget.target_value != after.budget.target_value) {
     changes.push_back(absl::StrCat("target_value ", Shown(before.budget.target_value), " -> ",
                                    Shown(after.budget.target_value)));
+  }
+  if (before.budget.max_wall != after.budget.max_wall) {
+    changes.push_back(absl::StrCat("max_wall ", Shown(before.budget.max_wall), " -> ", Shown(after.budget.max_wall)));
   }
   number("weight", before.weight, after.weight);
   for (size_t i = 0; i < after.space.parameters().size(); ++i) {

@@ -247,6 +247,10 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   }
   if (budget.max_failed_trials < 0) violations.Add("budget.max_failed_trials", "must be at least 0 (0: no such rule)");
   if (budget.patience < 0) violations.Add("budget.patience", "must be at least 0 (0: no such rule)");
+  if (budget.max_wall && (*budget.max_wall <= absl::ZeroDuration() || *budget.max_wall > kMaxWall)) {
+    violations.Add("budget.max_wall",
+                   "must be above 0 and at most 87840 hours (10 years); leave it out for no such rule");
+  }
   if (budget.target_value && !std::isfinite(*budget.target_value)) {
     violations.Add("budget.target_value", "must be finite; leave it out for no target");
   }
@@ -263,6 +267,7 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   if (!(spec.weight >= kMinWeight && spec.weight <= kMaxWeight)) {
     violations.Add("weight", absl::StrCat(spec.weight, " is not between ", kMinWeight, " and ", kMaxWeight));
   }
+  violations.AddAll("", ValidateId("pool", spec.pool));
   if (spec.labels.size() > 64) violations.Add("labels", "has more than 64 entries");
   for (const auto& [key, value] : spec.labels) {
     if (key.empty() || key.size() > 64 || !ValidateText("", key, 64, false).ok()) {
@@ -310,6 +315,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.stopping != b.stopping) return "stopping";
   if (a.weight != b.weight) return "weight";
   if (a.open_space != b.open_space) return "open_space";
+  if (a.pool != b.pool) return "pool";
   return "";
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/study/parameters.h"
+#include "lib/study/project.h"
 #include "lib/study/search_space.h"
 
 namespace luthier::study {
@@ -291,8 +292,12 @@ struct Budget {
   int64_t max_failed_trials = 0;       // FAILED trials that end the study; 0: no such rule.
   std::optional<double> target_value;  // The study ends when a trial reaches it.
   int64_t patience = 0;                // End after so many finished trials without a better value; 0: no such rule.
+  // The study ends so long after its creation; above 0, at most kMaxWall. Absent: no such rule.
+  std::optional<absl::Duration> max_wall;
   friend bool operator==(const Budget&, const Budget&) = default;
 };
+
+inline constexpr absl::Duration kMaxWall = absl::Hours(24 * 3660);
 
 struct LeaseOptions {
   absl::Duration ttl = absl::Seconds(60);  // 10 s … 1 h.
@@ -362,6 +367,7 @@ struct StudySpec {
   // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
   double weight = 1.0;
   bool open_space = false;  // Running trials may add parameters.
+  std::string pool = kDefaultPool;  // Workers of this pool may take it.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

@@ -105,7 +105,8 @@ struct Trial {
   // did not ask for, which are no longer part of them.
   std::set<std::string> declared;
   Parameters unused;
-  bool deleted = false;     // A user deleted it: its row stays, and nobody is shown it.
+  bool stop_requested = false;  // Somebody asked for its end: it is to end with what its holder has.
+  bool deleted = false;         // A user deleted it: its row stays, and nobody is shown it.
 
   // The step until which it is to be trained now; 0: no target.
   int64_t target() const { return promotions.empty() ? provenance.resource : promotions.back().resource; }

@@ -4,21 +4,134 @@
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/client_interceptor.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/log_limit.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::wire {
+namespace {
+
+constexpr unsigned kRefreshSeconds = 60;
+
+// The value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
+// Thread-safe.
+class TokenSource {
+ public:
+  TokenSource(std::string token, std::string file) : file_(std::move(file)), value_(ValueOf(token)) {
+    if (!file_.empty()) changed_ = Changed();
+  }
+
+  std::string Value() {
+    const base::MutexLock lock(&mutex_);
+    if (file_.empty() || clock_.Monotonic() < next_look_) return value_;
+    next_look_ = clock_.Monotonic() + absl::Seconds(2);
+    const int64_t changed = Changed();
+    if (changed == changed_) return value_;
+    const absl::StatusOr<std::string> token = ReadTokenFile(file_);
+    if (!token.ok()) return value_;  // It may be half written: it is looked at again.
+    changed_ = changed;
+    value_ = ValueOf(*token);
+    return value_;
+  }
+
+ private:
+  static std::string ValueOf(const std::string& token) { return absl::StrCat("Bearer ", token); }
+  // When the file changed last, in nanoseconds; 0: it is not there.
+  int64_t Changed() const {
+    struct stat info;
+    return stat(file_.c_str(), &info) == 0 ? info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec : 0;
+  }
+
+  const base::SystemClock clock_;
+  const std::string file_;
+  base::Mutex mutex_;
+  std::string value_ ABSL_GUARDED_BY(mutex_);
+  int64_t changed_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration next_look_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+};
+
+// Sends the token with every call. Credentials of calls would do it, too, but not in plain text, as on a Unix socket.
+class TokenSender final : public grpc::experimental::Interceptor {
+ public:
+  explicit TokenSender(std::string value) : value_(std::move(value)) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->insert({"authorization", value_});
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string value_;  // Metadata refer to it until the call is over.
+};
+
+class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenFactory(const ChannelSecurity& security) : source_(security.token, security.token_file) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
+    return new TokenSender(source_.Value());
+  }
+
+ private:
+  TokenSource source_;
+};
+
+absl::Status CheckReadable(const char* option, const std::string& path) {
+  if (access(path.c_str(), R_OK) == 0) return absl::OkStatus();
+  return base::BadField(option, absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(const ChannelSecurity& security) {
+  const bool own_roots = !security.tls_ca.empty() && security.tls_ca != "system";
+  if (security.tls_cert.empty() != security.tls_key.empty()) {
+    return base::BadField(security.tls_cert.empty() ? "tls-cert" : "tls-key", "is missing: the two go together");
+  }
+  if (own_roots) LUTHIER_RETURN_IF_ERROR(CheckReadable("tls-ca", security.tls_ca));
+  if (!security.tls_cert.empty()) {
+    LUTHIER_RETURN_IF_ERROR(CheckReadable("tls-cert", security.tls_cert));
+    LUTHIER_RETURN_IF_ERROR(CheckReadable("tls-key", security.tls_key));
+  }
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  if (own_roots || !security.tls_cert.empty()) {
+    options.set_certificate_provider(std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+        security.tls_key, security.tls_cert, own_roots ? security.tls_ca : "", kRefreshSeconds));
+  }
+  if (own_roots) options.watch_root_certs();
+  if (!security.tls_cert.empty()) options.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(options);
+}
+
+}  // namespace
+
+std::string DefaultServer() {
+  struct stat info;
+  constexpr char kSocket[] = "luthier-data/socket";
+  return stat(kSocket, &info) == 0 && S_ISSOCK(info.st_mode) ? absl::StrCat("unix:", kSocket) : "localhost:7790";
+}
 
 absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   constexpr absl::string_view kUnix = "unix:";
@@ -80,7 +193,51 @@ void LookAfterConnections() {
   if (ours) unsetenv(kName);
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address) {
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  std::string line;
+  if (path == "-") {
+    std::getline(std::cin, line);
+  } else {
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) {
+      return base::BadField("token-file", absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
+    }
+    // What a service manager hands over belongs to root, and to a group or an access list of ours.
+    const mode_t others = info.st_uid == geteuid() ? S_IRWXG | S_IRWXO : S_IRWXO;
+    if (S_ISREG(info.st_mode) && (info.st_mode & others) != 0) {
+      return base::BadField("token-file", absl::StrCat(base::Quote(path), " can be read by others; chmod 600 ", path));
+    }
+    std::ifstream file(path);
+    std::getline(file, line);
+  }
+  const std::string token(absl::StripAsciiWhitespace(line));
+  if (!absl::StartsWith(token, "lut_")) {
+    return base::BadField("token-file", absl::StrCat(base::Quote(path), " holds no token: they begin with lut_"));
+  }
+  return token;
+}
+
+absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file) {
+  const auto take = [](const char* variable, std::string* field) {
+    const char* const value = std::getenv(variable);
+    if (field->empty() && value != nullptr) *field = value;
+  };
+  take("LUTHIER_TLS_CA", &given.tls_ca);
+  take("LUTHIER_TLS_CERT", &given.tls_cert);
+  take("LUTHIER_TLS_KEY", &given.tls_key);
+  take("LUTHIER_TLS_SERVER_NAME", &given.tls_server_name);
+  take("LUTHIER_TOKEN_FILE", &token_file);
+  if (!token_file.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(given.token, ReadTokenFile(token_file));
+    if (token_file != "-") given.token_file = token_file;
+  } else {
+    take("LUTHIER_TOKEN", &given.token);
+  }
+  return given;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
+                                                             const ChannelSecurity& security) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string target, ServerTarget(address));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -96,7 +253,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (security.tls() && !absl::StartsWith(address, "unix:")) {
+    LUTHIER_ASSIGN_OR_RETURN(credentials, TlsChannelCredentials(security));
+    if (!security.tls_server_name.empty()) arguments.SetSslTargetNameOverride(security.tls_server_name);
+  }
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  if (!security.token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(security));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
+                                                                 std::move(interceptors));
 }
 
 }  // namespace luthier::wire

@@ -11,7 +11,10 @@
 
 namespace luthier::wire {
 
-inline constexpr char kDefaultServer[] = "localhost:7790";
+// Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default,
+// where there is one, else localhost:7790.
+std::string DefaultServer();
+
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
 // gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". INVALID_ARGUMENT says what is missing.
@@ -28,13 +31,36 @@ void RouteGrpcLog(bool errors_too = true);
 // a server that was away for a moment was found again many seconds later.
 void LookAfterConnections();
 
-// A channel to `address`, without credentials. It connects at the first call and again whenever the connection broke:
+// A channel is protected by these. Files are in PEM, and new contents are used for new connections.
+struct ChannelSecurity {
+  std::string tls_ca;    // Certificates that the server's must be signed by; "system": those of the system.
+  std::string tls_cert;  // With `tls_key`: what the server may ask for.
+  std::string tls_key;
+  std::string tls_server_name;  // The name in the server's certificate; empty: the host of its address.
+  std::string token;            // Sent with every call; empty: none.
+  std::string token_file;       // The token came from here; another one that is put there is used within seconds.
+
+  bool tls() const { return !tls_ca.empty() || !tls_cert.empty(); }
+};
+
+// Reads a token from the first line of a file, "-": of standard input. INVALID_ARGUMENT: it is missing, others may read
+// it, or it has no token.
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
+
+// Adds what the environment says: LUTHIER_TLS_CA, _CERT, _KEY, _SERVER_NAME; LUTHIER_TOKEN_FILE, else LUTHIER_TOKEN.
+// `token_file` and the fields of `given` go first. Errors as ReadTokenFile.
+absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file);
+
+// A channel to `address`, in plain text without tls(). It connects at the first call and again whenever the connection
+// broke:
 //  * keepalive pings every 10 s, also without calls, answered within 3 s, else the connection counts as dead: gRPC's
 //    default is to hang until each call's deadline after a partition;
 //  * reconnects soon: after 0.1 s, then 1.6 times as long each time, ± 20 %, up to 2 s (gRPC's default: 1 s to two
 //    minutes). So a pause is about as long as the outage was, and never noticed beside a long one;
 //  * no retries of gRPC's own: ours (retry.h) know which calls may be repeated, and two layers would multiply.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address);
+//  * Errors: INVALID_ARGUMENT, also for files that are missing or don't go together.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
+                                                             const ChannelSecurity& security = {});
 
 }  // namespace luthier::wire
 

@@ -330,13 +330,20 @@ study::ObjectiveSpec ObjectiveFrom(const v1::Objective& proto, base::Violations*
 
 // --- Budget, lease ---
 
-study::Budget BudgetFrom(const v1::Budget& proto) {
+study::Budget BudgetFrom(const v1::Budget& proto, base::Violations* violations) {
   study::Budget result;
   if (proto.has_max_trials()) result.max_trials = proto.max_trials();
   result.max_parallel = proto.max_parallel();
   result.max_failed_trials = proto.max_failed_trials();
   if (proto.has_target_value()) result.target_value = proto.target_value();
   result.patience = proto.patience();
+  if (proto.has_max_wall()) {
+    const absl::StatusOr<absl::Duration> max_wall = FromProto(proto.max_wall());
+    if (max_wall.ok())
+      result.max_wall = *max_wall;
+    else
+      violations->AddAll("budget.max_wall", max_wall.status());
+  }
   return result;
 }
 
@@ -460,6 +467,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   budget->set_max_failed_trials(spec.budget.max_failed_trials);
   if (spec.budget.target_value) budget->set_target_value(*spec.budget.target_value);
   budget->set_patience(spec.budget.patience);
+  if (spec.budget.max_wall) *budget->mutable_max_wall() = ToProto(*spec.budget.max_wall);
   *proto.mutable_lease()->mutable_ttl() = ToProto(spec.lease.ttl);
   proto.mutable_lease()->set_max_attempts(spec.lease.max_attempts);
   proto.set_seed(spec.seed);
@@ -475,6 +483,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   }
   proto.set_weight(spec.weight);
   proto.set_open_space(spec.open_space);
+  if (spec.pool != study::kDefaultPool) proto.set_pool(spec.pool);
   return proto;
 }
 
@@ -491,7 +500,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   result.metric = MetricFrom(spec.metric(), &violations);
   result.algorithm = AlgorithmFromProto(spec.algorithm(), &violations);
   result.objective = ObjectiveFrom(spec.objective(), &violations);
-  result.budget = BudgetFrom(spec.budget());
+  result.budget = BudgetFrom(spec.budget(), &violations);
   result.lease = LeaseFrom(spec.lease(), &violations);
   result.seed = spec.seed();
   result.reproducible = spec.reproducible();
@@ -503,6 +512,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   if (spec.has_stopping()) result.stopping = StoppingFrom(spec.stopping(), &violations);
   if (spec.has_weight()) result.weight = spec.weight();
   result.open_space = spec.open_space();
+  if (!spec.pool().empty()) result.pool = spec.pool();
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
@@ -511,7 +521,9 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
 absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const google::protobuf::FieldMask& mask) {
   base::Violations violations;
   study::SpecChange change;
-  const study::Budget budget = BudgetFrom(spec.budget());
+  base::Violations wrong_budget;
+  const study::Budget budget = BudgetFrom(spec.budget(), &wrong_budget);
+  violations.AddAll("spec", wrong_budget.ToStatus());
   const auto parameters = [&] {
     change.parameters.emplace();
     for (int i = 0; i < spec.space_size(); ++i) {
@@ -541,6 +553,7 @@ absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const goo
       {"budget.max_parallel", [&] { change.max_parallel = budget.max_parallel; }},
       {"budget.patience", [&] { change.patience = budget.patience; }},
       {"budget.target_value", [&] { change.target_value = budget.target_value; }},
+      {"budget.max_wall", [&] { change.max_wall = budget.max_wall; }},
       {"weight", [&] { change.weight = spec.has_weight() ? spec.weight() : 1.0; }},
       {"space", parameters},
       {"objective.command", command},

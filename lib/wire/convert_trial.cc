@@ -417,6 +417,7 @@ v1::Trial ToProto(const study::Trial& trial, absl::string_view study_id) {
   proto.set_update_seq(trial.update_seq);
   proto.set_retry_of(trial.retry_of);
   proto.set_retried_by(trial.retried_by);
+  proto.set_stop_requested(trial.stop_requested);
   return proto;
 }
 
@@ -455,6 +456,7 @@ absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
   result.update_seq = trial.update_seq();
   result.retry_of = trial.retry_of();
   result.retried_by = trial.retried_by();
+  result.stop_requested = trial.stop_requested();
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
 }

@@ -8,9 +8,10 @@
 #include "absl/strings/string_view.h"
 
 // The one place that builds and parses resource names:
-//   projects/default/studies/{study}             {study}: [a-z0-9][a-z0-9_.-]{0,63}, no ".."
-//   projects/default/studies/{study}/trials/{n}  {n}: 1 … 2^63-1, without sign or leading zeros
-// There is one project, "default"; any other is refused as if it had no such study.
+//   projects/{project}
+//   projects/{project}/studies/{study}             {project}, {study}: [a-z0-9][a-z0-9_.-]{0,63}, no ".."
+//   projects/{project}/studies/{study}/trials/{n}  {n}: 1 … 2^63-1, without sign or leading zeros
+// Ids of studies have their project within them: study::IdWithin.
 namespace luthier::wire {
 
 struct TrialId {
@@ -21,10 +22,12 @@ struct TrialId {
 
 std::string StudyName(absl::string_view study);
 std::string TrialName(absl::string_view study, int64_t number);
+std::string ProjectName(absl::string_view project);
 
 // The study's id. INVALID_ARGUMENT naming `field`, with what a name looks like.
 absl::StatusOr<std::string> ParseStudyName(absl::string_view field, absl::string_view name);
 absl::StatusOr<TrialId> ParseTrialName(absl::string_view field, absl::string_view name);
+absl::StatusOr<std::string> ParseProjectName(absl::string_view field, absl::string_view name);
 
 }  // namespace luthier::wire
 

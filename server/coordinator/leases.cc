@@ -48,6 +48,11 @@ void LeaseTable::End(const std::string& token, study::Directive directive) {
   ended_[token] = directive;
 }
 
+void LeaseTable::AskToFinish(const std::string& token) {
+  base::MutexLock lock(&mutex_);
+  if (const auto found = live_.find(token); found != live_.end()) found->second.finish = true;
+}
+
 bool LeaseTable::Expired(const std::string& token, absl::Duration now) const {
   base::MutexLock lock(&mutex_);
   const auto found = live_.find(token);
@@ -81,7 +86,7 @@ LeaseTable::Renewal LeaseTable::Renew(const std::vector<std::string>& tokens, ab
     const auto found = live_.find(token);
     if (found != live_.end()) {
       found->second.deadline = std::max(found->second.deadline, now + found->second.ttl - shift_);
-      renewal.directives.push_back(study::Directive::kContinue);
+      renewal.directives.push_back(found->second.finish ? study::Directive::kFinish : study::Directive::kContinue);
       continue;
     }
     const auto ended = ended_.find(token);
@@ -101,6 +106,15 @@ void LeaseTable::DropStudy(storage::StudyKey study) {
   if (found == by_study_.end()) return;
   for (const std::string* const token : found->second) live_.erase(live_.find(*token));
   by_study_.erase(found);
+}
+
+std::unordered_map<std::string, int> LeaseTable::CountByWorker(absl::Duration now) const {
+  base::MutexLock lock(&mutex_);
+  std::unordered_map<std::string, int> counts;
+  for (const auto& [token, lease] : live_) {
+    if (lease.deadline + shift_ > now) ++counts[lease.worker];
+  }
+  return counts;
 }
 
 size_t LeaseTable::size() const {

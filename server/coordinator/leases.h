@@ -33,11 +33,15 @@ class LeaseTable {
     int64_t trial = 0;
     absl::Duration ttl;
     absl::Duration deadline;  // Clock::Monotonic().
+    bool finish = false;      // Its holder is told kFinish instead of kContinue.
+    std::string worker = "";  // Its holder.
   };
 
   void Grant(const std::string& token, Entry entry);
   // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
   void End(const std::string& token, study::Directive directive);
+  // From now on the holder of a live lease is told kFinish.
+  void AskToFinish(const std::string& token);
   // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
   std::optional<absl::Duration> Deadline(const std::string& token) const;
@@ -56,6 +60,8 @@ class LeaseTable {
   // Drops the leases of one study, e.g. before it is read again from storage. O(those leases).
   void DropStudy(storage::StudyKey study);
   size_t size() const;
+  // Live leases by holder, without those past their deadline. O(all leases).
+  std::unordered_map<std::string, int> CountByWorker(absl::Duration now) const;
 
  private:
   using Live = std::unordered_map<std::string, Entry>;

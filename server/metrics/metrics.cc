@@ -104,6 +104,7 @@ absl::string_view TrialEventLabel(EventType type) {
     case EventType::kStudyUpdated:
     case EventType::kTrialNoted:
     case EventType::kParametersDeclared:
+    case EventType::kTrialStopRequested:
     case EventType::kGradientDropped:
     case EventType::kGradientSetAside:
     case EventType::kMeasurement:

@@ -17,8 +17,10 @@
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
 #include "lib/wire/status.h"
+#include "server/access/access.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/service/memory_guard.h"
+#include "server/service/worker_log.h"
 #include "server/storage/storage.h"
 
 // The base of the gRPC services. A handler checks, converts and hands over; it decides nothing and never blocks.
@@ -33,6 +35,19 @@ struct Backend {
   const MemoryGuard* memory = nullptr;         // Null: no limit.
   coordinator::Observer* observer = nullptr;   // Told of what is refused here. Null: nobody.
   const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
+  const access::Access* access = nullptr;      // Null: all callers are alike.
+  WorkerLog* workers = nullptr;                // Told of workers that are seen here. Null: nobody.
+
+  // Who makes the call, which was admitted.
+  access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
+    return access == nullptr ? access::Caller() : access->Admitted(context);
+  }
+  // For events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
+  std::string ActorOf(const grpc::CallbackServerContext& context) const {
+    const access::Caller caller = CallerOf(context);
+    const std::string address = access::AddressOf(context);
+    return caller.token.empty() ? address : absl::StrCat(study::IdWithin(caller.project, caller.name), "@", address);
+  }
 
   // Asks, creates and reads. As MemoryGuard; UNAVAILABLE DRAINING when `closing`.
   absl::Status AdmitWork() const {
@@ -75,13 +90,6 @@ inline absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, con
     if (remaining > absl::Hours(24 * 365)) remaining = kDefaultDeadline;
   }
   return clock.Monotonic() + std::min(remaining, kLongestDeadline);
-}
-
-// For events and logs: "ipv4:10.0.0.7" without the port.
-inline std::string ActorOf(const grpc::CallbackServerContext& context) {
-  const std::string peer = context.peer();
-  const size_t colon = peer.rfind(':');
-  return peer.rfind("unix:", 0) == 0 || colon == std::string::npos ? peer : peer.substr(0, colon);
 }
 
 inline grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context, const absl::Status& status) {

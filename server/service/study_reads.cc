@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/status_macros.h"
 #include "lib/importance/importance.h"
+#include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "server/service/pages.h"
 #include "server/service/study_service.h"
@@ -39,8 +41,9 @@ absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
 constexpr size_t kMostLooked = 20'000;  // Events that one call looks through for those of a trial.
 
 // The events of a page; returns the position of the next one, or 0.
-absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey study, int64_t trial, bool oldest_first,
-                                    uint64_t position, int page_size, v1::ListEventsResponse* response) {
+absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey study, int64_t trial,
+                                    bool oldest_first, uint64_t position, int page_size,
+                                    v1::ListEventsResponse* response) {
   for (size_t looked = 0; looked < kMostLooked;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events,
                              oldest_first ? storage->ListEvents(study, position, kMaxPage)
@@ -178,6 +181,46 @@ grpc::ServerUnaryReactor* StudyService::GetImportance(grpc::CallbackServerContex
     const absl::Status status = FillImportance(backend_.storage, *request, response);
     computing_importance_ = false;
     return status;
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::ListWorkers(grpc::CallbackServerContext* context,
+                                                    const v1::ListWorkersRequest* request,
+                                                    v1::ListWorkersResponse* response) {
+  const std::string own = backend_.CallerOf(*context).project;
+  return Read(backend_, context, [this, own, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
+    std::string project = own;
+    if (!request->parent().empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(project, wire::ParseProjectName("parent", request->parent()));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("workers", request->page_token()));
+    if (backend_.workers == nullptr) return absl::OkStatus();
+    const auto limit = static_cast<size_t>(page_size);
+    std::vector<WorkerLog::Worker> workers = backend_.workers->List(project, after, limit + 1);
+    if (workers.size() > limit) {
+      workers.pop_back();
+      response->set_next_page_token(MakePageToken("workers", workers.back().name));
+    }
+    const std::unordered_map<std::string, int> leases = backend_.coordinator->CountLeases();
+    for (const WorkerLog::Worker& worker : workers) {
+      v1::Worker& out = *response->add_workers();
+      out.set_name(worker.name);
+      *out.mutable_first_seen() = wire::ToProto(worker.first_seen);
+      *out.mutable_last_seen() = wire::ToProto(worker.last_seen);
+      const auto held = leases.find(worker.name);
+      out.set_leases(held == leases.end() ? 0 : held->second);
+      const auto ended = [&](WorkerLog::Outcome outcome) { return worker.ended[static_cast<size_t>(outcome)]; };
+      out.set_granted(worker.granted);
+      out.set_completed(ended(WorkerLog::Outcome::kCompleted));
+      out.set_pruned(ended(WorkerLog::Outcome::kPruned));
+      out.set_paused(ended(WorkerLog::Outcome::kPaused));
+      out.set_failed(ended(WorkerLog::Outcome::kFailed));
+      out.set_released(ended(WorkerLog::Outcome::kReleased));
+      out.set_expired(ended(WorkerLog::Outcome::kExpired));
+      out.set_cancelled(ended(WorkerLog::Outcome::kCancelled));
+    }
+    return absl::OkStatus();
   });
 }
 

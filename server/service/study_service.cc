@@ -308,6 +308,49 @@ absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRec
   }
 }
 
+// The same of the trials that a filter leaves, in its order. Returns the place of the last one where there are more,
+// else "". Trials are as they are when they are read, a moment after they were chosen.
+absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storage::StudyRecord& study,
+                                         const std::vector<TrialTable::Selected>& selected, int page_size,
+                                         v1::ListTrialsResponse* response) {
+  PageFill fill(page_size);
+  std::string last;
+  for (const TrialTable::Selected& entry : selected) {
+    const absl::StatusOr<storage::TrialRecord> row = storage->GetTrial(study.key, entry.number);
+    if (absl::IsNotFound(row.status())) continue;
+    LUTHIER_RETURN_IF_ERROR(row.status());
+    if (row->trial.deleted) continue;
+    v1::Trial trial = wire::ToProto(row->trial, study.id);
+    LeaveOutLong(&trial);
+    if (!fill.Takes(trial)) return last;
+    last = entry.place;
+    *response->add_trials() = std::move(trial);
+  }
+  // One more was chosen than the page has, and some of them may be gone meanwhile.
+  if (selected.size() > static_cast<size_t>(page_size)) return selected.back().place;
+  return std::string();
+}
+
+// ListTrials with a filter or an order. `query`: what its page tokens are good for.
+absl::Status ListSelected(storage::Storage* storage, TrialTables* tables, const storage::StudyRecord& study,
+                          const v1::ListTrialsRequest& request, const storage::TrialFilter& states,
+                          const std::string& query, v1::ListTrialsResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  LUTHIER_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(request.filter()));
+  LUTHIER_RETURN_IF_ERROR(filter.Check(study.spec.space));
+  TrialTable::Wanted wanted;
+  wanted.filter = &filter;
+  wanted.states = states.states;
+  LUTHIER_ASSIGN_OR_RETURN(wanted.order, ParseOrder(request.order_by(), study.spec.space));
+  LUTHIER_ASSIGN_OR_RETURN(wanted.after, ParsePageToken(query, request.page_token()));
+  wanted.limit = static_cast<size_t>(page_size) + 1;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialTable::Selected> selected,
+                           tables->Select(storage, study, wanted));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string last, FillSelected(storage, study, selected, page_size, response));
+  if (!last.empty()) response->set_next_page_token(MakePageToken(query, last));
+  return absl::OkStatus();
+}
+
 coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryReactor* reactor, const std::string& id,
                                                               v1::EnqueueTrialsResponse* response) {
   return [reactor, response, id](absl::StatusOr<coordinator::EnqueueReply> reply) {
@@ -328,8 +371,8 @@ void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attri
   size_t bytes = 0;
   for (const auto& [key, value] : attributes) {
     violations->AddAll("", study::ValidateText(at, key, 64, false));
-    violations->AddAll("", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value,
-                                               kMaxAttributeBytes, true));
+    violations->AddAll(
+        "", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value, kMaxAttributeBytes, true));
     bytes += key.size() + value.size();
     (*taken)[key] = value;
   }
@@ -389,6 +432,15 @@ std::string Deterministic(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// Ids are listed in the order of their bytes. Those of a project other than the default come together, after the first
+// of these and up to the second; a whole project is passed over in one step.
+std::string FirstIdOf(absl::string_view project) {
+  return project == study::kDefaultProject ? "" : absl::StrCat(project, "/");
+}
+std::string LastIdOf(absl::string_view project) {
+  return absl::StrCat(project, "/\x7f");
+}
+
 absl::Status WithName(absl::Status status, absl::string_view what) {
   if (status.code() != absl::StatusCode::kNotFound) return status;
   return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, absl::StrCat(what, " does not exist"));
@@ -401,6 +453,11 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   violations.AddAll("", study::ValidateId("study_id", request->study_id()));
+  absl::StatusOr<std::string> project = backend_.CallerOf(*context).project;
+  if (!request->parent().empty()) {
+    project = wire::ParseProjectName("parent", request->parent());
+    violations.AddAll("", project.status());
+  }
   if (!request->has_spec()) violations.Add("spec", "is required");
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
   if (request->has_spec()) {
@@ -412,10 +469,10 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::CreateStudyOp op;
-  op.id = request->study_id();
+  op.id = study::IdWithin(*project, request->study_id());
   op.spec = *std::move(spec);
   op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -437,21 +494,32 @@ grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext* context,
                                                     const v1::ListStudiesRequest* request,
                                                     v1::ListStudiesResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+  const std::string own = backend_.CallerOf(*context).project;
+  return Read(backend_, context, [storage = backend_.storage, own, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
+    std::string project = own;
+    if (!request->parent().empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(project, wire::ParseProjectName("parent", request->parent()));
+    }
     PageFill fill(page_size);
-    for (std::string last = after;;) {
+    for (std::string last = std::max(after, FirstIdOf(project));;) {
       // One at a time: a spec of 2 MiB takes twenty times as much in memory.
       LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
       if (next.empty()) return absl::OkStatus();
+      const std::string& id = next[0].id;
+      if (study::ProjectOf(id) != project) {
+        if (project != study::kDefaultProject) return absl::OkStatus();
+        last = LastIdOf(study::ProjectOf(id));
+        continue;
+      }
       LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, next[0]));
       if (!fill.Takes(study)) {
         response->set_next_page_token(MakePageToken("studies", last));
         return absl::OkStatus();
       }
       *response->add_studies() = std::move(study);
-      last = next[0].id;
+      last = id;
     }
   });
 }
@@ -486,8 +554,8 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   coordinator::ControlOp op;
   op.id = *id;
   op.control = control;
-  op.request_id = request.request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request.request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -522,8 +590,8 @@ grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext*
   coordinator::ControlOp op;
   op.id = *id;
   op.control = Control::kDelete;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -576,7 +644,7 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
                                                    const v1::ListTrialsRequest* request,
                                                    v1::ListTrialsResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     storage::TrialFilter filter;
@@ -587,13 +655,19 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
       filter.states.push_back(*parsed);
       absl::StrAppend(&query, " ", state);
     }
+    const bool selects = !request->filter().empty() || !request->order_by().empty();
+    if (selects) absl::StrAppend(&query, " filter ", request->filter(), " order ", request->order_by());
     LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
     int64_t after = 0;
-    if (!position.empty() && !absl::SimpleAtoi(position, &after)) {
+    if (!selects && !position.empty() && !absl::SimpleAtoi(position, &after)) {
       return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
     }
     const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
     if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
+    if (selects) {
+      LUTHIER_RETURN_IF_ERROR(ListSelected(storage, tables, *study, *request, filter, query, response));
+      return MarkSetAside(storage, study->key, response->mutable_trials());
+    }
     LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, *study, filter, after, page_size, response));
     if (more) {
       response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
@@ -628,8 +702,8 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = *id;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -666,8 +740,8 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
     }
     return CheckObjective(spec);
   };
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -692,8 +766,8 @@ grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = *id;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::ImportReply> reply) {
     if (reply.ok()) {
       response->mutable_numbers()->Assign(reply->numbers.begin(), reply->numbers.end());
@@ -726,8 +800,8 @@ grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext*
   op.id = *id;
   op.numbers.assign(request->numbers().begin(), request->numbers().end());
   op.limit = kMaxEnqueued;
-  op.request_id = request->request_id();
-  op.actor = ActorOf(*context);
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
@@ -743,7 +817,7 @@ grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext*
   coordinator::DeleteTrialOp op;
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -765,7 +839,7 @@ grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContex
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));
@@ -783,7 +857,25 @@ grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext*
   coordinator::CancelTrialOp op;
   op.id = id->study;
   op.number = id->number;
-  op.actor = ActorOf(*context);
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
+                                                  const v1::StopTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::StopTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
   op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));

@@ -48,6 +48,8 @@ class StudyService final : public v1::StudyService::CallbackService {
                                           const v1::SetAttributesRequest* request, v1::Trial* response) override;
   grpc::ServerUnaryReactor* CancelTrial(grpc::CallbackServerContext* context, const v1::CancelTrialRequest* request,
                                         v1::Trial* response) override;
+  grpc::ServerUnaryReactor* StopTrial(grpc::CallbackServerContext* context, const v1::StopTrialRequest* request,
+                                      v1::Trial* response) override;
   grpc::ServerUnaryReactor* GetTrialTable(grpc::CallbackServerContext* context,
                                           const v1::GetTrialTableRequest* request,
                                           v1::GetTrialTableResponse* response) override;
@@ -56,6 +58,8 @@ class StudyService final : public v1::StudyService::CallbackService {
   grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context,
                                           const v1::GetImportanceRequest* request,
                                           v1::GetImportanceResponse* response) override;
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override;
 

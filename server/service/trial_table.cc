@@ -4,10 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -281,6 +283,148 @@ absl::StatusOr<int64_t> TrialTable::Fill(const Query& query, v1::GetTrialTableRe
   return last;
 }
 
+struct TrialTable::BoundTerm {
+  const Column* column = nullptr;  // Null: no trial has a value.
+  FilterOp op = FilterOp::kEqual;
+  bool any = false;
+  double number = 0.0;
+  std::vector<bool> words;  // By place: equal to the value, or has it as a part.
+
+  bool Holds(size_t row) const {
+    const bool absent_holds = op == FilterOp::kNotEqual;
+    if (column == nullptr) return absent_holds;
+    if (column->coded) {
+      const uint32_t word = row < column->indexes.size() ? column->indexes[row] : kNoWord;
+      if (word == kNoWord) return absent_holds;
+      return any || words[word] == (op != FilterOp::kNotEqual);
+    }
+    const double value = row < column->numbers.size() ? column->numbers[row] : kNone;
+    if (std::isnan(value)) return absent_holds;
+    switch (op) {
+      case FilterOp::kEqual:
+        return value == number;
+      case FilterOp::kNotEqual:
+        return value != number;
+      case FilterOp::kLess:
+        return value < number;
+      case FilterOp::kAtMost:
+        return value <= number;
+      case FilterOp::kMore:
+        return value > number;
+      case FilterOp::kAtLeast:
+        return value >= number;
+      case FilterOp::kHas:
+        return true;
+    }
+    return false;
+  }
+};
+
+TrialTable::BoundTerm TrialTable::Bind(const FilterTerm& term) const {
+  BoundTerm bound;
+  bound.op = term.op;
+  bound.any = term.any;
+  bound.number = term.number.value_or(0.0);
+  const auto found = columns_.find(term.field);
+  if (found == columns_.end()) return bound;
+  bound.column = &found->second;
+  for (const std::string& word : found->second.words) {
+    bound.words.push_back(term.op == FilterOp::kHas ? absl::StrContains(word, term.value) : word == term.value);
+  }
+  return bound;
+}
+
+// The value of the field to order by, then the number.
+struct TrialTable::Key {
+  int64_t number = 0;
+  bool has_value = false;
+  double value = 0.0;
+  const std::string* word = nullptr;
+
+  // Whether it comes before the other one.
+  bool Before(const Key& other, bool descending) const {
+    if (has_value != other.has_value) return has_value;
+    if (has_value && word != nullptr) {
+      if (const int order = word->compare(*other.word); order != 0) return (order < 0) != descending;
+    } else if (has_value && value != other.value) {
+      return (value < other.value) != descending;
+    }
+    return number < other.number;
+  }
+  // Its text: "n", "wHEX" or "-", then the number.
+  std::string Place() const {
+    if (!has_value) return absl::StrCat(number, "-");
+    if (word != nullptr) return absl::StrCat(number, "-w", absl::BytesToHexString(*word));
+    return absl::StrCat(number, "-n", absl::Hex(std::bit_cast<uint64_t>(value)));
+  }
+};
+
+absl::StatusOr<std::vector<TrialTable::Selected>> TrialTable::Select(const Wanted& wanted) const {
+  std::vector<BoundTerm> terms;
+  for (const FilterTerm& term : wanted.filter->terms()) terms.push_back(Bind(term));
+  const Column& states = columns_.at("state");
+  std::vector<bool> state_wanted;  // By place.
+  for (const std::string& word : states.words) {
+    const std::optional<study::TrialState> state = study::ParseTrialState(word);
+    state_wanted.push_back(state && (wanted.states.empty() || std::find(wanted.states.begin(), wanted.states.end(),
+                                                                       *state) != wanted.states.end()));
+  }
+  const bool by_number = wanted.order.field.empty() || (wanted.order.field == "number" && !wanted.order.descending);
+  const auto ordered_by = columns_.find(by_number ? "number" : wanted.order.field);
+  const auto key_of = [&](size_t row) {
+    Key key{static_cast<int64_t>(row) + 1};
+    if (by_number || ordered_by == columns_.end()) return key;
+    const Column& column = ordered_by->second;
+    if (column.coded) {
+      const uint32_t word = row < column.indexes.size() ? column.indexes[row] : kNoWord;
+      key.has_value = word != kNoWord;
+      if (key.has_value) key.word = &column.words[word];
+    } else {
+      key.value = row < column.numbers.size() ? column.numbers[row] : kNone;
+      key.has_value = !std::isnan(key.value);
+    }
+    return key;
+  };
+  std::string after_word;
+  std::optional<Key> after;
+  if (!wanted.after.empty()) {
+    after.emplace();
+    const size_t dash = wanted.after.find('-');
+    const absl::string_view value = absl::string_view(wanted.after).substr(std::min(dash, wanted.after.size() - 1) + 1);
+    uint64_t bits = 0;
+    bool good = dash != std::string::npos && absl::SimpleAtoi(wanted.after.substr(0, dash), &after->number);
+    after->has_value = !value.empty();
+    const bool coded = ordered_by != columns_.end() && ordered_by->second.coded;
+    if (value.empty()) {
+      good = good && after->number > 0;
+    } else if (value[0] == 'w' && coded) {
+      after_word = absl::HexStringToBytes(value.substr(1));
+      after->word = &after_word;
+    } else {
+      good = good && value[0] == 'n' && !coded && absl::SimpleHexAtoi(value.substr(1), &bits);
+      after->value = std::bit_cast<double>(bits);
+    }
+    if (!good) return base::BadField("page_token", "is not a token of ours");
+  }
+  std::vector<Key> keys;
+  const size_t first = by_number && after ? static_cast<size_t>(after->number) : 0;
+  for (size_t row = first; row < rows_ && !(by_number && keys.size() >= wanted.limit); ++row) {
+    const uint32_t state = row < states.indexes.size() ? states.indexes[row] : kNoWord;
+    if (state == kNoWord || !state_wanted[state]) continue;
+    if (!wanted.filter->Matches([&](size_t term) { return terms[term].Holds(row); })) continue;
+    const Key key = key_of(row);
+    if (!after || by_number || after->Before(key, wanted.order.descending)) keys.push_back(key);
+  }
+  const size_t count = std::min(keys.size(), wanted.limit);
+  if (!by_number) {
+    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count), keys.end(),
+                      [&](const Key& a, const Key& b) { return a.Before(b, wanted.order.descending); });
+  }
+  std::vector<Selected> selected;
+  for (size_t i = 0; i < count; ++i) selected.push_back({keys[i].number, keys[i].Place()});
+  return selected;
+}
+
 size_t TrialTable::bytes() const {
   size_t bytes = 0;
   for (const auto& [name, column] : columns_) {
@@ -312,6 +456,22 @@ void TrialTables::Keep(storage::StudyKey study, size_t bytes) {
     bytes_.erase(oldest);
     entries_.erase(oldest);
   }
+}
+
+absl::StatusOr<std::vector<TrialTable::Selected>> TrialTables::Select(storage::Storage* storage,
+                                                                      const storage::StudyRecord& study,
+                                                                      const TrialTable::Wanted& wanted) {
+  const std::shared_ptr<Entry> entry = Find(study.key);
+  absl::StatusOr<std::vector<TrialTable::Selected>> selected;
+  size_t bytes = 0;
+  {
+    base::MutexLock lock(&entry->mutex);
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, study));
+    selected = entry->table.Select(wanted);
+    bytes = entry->table.bytes();
+  }
+  Keep(study.key, bytes);
+  return selected;
 }
 
 absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,

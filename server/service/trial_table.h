@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/mutex.h"
 #include "luthier/v1/study_service.pb.h"
+#include "server/service/trial_filter.h"
 #include "server/storage/storage.h"
 
 // The trials of a study as columns (v1::TrialColumn has their names).
@@ -33,6 +34,22 @@ class TrialTable {
   // INVALID_ARGUMENT for columns that there are not.
   absl::StatusOr<int64_t> Fill(const Query& query, v1::GetTrialTableResponse* response) const;
 
+  // Says which trials a list has, and in which order. Its field names are those of columns.
+  struct Wanted {
+    const Filter* filter = nullptr;  // Fits the study's space.
+    std::vector<study::TrialState> states;  // Empty: all.
+    Order order;
+    std::string after;  // Place of the last trial of the page before; empty: from the beginning.
+    size_t limit = 0;
+  };
+  struct Selected {
+    int64_t number = 0;
+    std::string place;  // For Wanted::after.
+  };
+  // Returns the first trials that are wanted, in order, without deleted ones. INVALID_ARGUMENT for a place that is
+  // none.
+  absl::StatusOr<std::vector<Selected>> Select(const Wanted& wanted) const;
+
   size_t bytes() const;
   uint64_t seq() const { return seq_; }
 
@@ -46,6 +63,11 @@ class TrialTable {
     std::map<std::string, uint32_t> places;
     size_t word_bytes = 0;
   };
+
+  // A term of a filter with its column: true for words that are marked, or numbers that compare as it says.
+  struct BoundTerm;
+  BoundTerm Bind(const FilterTerm& term) const;
+  struct Key;  // Trials are ordered by it.
 
   void Store(const storage::TrialRecord& record, const storage::StudyRecord& study);
   void StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study);
@@ -70,6 +92,10 @@ class TrialTables {
   // Reads the page that `request` asks for. INVALID_ARGUMENT, NOT_FOUND; errors as Storage.
   absl::Status Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
                     v1::GetTrialTableResponse* response);
+  // Returns the trials that are wanted (TrialTable::Select). Errors as there, and as Storage.
+  absl::StatusOr<std::vector<TrialTable::Selected>> Select(storage::Storage* storage,
+                                                           const storage::StudyRecord& study,
+                                                           const TrialTable::Wanted& wanted);
 
  private:
   struct Entry {

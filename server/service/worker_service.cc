@@ -35,6 +35,8 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
       return v1::HeartbeatResponse::LOST;
     case Directive::kPause:
       return v1::HeartbeatResponse::PAUSE;
+    case Directive::kFinish:
+      return v1::HeartbeatResponse::FINISH;
   }
   return v1::HeartbeatResponse::LOST;
 }
@@ -67,9 +69,9 @@ void TakeUnused(const google::protobuf::RepeatedPtrField<std::string>& unused, c
   op->unused.assign(unused.begin(), unused.end());
 }
 
-void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
+void Fill(const coordinator::Grant& grant, const access::Caller& caller, v1::Lease* lease) {
   *lease->mutable_trial() = wire::ToProto(grant.trial, grant.study_id);
-  lease->set_token(grant.token);
+  lease->set_token(caller.Lease(grant.token));
   *lease->mutable_ttl() = wire::ToProto(grant.spec->lease.ttl);
   *lease->mutable_spec() = wire::ToProto(*grant.spec);
   lease->set_resume_checkpoint(grant.resume_checkpoint);
@@ -102,25 +104,35 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
     violations.AddAll("", id.status());
     if (id.ok()) op.id = *id;
   }
+  const access::Caller caller = backend_.CallerOf(*context);
+  std::string project = caller.project;
+  if (!request->parent().empty()) {
+    const absl::StatusOr<std::string> parent = wire::ParseProjectName("parent", request->parent());
+    violations.AddAll("", parent.status());
+    if (parent.ok()) project = *parent;
+  }
+  if (!request->pool().empty()) violations.AddAll("", study::ValidateId("pool", request->pool()));
+  op.pool = study::PoolKey(project, request->pool().empty() ? study::kDefaultPool : request->pool());
   violations.AddAll("", study::ValidateId("worker", request->worker()));
   violations.AddAll("", CheckRequestId(request->request_id(), /*required=*/true));
   if (request->count() < 0 || request->count() > kMaxTokens) {
     violations.Add("count", absl::StrCat(request->count(), " is not between 1 and ", kMaxTokens, " (0: 1)"));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
   auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
-  op.worker = request->worker();
+  op.worker = caller.Worker(request->worker());
   op.count = std::max(1, request->count());
-  op.request_id = request->request_id();
+  op.request_id = caller.RequestId(request->request_id());
   op.fail_if_paused = request->fail_if_paused();
   op.caller_gone = reactor->caller_gone();
   // The empty answer must leave before the caller gives up.
   const absl::Duration now = backend_.clock->Monotonic();
   const absl::Duration deadline = DeadlineOf(*context, *backend_.clock);
   op.deadline = deadline - std::min(absl::Seconds(1), (deadline - now) / 5);
-  op.done = [reactor, response](absl::StatusOr<coordinator::SuggestReply> reply) {
+  op.done = [reactor, response, caller](absl::StatusOr<coordinator::SuggestReply> reply) {
     if (reply.ok()) {
-      for (const coordinator::Grant& grant : reply->grants) Fill(grant, response->add_leases());
+      for (const coordinator::Grant& grant : reply->grants) Fill(grant, caller, response->add_leases());
       if (reply->grants.empty()) *response->mutable_retry_after() = wire::ToProto(reply->retry_after);
       response->set_study_done(reply->study_done);
       response->set_seq(reply->seq);
@@ -143,7 +155,11 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  backend_.coordinator->Heartbeat(request->worker(), {request->tokens().begin(), request->tokens().end()},
+  const access::Caller caller = backend_.CallerOf(*context);
+  if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
+  std::vector<std::string> leases;
+  for (const std::string& token : request->tokens()) leases.push_back(caller.Lease(token));
+  backend_.coordinator->Heartbeat(caller.Worker(request->worker()), std::move(leases),
                                   [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
                                     if (reply.ok()) {
                                       for (const Directive directive : reply->directives)
@@ -178,7 +194,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
   op.number = id->number;
-  op.token = request->token();
+  op.token = backend_.CallerOf(*context).Lease(request->token());
   op.checkpoint = request->checkpoint();
   if (request->has_start_step()) op.start_step = request->start_step();
   op.done = [reactor, response](absl::StatusOr<coordinator::ReportReply> reply) {
@@ -205,7 +221,7 @@ grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* con
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
   op.number = id->number;
-  op.token = token;
+  op.token = backend_.CallerOf(*context).Lease(token);
   op.done = [reactor, response](absl::StatusOr<coordinator::FinishReply> reply) {
     if (reply.ok()) {
       response->set_state(wire::ToProto(reply->state));
@@ -292,7 +308,7 @@ grpc::ServerUnaryReactor* WorkerService::DeclareParameters(grpc::CallbackServerC
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
   op.number = id->number;
-  op.token = request->token();
+  op.token = backend_.CallerOf(*context).Lease(request->token());
   op.done = [reactor, response](absl::StatusOr<coordinator::DeclareReply> reply) {
     if (reply.ok()) {
       *response->mutable_parameters() = wire::ToProto(reply->parameters);
@@ -319,6 +335,12 @@ grpc::ServerUnaryReactor* WorkerService::GetServerInfo(grpc::CallbackServerConte
   response->set_serving(backend_.coordinator->serving());
   response->set_grpc_version(grpc::Version());
   response->set_sqlite_version(sqlite3_libversion());
+  response->set_plaintext(!access::Private(*context));
+  response->set_open(backend_.access == nullptr || backend_.access->auth() == access::Auth::kOff);
+  const access::Caller caller = backend_.CallerOf(*context);
+  response->set_project(caller.project);
+  response->set_caller(caller.name);
+  for (const access::Role role : caller.roles) response->add_roles(std::string(access::ToString(role)));
   return FinishWith(context, absl::OkStatus());
 }
 

@@ -287,6 +287,7 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   out.set_retry_of(trial.retry_of);
   out.set_retried_by(trial.retried_by);
   out.set_deleted(trial.deleted);
+  out.set_stop_requested(trial.stop_requested);
   out.set_removed_seq(record.removed_seq);
   for (const std::string& name : trial.declared) out.add_declared(name);
   for (const auto& [name, value] : trial.unused) Encode(name, value, out.add_unused());
@@ -318,6 +319,7 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   trial.retry_of = in.retry_of();
   trial.retried_by = in.retried_by();
   trial.deleted = in.deleted();
+  trial.stop_requested = in.stop_requested();
   record.removed_seq = in.removed_seq();
   trial.declared.insert(in.declared().begin(), in.declared().end());
   for (const record::Parameter& parameter : in.unused()) {

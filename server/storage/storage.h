@@ -95,6 +95,7 @@ enum class EventType {
   kTrialImported,
   kTrialNoted,
   kParametersDeclared,
+  kTrialStopRequested,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {

@@ -50,6 +50,7 @@ TEST(Answers, DialsTheAddressThatWasBound) {
   for (const std::string& listen : addresses) {
     ServerOptions options;
     options.listen = listen;
+    options.auth = access::Auth::kOff;
     options.accept_plaintext = true;
     const auto server = Server::Start(options);
     ASSERT_TRUE(server.ok()) << listen << ": " << server.status();

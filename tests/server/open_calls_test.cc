@@ -149,6 +149,7 @@ TEST(OpenCallsOfAServer, AConnectionWithTooManyEnds) {
     ServerOptions options;
     options.listen = listen;
     options.accept_plaintext = true;
+    options.auth = access::Auth::kOff;
     options.calls_per_connection = 3;
     const auto server = Server::Start(options);
     if (!server.ok() && absl::StartsWith(listen, "[")) continue;  // No IPv6 here.

@@ -199,6 +199,7 @@ std::string Text(const storage::TrialRecord& r) {
   for (const std::string& name : t.declared) printer.Add("declared", name);
   if (!t.unused.empty()) printer.Add("unused", t.unused);
   if (t.deleted) printer.Add("deleted", t.deleted);
+  if (t.stop_requested) printer.Add("stop_requested", t.stop_requested);
   if (r.removed_seq != 0) printer.Add("removed_seq", r.removed_seq);
   return std::move(printer).text();
 }
@@ -425,6 +426,7 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   if (number % 4 == 0) trial.unused = {{"left_out", static_cast<double>(number)}, {"text", std::string("a")}};
   if (random.UniformInt(6) == 0) trial.retried_by = 1 + static_cast<int64_t>(random.UniformInt(9));
   trial.deleted = random.UniformInt(6) == 0;
+  trial.stop_requested = random.UniformInt(6) == 0;
   record.removed_seq = random.UniformInt(3);
   for (uint64_t i = random.UniformInt(4); i > 0; --i) {
     study::Attempt attempt;

@@ -35,7 +35,7 @@ for ((i = 0; i < 300; i++)); do
   sleep 0.1
 done
 [[ -n $LUTHIER_SERVER ]] || { cat "$scratch/server.log" >&2; exit 1; }
-export LUTHIER_SERVER
+export LUTHIER_SERVER LUTHIER_TOKEN_FILE=$scratch/data/admin.token
 while IFS= read -r -d '' file; do
   [[ $file == examples/external_loop.yaml ]] || luthier study create -f "$file" >/dev/null
 done < <(find examples -name '*.yaml' -print0)

@@ -488,6 +488,42 @@ TEST_F(CommandTest, AProgramThatDoesNotListenIsTerminatedAndPaused) {
   EXPECT_THAT(outcome.output_tail, HasSubstr("did not end at its target by itself"));
 }
 
+TEST_F(CommandTest, AProgramThatIsToFinishIsToldAndItsResultIsKept) {
+  LUTHIER_NEEDS_PYTHON();
+  options_.hold = absl::ZeroDuration();
+  request_.target_step = 9;
+  Python(R"(
+import json
+replies = open(4)
+print('{"loss": 2, "step": 1}', flush=True)
+reply = json.loads(replies.readline())
+print(json.dumps({"loss": 1, "step": 2, "checkpoint": reply["directive"]}), flush=True)
+)");
+  sink_.on_report = [this] { sink_.stop_.Request(StopReason::kFinish); };
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPruned);
+  EXPECT_EQ(outcome.measurement.step, 2);  // Not that of the target.
+  EXPECT_EQ(outcome.measurement.metrics.at("loss"), 1.0);
+  EXPECT_EQ(outcome.checkpoint, "finish");
+}
+
+TEST_F(CommandTest, AProgramThatDoesNotFinishIsTerminatedAndItsLastLineCounts) {
+  options_.grace = absl::Milliseconds(50);
+  options_.hold = absl::ZeroDuration();
+  sink_.on_report = [this] { sink_.stop_.Request(StopReason::kFinish); };
+  Shell(R"(trap '' TERM; exec 4<&-; echo '{"loss": 3, "step": 2}'; while :; do sleep 600; done)");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPruned);
+  EXPECT_EQ(outcome.measurement.step, 2);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("did not end when it was asked to"));
+}
+
+TEST_F(CommandTest, AProgramThatFinishesWithoutAResultIsNoFailure) {
+  sink_.on_checkpoint = [this] { sink_.stop_.Request(StopReason::kFinish); };
+  Shell(R"(echo '{"checkpoint": "c"}' >&3; read -r line <&4)");
+  EXPECT_EQ(Run().result, RunResult::kStopped);
+}
+
 TEST_F(CommandTest, AStopReplacesAPause) {
   LUTHIER_NEEDS_PYTHON();
   options_.hold = absl::ZeroDuration();

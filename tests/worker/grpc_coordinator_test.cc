@@ -61,6 +61,7 @@ class Service final : public v1::WorkerService::Service {
     response->add_directives(v1::HeartbeatResponse::CONTINUE);
     response->add_directives(v1::HeartbeatResponse::STOP);
     response->add_directives(v1::HeartbeatResponse::LOST);
+    response->add_directives(v1::HeartbeatResponse::FINISH);
     response->add_directives(static_cast<v1::HeartbeatResponse::Directive>(77));
     return error;
   }
@@ -236,11 +237,11 @@ TEST_F(GrpcCoordinatorTest, CancelEndsTheLongPollAndAllLaterOnes) {
 }
 
 TEST_F(GrpcCoordinatorTest, HeartbeatTranslatesDirectives) {
-  EXPECT_THAT(api_->Heartbeat("w1", {"a", "b", "c", "d"}).value(),
+  EXPECT_THAT(api_->Heartbeat("w1", {"a", "b", "c", "d", "e"}).value(),
               ElementsAre(study::Directive::kContinue, study::Directive::kStop, study::Directive::kLost,
-                          study::Directive::kContinue));
+                          study::Directive::kFinish, study::Directive::kContinue));
   EXPECT_EQ(service_.heartbeat.worker(), "w1");
-  EXPECT_THAT(service_.heartbeat.tokens(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(service_.heartbeat.tokens(), ElementsAre("a", "b", "c", "d", "e"));
 }
 
 TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {

@@ -313,6 +313,52 @@ TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
   EXPECT_THAT(result.output_tail, HasSubstr("paused without a checkpoint"));
 }
 
+TEST_F(RuntimeTest, ARunThatIsToFinishEndsWithItsNewestValue) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
+    sink->Report(Point(6, 0.5), "");
+    sink->Report(Point(7, 0.25), "");
+    RunOutcome outcome = UntilStopped(sink);
+    EXPECT_EQ(sink->stop().reason(), StopReason::kFinish);
+    return outcome;
+  };
+  coordinator_.report_directive = study::Directive::kFinish;
+  RunOneTrial();
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  EXPECT_TRUE(coordinator_.results[0].pruned);
+  EXPECT_EQ(coordinator_.results[0].measurement.step, 7);
+  EXPECT_EQ(coordinator_.results[0].measurement.metrics.at("loss"), 0.25);
+  EXPECT_THAT(coordinator_.released, IsEmpty());
+  EXPECT_EQ(discarded_, std::set<int64_t>{1});
+}
+
+TEST_F(RuntimeTest, ARunThatIsToFinishWithoutAValueIsGivenBack) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
+    if (request.trial == 2) sink->Report(Point(7, std::numeric_limits<double>::quiet_NaN()), "");
+    return UntilStopped(sink);
+  };
+  coordinator_.directives = {{"token-1", study::Directive::kFinish}, {"token-2", study::Directive::kFinish}};
+  Grant(1, 2);
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.tried, IsEmpty());
+  ASSERT_THAT(coordinator_.released, SizeIs(2));
+  EXPECT_EQ(discarded_, (std::set<int64_t>{1, 2}));
+}
+
+TEST(StopSignal, AFinishReplacesAPauseAndIsReplacedByTheRest) {
+  StopSignal signal;
+  signal.Request(StopReason::kPause);
+  signal.Request(StopReason::kFinish);
+  EXPECT_EQ(signal.reason(), StopReason::kFinish);
+  signal.Request(StopReason::kPause);
+  signal.Request(StopReason::kFinish);
+  EXPECT_EQ(signal.reason(), StopReason::kFinish);
+  signal.Request(StopReason::kDrain);
+  signal.Request(StopReason::kFinish);
+  EXPECT_EQ(signal.reason(), StopReason::kDrain);
+}
+
 TEST(StopSignal, AnythingReplacesAPauseAndNothingElse) {
   StopSignal signal;
   signal.Request(StopReason::kPause);

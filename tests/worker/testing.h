@@ -22,7 +22,7 @@ inline std::string ReadFile(const std::string& path) {
   return out.str();
 }
 
-// Records what a run reports. `on_report` runs on the run's thread.
+// Records what a run reports. The functions run on the run's thread.
 class RecordingSink final : public RunSink {
  public:
   const StopSignal& stop() const override { return stop_; }
@@ -31,7 +31,10 @@ class RecordingSink final : public RunSink {
     if (!checkpoint.empty()) checkpoints.push_back(std::move(checkpoint));
     if (on_report) on_report();
   }
-  void Checkpoint(std::string checkpoint) override { checkpoints.push_back(std::move(checkpoint)); }
+  void Checkpoint(std::string checkpoint) override {
+    checkpoints.push_back(std::move(checkpoint));
+    if (on_checkpoint) on_checkpoint();
+  }
   void Started(int64_t step, const std::string& why) override {
     started.push_back(step);
     why_afresh = why;
@@ -42,7 +45,7 @@ class RecordingSink final : public RunSink {
   std::vector<std::string> checkpoints;
   std::vector<int64_t> started;
   std::string why_afresh;
-  std::function<void()> on_report;
+  std::function<void()> on_report, on_checkpoint;
 };
 
 }  // namespace luthier::worker

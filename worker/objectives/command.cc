@@ -118,7 +118,7 @@ class CommandRun {
   RunOutcome Finish(Process* process, int wait_status);
 
  private:
-  enum class Ending { kNatural, kPause, kStop, kTimeout, kBadLine };
+  enum class Ending { kNatural, kPause, kFinish, kStop, kTimeout, kBadLine };
 
   absl::Duration Now() const { return clock_.Monotonic(); }
   void OnResultLine(absl::string_view line, bool cut);
@@ -328,23 +328,29 @@ void CommandRun::Terminate(Process* process, Ending why) {
 void CommandRun::Watch(Process* process) {
   const absl::Duration deadline = Now() + command_.timeout;
   int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
-  bool stop_seen = false;   // And so its descriptor is not waited for any more.
-  bool pause_sent = false;  // The program was asked to pause, and has until …
+  bool stop_seen = false;    // And so its descriptor is not waited for any more.
+  bool finish_sent = false;  // The program was asked to finish, …
+  bool pause_sent = false;   // … or to pause, and has until …
   absl::Duration pause_until = absl::InfiniteDuration();
   while (!process->HasEnded()) {
     const absl::Duration now = Now();
     const StopReason reason = sink_->stop().reason();
     stop_seen = reason != StopReason::kNone;
-    const bool going = ending_ == Ending::kNatural || ending_ == Ending::kPause;
-    if (stop_seen && reason != StopReason::kPause && going) {
+    const bool going = ending_ == Ending::kNatural || ending_ == Ending::kPause || ending_ == Ending::kFinish;
+    const bool ends_well = reason == StopReason::kPause || reason == StopReason::kFinish;
+    if (stop_seen && !ends_well && going) {
       process->SendLine(absl::StrCat("{\"directive\": \"stop\", \"reason\": \"", StopReasonName(reason), "\"}"));
       Terminate(process, Ending::kStop);
+    } else if (!finish_sent && ending_ == Ending::kNatural && reason == StopReason::kFinish) {
+      process->SendLine("{\"directive\": \"finish\"}");
+      finish_sent = pause_sent = true;
+      pause_until = std::min(pause_until, now + options_.grace);
     } else if (!pause_sent && ending_ == Ending::kNatural && (reached_ || stop_seen)) {
       process->SendLine("{\"directive\": \"pause\"}");
       pause_sent = true;
       pause_until = now + options_.grace;
     } else if (ending_ == Ending::kNatural && now >= pause_until) {
-      Terminate(process, Ending::kPause);
+      Terminate(process, finish_sent ? Ending::kFinish : Ending::kPause);
     } else if (ending_ == Ending::kNatural && now >= deadline) {
       Terminate(process, Ending::kTimeout);
     } else if (ending_ == Ending::kNatural && !bad_line_.empty()) {
@@ -363,7 +369,7 @@ void CommandRun::Watch(Process* process) {
     if (ending_ == Ending::kNatural) next = std::min({next, deadline, pause_until});
     int wait = next == absl::InfiniteDuration() ? 60000 : PollMilliseconds(next - now);
     if (process->exit_fd() < 0) wait = std::min(wait, 20);
-    const bool may_change = sink_->stop().fd() < 0 ? !stop_seen : reason == StopReason::kPause;
+    const bool may_change = sink_->stop().fd() < 0 ? !stop_seen : ends_well;
     if (may_change) wait = std::min(wait, 200);
     std::array<pollfd, 5> fds = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}, pollfd{result, POLLIN, 0},
                                  pollfd{process->exit_fd(), POLLIN, 0},
@@ -406,6 +412,9 @@ RunOutcome CommandRun::Judge(int wait_status) {
     }
     case Ending::kPause:
       Note("it did not end at its target by itself and was stopped");
+      return Result();
+    case Ending::kFinish:
+      Note("it did not end when it was asked to and was stopped");
       return Result();
     case Ending::kTimeout:
       return Fail(study::failure::kTimeout, absl::StrCat("no result after ", absl::FormatDuration(command_.timeout)));
@@ -451,6 +460,8 @@ RunOutcome CommandRun::Result() {
     if (held_->pruned) outcome.result = RunResult::kPruned;
   }
   const bool told_to = sink_->stop().reason() == StopReason::kPause;
+  const bool finishing = sink_->stop().reason() == StopReason::kFinish;
+  if (finishing && outcome.result == RunResult::kComplete) outcome.result = RunResult::kPruned;
   if ((request_.target_step > 0 || told_to) && outcome.result == RunResult::kComplete && !(held_ && held_->complete)) {
     outcome.result = RunResult::kPaused;
     if (outcome.measurement.step < request_.target_step) {
@@ -467,6 +478,10 @@ RunOutcome CommandRun::Result() {
     if (!has_points || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
   }
   if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
+  if (finishing) {
+    outcome.result = RunResult::kStopped;
+    return outcome;
+  }
   const std::string last = last_line_.empty() ? "; it printed nothing"
                                               : absl::StrCat("; its last line was ", base::Quote(last_line_));
   if (!command_.stdout_patterns.empty()) {

@@ -28,6 +28,8 @@ struct CommandOptions {
 //   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped
 //   target reached, or told   a line on descriptor 4, the same after
 //   to pause                  `grace`                                      -> kPaused
+//   told to finish            a line on descriptor 4, the same after
+//                             `grace`                                      -> kPruned; without a result kStopped
 //   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
 //   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)
 //   program cannot be started                                              -> FAILED(CONFIG, BAD_OBJECTIVE)

@@ -151,14 +151,19 @@ def main():
         ours = [line.split(',') for line in out]
         final = ours.pop()
         begin = time.process_time()
-        theirs = list((matrix_by_cvxpy if matrix else by_cvxpy)(a, x, y))
-        seconds = time.process_time() - begin
-        for mine, (value, _) in zip(ours, theirs):
+        theirs = []
+        for value, multiplier in (matrix_by_cvxpy if matrix else by_cvxpy)(a, x, y):
+            theirs.append(multiplier)
+            if len(theirs) > len(ours):
+                continue
+            mine = ours[len(theirs) - 1]
             difference = abs(float(mine[4]) - value) / (1.0 + abs(value))
             worst = max(worst, difference)
-            print(f'{seed},{mine[0]},{float(mine[4]):.8g},{value:.8g},{difference:.2g}')
-        print(f'seed {seed}: steps {len(ours)} and {len(theirs)}; CPU seconds {final[7]} and {seconds:.2f}; '
-              f'largest multiplier before the last step {float(ours[-2][8]):.3g} and {theirs[-1][1]:.3g}')
+            print(f'{seed},{mine[0]},{float(mine[4]):.8g},{value:.8g},{difference:.2g}', flush=True)
+        seconds = time.process_time() - begin
+        print(f'seed {seed}: steps {len(ours)} and {len(theirs)}; CPU seconds {final[7]} and {seconds:.2f}')
+        if min(len(ours), len(theirs)) > 1:
+            print(f'  largest multiplier before the last step {float(ours[-2][8]):.3g} and {theirs[-1]:.3g}')
     print(f'largest relative difference of a step\'s objective: {worst:.2g}')
 
 

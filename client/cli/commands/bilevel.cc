@@ -92,10 +92,10 @@ absl::StatusOr<int> Bilevel(Context& context) {
     Json found = Json::object();
     for (const objectives::Strength& strength : strengths) found[strength.name] = strength.value;
     context.Print(Json{{"strengths", found},
-                                  {"metrics", MetricsJson(last)},
-                                  {"converged", converged},
-                                  {"note", result.note},
-                                  {"path", path}});
+                       {"metrics", MetricsJson(last)},
+                       {"converged", converged},
+                       {"note", result.note},
+                       {"path", path}});
     return kExitDone;
   }
   Table table({"kind", "name", "value"});

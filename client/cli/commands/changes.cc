@@ -66,16 +66,16 @@ void SayImported(const Context& context, const ImportFile& file, size_t imported
 
 absl::StatusOr<v1::Study> Imported(const Context& context, client::Client& client, const std::string& id,
                                    const ImportFile& file) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
-                           client.ImportTrials(id, file.trials, SourceOf(context)));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, client.ImportTrials(id, file.trials, SourceOf(context)));
   SayImported(context, file, numbers.size());
   return client.GetStudy(id);
 }
 
 // For a shell: as it is where nothing in it is special, else in quotes.
 std::string ShellQuoted(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                             "0123456789_-./:=,+@%") == std::string::npos;
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./:=,+@%") == std::string::npos;
   if (plain) return text;
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
@@ -145,6 +145,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   differs(now.budget.max_parallel != wanted.budget.max_parallel, "budget.max_parallel");
   differs(now.budget.patience != wanted.budget.patience, "budget.patience");
   differs(now.budget.target_value != wanted.budget.target_value, "budget.target_value");
+  differs(now.budget.max_wall != wanted.budget.max_wall, "budget.max_wall");
   differs(now.weight != wanted.weight, "weight");
   differs(!(now.space == wanted.space), "space");
   const bool commands = std::holds_alternative<study::CommandObjective>(now.objective) &&
@@ -159,6 +160,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   rest.budget.max_parallel = now.budget.max_parallel;
   rest.budget.patience = now.budget.patience;
   rest.budget.target_value = now.budget.target_value;
+  rest.budget.max_wall = now.budget.max_wall;
   rest.weight = now.weight;
   if (now.space.size() == wanted.space.size()) rest.space = now.space;
   if (commands) rest.objective = now.objective;
@@ -203,6 +205,17 @@ absl::StatusOr<int> StudyUpdate(Context& context) {
       return UsageError("--target-value", absl::StrCat(base::Quote(options.target_value), " is no number, nor none"));
     }
   }
+  if (!options.max_wall.empty()) {
+    fields.push_back("budget.max_wall");
+    absl::Duration max_wall;
+    if (options.max_wall != "none") {
+      if (!absl::ParseDuration(options.max_wall, &max_wall)) {
+        return UsageError("--max-wall",
+                          absl::StrCat(base::Quote(options.max_wall), " is no duration such as 90m or 12h, nor none"));
+      }
+      *spec.mutable_budget()->mutable_max_wall() = wire::ToProto(max_wall);
+    }
+  }
   if (options.weight) {
     spec.set_weight(*options.weight);
     fields.push_back("weight");
@@ -241,8 +254,7 @@ absl::StatusOr<int> StudyImport(Context& context) {
   v1::StudySpec spec;
   if (!options.metric.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(options.file, kMostImportBytes));
-    LUTHIER_ASSIGN_OR_RETURN(spec,
-                             GuessSpec(text, options.file, options.metric, options.maximize, options.ignored));
+    LUTHIER_ASSIGN_OR_RETURN(spec, GuessSpec(text, options.file, options.metric, options.maximize, options.ignored));
   }
   // Read once: it may be standard input.
   if (text.empty()) {
@@ -268,8 +280,10 @@ absl::StatusOr<int> StudyImport(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   const absl::StatusOr<v1::Study> there = client->GetStudy(id);
   if (there.ok()) {
-    return absl::AlreadyExistsError(absl::StrCat("study ", id, " is there already; give this one another name with "
-                                                 "--name, or add to it: luthier trial import ", id, " ", options.file));
+    return absl::AlreadyExistsError(absl::StrCat("study ", id,
+                                                 " is there already; give this one another name with "
+                                                 "--name, or add to it: luthier trial import ",
+                                                 id, " ", options.file));
   }
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(id, spec).status());
   absl::StatusOr<v1::Study> study = Imported(context, *client, id, file);
@@ -441,8 +455,10 @@ absl::StatusOr<int> TrialCommand(Context& context) {
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
   if (command == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("study ", options.study, " runs no command; train its model again with: luthier model train "
-                     "--study ", options.study, " --trial ", options.trial, " --out FILE"));
+        absl::StrCat("study ", options.study,
+                     " runs no command; train its model again with: luthier model train "
+                     "--study ",
+                     options.study, " --trial ", options.trial, " --out FILE"));
   }
   worker::RunRequest request;
   request.study = options.study;

@@ -129,8 +129,9 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
     }
   }
   if (found) return columns;
-  return At(source, 1, absl::StrCat("no column has the study's metric ", base::Quote(spec.metric().name()),
-                                    base::DidYouMean(spec.metric().name(), header)));
+  return At(source, 1,
+            absl::StrCat("no column has the study's metric ", base::Quote(spec.metric().name()),
+                         base::DidYouMean(spec.metric().name(), header)));
 }
 
 absl::StatusOr<v1::Trial> RowTrial(const Record& row, const Columns& columns, absl::string_view source, size_t line,
@@ -175,8 +176,9 @@ absl::StatusOr<v1::Trial> RowTrial(const Record& row, const Columns& columns, ab
   if (!measurement.metrics().empty() && trial.state() != v1::Trial::FAILED) {
     *trial.mutable_final_measurement() = std::move(measurement);
   } else if (trial.state() == v1::Trial::COMPLETE) {
-    return At(source, line, absl::StrCat("has no value of ", spec.metric().name(),
-                                         "; give it one, or a column state with FAILED or PRUNED"));
+    return At(source, line,
+              absl::StrCat("has no value of ", spec.metric().name(),
+                           "; give it one, or a column state with FAILED or PRUNED"));
   }
   return trial;
 }
@@ -188,8 +190,8 @@ absl::StatusOr<ImportFile> ParseTable(absl::string_view text, absl::string_view 
   LUTHIER_ASSIGN_OR_RETURN(const Columns columns, ColumnsOf(records[0], source, spec, &file.ignored));
   for (size_t i = 1; i < records.size(); ++i) {
     if (records[i].size() != records[0].size()) {
-      return At(source, i + 1, absl::StrCat("has ", records[i].size(), " fields, and the header has ",
-                                            records[0].size()));
+      return At(source, i + 1,
+                absl::StrCat("has ", records[i].size(), " fields, and the header has ", records[0].size()));
     }
     LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, RowTrial(records[i], columns, source, i + 1, spec));
     if (HasResult(trial)) {
@@ -305,8 +307,9 @@ absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_vie
   if (records.size() < 2) return At(source, 1, "a table has a header and at least one row");
   const Record& header = records[0];
   if (std::find(header.begin(), header.end(), metric) == header.end()) {
-    return At(source, 1, absl::StrCat("there is no column ", base::Quote(metric), base::DidYouMean(metric, header),
-                                      "; it has ", absl::StrJoin(header, ", ")));
+    return At(source, 1,
+              absl::StrCat("there is no column ", base::Quote(metric), base::DidYouMean(metric, header), "; it has ",
+                           absl::StrJoin(header, ", ")));
   }
   v1::StudySpec spec;
   spec.mutable_metric()->set_name(metric);

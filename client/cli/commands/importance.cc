@@ -65,8 +65,7 @@ absl::StatusOr<int> StudyImportance(Context& context) {
     if (options.pairs) {
       json["pairs"] = Json::array();
       for (const Share& share : result.pairs()) {
-        json["pairs"].push_back(
-            ShareJson({{"first", share.parameters(0)}, {"second", share.parameters(1)}}, share));
+        json["pairs"].push_back(ShareJson({{"first", share.parameters(0)}, {"second", share.parameters(1)}}, share));
       }
     }
     context.Print(json);

@@ -38,8 +38,7 @@ void ChangeWriter::Write(const Table& table, const std::vector<nlohmann::ordered
   out.flush();
 }
 
-absl::StatusOr<int> LookAgain(Context& context, SignalScope& signals,
-                              absl::FunctionRef<absl::StatusOr<bool>()> look) {
+absl::StatusOr<int> LookAgain(Context& context, SignalScope& signals, absl::FunctionRef<absl::StatusOr<bool>()> look) {
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const bool over, look());
     const std::function<bool()>& closed = context.environment().out_closed;

@@ -112,8 +112,8 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
   if (command.argv_size() > 1 && literal && IsInterpreter(program)) {
     const std::string& script = command.argv(1);
     if (!script.empty() && script[0] != '-' && !absl::StrContains(script, '{') && !fs::exists(script, error)) {
-      violations.Add("objective.command.argv[1]", absl::StrCat("there is no file ", base::Quote(script), " in ",
-                                                               fs::current_path(error).string()));
+      violations.Add("objective.command.argv[1]",
+                     absl::StrCat("there is no file ", base::Quote(script), " in ", fs::current_path(error).string()));
     }
   }
   return violations.ToStatus();
@@ -129,10 +129,11 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
     return updated;
   }
   if (base::GetReason(study.status()) == base::reason::kStudyExists) {
-    return absl::AlreadyExistsError(absl::StrCat(std::string(study.status().message()),
-                                                 "\n--update changes what may change of it (budget, wider ranges, the "
-                                                 "command, …); else give the changed file another name with --study, or "
-                                                 "another database with --db"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(std::string(study.status().message()),
+                     "\n--update changes what may change of it (budget, wider ranges, the "
+                     "command, …); else give the changed file another name with --study, or "
+                     "another database with --db"));
   }
   if (!study.ok()) return input.file.Locate(study.status());
   const int64_t done = DoneTrials(study->trials());

@@ -80,9 +80,10 @@ absl::StatusOr<std::vector<v1::Study::State>> StudyStates(const std::vector<std:
   return states;
 }
 
-// The studies in one of `states`; empty: all.
-absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const std::vector<v1::Study::State>& states) {
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies());
+// The studies of a project in one of `states`; empty: all.
+absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const std::string& project,
+                                                 const std::vector<v1::Study::State>& states) {
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies(project));
   const auto other = [&](const v1::Study& study) {
     return !states.empty() && std::find(states.begin(), states.end(), study.state()) == states.end();
   };
@@ -138,7 +139,7 @@ absl::StatusOr<int> WatchStudies(Context& context,
 
 absl::StatusOr<int> StudyList(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study::State> states, StudyStates(context.options().states));
-  const auto get = [&](client::Client& client) { return StudiesIn(client, states); };
+  const auto get = [&](client::Client& client) { return StudiesIn(client, context.options().project, states); };
   if (context.options().watch) {
     return WatchStudies(context, get, [](const std::vector<v1::Study>&) { return false; });
   }

@@ -55,7 +55,7 @@ bool IsFinal(v1::Trial::State state) {
 }
 
 // The trials as they are, then each that changes, until the study is finished.
-absl::StatusOr<int> WatchTrials(Context& context, const std::vector<v1::Trial::State>& states) {
+absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTrials& which) {
   const std::string& id = context.options().study;
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   // The events after this one tell what the list may not have.
@@ -66,7 +66,7 @@ absl::StatusOr<int> WatchTrials(Context& context, const std::vector<v1::Trial::S
   std::map<int64_t, size_t> printed;  // Hashes: there may be a million.
   std::vector<v1::Trial> trials;
   std::vector<Json> values;
-  LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+  LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
     printed[trial.number()] = std::hash<std::string>()(text(trial));
     if (context.structured()) {
       values.push_back(TrialJson(trial));
@@ -86,11 +86,16 @@ absl::StatusOr<int> WatchTrials(Context& context, const std::vector<v1::Trial::S
       context.err() << "trial " << event.trial() << ": deleted" << std::endl;
       return context.out().good();
     }
-    const absl::StatusOr<v1::Trial> trial = client->GetTrial(id, event.trial());
-    if (absl::IsNotFound(trial.status())) return true;  // It was deleted meanwhile.
-    failed = trial.status();
-    if (!trial.ok()) return false;
-    if (!states.empty() && std::find(states.begin(), states.end(), trial->state()) == states.end()) return true;
+    client::Client::WhichTrials this_one = which;
+    this_one.filter = absl::StrCat("number = ", event.trial());
+    if (!which.filter.empty()) absl::StrAppend(&this_one.filter, " AND (", which.filter, ")");
+    std::optional<v1::Trial> trial;  // Null: it isn't wanted, or was deleted meanwhile.
+    failed = client->FindTrials(id, this_one, [&](const v1::Trial& found) {
+      trial = found;
+      return false;
+    });
+    if (!failed.ok()) return false;
+    if (!trial) return true;
     const size_t hash = std::hash<std::string>()(text(*trial));
     const auto [entry, added] = printed.emplace(trial->number(), hash);
     if (!added && entry->second == hash) return true;
@@ -151,11 +156,18 @@ absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option
 
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial::State> states, States(context.options().states));
-  if (context.options().watch) return WatchTrials(context, states);
+  client::Client::WhichTrials which;
+  LUTHIER_ASSIGN_OR_RETURN(which.states, States(context.options().states));
+  which.filter = context.options().filter;
+  which.order_by = context.options().order_by;
+  if (context.options().watch) {
+    if (!which.order_by.empty())
+      return UsageError("--order-by", "isn't taken with --watch: trials come as they change");
+    return WatchTrials(context, which);
+  }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   if (context.names()) {
-    LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+    LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
       context.out() << trial.name() << "\n";
       return context.out().good();
     }));
@@ -164,7 +176,7 @@ absl::StatusOr<int> TrialList(Context& context) {
   if (context.structured()) {
     // Trial by trial: a study may have a million.
     bool first = true;
-    const absl::Status status = client->ListTrials(id, states, [&](const v1::Trial& trial) {
+    const absl::Status status = client->FindTrials(id, which, [&](const v1::Trial& trial) {
       context.PrintElement(TrialJson(trial), first);
       first = false;
       return context.out().good();
@@ -175,7 +187,7 @@ absl::StatusOr<int> TrialList(Context& context) {
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   std::vector<v1::Trial> trials;
-  LUTHIER_RETURN_IF_ERROR(client->ListTrials(id, states, [&](const v1::Trial& trial) {
+  LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
     trials.push_back(trial);
     return true;
   }));
@@ -270,6 +282,20 @@ absl::StatusOr<int> TrialCancel(Context& context) {
     context.out() << trial.name() << "\n";
   else
     context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
+  return kExitDone;
+}
+
+absl::StatusOr<int> TrialStop(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->StopTrial(options.study, options.trial));
+  if (context.structured()) {
+    context.Print(TrialJson(trial));
+    return kExitDone;
+  }
+  context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state());
+  if (trial.state() == v1::Trial::RUNNING) context.out() << ", to end with what it has at its next report";
+  context.out() << "\n";
   return kExitDone;
 }
 

@@ -1,6 +1,5 @@
 #include "lib/bilevel/vf_idca/matrix_vf_idca.h"
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/vf_idca/factored_newton.h"
+#include "lib/math/svd.h"
 
 namespace luthier::bilevel {
 
@@ -18,8 +18,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-using Svd = Eigen::BDCSVD<MatrixXd>;
-constexpr int kThin = Eigen::ComputeThinU | Eigen::ComputeThinV;
 // Singular values below this share of the largest, or of what else Gamma could be, are none when factors are made.
 constexpr double kSmallSingular = 1e-2;
 // New columns of the factors have this share of the nuclear norm's bound.
@@ -34,26 +32,26 @@ double Work(const MatrixProblem& problem, Index rank) {
 }
 
 // Factors of a matrix, its leading singular vectors times the roots of the singular values.
-void Factor(const Svd& svd, double nothing, MatrixXd* a, MatrixXd* b) {
-  const VectorXd& values = svd.singularValues();
+void Factor(const math::ThinSvd& svd, double nothing, MatrixXd* a, MatrixXd* b) {
+  const VectorXd& values = svd.values;
   Index rank = 0;
   const double least = std::max(nothing, kSmallSingular * values[0]);
   while (rank < values.size() && values[rank] > least) ++rank;
   const VectorXd roots = values.head(rank).cwiseSqrt();
-  *a = svd.matrixU().leftCols(rank) * roots.asDiagonal();
-  *b = svd.matrixV().leftCols(rank) * roots.asDiagonal();
+  *a = svd.u.leftCols(rank) * roots.asDiagonal();
+  *b = svd.v.leftCols(rank) * roots.asDiagonal();
 }
 
 // Adds columns along the steepest descent of the product: the leading singular vectors of -gradient.
 void Grow(const MatrixXd& gradient, Index columns, double size, MatrixXd* a, MatrixXd* b) {
-  const Svd svd(gradient, kThin);
-  columns = std::min(columns, svd.singularValues().size());
+  const math::ThinSvd svd = math::ComputeThinSvd(gradient);
+  columns = std::min(columns, svd.values.size());
   const Index old = a->cols();
   a->conservativeResize(gradient.rows(), old + columns);
   b->conservativeResize(gradient.cols(), old + columns);
   const double root = std::sqrt(size);
-  a->rightCols(columns) = -root * svd.matrixU().leftCols(columns);
-  b->rightCols(columns) = root * svd.matrixV().leftCols(columns);
+  a->rightCols(columns) = -root * svd.u.leftCols(columns);
+  b->rightCols(columns) = root * svd.v.leftCols(columns);
 }
 
 }  // namespace
@@ -118,8 +116,8 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
   point.weights = WeightsOf(problem, x);
   point.r = r;
   point.multipliers = gamma;
-  const Svd svd(LowRankOf(problem, x), kThin);
-  consider(point.weights, LowRankOf(problem, x), svd.singularValues().sum());
+  const math::ThinSvd svd = math::ComputeThinSvd(LowRankOf(problem, x));
+  consider(point.weights, LowRankOf(problem, x), svd.values.sum());
   if (RelativeGap(best.gap, best.value) <= gap) return best;
   Factor(svd, kSmallSingular * r[0], &point.a, &point.b);
   Grow(slope, 1, kNewShare * r[0], &point.a, &point.b);
@@ -188,7 +186,7 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   point.r = r;
   point.multipliers = mu_;
   point.cut_multiplier = mu_cut_;
-  Factor(Svd(step.low_rank, kThin), kSmallSingular * r[0], &point.a, &point.b);
+  Factor(math::ComputeThinSvd(step.low_rank), kSmallSingular * r[0], &point.a, &point.b);
   Grow(LowRankOf(problem, gradient_at(x, 0.5 * alpha)), 1, kNewShare * r[0], &point.a, &point.b);
   const Index most = std::min(problem.rows, problem.cols);
   double tolerance = 0.1 * gap, work = 0.0;

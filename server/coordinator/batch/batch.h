@@ -35,6 +35,7 @@ struct Batch {
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.
   std::vector<std::pair<std::string, study::Directive>>
       ending_leases;                                              // Until the commit their holders hear nothing of it.
+  std::vector<std::string> finishing_leases;                      // The same: to be told kFinish.
   std::vector<std::function<void(const absl::Status&)>> answers;  // Called with the outcome of the commit.
 
   storage::WriteBatch sealed;

@@ -27,6 +27,7 @@ void DropFinalRows(Context& c) {
 }
 
 void Publish(Context& c) {
+  for (const std::string& token : c.batch.finishing_leases) c.leases->AskToFinish(token);
   for (const auto& [token, directive] : c.batch.ending_leases) c.leases->End(token, directive);
   std::move(c.batch.events.begin(), c.batch.events.end(), std::back_inserter(c.outbox.events));
   std::move(c.batch.updates.begin(), c.batch.updates.end(), std::back_inserter(c.outbox.updates));

@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/log.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/attempts.h"
+#include "server/coordinator/trials/curve.h"
 #include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_end.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -25,6 +28,13 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
     SetTimer(c.state, s, *c.leases->Deadline(token));
     ClearExpired(c.state, s, number);  // It was given more time since.
     return;
+  }
+  if (record.trial.stop_requested) {
+    if (const absl::Status loaded = LoadCurve(c, s, slot); !loaded.ok()) {
+      base::LogError("curve_unreadable", {{"study", s.record.id}, {"error", std::string(loaded.message())}});
+      return SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
+    }
+    return TakeFromHolder(c, s, slot);
   }
   const bool exhausted = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   if (!exhausted && !study::IsFinished(s.record.state)) {
@@ -56,6 +66,8 @@ void CheckDeadlines(Context& c) {
     StudyState& s = c.state.studies.at(key);
     ClearTimer(c.state, s);
     for (const int64_t number : std::set<int64_t>(s.running)) CheckDeadline(c, s, number);
+    if (TimeIsUp(c, s) && !study::IsFinished(s.record.state)) EndWhenDue(c, s);
+    WatchTime(c, s);
     Wake(c.state, key);  // A trial may no longer be kept for others.
   }
   for (const storage::StudyKey key : std::exchange(c.state.departed, {})) {

@@ -84,7 +84,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
   const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
   const std::string& token = record.grants.back().token;
-  c.leases->Grant(token, {s.record.key, number, ttl, c.batch.now + ttl});
+  c.leases->Grant(token, {s.record.key, number, ttl, c.batch.now + ttl, false, worker});
   SetTimer(c.state, s, c.batch.now + ttl);
   return DescribeGrant(s, record, token);
 }

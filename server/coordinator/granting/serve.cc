@@ -68,7 +68,7 @@ Share ShareOf(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, 
 
 // Grants at most `count` trials of the study. False: the ask goes on waiting for this study.
 bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
-  if (s.record.state != study::StudyState::kActive) return false;
+  if (s.record.state != study::StudyState::kActive || TimeIsUp(c, s)) return false;
   const Share share = ShareOf(c, s, number, waiter, count, due);
   if (share.none()) return false;
   SuggestReply reply;

@@ -152,6 +152,8 @@ std::string DigestOf(const SuggestOp& op) {
   Put(&text, op.id);
   Put(&text, op.worker);
   absl::StrAppend(&text, op.count);
+  // Digests of asks from before there were pools stay as they are.
+  if (op.pool != study::PoolKey(study::kDefaultProject, study::kDefaultPool)) Put(&text, op.pool);
   return Finish(text);
 }
 

@@ -25,6 +25,8 @@ struct Limits {
   int64_t range_changes = 20;
   // Calls that add parameters to a study's open space.
   int64_t declarations = 200;
+  // Names of pools of workers that asks have used since the start.
+  int pools = 1000;
   // Bytes of a spec whose space grows.
   int64_t open_space_bytes = int64_t{1} << 20;
   // Points of the learning curve of one attempt: a retry starts its own.

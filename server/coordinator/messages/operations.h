@@ -14,6 +14,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/search/designer.h"
 #include "lib/study/directive.h"
+#include "lib/study/project.h"
 #include "lib/study/spec_change.h"
 #include "server/storage/storage.h"
 
@@ -121,6 +122,14 @@ struct CancelTrialOp {
   Done<TrialReply> done;
 };
 
+// A running trial is to end with what its holder has.
+struct StopTrialOp {
+  std::string id;
+  int64_t number = 0;
+  std::string actor;
+  Done<TrialReply> done;
+};
+
 struct DeleteTrialOp {
   std::string id;
   int64_t number = 0;
@@ -158,7 +167,8 @@ struct SuggestReply {
 };
 
 struct SuggestOp {
-  std::string id;  // Empty: any study that workers may take.
+  std::string id;    // Empty: any study of `pool` that workers may take.
+  std::string pool = study::PoolKey(study::kDefaultProject, study::kDefaultPool);
   std::string worker;
   int count = 1;
   std::string request_id;
@@ -260,8 +270,8 @@ struct ProposalsOp {
 };
 
 using Operation =
-    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, DeleteTrialOp,
-                 SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
+    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, StopTrialOp,
+                 DeleteTrialOp, SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);

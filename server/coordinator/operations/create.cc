@@ -8,6 +8,7 @@
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/index.h"
+#include "server/coordinator/trials/study_end.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -62,6 +63,7 @@ void Run(Context& c, CreateStudyOp op) {
   event.actor = op.actor;
   event.detail = study::AlgorithmName(s.record.spec.algorithm);
   s.record.create_seq = event.seq;
+  WatchTime(c, s);
   Answer<StudyReply>(c, op.done, StudyReply{s.record, event.seq});
 }
 

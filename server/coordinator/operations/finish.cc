@@ -171,7 +171,7 @@ study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteConten
 
 void Complete(Context& c, Ending& e, const CompleteContent& content, study::Measurement measurement,
               std::optional<double> value) {
-  const bool pruned = content.pruned;
+  const bool pruned = content.pruned || e.record().trial.stop_requested;
   e.record().trial.final_measurement = WithLegalGradient(c, e, content, std::move(measurement));
   EndAttempt(c, e.record(), pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
   Move(c.state, e.s, e.slot, pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
@@ -190,6 +190,12 @@ void Complete(Context& c, Ending& e, const CompleteContent& content, study::Meas
   ApplyStoppingRules(c, e.s, e.record().trial);
 }
 
+// The attempt ended without a result.
+void GiveBack(Context& c, const Ending& e) {
+  if (e.record().trial.stop_requested) return EndAsRequested(c, e.s, e.slot);
+  RetryOrGiveUp(c, e.s, e.slot);
+}
+
 // The failure is not the setting's: the trial may be tried again.
 void Retry(Context& c, const Ending& e, const study::Failure& failure) {
   e.attempt().failure = failure;
@@ -198,7 +204,7 @@ void Retry(Context& c, const Ending& e, const study::Failure& failure) {
   storage::Event& event = AddEvent(c, e.s, EventType::kTrialRetried, &e.record());
   event.actor = e.attempt().worker;
   event.detail = FailureText(failure.reason, failure.message);
-  RetryOrGiveUp(c, e.s, e.slot);
+  GiveBack(c, e);
 }
 
 void Release(Context& c, const Ending& e) {
@@ -206,11 +212,12 @@ void Release(Context& c, const Ending& e) {
   // Beyond the limit a release counts as an attempt, or a worker that drains for ever would keep the trial for ever.
   if (e.record().trial.releases < kMaxReleases) ++e.record().trial.releases;
   AddEvent(c, e.s, EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
-  RetryOrGiveUp(c, e.s, e.slot);
+  GiveBack(c, e);
 }
 
 // At the last target a trial has all that it gets: it is complete.
 bool Pauses(const Ending& e, const CompleteContent& content, std::optional<double> value) {
+  if (e.record().trial.stop_requested) return false;
   return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec->resource->max;
 }
 
@@ -256,7 +263,8 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
 // Whether the points reported on the way count for how the trial ends.
 bool NeedsCurve(const Ending& e, const FinishOp& op, std::optional<double> value) {
   const auto* content = std::get_if<CompleteContent>(&op.content);
-  return content != nullptr && (e.s.spec->stopping || e.s.spec->resource || Pauses(e, *content, value));
+  if (content == nullptr) return e.record().trial.stop_requested;
+  return e.s.spec->stopping || e.s.spec->resource || Pauses(e, *content, value);
 }
 
 // So that the same call gets the same answer.

@@ -15,6 +15,7 @@ void Run(Context& c, EnqueueOp op);
 void Run(Context& c, ImportOp op);
 void Run(Context& c, RetryOp op);
 void Run(Context& c, CancelTrialOp op);
+void Run(Context& c, StopTrialOp op);
 void Run(Context& c, DeleteTrialOp op);
 void Run(Context& c, SetAttributesOp op);
 void Run(Context& c, SuggestOp op);

@@ -112,6 +112,7 @@ study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, cons
   c.leases->Renew({token}, c.batch.now, /*take_back=*/true);
   ClearExpired(c.state, s, record.trial.number);
   SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
+  if (record.trial.stop_requested) return study::Directive::kFinish;
   if (!s.spec->resource) return study::Directive::kContinue;
   const int64_t step = record.trial.attempts.back().last_step;
   const stopping::Decision decision = stopping::AtTarget(*s.spec->resource, record.trial.target(), step);

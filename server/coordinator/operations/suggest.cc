@@ -55,11 +55,24 @@ void DropEarlierCall(Context& c, const std::string& request_id) {
   Answer<SuggestReply>(c, first.op.done, absl::CancelledError("the same request was sent again"));
 }
 
+// Anyone may name pools, and those that were named are remembered.
+absl::Status KnowPool(const Context& c, const std::string& pool) {
+  const int limit = c.options.limits.pools;
+  if (c.state.pools.count(pool) > 0 || c.state.pools.size() < static_cast<size_t>(limit)) return absl::OkStatus();
+  return LimitExceeded("pools", limit,
+                       absl::StrCat("there are ", limit,
+                                    " pools already; use one that exists, or restart the coordinator "
+                                    "to forget those without studies"));
+}
+
 }  // namespace
 
 void Run(Context& c, SuggestOp op) {
   Waiter waiter;
-  waiter.pool = kDefaultPool;
+  const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
+  waiter.pool = study.ok() && *study != 0 ? c.state.studies.at(*study).pool : op.pool;
+  if (absl::Status known = KnowPool(c, waiter.pool); !known.ok())
+    return Answer<SuggestReply>(c, op.done, std::move(known));
   c.state.pools[waiter.pool].askers.Note(op.worker, c.batch.now);
   waiter.digest = DigestOf(op);
   if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
@@ -67,7 +80,6 @@ void Run(Context& c, SuggestOp op) {
           [&](const auto& stored) { return Rebuild(c, op.request_id, stored); })) {
     return;
   }
-  const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
   if (!study.ok()) return Answer<SuggestReply>(c, op.done, study.status());
   waiter.study = *study;
   DropEarlierCall(c, op.request_id);

@@ -72,6 +72,7 @@ void SetComputing(CoreState& state, StudyState& s, absl::Duration since) {
 }
 
 StudyState& AddStudy(CoreState& state, StudyState s) {
+  s.pool = study::PoolKey(study::ProjectOf(s.record.id), s.spec->pool);
   const StudyKey key = s.record.key;
   const absl::Duration timer = std::exchange(s.timer, absl::InfiniteDuration());
   LUTHIER_CHECK(state.by_id.emplace(s.record.id, key).second);

@@ -49,7 +49,9 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
     const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
     const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
     const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? source.now : source.now + ttl;
-    source.leases->Grant(record.grants.back().token, {s.record.key, number, ttl, deadline});
+    source.leases->Grant(record.grants.back().token,
+                         {s.record.key, number, ttl, deadline, record.trial.stop_requested,
+                          record.trial.attempts.back().worker});
     s.timer = std::min(s.timer, deadline);
   } else if (slot.state == TrialState::kPaused) {
     s.paused.insert(number);
@@ -176,6 +178,7 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   source.leases->DropStudy(record.key);
   Finished finished;
   LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
+  if (s.spec->budget.max_wall) s.timer = source.now;
   LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
   LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
   CountAllFinished(s, std::move(finished));

@@ -28,6 +28,7 @@ namespace luthier::coordinator {
 struct Curve {
   std::map<int64_t, std::string> digests;  // By step.
   int64_t gradient_bytes = 0;
+  std::optional<study::Measurement> last;  // The point of the largest step with a finite metric, without its gradient.
 };
 
 // The place of a study among those of its pool. An ask of any study gets the study with the least running trials for
@@ -39,8 +40,6 @@ struct Rank {
   storage::StudyKey key = 0;
   friend auto operator<=>(const Rank&, const Rank&) = default;
 };
-
-inline constexpr char kDefaultPool[] = "default";
 
 // One trial in memory. Open trials have their row here, final ones only their state.
 struct TrialSlot {
@@ -85,7 +84,7 @@ struct StudyState {
   std::set<uint64_t> counted;  // The asks that `demand` counts, …
   int64_t departed = 0;        // … and how much of it is of asks that were told to come again in this batch.
 
-  std::string pool = kDefaultPool;
+  std::string pool;  // study::PoolKey
   // The fence of the newest lease granted since the study was read; 0: none. The one thing besides suggestions that
   // rows do not tell: after a restart all turns are as long ago.
   uint64_t last_turn = 0;

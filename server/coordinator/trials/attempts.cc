@@ -99,26 +99,54 @@ void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement m
   PushUpdate(c, s, HistoryUpdate::Kind::kPaused, record.trial.number, nullptr);
   s.blocked = false;
   s.unblocked = c.state.counters.seq;
-  if (study::IsFinished(s.record.state)) PrunePaused(c, s, slot);
+  if (study::IsFinished(s.record.state)) PrunePaused(c, s, slot, StudyEnded(s));
 }
 
-void StopTrial(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& reason) {
+namespace {
+
+// The trial is final: PRUNED with `last`. `actor`: whose attempt that ends, or empty.
+void PruneWith(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& actor,
+               const std::string& reason) {
   TrialRecord& record = *slot.record;
   const double value = last.metrics.at(s.spec->metric.name);
   if (std::isfinite(value)) {
     record.trial.final_measurement = last;
     record.trial.final_measurement->gradient.reset();
   }
-  EndLease(c, record.grants.back().token, study::Directive::kStop);
-  EndAttempt(c, record, study::AttemptOutcome::kPruned);
   Move(c.state, s, slot, study::TrialEvent::kPrune);
   storage::Event& event = AddEvent(c, s, EventType::kTrialPruned, &record);
-  event.actor = record.trial.attempts.back().worker;
+  event.actor = actor;
   event.step = last.step;
   event.detail = StepDetail(last.step, reason);
   event.value = value;
   Finalize(c, s, slot);
   ApplyStoppingRules(c, s, record.trial);
+}
+
+}  // namespace
+
+void StopTrial(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& reason) {
+  EndLease(c, slot.record->grants.back().token, study::Directive::kStop);
+  EndAttempt(c, *slot.record, study::AttemptOutcome::kPruned);
+  PruneWith(c, s, slot, last, slot.record->trial.attempts.back().worker, reason);
+}
+
+void TakeFromHolder(Context& c, StudyState& s, TrialSlot& slot) {
+  if (const std::optional<study::Measurement> last = slot.curve->last) {
+    StopTrial(c, s, slot, *last, "its end was asked for, and its holder fell silent");
+    return;
+  }
+  CancelTrial(c, s, slot, "its end was asked for, and its holder fell silent before it reported a value");
+  CompleteWhenDone(c, s);
+}
+
+void EndAsRequested(Context& c, StudyState& s, TrialSlot& slot) {
+  if (const std::optional<study::Measurement> last = slot.curve->last) {
+    PruneWith(c, s, slot, *last, "", "its end was asked for, and its holder gave it back");
+    return;
+  }
+  Move(c.state, s, slot, study::TrialEvent::kRetry);
+  CancelTrial(c, s, slot, "its end was asked for, and its holder gave it back without a value");
 }
 
 void PromoteTrial(Context& c, StudyState& s, study::Provenance promotion, int64_t number) {

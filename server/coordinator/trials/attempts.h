@@ -27,6 +27,12 @@ void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement m
 // A stopping rule ends the trial under its holder, because of `last`.
 void StopTrial(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& reason);
 
+// Somebody asked for the end of a RUNNING trial (study::Trial::stop_requested), and its lease is past its deadline: the
+// trial is PRUNED with the last value of the attempt, or CANCELLED when there is none. `slot.curve` must be loaded.
+void TakeFromHolder(Context& c, StudyState& s, TrialSlot& slot);
+// The same when the attempt ended without a result.
+void EndAsRequested(Context& c, StudyState& s, TrialSlot& slot);
+
 // A designer continues the PAUSED trial. `promotion` has its ask index and its target.
 void PromoteTrial(Context& c, StudyState& s, study::Provenance promotion, int64_t number);
 

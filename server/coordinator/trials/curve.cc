@@ -1,5 +1,6 @@
 #include "server/coordinator/trials/curve.h"
 
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +13,20 @@
 #include "server/coordinator/trials/text.h"
 
 namespace luthier::coordinator {
+namespace {
+
+// Counts a point in.
+void Count(const StudyState& s, const study::Measurement& m, Curve& curve) {
+  curve.digests.emplace(m.step, PointDigest(m));
+  curve.gradient_bytes += GradientBytes(m);
+  const auto value = m.metrics.find(s.spec->metric.name);
+  if (value == m.metrics.end() || !std::isfinite(value->second)) return;
+  if (curve.last && curve.last->step > m.step) return;
+  curve.last = m;
+  curve.last->gradient.reset();
+}
+
+}  // namespace
 
 absl::Status LoadCurve(Context& c, const StudyState& s, TrialSlot& slot) {
   if (slot.curve) return absl::OkStatus();
@@ -19,17 +34,13 @@ absl::Status LoadCurve(Context& c, const StudyState& s, TrialSlot& slot) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> stored,
                            c.storage->ListMeasurements(s.record.key, trial.number, trial.attempts.back().number));
   slot.curve = std::make_unique<Curve>();
-  for (const study::Measurement& m : stored) {
-    slot.curve->digests.emplace(m.step, PointDigest(m));
-    slot.curve->gradient_bytes += GradientBytes(m);
-  }
+  for (const study::Measurement& m : stored) Count(s, m, *slot.curve);
   return absl::OkStatus();
 }
 
 void AddPoint(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& m) {
   storage::TrialRecord& record = *slot.record;
-  slot.curve->digests.emplace(m.step, PointDigest(m));
-  slot.curve->gradient_bytes += GradientBytes(m);
+  Count(s, m, *slot.curve);
   storage::MeasurementRecord point;
   point.study = s.record.key;
   point.trial = record.trial.number;

@@ -49,12 +49,11 @@ void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& 
   Finalize(c, s, slot);
 }
 
-void PrunePaused(Context& c, StudyState& s, TrialSlot& slot) {
+void PrunePaused(Context& c, StudyState& s, TrialSlot& slot, const std::string& why) {
   TrialRecord& record = *slot.record;
   Move(c.state, s, slot, study::TrialEvent::kPrune);
   storage::Event& event = AddEvent(c, s, EventType::kTrialPruned, &record);
-  event.detail = absl::StrCat("was PAUSED at step ", record.trial.final_measurement->step, " when the study ended (",
-                              s.record.state_reason, ")");
+  event.detail = absl::StrCat("was PAUSED at step ", record.trial.final_measurement->step, " when ", why);
   event.value = record.trial.final_measurement->metrics.at(s.spec->metric.name);
   Finalize(c, s, slot);
 }

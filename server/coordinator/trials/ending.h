@@ -18,8 +18,8 @@ void Finalize(Context& c, StudyState& s, TrialSlot& slot);
 // Cancels a trial that has not ended. The worker that holds it is told to stop.
 void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& why);
 
-// Prunes a PAUSED trial when its study ends: its last value stands.
-void PrunePaused(Context& c, StudyState& s, TrialSlot& slot);
+// Prunes a PAUSED trial: its last value stands. `why`: "the study ended".
+void PrunePaused(Context& c, StudyState& s, TrialSlot& slot, const std::string& why);
 
 }  // namespace luthier::coordinator
 

@@ -95,10 +95,11 @@ absl::Status CheckMayGoOn(const StudyState& s) {
 void GoOnOrEnd(Context& c, StudyState& s, const std::string& why, const std::string& actor) {
   if (s.record.state != study::StudyState::kCompleted) {
     if (!study::IsFinished(s.record.state)) EndWhenDue(c, s);
+    WatchTime(c, s);
     return;
   }
   const bool room = static_cast<int64_t>(s.trials.size()) < s.spec->budget.max_trials;
-  if (!ReasonToEnd(s).empty() || (!room && !AnyOpenBesidesPaused(s))) return;
+  if (!ReasonToEnd(c, s).empty() || (!room && !AnyOpenBesidesPaused(s))) return;
   s.record.state = study::StudyState::kActive;
   s.record.state_reason.clear();
   storage::Event& event = AddEvent(c, s, storage::EventType::kStudyResumed);
@@ -106,6 +107,7 @@ void GoOnOrEnd(Context& c, StudyState& s, const std::string& why, const std::str
   event.detail = why;
   s.record.resume_seq = event.seq;
   s.failures_in_row = 0;
+  WatchTime(c, s);
   DropReady(c, s);
   const absl::Status stopper = LoadStopper(SourceOf(c), c.batch.at_begin.seq, s);
   if (!stopper.ok()) base::LogError("stopping_rule_unreadable", {{"error", std::string(stopper.message())}});

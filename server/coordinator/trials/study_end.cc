@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -39,7 +40,24 @@ std::vector<int64_t> TrialsToCancel(const Context& c, const StudyState& s, bool 
 
 }  // namespace
 
-std::string ReasonToEnd(const StudyState& s) {
+std::string StudyEnded(const StudyState& s) {
+  return absl::StrCat("the study ended (", s.record.state_reason, ")");
+}
+
+bool TimeIsUp(const Context& c, const StudyState& s) {
+  const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
+  return max_wall && c.batch.wall >= s.record.create_time + *max_wall;
+}
+
+void WatchTime(Context& c, StudyState& s) {
+  const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
+  if (!max_wall || study::IsFinished(s.record.state)) return;
+  // The wall clock may be set, and goes on while the machine sleeps: timers do not.
+  const absl::Duration left = s.record.create_time + *max_wall - c.batch.wall;
+  SetTimer(c.state, s, c.batch.now + std::min(left, absl::Minutes(1)));
+}
+
+std::string ReasonToEnd(const Context& c, const StudyState& s) {
   const study::Budget& budget = s.spec->budget;
   if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
     return absl::StrCat("target_value reached by trial ", s.best_trial);
@@ -49,11 +67,12 @@ std::string ReasonToEnd(const StudyState& s) {
   if (budget.patience > 0 && s.best_score && s.finished_since_best >= budget.patience) {
     return absl::StrCat("no better value in ", s.finished_since_best, " trials");
   }
+  if (TimeIsUp(c, s)) return absl::StrCat("max_wall of ", absl::FormatDuration(*budget.max_wall), " reached");
   return "";
 }
 
 void EndWhenDue(Context& c, StudyState& s) {
-  const std::string reason = ReasonToEnd(s);
+  const std::string reason = ReasonToEnd(c, s);
   if (!reason.empty()) {
     FinishStudy(c, s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
   } else {
@@ -76,7 +95,9 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
   for (const int64_t number : TrialsToCancel(c, s, cancel_running)) {
     CancelTrial(c, s, s.trials[number - 1], absl::StrCat("study ", reason));
   }
-  for (const int64_t number : std::set<int64_t>(s.paused)) PrunePaused(c, s, s.trials[number - 1]);
+  for (const int64_t number : std::set<int64_t>(s.paused)) {
+    PrunePaused(c, s, s.trials[number - 1], StudyEnded(s));
+  }
 }
 
 void CompleteWhenDone(Context& c, StudyState& s) {

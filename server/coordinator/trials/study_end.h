@@ -21,7 +21,15 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
 void CompleteWhenDone(Context& c, StudyState& s);
 
 // Returns why the budget ends the study as it is now, besides max_trials; "": it does not.
-std::string ReasonToEnd(const StudyState& s);
+std::string ReasonToEnd(const Context& c, const StudyState& s);
+
+// The end of the study as the reason why a trial ended.
+std::string StudyEnded(const StudyState& s);
+
+// True if the study had its time (Budget::max_wall) when the batch began.
+bool TimeIsUp(const Context& c, const StudyState& s);
+// Sees to it that a study with max_wall is looked at when that may have passed.
+void WatchTime(Context& c, StudyState& s);
 
 // Ends a study that is not finished, if ReasonToEnd says so or CompleteWhenDone does.
 void EndWhenDue(Context& c, StudyState& s);

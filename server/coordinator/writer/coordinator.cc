@@ -101,7 +101,9 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
       TurnAway(operation, Draining());
       return;
     }
-    const bool frees = std::holds_alternative<ControlOp>(operation) || std::holds_alternative<CancelTrialOp>(operation);
+    const bool frees = std::holds_alternative<ControlOp>(operation) ||
+                       std::holds_alternative<CancelTrialOp>(operation) ||
+                       std::holds_alternative<StopTrialOp>(operation);
     if (storage_low_ && !frees) {
       TurnAway(operation, StorageLow());
       return;

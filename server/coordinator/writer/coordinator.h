@@ -82,6 +82,8 @@ class Coordinator {
   bool draining() const { return draining_.load(); }
   bool serving() const { return !draining_.load() && storage_ok_.load(); }
   size_t live_leases() const { return leases_.size(); }
+  // As LeaseTable::CountByWorker.
+  std::unordered_map<std::string, int> CountLeases() const { return leases_.CountByWorker(clock_->Monotonic()); }
   storage::Storage* storage() { return storage_; }
 
  private:

@@ -102,7 +102,7 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"tell", "s", "1", "--metric", "y=1", "--infra"}, "luthier: --infra: goes with --failed REASON"},
       {{"tell", "s", "1", "--metric", "y=0x10"}, "luthier: --metric: \"y=0x10\" is not of the form NAME=NUMBER"},
       {{"tell", "s", "1", "--metic", "y=1"}, "luthier: there is no option \"--metic\" (did you mean \"--metric\"?)"},
-      {{"ask", "No/such"}, "luthier: STUDY: \"No/such\" is not an id"},
+      {{"ask", "No/such"}, "luthier: STUDY: \"No\" is not an id"},
       {{"study", "list", "--server", "bad"}, "luthier: --server: \"bad\" has no port; give host:port"},
       {{"simulate", "--algorithm", "random", "--function", "branin", "--seeds", "0"},
        "luthier: --seeds: must be at least 1, not 0"},

@@ -49,6 +49,44 @@ TEST_F(CliTest, AskKeepsTheTokenForTell) {
   EXPECT_TRUE(trials[1].contains("end_time"));
 }
 
+TEST_F(CliTest, TrialsAreStoppedFilteredAndOrdered) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Json({"ask", "s", "--count", "3"});
+  EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=0.5"}), "trial 1: COMPLETE\n");
+  EXPECT_EQ(Out({"trial", "stop", "s", "2"}), "trial 2: RUNNING, to end with what it has at its next report\n");
+  EXPECT_THAT(Out({"trial", "get", "s", "2"}), HasSubstr("its end was asked for"));
+  EXPECT_EQ(Out({"report", "s", "2", "--step", "1", "--metric", "y=3"}), "FINISH\n");
+  EXPECT_EQ(Out({"tell", "s", "2", "--metric", "y=2"}), "trial 2: PRUNED\n");
+  EXPECT_EQ(Out({"trial", "stop", "s", "2"}), "trial 2: PRUNED\n");
+  EXPECT_EQ(Out({"tell", "s", "3", "--metric", "y=1"}), "trial 3: COMPLETE\n");
+  const json worst = Json({"trial", "list", "s", "--order-by", "metrics.y desc"});
+  ASSERT_EQ(worst.size(), 3u);
+  EXPECT_EQ(worst[0]["number"], 2);
+  EXPECT_EQ(worst[0]["stop_requested"], true);
+  EXPECT_EQ(worst[2]["number"], 1);
+  const json best = Json({"trial", "list", "s", "--filter", "metrics.y < 2 AND number > 1"});
+  ASSERT_EQ(best.size(), 1u);
+  EXPECT_EQ(best[0]["number"], 3);
+  const Result wrong = Run({"trial", "list", "s", "--filter", "metrics.y <"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("at its end: a value is expected"));
+  const json workers = Json({"worker", "list"});
+  ASSERT_EQ(workers.size(), 1u);
+  EXPECT_EQ(workers[0]["name"], "cli-test-host");
+  EXPECT_EQ(workers[0]["completed"], 2);
+  EXPECT_EQ(workers[0]["pruned"], 1);
+  EXPECT_THAT(Out({"worker", "list"}), HasSubstr("ago"));
+}
+
+TEST_F(CliTest, AStudyGetsATimeOfItsOwn) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  EXPECT_EQ(Json({"study", "update", "s", "--max-wall", "1h30m"})["spec"]["budget"]["max_wall"], "5400s");
+  EXPECT_FALSE(Json({"study", "update", "s", "--max-wall", "none"})["spec"]["budget"].contains("max_wall"));
+  EXPECT_EQ(Run({"study", "update", "s", "--max-wall", "soon"}).code, 2);
+}
+
 TEST_F(CliTest, TellWithoutAskNeedsAToken) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

@@ -92,14 +92,15 @@ TEST(SpecChange, WhatDesignersDoNotLookAtIsTheSameToThem) {
   change.labels = std::map<std::string, std::string>{{"k", "v"}};
   change.patience = 5;
   change.target_value = std::optional<double>(0.5);
+  change.max_wall = std::optional<absl::Duration>(absl::Hours(12));
   change.weight = 2.0;
   change.max_parallel = 7;
   change.command = Command("false");
   StudySpec next = *ChangeSpec(Spec(), change);
   EXPECT_TRUE(SameForDesigners(Spec(), next));
   EXPECT_EQ(DescribeChange(Spec(), next),
-            "max_parallel 0 -> 7, patience 0 -> 5, target_value none -> 0.5, weight 1 -> 2, command, display_name, "
-            "description, labels");
+            "max_parallel 0 -> 7, patience 0 -> 5, target_value none -> 0.5, max_wall none -> 12h, weight 1 -> 2, "
+            "command, display_name, description, labels");
   next.budget.max_trials += 5;
   EXPECT_FALSE(SameForDesigners(Spec(), next));
   EXPECT_TRUE(SameButMaxTrials(Spec(), next));

@@ -35,7 +35,8 @@ TEST(Json, ShowsAMessageAsPeopleWantIt) {
             "\"attempts\":[],\"measurements\":[],\"checkpoint\":\"\",\"attributes\":{},"
             "\"create_time\":\"2023-11-14T22:13:20Z\",\"update_seq\":18446744073709551615,\"gradient_set_aside\":false,"
             "\"promotions\":[],\"checkpoint_step\":0,\"resource_spent\":0,"
-            "\"retry_of\":0,\"retried_by\":0,\"attributes_left_out\":[]}");
+            "\"retry_of\":0,\"retried_by\":0,\"attributes_left_out\":[],"
+            "\"stop_requested\":false}");
 }
 
 TEST(Json, SpecsReadBackFromJsonAndYaml) {

@@ -378,6 +378,7 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.budget.max_failed_trials = Between(r, 0, 10);
   if (Coin(r)) spec.budget.target_value = Number(r);
   spec.budget.patience = Between(r, 0, 10);
+  if (Coin(r)) spec.budget.max_wall = absl::Milliseconds(Between(r, 1, 1'000'000'000));
   spec.lease.ttl = absl::Milliseconds(Between(r, 10'000, 3'600'000));
   spec.lease.max_attempts = static_cast<int32_t>(Between(r, 1, 100));
   spec.seed = r.NextU64();

@@ -39,6 +39,22 @@ TEST(Exhaustive, OneTrialInTwoParts) {
   ExploreAll(options);
 }
 
+TEST(Exhaustive, OneTrialWhoseEndIsAskedFor) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.stops = 1;
+  options.releases = 1;
+  ExploreAll(options);
+}
+
+TEST(Exhaustive, OneTrialInTwoPartsWhoseEndIsAskedFor) {
+  ExplorerOptions options;
+  options.parts = true;
+  options.trials = 1;
+  options.stops = 1;
+  ExploreAll(options);
+}
+
 TEST(Exhaustive, OneTrialThreeAttempts) {
   ExplorerOptions options;
   options.trials = 1;

@@ -14,6 +14,7 @@ struct ExplorerOptions {
   int releases = 0;        // Releases by workers.
   int infra_failures = 0;  // Fail(INFRA) by workers.
   int worker_crashes = 0;  // A worker forgets all; what it sent may still arrive.
+  int stops = 0;           // Times that somebody asks for the end of a running trial.
   bool parts = false;      // Trials are trained in two parts, with a pause between them.
   int64_t max_states = 1'000'000;
 };

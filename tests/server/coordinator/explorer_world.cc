@@ -24,6 +24,8 @@ std::string ExplorerWorld::Name(const Action& action) {
       return absl::StrCat(kWorkers[action.who], " beats");
     case Verb::kWorkerCrash:
       return absl::StrCat(kWorkers[action.who], " crashes");
+    case Verb::kStop:
+      return absl::StrCat("the end of trial ", action.who + 1, " is asked for", fate);
     case Verb::kTime:
       return "time passes";
     case Verb::kRestart:
@@ -86,6 +88,11 @@ std::vector<ExplorerWorld::Action> ExplorerWorld::Enabled() const {
     if (awaited && !messages_[m].first) actions.push_back({Verb::kDeliver, m, Fate::kReplyLost, {}});
     if (!messages_[m].first) actions.push_back({Verb::kDeliver, m, Fate::kCommitFails, {}});
   }
+  for (uint8_t t = 0; t < rows_.size() && stops_ < options_.stops; ++t) {
+    const study::TrialState state = rows_[t].trial.state;
+    if (state == study::TrialState::kPending || study::IsFinal(state) || rows_[t].trial.stop_requested) continue;
+    for (const Fate fate : {Fate::kAnswered, Fate::kCommitFails}) actions.push_back({Verb::kStop, t, fate, {}});
+  }
   if (NextDeadline() < absl::InfiniteDuration()) actions.push_back({Verb::kTime, 0, {}, {}});
   actions.push_back({Verb::kRestart, 0, {}, {}});
   return actions;
@@ -106,6 +113,8 @@ void ExplorerWorld::Do(const Action& action) {
       workers_[action.who].status = Worker::kIdle;
       ++workers_[action.who].asks;
       return;
+    case Verb::kStop:
+      return Stop(action.who, action.fate);
     case Verb::kTime:
       harness_.Pass(NextDeadline() - harness_.clock.Monotonic());
       return NoteRows();
@@ -236,10 +245,27 @@ void ExplorerWorld::Beat(Worker& worker, const std::string& name) {
   NoteRows();
   const storage::TrialRecord& row = rows_[static_cast<size_t>(worker.grant.trial.number - 1)];
   const bool newest = row.trial.state == study::TrialState::kRunning && row.grants.back().token == worker.grant.token;
-  if (directives != std::vector<study::Directive>{newest ? study::Directive::kContinue : study::Directive::kLost}) {
+  study::Directive expected = study::Directive::kLost;
+  if (newest) expected = row.trial.stop_requested ? study::Directive::kFinish : study::Directive::kContinue;
+  // Whose trial was taken after its end was asked for is told to stop, also after a restart.
+  const bool taken = row.trial.state == study::TrialState::kCancelled &&
+                     row.grants.back().token == worker.grant.token &&
+                     row.trial.attempts.back().outcome == study::AttemptOutcome::kCancelled;
+  if (taken) expected = study::Directive::kStop;
+  if (directives != std::vector<study::Directive>{expected}) {
     return Violated("a heartbeat got the wrong directive");
   }
   if (!newest) worker.status = Worker::kIdle;
+}
+
+void ExplorerWorld::Stop(size_t trial, Fate fate) {
+  ++stops_;
+  if (fate == Fate::kCommitFails) FailNextCommit();
+  const absl::StatusOr<TrialReply> reply = harness_.StopTrial(kStudy, static_cast<int64_t>(trial) + 1);
+  NoteRows();
+  if (reply.ok() == (fate == Fate::kCommitFails)) return Violated("the wish for a trial's end got the wrong answer");
+  const study::Trial& row = rows_[trial].trial;
+  if (row.stop_requested != reply.ok()) return Violated("the wish for a trial's end is not stored as it was answered");
 }
 
 void ExplorerWorld::Restart() {

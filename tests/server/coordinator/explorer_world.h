@@ -23,12 +23,12 @@ class ExplorerWorld {
  public:
   // What becomes of a request that reaches the coordinator.
   enum class Fate : uint8_t { kAnswered, kReplyLost, kCommitFails };
-  enum class Verb : uint8_t { kAsk, kSend, kDeliver, kHeartbeat, kWorkerCrash, kTime, kRestart };
+  enum class Verb : uint8_t { kAsk, kSend, kDeliver, kHeartbeat, kWorkerCrash, kStop, kTime, kRestart };
   enum class Content : uint8_t { kComplete, kRelease, kInfra, kPause };
 
   struct Action {
     Verb verb = Verb::kAsk;
-    uint8_t who = 0;  // Worker; kDeliver: index of the message.
+    uint8_t who = 0;  // Worker; kDeliver: index of the message; kStop: of the trial.
     Fate fate = Fate::kAnswered;
     Content content = Content::kComplete;
   };
@@ -90,6 +90,7 @@ class ExplorerWorld {
   absl::StatusOr<FinishReply> Finish(const Message& m);
   void Deliver(size_t m, Fate fate);
   void Beat(Worker& worker, const std::string& name);
+  void Stop(size_t trial, Fate fate);
   void Restart();
 
   // --- What is so afterwards ---
@@ -111,6 +112,7 @@ class ExplorerWorld {
   int crashes_ = 0;
   int releases_ = 0;
   int infra_ = 0;
+  int stops_ = 0;
   std::map<std::string, std::string> granted_;  // Request id -> token.
   std::vector<storage::TrialRecord> rows_;
   uint64_t last_fence_ = 0;

@@ -45,6 +45,14 @@ void ExplorerWorld::FinishAll() {
   if (record.state != study::StudyState::kCompleted) return Violated("one healthy worker can't finish the study (I10)");
   for (const storage::TrialRecord& row : rows_) {
     if (!study::IsFinal(row.trial.state)) return Violated("a trial stays open for ever (I10)");
+    // A trial that nobody gives back ends by its lease; what nobody asked for goes on.
+    if (row.trial.stop_requested && row.trial.state == study::TrialState::kComplete) {
+      return Violated("a trial is COMPLETE after its end was asked for");
+    }
+    if (!row.trial.stop_requested && row.trial.state == study::TrialState::kCancelled) {
+      return Violated("a trial was cancelled, and nobody asked for that");
+    }
+    if (row.trial.stop_requested) continue;
     if (options_.parts && row.trial.state == study::TrialState::kPruned) return Violated("a trial was not promoted");
   }
 }
@@ -88,6 +96,7 @@ int64_t ExplorerWorld::Age(absl::Duration since) const {
 std::string ExplorerWorld::TrialState(const storage::TrialRecord& row, int first_worker) const {
   std::string text =
       absl::StrCat("|", static_cast<int>(row.trial.state), ".", row.trial.releases, ".", row.trial.promotions.size());
+  if (row.trial.stop_requested) absl::StrAppend(&text, "s");
   if (study::IsFinal(row.trial.state)) return absl::StrCat(text, "f", row.grants.size());
   for (size_t g = 0; g < row.grants.size(); ++g) {
     const study::Attempt& attempt = row.trial.attempts[g];
@@ -125,7 +134,7 @@ std::string ExplorerWorld::State(int first_worker) const {
   std::string text = absl::StrCat(static_cast<int>(harness_.core->Studies().size()));
   for (const storage::TrialRecord& row : rows_) absl::StrAppend(&text, TrialState(row, first_worker));
   const size_t first = static_cast<size_t>(first_worker);
-  absl::StrAppend(&text, WorkerState(first), WorkerState(1 - first), "|", crashes_, releases_, infra_);
+  absl::StrAppend(&text, WorkerState(first), WorkerState(1 - first), "|", crashes_, releases_, infra_, stops_);
   std::set<std::string> network;
   for (size_t m = 0; m < messages_.size(); ++m) {
     const Message& message = messages_[m];

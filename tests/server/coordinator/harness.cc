@@ -209,6 +209,10 @@ absl::StatusOr<TrialReply> Harness::CancelTrial(const std::string& id, int64_t n
   return RunOne(*this, CancelTrialOp{id, number, "user", {}}, Answered<TrialReply>());
 }
 
+absl::StatusOr<TrialReply> Harness::StopTrial(const std::string& id, int64_t number) {
+  return RunOne(*this, StopTrialOp{id, number, "user", {}}, Answered<TrialReply>());
+}
+
 absl::StatusOr<SuggestReply> Harness::Suggest(const std::string& id, const std::string& worker, int count,
                                               const std::string& request_id) {
   return RunOne(*this, MakeSuggest(id, worker, count, request_id), Answered<SuggestReply>());

@@ -89,6 +89,7 @@ class Harness {
   absl::StatusOr<TrialReply> SetAttributes(const std::string& id, int64_t number,
                                            std::map<std::string, std::string> attributes);
   absl::StatusOr<TrialReply> CancelTrial(const std::string& id, int64_t number);
+  absl::StatusOr<TrialReply> StopTrial(const std::string& id, int64_t number);
   // Answered within the batch.
   absl::StatusOr<SuggestReply> Suggest(const std::string& id, const std::string& worker, int count = 1,
                                        const std::string& request_id = "");

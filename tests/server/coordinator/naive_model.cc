@@ -147,7 +147,9 @@ void NaiveModel::CheckLeases() {
         continue;
       }
       const bool last = AttemptsUsed(t) >= s.spec.lease.max_attempts;
-      if (last) {
+      if (t.stop_requested) {
+        TakeFromHolder(s, t);
+      } else if (last) {
         BackOrGiveUp(s, t);
       } else if (Finished(s.state)) {
         CancelOpen(s, t);
@@ -180,6 +182,23 @@ void NaiveModel::CancelOpen(Study& s, Trial& t) {
     stopped_.insert(t.grants.back().token);
   }
   Final(s, t, TrialState::kCancelled, std::nullopt);
+}
+
+void NaiveModel::TakeFromHolder(Study& s, Trial& t) {
+  t.grants.back().stopped = true;
+  stopped_.insert(t.grants.back().token);
+  EndAsRequested(s, t);
+}
+
+void NaiveModel::EndAsRequested(Study& s, Trial& t) {
+  if (t.values.empty()) {
+    Final(s, t, TrialState::kCancelled, std::nullopt);
+    CompleteIfDone(s);
+    return;
+  }
+  t.ends_with = t.values.rbegin()->second;
+  Final(s, t, TrialState::kPruned, std::nullopt);
+  AfterFinal(s);
 }
 
 void NaiveModel::FinishStudy(Study& s, StudyState state, bool cancel_running) {
@@ -561,6 +580,25 @@ Expected NaiveModel::CancelTrial(const CancelTrialOp& op) {
   return e;
 }
 
+Expected NaiveModel::StopTrial(const StopTrialOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  if (t.state == TrialState::kPending) return Expected::Error(StatusCode::kFailedPrecondition, reason::kNotGranted);
+  if (Open(t.state) && !t.stop_requested) {
+    t.stop_requested = true;
+    if (t.state == TrialState::kPaused) {
+      Final(*s, t, TrialState::kPruned, std::nullopt);
+      AfterFinal(*s);
+    } else if (Expired(t)) {
+      TakeFromHolder(*s, t);
+    }
+  }
+  Expected e;
+  e.trial_state = t.state;
+  return e;
+}
+
 Expected NaiveModel::Report(const ReportOp& op) {
   Study* s = Find(op.id);
   if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
@@ -591,12 +629,15 @@ Expected NaiveModel::Report(const ReportOp& op) {
   }
   std::set<int64_t> was_new;
   for (const study::Measurement& m : op.measurements) {
-    if (t.points.emplace(m.step, Text(m)).second) was_new.insert(m.step);
+    if (!t.points.emplace(m.step, Text(m)).second) continue;
+    was_new.insert(m.step);
+    const auto value = m.metrics.find(s->spec.metric.name);
+    if (value != m.metrics.end() && std::isfinite(value->second)) t.values[m.step] = value->second;
   }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
   t.deadline = std::max(t.deadline, now_ + t.ttl);
   t.seen_expired = false;
-  e.directive = study::Directive::kContinue;
+  e.directive = t.stop_requested ? study::Directive::kFinish : study::Directive::kContinue;
   if (!s->spec.resource) return e;
   std::map<int64_t, double> fresh;
   for (const study::Measurement& m : op.measurements) {
@@ -612,7 +653,7 @@ Expected NaiveModel::Report(const ReportOp& op) {
     e.directive = study::Directive::kStop;
     return e;
   }
-  if (t.target > 0 && t.target < s->spec.resource->max && t.points.rbegin()->first >= t.target) {
+  if (!t.stop_requested && t.target > 0 && t.target < s->spec.resource->max && t.points.rbegin()->first >= t.target) {
     e.directive = study::Directive::kPause;
   }
   return e;
@@ -651,7 +692,8 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     const bool has_value = value != m.metrics.end();
     if (!GoodMeasurement(m) || (!has_value && !complete->pruned)) return bad;
     if (complete->paused && (complete->pruned || t.target == 0 || m.step < t.target)) return bad;
-    const bool pauses = complete->paused && t.target < s->spec.resource->max;
+    const bool pruned = complete->pruned || t.stop_requested;
+    const bool pauses = complete->paused && !t.stop_requested && t.target < s->spec.resource->max;
     if (has_value && !std::isfinite(value->second)) {
       e.warnings = 1;
       t.failure = study::failure::kNonFinite;
@@ -662,9 +704,9 @@ Expected NaiveModel::Finish(const FinishOp& op) {
       t.part_begins = t.grants.size();
       if (Finished(s->state)) Final(*s, t, TrialState::kPruned, std::nullopt);
     } else {
-      e.warnings = (GoodGradient(m) ? 0 : 1) + (!complete->pruned && MissedTarget(*s, t, m.step) ? 1 : 0);
+      e.warnings = (GoodGradient(m) ? 0 : 1) + (!pruned && MissedTarget(*s, t, m.step) ? 1 : 0);
       t.has_gradient = m.gradient && GoodGradient(m);
-      Final(*s, t, complete->pruned ? TrialState::kPruned : TrialState::kComplete,
+      Final(*s, t, pruned ? TrialState::kPruned : TrialState::kComplete,
             has_value ? std::optional<double>(value->second) : std::nullopt);
     }
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
@@ -678,7 +720,9 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     if (t.releases < 20) ++t.releases;
   }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
-  if (t.state == TrialState::kRunning)
+  if (t.state == TrialState::kRunning && t.stop_requested)
+    EndAsRequested(*s, t);
+  else if (t.state == TrialState::kRunning)
     BackOrGiveUp(*s, t);
   else if (t.state != TrialState::kPaused)
     AfterFinal(*s);
@@ -697,7 +741,7 @@ std::vector<study::Directive> NaiveModel::Heartbeat(const std::vector<std::strin
     for (auto& [key, s] : studies_) {
       for (auto& [number, t] : s.trials) {
         if (t.state != TrialState::kRunning || t.grants.back().token != token) continue;
-        directive = study::Directive::kContinue;
+        directive = t.stop_requested ? study::Directive::kFinish : study::Directive::kContinue;
         t.deadline = std::max(t.deadline, now + t.ttl);
         t.seen_expired = false;
       }

@@ -70,6 +70,7 @@ class NaiveModel {
   Expected DeleteTrial(const DeleteTrialOp& op);
   Expected SetAttributes(const SetAttributesOp& op);
   Expected CancelTrial(const CancelTrialOp& op);
+  Expected StopTrial(const StopTrialOp& op);
   Expected Report(const ReportOp& op);
   Expected Finish(const FinishOp& op);
   std::vector<study::Directive> Heartbeat(const std::vector<std::string>& tokens, absl::Duration now);
@@ -111,6 +112,9 @@ class NaiveModel {
     size_t promotions = 0;
     std::string checkpoint;
     std::map<int64_t, std::string> points;  // Of the newest attempt.
+    std::map<int64_t, double> values;       // The finite ones among them.
+    bool stop_requested = false;
+    std::optional<double> ends_with;        // The value it was PRUNED with, where it is not its holder's result.
     absl::Duration deadline;                // RUNNING: of the newest grant.
     absl::Duration ttl;
     bool seen_expired = false;
@@ -172,6 +176,9 @@ class NaiveModel {
   void Recount(Study& s);
   void CompleteIfDone(Study& s);
   void BackOrGiveUp(Study& s, Trial& t);
+  // Somebody asked for its end: with the last value there is.
+  void EndAsRequested(Study& s, Trial& t);
+  void TakeFromHolder(Study& s, Trial& t);
   static int AttemptsUsed(const Trial& t) { return static_cast<int>(t.grants.size() - t.part_begins) - t.releases; }
   // "" or why what was granted beyond the eligible trials is wrong. For studies whose designer looks at history.
   std::string TakeUnpredicted(Study& s, const coordinator::Grant& g);

@@ -220,6 +220,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     t.grants.push_back({g.token, w.op.worker, "", TrialState::kPending, 0, false, false});
     s.last_turn = ++turns_;
     t.points.clear();
+    t.values.clear();
     const bool last = AttemptsUsed(t) >= s.spec.lease.max_attempts;
     t.ttl = s.spec.lease.ttl * (last ? 10 : 1);
     t.deadline = now_ + t.ttl;

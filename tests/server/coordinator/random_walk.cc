@@ -12,8 +12,9 @@ namespace luthier::coordinator::testing {
 std::vector<Step> RandomSteps(uint64_t seed, int count) {
   // How often each kind comes, of 1000.
   static constexpr std::pair<Step::Kind, uint32_t> kWeights[] = {
-      {Step::kSuggest, 290}, {Step::kFinish, 270}, {Step::kReport, 100}, {Step::kHeartbeat, 85},
+      {Step::kSuggest, 278}, {Step::kFinish, 270}, {Step::kReport, 100}, {Step::kHeartbeat, 85},
       {Step::kCreate, 40},   {Step::kControl, 30}, {Step::kEnqueue, 35}, {Step::kCancelTrial, 12},
+      {Step::kStopTrial, 12},
       {Step::kUpdate, 10},   {Step::kImport, 6},   {Step::kRetry, 12},   {Step::kDeleteTrial, 8},
       {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},   {Step::kRestart, 6},
       {Step::kFailCommit, 6}};
@@ -49,6 +50,7 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->paused += local.paused;
     stats->promoted += local.promoted;
     stats->updated += local.updated;
+    stats->stopped += local.stopped;
     stats->removed += local.removed;
   }
   return failure;
@@ -76,7 +78,7 @@ std::vector<Step> Shrink(std::vector<Step> steps, const WalkOptions& options) {
 
 std::string Describe(const std::vector<Step>& steps) {
   static constexpr const char* kNames[] = {"Suggest",     "Finish", "Report", "Heartbeat", "Create",  "Control",
-                                           "Enqueue",     "CancelTrial", "Update", "Import", "Retry",
+                                           "Enqueue",     "CancelTrial", "StopTrial", "Update", "Import", "Retry",
                                            "DeleteTrial", "Note",   "Time",   "HangUp",    "Restart", "FailCommit"};
   std::string text;
   for (const Step& step : steps) {

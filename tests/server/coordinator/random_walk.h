@@ -21,6 +21,7 @@ struct Step {
     kControl,
     kEnqueue,
     kCancelTrial,
+    kStopTrial,
     kUpdate,
     kImport,
     kRetry,
@@ -59,6 +60,7 @@ struct WalkStats {
   int64_t paused = 0;
   int64_t promoted = 0;
   int64_t updated = 0;  // Specs that changed.
+  int64_t stopped = 0;  // Requests for a trial's end.
   int64_t removed = 0;  // Trials, by retries and deletions.
 };
 

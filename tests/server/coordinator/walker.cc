@@ -256,6 +256,13 @@ void Walker::Plan(const Step& planned, int index) {
       operations_.push_back(std::move(op));
       return;
     }
+    case Step::kStopTrial: {
+      const Known k = Holder(r[0], r[1]);
+      StopTrialOp op{k.study, k.number, "user", {}};
+      op.done = Check<TrialReply>(absl::StrCat("stop ", k.study, "/", k.number), model_.StopTrial(op));
+      operations_.push_back(std::move(op));
+      return;
+    }
     case Step::kUpdate: {
       UpdateStudyOp op;
       op.id = StudyId(r[0]);

@@ -68,6 +68,7 @@ void Walker::CheckEvents() {
       ++stats_->set_aside;
       if (!set_aside_.emplace(event.study, event.trial).second) Fail("a gradient was set aside twice");
     }
+    stats_->stopped += event.type == storage::EventType::kTrialStopRequested ? 1 : 0;
     stats_->updated += event.type == storage::EventType::kStudyUpdated ? 1 : 0;
     if (event.type == storage::EventType::kTrialReplaced || event.type == storage::EventType::kTrialDeleted) {
       ++stats_->removed;
@@ -126,6 +127,8 @@ void Walker::CheckRow(storage::StudyKey key, const std::string& study, const sto
   if (row.trial.checkpoint != t.checkpoint) return Fail(at + "other checkpoint");
   if ((row.trial.failure ? row.trial.failure->reason : "") != t.failure) return Fail(at + "other failure");
   if (row.trial.retried_by != t.retried_by || row.trial.deleted != t.deleted) return Fail(at + "removed otherwise");
+  if (row.trial.stop_requested != t.stop_requested) return Fail(at + "its end was asked for, or not");
+  if (t.ends_with && row.trial.final_measurement->metrics.at(kMetric) != *t.ends_with) return Fail(at + "other value");
   if (row.trial.attributes != t.attributes) return Fail(at + "other attributes");
   if ((row.removed_seq != 0) != t.removed) return Fail(at + "removed, or not");
   if (!study::IsFinal(row.trial.state)) return;

@@ -166,6 +166,51 @@ TEST_F(ChangesTest, DeletedAndRetriedTrialsAreShownAsSuch) {
   EXPECT_EQ(Get().trials().retried(), 1);
 }
 
+TEST_F(ChangesTest, ATrialIsStoppedWithItsValue) {
+  const v1::Lease lease = Lease("s", "stop");
+  v1::StopTrialRequest request;
+  request.set_name(lease.trial().name());
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->StopTrial(Context().get(), request, &trial).ok());
+  EXPECT_EQ(trial.state(), v1::Trial::RUNNING);
+  EXPECT_TRUE(trial.stop_requested());
+  v1::HeartbeatRequest beat;
+  beat.set_worker("w1");
+  beat.add_tokens(lease.token());
+  v1::HeartbeatResponse told;
+  ASSERT_TRUE(work_->Heartbeat(Context().get(), beat, &told).ok());
+  EXPECT_EQ(told.directives(0), v1::HeartbeatResponse::FINISH);
+  v1::ReportRequest report;
+  report.set_trial(lease.trial().name());
+  report.set_token(lease.token());
+  (*report.add_measurements()->mutable_metrics())["loss"] = 0.5;
+  v1::ReportResponse answer;
+  ASSERT_TRUE(work_->Report(Context().get(), report, &answer).ok());
+  EXPECT_EQ(answer.directive(), v1::HeartbeatResponse::FINISH);
+  v1::FinishResponse finished;
+  ASSERT_TRUE(Complete(lease, 0.25, &finished).ok());
+  EXPECT_EQ(finished.state(), v1::Trial::PRUNED);
+  ASSERT_TRUE(studies_->StopTrial(Context().get(), request, &trial).ok());
+  EXPECT_EQ(trial.final_measurement().metrics().at("loss"), 0.25);
+  request.set_name("nonsense");
+  EXPECT_EQ(studies_->StopTrial(Context().get(), request, &trial).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ChangesTest, ATimeOfItsOwnIsGivenAndTakenFromAStudy) {
+  v1::UpdateStudyRequest request;
+  request.set_name(kName);
+  request.mutable_update_mask()->add_paths("budget.max_wall");
+  v1::Study study;
+  request.mutable_spec()->mutable_budget()->mutable_max_wall()->set_seconds(-1);
+  EXPECT_EQ(studies_->UpdateStudy(Context().get(), request, &study).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.mutable_spec()->mutable_budget()->mutable_max_wall()->set_seconds(3600);
+  ASSERT_TRUE(studies_->UpdateStudy(Context().get(), request, &study).ok());
+  EXPECT_EQ(study.spec().budget().max_wall().seconds(), 3600);
+  request.mutable_spec()->mutable_budget()->clear_max_wall();
+  ASSERT_TRUE(studies_->UpdateStudy(Context().get(), request, &study).ok());
+  EXPECT_FALSE(study.spec().budget().has_max_wall());
+}
+
 TEST_F(ChangesTest, LongAttributesAreLeftOutOfLists) {
   ASSERT_TRUE(Import({Result(0.1, 1)}).ok());
   v1::SetAttributesRequest request;

@@ -104,9 +104,11 @@ class MemoryTest : public ::testing::Test {
     CALL(study, DeleteTrial, DeleteTrialRequest, DeleteTrialResponse);
     CALL(study, SetAttributes, SetAttributesRequest, Trial);
     CALL(study, CancelTrial, CancelTrialRequest, Trial);
+    CALL(study, StopTrial, StopTrialRequest, Trial);
     CALL(study, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse);
     CALL(study, ListEvents, ListEventsRequest, ListEventsResponse);
     CALL(study, GetImportance, GetImportanceRequest, GetImportanceResponse);
+    CALL(study, ListWorkers, ListWorkersRequest, ListWorkersResponse);
     CALL(work, Suggest, SuggestRequest, SuggestResponse);
     CALL(work, Heartbeat, HeartbeatRequest, HeartbeatResponse);
     CALL(work, Report, ReportRequest, ReportResponse);
@@ -151,11 +153,11 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   Use(1000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
                                      "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable", "ListEvents",
-                                     "GetImportance", "Suggest", "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 15)));
+                                     "GetImportance", "ListWorkers", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 16)));
   Use(1099);
-  EXPECT_EQ(Refused().size(), 15u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 15)));
+  EXPECT_EQ(Refused().size(), 16u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 16)));
   Use(1100);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,23 @@ class ReadsTest : public ServiceTest {
   }
 };
 
+// Numbers of the trials that ListTrials gives, page by page; `between` is done after each page.
+std::vector<int64_t> Listed(v1::StudyService::Stub& studies, v1::ListTrialsRequest request,
+                            const std::function<void()>& between = [] {}) {
+  std::vector<int64_t> numbers;
+  request.set_parent(kName);
+  do {
+    grpc::ClientContext context;
+    v1::ListTrialsResponse page;
+    const grpc::Status status = studies.ListTrials(&context, request, &page);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    for (const v1::Trial& trial : page.trials()) numbers.push_back(trial.number());
+    request.set_page_token(page.next_page_token());
+    between();
+  } while (!request.page_token().empty());
+  return numbers;
+}
+
 std::vector<double> Numbers(const v1::GetTrialTableResponse& table, const std::string& name) {
   for (const v1::TrialColumn& column : table.columns()) {
     if (column.name() != name) continue;
@@ -84,6 +102,77 @@ std::vector<std::string> Words(const v1::GetTrialTableResponse& table, const std
     }
   }
   return words;
+}
+
+// Trial n has x = 7 (n - 1) / 100 up to a whole number, loss x^2 and note n - 1.
+TEST_F(ReadsTest, AListHasWhatItsFilterSaysInItsOrder) {
+  Import(12);
+  ASSERT_TRUE(Delete(3).ok());
+  const auto listed = [&](const std::string& filter, const std::string& order = "", int page = 0) {
+    v1::ListTrialsRequest request;
+    request.set_filter(filter);
+    request.set_order_by(order);
+    request.set_page_size(page);
+    return Listed(*studies_, request);
+  };
+  EXPECT_THAT(listed("number < 5"), ElementsAre(1, 2, 4));
+  EXPECT_THAT(listed("number < 5", "", 1), ElementsAre(1, 2, 4));
+  EXPECT_THAT(listed("params.x > 0.5 AND metrics.loss < .4"), ElementsAre(9, 10));
+  EXPECT_THAT(listed("NOT params.x > 0.1 OR attributes.note = 11"), ElementsAre(1, 2, 12));
+  EXPECT_THAT(listed("state = FAILED"), ElementsAre());
+  EXPECT_THAT(listed("attributes.note:1 AND designer = import"), ElementsAre(2, 11, 12));
+  EXPECT_THAT(listed("attributes.other:* OR metrics.nothing < 1"), ElementsAre());
+  EXPECT_THAT(listed("attributes.other != a AND number <= 2"), ElementsAre(1, 2));
+  EXPECT_THAT(listed("worker:*"), ElementsAre());
+  for (const int page : {1, 2, 3, 100}) {
+    EXPECT_THAT(listed("number < 5", "metrics.loss desc", page), ElementsAre(4, 2, 1)) << page;
+    EXPECT_THAT(listed("number < 5", "number desc", page), ElementsAre(4, 2, 1)) << page;
+    EXPECT_THAT(listed("number < 5", "designer", page), ElementsAre(1, 2, 4)) << page;
+    EXPECT_THAT(listed("number > 9", "attributes.note", page), ElementsAre(11, 12, 10)) << page;  // "10" < "11" < "9"
+    EXPECT_THAT(listed("number < 5", "metrics.nothing desc", page), ElementsAre(1, 2, 4)) << page;
+  }
+}
+
+TEST_F(ReadsTest, PagesOfAnOrderGoOnWhileTrialsArrive) {
+  Import(10);
+  v1::ListTrialsRequest request;
+  request.set_order_by("metrics.loss desc");
+  request.set_page_size(3);
+  int arrived = 10;
+  const std::vector<int64_t> numbers = Listed(*studies_, request, [&] { Import(1, arrived++); });
+  std::vector<int64_t> old;
+  for (const int64_t number : numbers) {
+    if (number <= 10) old.push_back(number);
+  }
+  EXPECT_THAT(old, ElementsAre(10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
+}
+
+TEST_F(ReadsTest, AListRefusesFiltersAndTokensThatAreNone) {
+  Import(3);
+  v1::ListTrialsRequest request;
+  request.set_parent(kName);
+  v1::ListTrialsResponse page;
+  const auto why = [&] {
+    return std::string(wire::FromGrpc(studies_->ListTrials(Context().get(), request, &page)).message());
+  };
+  request.set_filter("params.x > a");
+  EXPECT_THAT(why(), HasSubstr("filter: at byte 12, \"a\": is no number"));
+  request.set_filter("number > 0");
+  request.set_order_by("params.nothing");
+  EXPECT_THAT(why(), HasSubstr("order_by"));
+  request.set_order_by("metrics.loss");
+  request.set_page_size(1);
+  EXPECT_EQ(why(), "");
+  request.set_page_token(page.next_page_token());
+  const std::string token = page.next_page_token();
+  request.set_filter("number > 1");
+  EXPECT_THAT(why(), HasSubstr("is not from a reply to this same request"));
+  request.set_filter("number > 0");
+  for (const char* wrong : {"x", "-", "1", "1-", "-1-n0", "1-nxyz", "1-w00", "1-n", "99999999999999999999-n0"}) {
+    request.set_page_token(token.substr(0, token.find('.') + 1) + wrong);
+    const grpc::Status status = studies_->ListTrials(Context().get(), request, &page);
+    EXPECT_TRUE(status.ok() || status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) << wrong;
+  }
 }
 
 TEST_F(ReadsTest, ATableHasTheTrialsAndThenWhatChanged) {

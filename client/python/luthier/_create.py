@@ -1,0 +1,176 @@
+"""Makes and finds studies."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Optional, Union
+
+from luthier import _wire
+from luthier._client import Client, connect
+from luthier._handle import UNCAPPED
+from luthier._server import program
+from luthier.errors import LuthierError
+from luthier.space import SpaceLike, to_specs
+from luthier.study import Study
+
+_GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
+Named = Union[str, Mapping[str, Any]]
+
+
+def make(
+    name: str,
+    space: SpaceLike = None,
+    *,
+    metric: str = "value",
+    goal: str = "minimize",
+    algorithm: Optional[Named] = None,
+    max_trials: Optional[int] = None,
+    max_parallel: Optional[int] = None,
+    max_failed_trials: Optional[int] = None,
+    patience: Optional[int] = None,
+    target_value: Optional[float] = None,
+    seed: int = 0,
+    reproducible: bool = False,
+    resource: Any = None,
+    stopping: Optional[Named] = None,
+    weight: Optional[float] = None,
+    labels: Optional[Mapping[str, str]] = None,
+    display_name: str = "",
+    description: str = "",
+    lease_ttl: Optional[float] = None,
+    max_attempts: Optional[int] = None,
+    objective: Optional[Mapping[str, Any]] = None,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+) -> Study:
+    """Makes a study, or returns the one of this name if it was made with the same words.
+
+    Without `space` trials declare their parameters as they run (`trial.suggest_float`). `algorithm` is a name ("bo",
+    "fobo", "tpe", ...) or {name: options}; `resource` a luthier.Resource; `stopping` "median", "curve" or {name:
+    options}. `max_trials` is a cap; without it `optimize(n_trials=...)` decides. The other options are fields of the
+    study file.
+
+    `server` is HOST:PORT or unix:PATH, `db` a directory whose coordinator is joined, or started as a child of this
+    process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d.
+
+    Raises StudyExists naming the first field that differs, BadField naming all that is wrong, Unavailable where there
+    is no coordinator, ValueError and TypeError for domains that are none.
+
+        study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
+    """
+    goal = goal.lower()
+    if goal not in _GOALS:
+        raise ValueError(f"goal is {goal!r}, not 'minimize' or 'maximize'")
+    spec = _wire.message("StudySpec")(seed=seed, reproducible=reproducible)
+    spec.display_name, spec.description = display_name, description
+    spec.metric.name, spec.metric.goal = metric, _wire.enum("Goal")[_GOALS[goal]]
+    if space is None:
+        spec.open_space = True
+    else:
+        spec.space.extend(to_specs(space))
+    for field, named in (("algorithm", algorithm), ("stopping", stopping), ("objective", objective)):
+        if named is not None:
+            _parse(field, {named: {}} if isinstance(named, str) else dict(named), getattr(spec, field))
+    if resource is not None:
+        spec.resource.max, spec.resource.unit = resource.max, resource.unit
+        if resource.min is not None:
+            spec.resource.min = resource.min
+    if weight is not None:
+        spec.weight = weight
+    spec.budget.max_trials = max_trials if max_trials is not None else 100
+    budget = {"max_parallel": max_parallel, "max_failed_trials": max_failed_trials}
+    budget.update({"patience": patience})
+    for key, number in {**budget, "target_value": target_value}.items():
+        if number is not None:
+            setattr(spec.budget, key, number)
+    if lease_ttl is not None:
+        spec.lease.ttl.FromTimedelta(timedelta(seconds=lease_ttl))
+    if max_attempts is not None:
+        spec.lease.max_attempts = max_attempts
+    for label, text in (labels or {}).items():
+        spec.labels[label] = text
+    if max_trials is None:
+        spec.labels[UNCAPPED] = "open"
+    client = connect(server, db)
+    request = _wire.message("CreateStudyRequest")(study_id=name, spec=spec)
+    project = os.environ.get("LUTHIER_PROJECT")
+    if project:
+        request.parent = f"projects/{project}"
+    return Study(client, client.call("StudyService", "CreateStudy", request))
+
+
+def study_id(text: str) -> str:
+    """Returns a legal name for a study that is made from any text: a file's name, a function's, another tool's."""
+    plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")
+    return plain[:64] or "study"
+
+
+def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        ParseDict(dict(given), out)
+    except ParseError as error:
+        raise ValueError(f"{field}: {error}") from None
+
+
+def path_of(client: Client, name: str) -> str:
+    """Returns the full name of a study: of "PROJECT/NAME", else of $LUTHIER_PROJECT, else of the token's project."""
+    project, slash, short = name.rpartition("/")
+    if not slash:
+        project = os.environ.get("LUTHIER_PROJECT", "")
+    if not project and client.has_token:
+        info = client.call("WorkerService", "GetServerInfo", _wire.message("GetServerInfoRequest")())
+        project = str(info.project)
+    return f"projects/{project or 'default'}/studies/{short}"
+
+
+def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -> Study:
+    """Returns the study of this name. Raises NotFound.
+
+    study = luthier.load("ridge", server="host:7790")
+    """
+    client = connect(server, db)
+    request = _wire.message("GetStudyRequest")(name=path_of(client, name))
+    return Study(client, client.call("StudyService", "GetStudy", request))
+
+
+def studies(*, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
+    """Returns all studies, in order of name."""
+    client = connect(server, db)
+    request = _wire.message("ListStudiesRequest")(page_size=1000)
+    out: list[Study] = []
+    while True:
+        page = client.call("StudyService", "ListStudies", request)
+        out += [Study(client, message) for message in page.studies]
+        if not page.next_page_token:
+            return out
+        request.page_token = page.next_page_token
+
+
+def from_file(
+    path: str, name: Optional[str] = None, *, server: Optional[str] = None, db: Optional[str] = None
+) -> Study:
+    """Makes the study of a study file (YAML or JSON), or returns it; its name is the file's unless it is given.
+
+    The file is read by the program `luthier`. Raises LuthierError with what it says about the file.
+
+        study = luthier.from_file("examples/branin.yaml")
+    """
+    if name is None:
+        name = study_id(os.path.splitext(os.path.basename(path))[0])
+    client = connect(server, db)
+    done = subprocess.run(
+        [program("luthier"), "--server", client.target(), "study", "create", "-f", path, "--name", name],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        raise LuthierError(done.stderr.strip() or f"luthier ended with {done.returncode}", code="INVALID_ARGUMENT")
+    return load(name, server=server, db=db)

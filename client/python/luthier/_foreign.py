@@ -1,0 +1,269 @@
+"""Results of other tools: Optuna's storages, scikit-learn's searches, data frames."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+from luthier import table
+from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, to_domain
+
+if TYPE_CHECKING:
+    from luthier.study import Study
+
+_MANY = 64  # Attributes of a trial.
+
+
+def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[Any], str]:
+    """Returns what a source holds as the service imports it, and a name for where it comes from. TypeError,
+    ValueError."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if "://" not in path and path.endswith((".csv", ".jsonl")):
+            return table.read(study, path), os.path.basename(path)
+        source = _optuna_study(path, study_name)
+    elif hasattr(source, "get_all_studies"):
+        source = _optuna_study(source, study_name)
+    source = getattr(source, "cv_results_", source)
+    if hasattr(source, "get_trials"):
+        return _from_optuna(study, source), f"optuna:{source.study_name}"
+    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+        if "params" not in source:
+            records = source.to_dict("records")
+            grow(study, records, source.columns)
+            return table.read_records(study, records, "the data frame"), "data frame"
+        source = source.to_dict("list")
+    if isinstance(source, Mapping) and "params" in source:
+        return _from_search(study, source), "scikit-learn"
+    raise TypeError(
+        f"{type(source).__name__} is nothing to import from: give a .csv or .jsonl file, an Optuna study or storage, a "
+        "search of scikit-learn or its cv_results_, or a data frame"
+    )
+
+
+# --- Optuna ---
+
+
+def _optuna_study(storage: Any, name: Optional[str]) -> Any:
+    if isinstance(storage, str) and "://" not in storage and not os.path.isfile(storage):
+        raise ValueError(f"{storage} is no file; a database is named by its URL, sqlite:///FILE")
+    import optuna
+
+    if isinstance(storage, str) and "://" not in storage:
+        from optuna.storages.journal import JournalFileBackend
+
+        storage = optuna.storages.JournalStorage(JournalFileBackend(storage))
+    if name is None:
+        names = optuna.get_all_study_names(storage)
+        if len(names) != 1:
+            raise ValueError(f"the storage has the studies {names}: say which by study_name=")
+        name = names[0]
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+def _from_optuna(study: Study, source: Any) -> list[Any]:
+    if len(source.directions) != 1:
+        raise ValueError(f"{source.study_name} has {len(source.directions)} objectives; a study here has one")
+    if source.direction.name.lower() != study.direction:
+        raise ValueError(
+            f"{source.study_name} wants its value to {source.direction.name}, {study.name} to {study.direction}"
+        )
+    trials = [t for t in source.get_trials(deepcopy=False) if t.state.is_finished()]
+    space: dict[str, Domain] = {}
+    for trial in trials:
+        for name, distribution in trial.distributions.items():
+            domain = to_domain(distribution)
+            space[name] = _union(space[name], domain) if name in space else domain
+    if study._open:
+        table._declare(study, space)
+    return [table.to_import(study, _optuna_row(trial)) for trial in trials]
+
+
+def _union(a: Domain, b: Domain) -> Domain:
+    """Returns a domain with the values of both, as trials of Optuna may have had different ranges."""
+    if isinstance(a, Categorical) and isinstance(b, Categorical):
+        return Categorical(
+            a.choices + [c for c in b.choices if not any(c == x and type(c) is type(x) for x in a.choices)]
+        )
+    if isinstance(a, Float) and isinstance(b, Float):
+        same = (a.log, a.step) == (b.log, b.step)
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        return Float(low, high, log=a.log, step=a.step) if same else Float(low, high)
+    if isinstance(a, Int) and isinstance(b, Int):
+        same = (a.log, a.step) == (b.log, b.step)
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        return Int(low, high, log=a.log, step=a.step) if same else Int(low, high)
+    return a
+
+
+def _optuna_row(trial: Any) -> dict[str, Any]:
+    from luthier.integrations._notes import to_note
+
+    curve = {step: value for step, value in trial.intermediate_values.items() if step >= 0}
+    value, state = trial.value, trial.state.name
+    if value is None and state == "PRUNED" and curve:
+        value = curve[max(curve)]
+    if value is not None and not math.isfinite(value):
+        state, value = "FAILED", None
+    notes = {str(key)[:64]: to_note(note) for key, note in list(trial.user_attrs.items())[:_MANY]}
+    row = {"params": trial.params, "state": state, "value": value, "curve": curve, "attributes": notes}
+    row["step"] = max(curve) if curve and value is not None else 0
+    for ours, time in (("started", trial.datetime_start), ("ended", trial.datetime_complete)):
+        row[ours] = None if time is None else time.timestamp()
+    return row
+
+
+def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[str] = None, **options: Any) -> Study:
+    """Makes a study of an Optuna study, with all of its trials that have ended.
+
+    `given` is an Optuna study, or a storage: an object, a URL or a journal's file, of which `study_name` names a study.
+    `name` and `options` are as for luthier.study; the name and goal default to those of the Optuna study. Needs optuna.
+
+        study = luthier.from_optuna("sqlite:///example.db", study_name="mnist")
+    """
+    from luthier._create import make, study_id
+
+    source = given if hasattr(given, "get_trials") else _optuna_study(given, study_name)
+    options.setdefault("goal", source.direction.name.lower())
+    study = make(name or study_id(source.study_name), **options)
+    study.import_trials(source)
+    return study
+
+
+def to_optuna(study: Study, **options: Any) -> Any:
+    """Returns an Optuna study with the trials of `study` that have ended: parameters, values, curves, user attributes,
+    times. `options` are those of optuna.create_study. Needs optuna.
+
+        luthier.to_optuna(study, storage="sqlite:///example.db", study_name="mnist")
+    """
+    import optuna
+    from optuna.trial import TrialState, create_trial
+
+    study._refresh()
+    distributions = {p.name: _distribution(p) for p in study._space.parameters}
+    out = optuna.create_study(direction=study.direction, **options)
+    for t in study.get_trials(("COMPLETE", "PRUNED", "FAILED")):
+        params = {name: value for name, value in t.params.items() if distributions.get(name) is not None}
+        frozen = create_trial(
+            state=TrialState["FAIL" if t.state.value == "FAILED" else t.state.value],
+            value=t.value,
+            params=params,
+            distributions={name: distributions[name] for name in params},
+            user_attrs=t.user_attrs,
+            intermediate_values=study.trial(t.number).intermediate_values if t.step else {},
+        )
+        frozen.datetime_start, frozen.datetime_complete = _local_time(t.started or t.ended), _local_time(t.ended)
+        out.add_trial(frozen)
+    return out
+
+
+def _local_time(seconds: Optional[float]) -> Any:
+    from datetime import datetime
+
+    return None if seconds is None else datetime.fromtimestamp(seconds)
+
+
+def _distribution(p: Parameter) -> Any:
+    """Returns Optuna's distribution for a parameter; None for vectors, which it has not."""
+    from optuna import distributions as d
+
+    domain = p.domain()
+    if isinstance(domain, Float):
+        return (
+            None if domain.count is not None else d.FloatDistribution(domain.low, domain.high, domain.log, domain.step)
+        )
+    if isinstance(domain, Int):
+        return d.IntDistribution(domain.low, domain.high, domain.log, domain.step or 1)
+    return d.CategoricalDistribution(p.labels() or [True, False])
+
+
+# --- scikit-learn, and tables whose columns have no ranges ---
+
+
+def _from_search(study: Study, results: Mapping[str, Any]) -> list[Any]:
+    """Returns the candidates of a search; the metric is the mean test score, with its standard error."""
+    key = next((k for k in (study.metric, "score") if f"mean_test_{k}" in results), None)
+    if key is None:
+        scores = [name for name in results if str(name).startswith("mean_test_")]
+        raise ValueError(f"cv_results_ has {scores}; name the study's metric after one of them, or 'score'")
+    if study.direction != "maximize":
+        raise ValueError(
+            f"scores are the better the larger, but study {study.name} minimizes: make it with goal='maximize'"
+        )
+    folds = sum(1 for name in results if str(name).startswith("split") and str(name).endswith(f"_test_{key}"))
+    candidates = list(results["params"])
+    names = dict.fromkeys(name for params in candidates for name in params)
+    grow(study, candidates, [f"params_{name}" for name in names])
+    deviations = results.get(f"std_test_{key}")
+    out = []
+    for i, (params, mean) in enumerate(zip(candidates, results[f"mean_test_{key}"])):
+        row: dict[str, Any] = {"params": params, "state": "COMPLETE" if math.isfinite(mean) else "FAILED"}
+        if math.isfinite(mean):
+            row["metrics"] = {study.metric: float(mean)}
+            if folds > 1 and deviations is not None and math.isfinite(deviations[i]):
+                row["standard_errors"] = {study.metric: float(deviations[i]) / math.sqrt(folds)}
+        out.append(table.to_import(study, row))
+    return out
+
+
+_RESERVED = (
+    "number",
+    "state",
+    "step",
+    "value",
+    "started",
+    "ended",
+    "seconds",
+    "attempts",
+    "worker",
+    "designer",
+    "duration",
+)
+_PREFIXES = ("metrics_", "attrs_", "user_attrs_", "system_attrs_", "datetime_")
+
+
+def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any]) -> None:
+    """Gives an open space what a table has and it lacks: the columns `params_NAME`, or where there are none all that
+    mean nothing else. Their ranges are what the values span."""
+    if not study._open:
+        return
+    columns = [str(name) for name in names]
+    marked = [c for c in columns if c.startswith("params_")]
+    plain = [c for c in columns if c not in (*_RESERVED, study.metric) and not c.startswith(_PREFIXES)]
+    known = {name for p in study._space.parameters for name in (p.name, p.legal)}
+    some = list(records)
+    space: dict[str, Domain] = {}
+    for column in marked or plain:
+        name = column[len("params_") :] if column in marked else column
+        values = [record.get(column, record.get(name)) for record in some]
+        values = [v for v in (table._plain(value) for value in values) if v is not None]
+        if values and name not in known:
+            space[name] = guess(values)
+    table._declare(study, space)
+
+
+def guess(values: list[Any]) -> Domain:
+    """Returns a domain for values: numbers over the range that they span, in the logarithm where that is more than two
+    powers of ten, and labels for all else."""
+    numbers = [_number(value) for value in values]
+    texts = {str(value).lower() for value in values}
+    if texts <= {"true", "false"}:
+        return Bool()
+    if any(number is None for number in numbers):
+        return Categorical(list(dict.fromkeys(values)))
+    low, high = min(n for n in numbers if n is not None), max(n for n in numbers if n is not None)
+    if all("." not in str(v) and "e" not in str(v).lower() for v in values):
+        return Int(int(low), int(high))
+    return Float(low, high, log=low > 0 and high > 100 * low)
+
+
+def _number(value: Any) -> Optional[float]:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

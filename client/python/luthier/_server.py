@@ -1,0 +1,152 @@
+"""Which coordinator to talk to: that of a data directory, joined where one serves it, else started as a child."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Optional
+
+from luthier.errors import Unavailable
+
+_PATH_LIMIT = 100  # Bytes of a socket's path.
+_START_SECONDS = 30.0
+
+
+def program(name: str) -> str:
+    """Returns the path of `luthierd`, `luthier-worker` or `luthier`: from $LUTHIER_BIN_DIR, this package, or $PATH."""
+    for place in (os.environ.get("LUTHIER_BIN_DIR"), str(Path(__file__).with_name("_bin"))):
+        if place and os.access(os.path.join(place, name), os.X_OK):
+            return os.path.join(place, name)
+    # The console script of this package is not the program itself: it would look for it here again.
+    for place in os.environ.get("PATH", "").split(os.pathsep):
+        path = os.path.join(place, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK) and not _is_script(path):
+            return path
+    raise Unavailable(
+        f"{name} is not installed: this package carries the programs on Linux x86-64 only. Install them and set "
+        "LUTHIER_BIN_DIR or PATH, or name a coordinator with server= or LUTHIER_SERVER"
+    )
+
+
+def _is_script(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"#!"
+
+
+class LocalServer:
+    """The coordinator of a data directory. It ends with this process if this process started it."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self._lock = threading.Lock()
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._short: Optional[str] = None  # A short way to the directory.
+
+    def target(self) -> str:
+        """Returns the address of a coordinator that answers, and starts one where there is none. Raises Unavailable."""
+        with self._lock:
+            deadline = time.monotonic() + _START_SECONDS
+            while True:
+                if _answers(self._socket()):
+                    return "unix:" + self._socket()
+                said = self._start(deadline)
+                if said is None:
+                    return "unix:" + self._socket()
+                # Another process may be starting one on the same directory.
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"no coordinator starts on {self.directory}: {said}")
+                time.sleep(0.05)
+
+    def _socket(self) -> str:
+        path = os.path.join(self.directory, "socket")
+        if len(os.fsencode(path)) <= _PATH_LIMIT:
+            return path
+        if self._short is None:
+            self._short = tempfile.mkdtemp(prefix="luthier-")
+            atexit.register(_remove, self._short, os.getpid())
+            os.symlink(self.directory, os.path.join(self._short, "d"))
+        return os.path.join(self._short, "d", "socket")
+
+    def _start(self, deadline: float) -> Optional[str]:
+        """Starts a coordinator and waits until it serves; returns what it said where it does not."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        path = os.path.join(self.directory, "luthierd.log")
+        with open(path, "ab") as log:
+            begin = log.tell()
+            process = subprocess.Popen(
+                [program("luthierd"), "--listen", "unix:" + self._socket(), "--data-dir", self.directory]
+                + ["--exit-with-stdin", "--log-level", "warning"],
+                stdin=subprocess.PIPE,  # It ends when this end is closed, by us or by our death.
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the program, not for its coordinator.
+                env={key: value for key, value in os.environ.items() if not key.startswith("LUTHIER_")},
+            )
+        if _says_serving(process, deadline):
+            self._process = process
+            return None
+        process.kill()
+        process.wait()
+        with open(path, "rb") as said:
+            said.seek(begin)
+            return said.read().decode(errors="replace").strip()[-2000:] or "it says nothing"
+
+    def close(self) -> None:
+        """Stops the coordinator, if it is our own."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: lets go of the parent's coordinator, which would else live as long as the child."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+            process.stdout.close()
+            process.returncode = 0  # It is no child of this process: nothing waits for it.
+
+
+def _says_serving(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    assert process.stdout is not None
+    said = b""
+    while b"serving" not in said:
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        some = os.read(process.stdout.fileno(), 4096) if ready else b""
+        if not some:
+            return False
+        said += some
+    return True
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+        s.settimeout(5)
+        try:
+            s.connect(path)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,62 @@
+"""Studies for programs that are written with asyncio: the names of `luthier`, and what waits for the coordinator is
+awaited.
+
+    import asyncio
+    import luthier.aio
+
+    async def objective(trial):
+        x = await trial.suggest_float("x", -10, 10)
+        await asyncio.sleep(0.01)
+        return (x - 2) ** 2
+
+    async def main():
+        study = await luthier.aio.study("parabola")
+        await study.optimize(objective, n_trials=25, n_jobs=5)
+        print(await study.best_params)
+
+    asyncio.run(main())
+
+Asking, telling, reporting and watching hold no thread; what is called rarely (`trials`, `pause`, ...) runs in the
+loop's own threads. Spaces, errors and finished trials are those of `luthier`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Optional
+
+import luthier
+from luthier._aio_calls import close_mine
+from luthier._aio_study import Study
+from luthier._aio_trial import Trial
+from luthier.space import SpaceLike
+
+__all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study"]
+
+
+async def study(name: str, space: SpaceLike = None, **options: Any) -> Study:
+    """Makes a study, or returns the one of this name if it was made with the same words. Options and errors are those
+    of `luthier.study`."""
+    return Study(await asyncio.to_thread(luthier.study, name, space, **options))
+
+
+async def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -> Study:
+    """Returns the study of this name. Raises NotFound."""
+    return Study(await asyncio.to_thread(luthier.load, name, server=server, db=db))
+
+
+async def studies(*, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
+    """Returns all studies, in order of name."""
+    return [Study(one) for one in await asyncio.to_thread(luthier.studies, server=server, db=db)]
+
+
+async def from_file(
+    path: str, name: Optional[str] = None, *, server: Optional[str] = None, db: Optional[str] = None
+) -> Study:
+    """Makes the study of a study file, or returns it. Raises LuthierError with what is wrong with the file."""
+    return Study(await asyncio.to_thread(luthier.from_file, path, name, server=server, db=db))
+
+
+async def close() -> None:
+    """Ends the connections of the running event loop. The next call makes new ones."""
+    await close_mine()

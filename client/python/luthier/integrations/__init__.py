@@ -1,0 +1,1 @@
+"""Luthier inside other packages: one module for each, imported only by those who have the package."""

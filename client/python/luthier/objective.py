@@ -1,0 +1,187 @@
+"""Objectives as functions: in processes of their own, and as commands for workers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional
+
+from luthier._server import program
+
+if TYPE_CHECKING:
+    from luthier.study import Study
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What training one setting may cost, in the steps of its reports: at most `max` ("epochs"), at least `min` to say
+    anything."""
+
+    max: int
+    min: Optional[int] = None
+    unit: str = ""
+
+
+class Tunable:
+    """A function that trains, with what `luthier.objective` was told. Calling it calls the function."""
+
+    def __init__(self, fn: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
+        self._fn = fn
+        self.options = dict(options)
+        self.__name__ = getattr(fn, "__name__", "objective")
+        self.__module__ = fn.__module__
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, trial: Any) -> Any:
+        return self._fn(trial)
+
+    @property
+    def reference(self) -> str:
+        """The name by which a worker imports it: "module:function"."""
+        if self.__module__ == "__main__":
+            path = getattr(sys.modules["__main__"], "__file__", None)
+            if path is None:
+                raise ValueError("a function of a notebook has no file that workers could import: put it into a module")
+            return f"{os.path.abspath(path)}:{self.__name__}"
+        return f"{self.__module__}:{self.__name__}"
+
+    def study(self, name: Optional[str] = None, **where: Any) -> Study:
+        """Makes the study, whose trials run `python -m luthier.run` at any worker that may."""
+        from luthier._create import make, study_id
+
+        options = {**self.options, **where}
+        given = options.pop("name", None)
+        command: dict[str, Any] = {"argv": [options.pop("python", sys.executable), "-m", "luthier.run", self.reference]}
+        for key in ("timeout", "memory_limit_mb"):
+            if key in options:
+                command[key] = options.pop(key)
+        if "timeout" in command:
+            command["timeout"] = f"{float(command['timeout']):.9g}s"
+        return make(name or given or study_id(self.__name__), objective={"command": command}, **options)
+
+    def tune(
+        self, n_trials: Optional[int] = None, *, processes: int = 1, name: Optional[str] = None, **where: Any
+    ) -> Study:
+        """Runs `n_trials` trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or keeps
+        the interpreter's lock costs its own trial alone. Returns the study."""
+        study = self.study(name, **where)
+        if n_trials is not None:
+            study._make_room(n_trials)
+        with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
+            command = [program("luthier-worker"), "--server", study._client.target(), "--study", study.name]
+            command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
+            _run_all([_start(command)], echo=False)
+        return study
+
+
+def objective(**options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
+    """Decorates a function that trains, with the study's options: space, metric, goal, algorithm, resource, max_trials,
+    timeout, memory_limit_mb. Its `tune` runs it here; workers elsewhere run it wherever its module can be imported."""
+    if options.get("space") is None:
+        raise ValueError("objective() needs space=: the workers of a study get whole settings")
+    return lambda fn: Tunable(fn, options)
+
+
+def optimize_in_processes(
+    study: Study,
+    fn: Callable[[Any], Any],
+    n_trials: Optional[int],
+    timeout: Optional[float],
+    processes: int,
+    catch: tuple[type[BaseException], ...],
+) -> None:
+    """Runs `fn` in so many Python processes of their own, which end with this one."""
+    local = study._client._local
+    where = ["--server", study._client.target()] if local is None else ["--db", local.directory]
+    study._client.target()
+    counts = [-1] * processes
+    if n_trials is not None:
+        counts = [n_trials // processes + (1 if i < n_trials % processes else 0) for i in range(processes)]
+    with tempfile.TemporaryDirectory(prefix="luthier-fn-") as folder:
+        path = os.path.join(folder, "objective")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(_pickled((fn, catch)))
+        command = [sys.executable, "-m", "luthier.run", "--child", path, *where, "--study", study.name]
+        command += ["--timeout", str(timeout or 0), "--trials"]
+        _run_all([_start([*command, str(n)]) for n in counts if n != 0], echo=True)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    """Starts a process that is told to end when this one is killed."""
+    end_with_parent = None
+    if sys.platform == "linux":
+        prctl = ctypes.CDLL(None).prctl  # Found before the fork, after which nothing may be loaded.
+
+        def end_with_parent() -> None:
+            prctl(1, int(signal.SIGTERM))  # PR_SET_PDEATHSIG
+
+    return subprocess.Popen(
+        command, env=_environment(), preexec_fn=end_with_parent, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Returns this program's environment, with its import path for those that it starts."""
+    return dict(os.environ, PYTHONPATH=os.pathsep.join([*(p for p in sys.path if p), os.getcwd()]))
+
+
+def _run_all(children: list[subprocess.Popen[bytes]], *, echo: bool) -> None:
+    """Waits until all have ended; where one fails, or this is interrupted, ends the others. Raises RuntimeError with
+    what the one that failed said last. `echo`: what they say on standard error is also ours."""
+    said = [b""] * len(children)
+
+    def read(i: int) -> None:
+        pipe = children[i].stderr
+        assert pipe is not None
+        for line in pipe:
+            said[i] = (said[i] + line)[-4000:]
+            if echo:
+                sys.stderr.write(line.decode(errors="replace"))
+
+    readers = [threading.Thread(target=read, args=(i,), daemon=True) for i in range(len(children))]
+    failed: Optional[int] = None
+    try:
+        for reader in readers:
+            reader.start()
+        while failed is None and any(child.poll() is None for child in children):
+            failed = next((i for i, child in enumerate(children) if child.poll()), None)
+            time.sleep(0.02)
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.terminate()
+        for child in children:
+            child.wait()
+        for reader in readers:
+            reader.join(5)  # Something that it left behind may hold its standard error.
+    failed = next((i for i, child in enumerate(children) if child.returncode), None) if failed is None else failed
+    if failed is not None:
+        code, text = children[failed].returncode, said[failed].decode(errors="replace").strip()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        raise RuntimeError(f"a process of the objective {how}: {text or 'it said nothing'}")
+
+
+def _pickled(what: tuple[Any, Any]) -> bytes:
+    import pickle
+
+    try:
+        import cloudpickle
+
+        data: bytes = cloudpickle.dumps(what)
+        return data
+    except ImportError:
+        pass
+    if getattr(what[0], "__module__", "__main__") == "__main__":
+        raise RuntimeError(
+            "a function of the main program travels to other processes by cloudpickle: pip install cloudpickle, or put "
+            "the function into a module"
+        )
+    return pickle.dumps(what)

@@ -1,0 +1,369 @@
+"""Search spaces: what a parameter may be, and its values on the way to the service and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+from luthier import _wire
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
+
+
+class Domain:
+    """What a parameter may be. `when` makes one that exists only where another parameter has certain values."""
+
+    def __init__(self, default: Any = None) -> None:
+        self.default = default
+        self.condition: Optional[tuple[str, tuple[Any, ...]]] = None
+
+    def when(self, parent: str, *values: Any) -> Domain:
+        """Returns this domain for a parameter that exists only where `parent` has one of `values`."""
+        if not values:
+            raise ValueError("when() needs the values of the parent for which the parameter exists")
+        self.condition = (parent, values)
+        return self
+
+    def _fill(self, spec: Any) -> None:
+        raise NotImplementedError
+
+
+class Float(Domain):
+    """A number from `low` to `high`, both included. `log` or `logit` spread it; `step` allows low + i*step only;
+    `count` makes a vector of so many."""
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        *,
+        log: bool = False,
+        logit: bool = False,
+        step: Optional[float] = None,
+        count: Optional[int] = None,
+        default: Any = None,
+    ) -> None:
+        super().__init__(default)
+        if log and logit:
+            raise ValueError("give log or logit, not both")
+        self.low, self.high, self.log, self.logit = float(low), float(high), log, logit
+        self.step, self.count = step, count
+
+    def _fill(self, spec: Any) -> None:
+        out = getattr(spec, "float")
+        out.min, out.max = self.low, self.high
+        if self.log or self.logit:
+            out.scale = _wire.enum("Scale")["LOG" if self.log else "LOGIT"]
+        if self.step is not None:
+            out.step = self.step
+        if self.count is not None:
+            spec.count = self.count
+
+
+class Int(Domain):
+    """A whole number from `low` to `high`, both included."""
+
+    def __init__(
+        self, low: int, high: int, *, log: bool = False, step: Optional[int] = None, default: Any = None
+    ) -> None:
+        super().__init__(default)
+        if int(low) != low or int(high) != high:
+            raise ValueError(f"Int({low}, {high}): both ends are whole numbers; use Float for others")
+        self.low, self.high, self.log, self.step = int(low), int(high), log, step
+
+    def _fill(self, spec: Any) -> None:
+        out = getattr(spec, "int")
+        out.min, out.max = self.low, self.high
+        if self.log:
+            out.scale = _wire.enum("Scale")["LOG"]
+        if self.step is not None and self.step != 1:
+            out.step = self.step
+
+
+class Categorical(Domain):
+    """One of several labels without order: texts, numbers, True, False or None, which come back as what they are."""
+
+    def __init__(self, choices: Sequence[Any], *, default: Any = None) -> None:
+        super().__init__(default)
+        self.choices = list(choices)
+        self._labels()
+
+    def _labels(self) -> list[str]:
+        labels = [encode_label(choice) for choice in self.choices]
+        if len(set(labels)) != len(labels):
+            raise ValueError(f"the labels {self.choices} are not all different")
+        return labels
+
+    def _fill(self, spec: Any) -> None:
+        spec.categorical.values.extend(self._labels())
+
+
+class Ordinal(Categorical):
+    """One of several labels in a meaningful order."""
+
+    def _fill(self, spec: Any) -> None:
+        spec.ordinal.values.extend(self._labels())
+
+
+class Bool(Domain):
+    """True or False."""
+
+    def _fill(self, spec: Any) -> None:
+        spec.bool.SetInParent()
+
+
+def encode_label(value: Any) -> str:
+    """Returns a label as the service's text, from which `decode_label` tells type and value: 1, 0.5, true, null as in
+    JSON, texts as they are, those that read as JSON in quotes. TypeError for other types."""
+    if isinstance(value, str):
+        return json.dumps(value) if decode_label(value) != value else value
+    item = getattr(value, "item", None)
+    if item is not None and not isinstance(value, (int, float, bool)):
+        value = item()  # A scalar of numpy.
+    if value is None or isinstance(value, (bool, int)):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return json.dumps(value)
+    raise TypeError(
+        f"{value!r} can't be a label: texts, numbers, True, False and None can; give others a text to stand for them"
+    )
+
+
+def decode_label(label: str) -> Any:
+    """Returns what `encode_label` was given."""
+    if not label or label[0] not in '-0123456789tfnNI"':
+        return label
+    try:
+        value = json.loads(label)
+    except ValueError:
+        return label
+    if isinstance(value, str):
+        return value if json.dumps(value) == label else label
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value if json.dumps(value) == label else label
+    return label
+
+
+def legal_name(name: str) -> str:
+    """Returns `name` where the service takes it, else a name made from it and its hash."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{name!r} is no name of a parameter: it is a text that is not empty")
+    if _NAME.match(name) and not name.startswith("luthier."):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48]
+    return f"p_{plain}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def to_domain(given: Any) -> Domain:
+    """Returns the domain that a user's shorthand stands for: (low, high), a list of labels, a frozen distribution of
+    scipy (uniform, loguniform, randint), or one of Optuna. TypeError for others."""
+    if isinstance(given, Domain):
+        return given
+    if isinstance(given, tuple) and len(given) == 2 and all(_is_number(x) for x in given):
+        low, high = given
+        if all(isinstance(x, numbers.Integral) for x in given):
+            return Int(low, high)
+        return Float(low, high)
+    if isinstance(given, list):
+        return Bool() if given in ([True, False], [False, True]) else Categorical(given)
+    kind = type(given).__name__
+    if kind == "FloatDistribution":
+        return Float(given.low, given.high, log=given.log, step=given.step)
+    if kind == "IntDistribution":
+        return Int(given.low, given.high, log=given.log, step=None if given.log else given.step)
+    if kind == "CategoricalDistribution":
+        return Categorical(list(given.choices))
+    frozen = getattr(getattr(given, "dist", None), "name", "")
+    if frozen in ("uniform", "loguniform", "reciprocal", "randint"):
+        low, high = given.support()
+        if frozen == "randint":
+            return Int(int(low), int(high))
+        return Float(float(low), float(high), log=frozen != "uniform")
+    raise TypeError(
+        f"{given!r} is no domain: use luthier.Float, Int, Categorical, Ordinal or Bool, (low, high), a list of labels, "
+        "or a uniform, loguniform or randint of scipy.stats"
+    )
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+
+
+def to_spec(name: str, given: Any) -> Any:
+    """Returns the ParameterSpec of a parameter."""
+    domain = to_domain(given)
+    legal = legal_name(name)
+    spec = _wire.message("ParameterSpec")(name=legal)
+    if legal != name:
+        spec.display_name = name
+    domain._fill(spec)
+    decoder = Parameter(spec)
+    if domain.default is not None:
+        _set_value(spec.default_value, decoder.encode(domain.default))
+    if domain.condition is not None:
+        parent, values = domain.condition
+        spec.condition.parent = legal_name(parent)
+        for value in values:
+            numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+            _set_value(
+                spec.condition.values.add(), value if numeric or isinstance(value, bool) else encode_label(value)
+            )
+    return spec
+
+
+def to_specs(space: Mapping[str, Any]) -> list[Any]:
+    """Returns the ParameterSpecs of a space. Values in conditions are of the parent's kind."""
+    domains = {name: to_domain(given) for name, given in space.items()}
+    specs = {name: to_spec(name, domain) for name, domain in domains.items()}
+    for name, domain in domains.items():
+        if domain.condition is None:
+            continue
+        parent, values = domain.condition
+        if parent not in specs:
+            raise ValueError(f"{name!r} exists when {parent!r} has a value, but there is no {parent!r}")
+        decoder = Parameter(specs[parent])
+        del specs[name].condition.values[:]
+        for value in values:
+            _set_value(specs[name].condition.values.add(), decoder.encode(value))
+    return list(specs.values())
+
+
+def _set_value(out: Any, value: Any) -> None:
+    if isinstance(value, bool):
+        out.bool_value = value
+    elif isinstance(value, (int, float)):
+        out.number_value = value
+    elif isinstance(value, str):
+        out.string_value = value
+    else:
+        for number in value:
+            out.list_value.values.add().number_value = number
+
+
+class Parameter:
+    """A parameter of a study: its values on the way to the service and back."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.legal: str = spec.name
+        self.name: str = spec.display_name or spec.name
+        self.kind: str = spec.WhichOneof("kind") or ""
+
+    def encode(self, value: Any) -> Any:
+        """Returns a user's value as the service's."""
+        if self.kind in ("categorical", "ordinal"):
+            return encode_label(value)
+        if self.kind == "bool":
+            return bool(value)
+        if self.spec.HasField("count"):
+            return [float(x) for x in value] if not _is_number(value) else float(value)
+        number = float(value)
+        if math.isnan(number) or math.isinf(number):
+            raise ValueError(f"{self.name} is {value!r}: a parameter has finite values")
+        return number
+
+    def decode(self, value: Any) -> Any:
+        """Returns a google.protobuf.Value as the user's value."""
+        which = value.WhichOneof("kind")
+        if which == "list_value":
+            return [item.number_value for item in value.list_value.values]
+        if self.kind == "int":
+            return int(value.number_value)
+        if which == "number_value":
+            return value.number_value
+        if which == "bool_value":
+            return value.bool_value
+        return decode_label(value.string_value)
+
+    def labels(self) -> Optional[list[Any]]:
+        """Returns the labels of a categorical or ordinal parameter, else None."""
+        if self.kind in ("categorical", "ordinal"):
+            return [decode_label(label) for label in getattr(self.spec, self.kind).values]
+        return None
+
+    def domain(self) -> Domain:
+        """Returns what the parameter may be, without its condition and default."""
+        d = getattr(self.spec, self.kind)
+        if self.kind == "bool":
+            return Bool()
+        if self.kind in ("categorical", "ordinal"):
+            return (Categorical if self.kind == "categorical" else Ordinal)(self.labels() or [])
+        log, logit = (d.scale == _wire.enum("Scale")[name] for name in ("LOG", "LOGIT"))
+        step = d.step if d.HasField("step") else None
+        if self.kind == "int":
+            return Int(d.min, d.max, log=log, step=step)
+        count = self.spec.count if self.spec.HasField("count") else None
+        return Float(d.min, d.max, log=log, logit=logit, step=step, count=count)
+
+    def same_domain(self, other: Any) -> bool:
+        """Whether a ParameterSpec has this one's kind and range."""
+        return _range(self.spec) == _range(other)
+
+    def accepts(self, other: Any) -> bool:
+        """Whether a value of this parameter is one of ParameterSpec `other`: the same domain, or the same labels."""
+        if self.kind == "bool" and other.WhichOneof("kind") == "categorical":
+            return sorted(other.categorical.values) == ["false", "true"]
+        if self.kind in ("categorical", "ordinal") and other.WhichOneof("kind") == "categorical":
+            return set(other.categorical.values) == set(getattr(self.spec, self.kind).values)
+        return self.same_domain(other)
+
+
+def _range(spec: Any) -> tuple[Any, ...]:
+    """What tells two domains apart, with the defaults that the service writes out."""
+    kind = spec.WhichOneof("kind")
+    domain = getattr(spec, kind)
+    if kind in ("categorical", "ordinal"):
+        return kind, list(domain.values)
+    if kind == "bool":
+        return (kind,)
+    step = domain.step if domain.HasField("step") else (1 if kind == "int" else None)
+    return kind, domain.min, domain.max, domain.scale or _wire.enum("Scale")["LINEAR"], step, spec.count
+
+
+class Space:
+    """The parameters of a study, by the names that users know."""
+
+    def __init__(self, specs: Any) -> None:
+        self.parameters = [Parameter(spec) for spec in specs]
+        self.by_name = {p.name: p for p in self.parameters}
+        self.by_legal = {p.legal: p for p in self.parameters}
+
+    @property
+    def differentiable(self) -> list[Parameter]:
+        """The parameters that a gradient is of: floats without step."""
+        return [p for p in self.parameters if p.kind == "float" and not p.spec.float.HasField("step")]
+
+    def coordinates(self) -> list[str]:
+        """Returns the names of a gradient's entries in order: "x", and "v[0]", "v[1]", ... of a vector."""
+        names: list[str] = []
+        for p in self.differentiable:
+            names += [f"{p.name}[{i}]" for i in range(p.spec.count)] if p.spec.HasField("count") else [p.name]
+        return names
+
+    def decode(self, parameters: Any) -> dict[str, Any]:
+        """Returns the values of a Struct in order of the space; those that it does not know as they are."""
+        fields = parameters.fields
+        out = {p.name: p.decode(fields[p.legal]) for p in self.parameters if p.legal in fields}
+        for legal in fields:
+            if legal not in self.by_legal:
+                value = fields[legal]
+                out[legal] = getattr(value, value.WhichOneof("kind"))
+        return out
+
+    def encode(self, values: Mapping[str, Any], out: Any) -> None:
+        """Puts a user's values into a Struct. Names that the space lacks go as they are: the service says so."""
+        for name, value in values.items():
+            p = self.by_name.get(name)
+            if p is not None:
+                _set_value(out.fields[p.legal], p.encode(value))
+            else:
+                number = isinstance(value, (bool, int, float))
+                _set_value(out.fields[legal_name(name)], value if number else encode_label(value))
+
+
+SpaceLike = Union[Mapping[str, Any], None]

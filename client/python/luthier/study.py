@@ -1,0 +1,397 @@
+"""Studies: asked and told, optimized, and their trials."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from luthier import _results, _wire
+from luthier._client import Client, new_id
+from luthier._gradient import GradientCheck, check_gradient
+from luthier._handle import UNCAPPED, Handle
+from luthier._optimize import Run, in_threads
+from luthier._retry import ASK, ORDINARY, Policy
+from luthier.errors import LuthierError, StudyPaused
+from luthier.space import Space
+from luthier.trial import FrozenTrial, Trial, TrialState, Value
+
+_PAUSED_BY_USER = "paused by a user"
+_BATCH = 1000  # Trials in one import,
+_BATCH_BYTES = 3 << 20  # and their bytes.
+_POLL_SECONDS = 30.0
+
+Objective = Callable[[Trial], Any]
+
+
+def new_worker() -> str:
+    """Returns a name for who asks: leases belong to it."""
+    return f"py-{uuid.uuid4().hex[:20]}"
+
+
+class Study(Handle):
+    """A study of the service. Any thread may use it; nothing of its trials is kept here.
+
+        study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
+        study.optimize(lambda trial: (loss(trial["l2"]), {"l2": slope(trial["l2"])}), n_trials=20)
+        print(study.best_value, study.best_params)
+
+    Every call may raise LuthierError; classes of luthier.errors say why.
+    """
+
+    def __init__(self, client: Client, message: Any) -> None:
+        super().__init__(client, message)
+        self._open_trials: dict[int, Trial] = {}
+        self._worker = new_worker()
+
+    # --- Ask and tell ---
+
+    def ask(self, n: Optional[int] = None, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> Any:
+        """Returns the next trial, or with `n` a list of 1 to `n` of them.
+
+        Waits while the study is paused by somebody or all its trials run elsewhere. After `timeout` seconds (at least
+        one), or when the study is done, or all that is left of it was asked for here and not told, returns None (an
+        empty list). The trial's lease is kept alive until `tell`. Raises StudyPaused where the service paused the study
+        as its trials fail.
+
+            trial = study.ask()
+            study.tell(trial, loss(trial["x"]))
+        """
+        trials = self._ask(n or 1, timeout, worker or self._worker, grow=100, alone=True) or []
+        if n is not None:
+            return trials
+        return trials[0] if trials else None
+
+    def _ask(
+        self, n: int, timeout: Optional[float], worker: str, grow: int, alone: bool = False
+    ) -> Optional[list[Trial]]:
+        """Returns trials, none where there is none in time; None where the study is done. Where the budget is spent and
+        nobody set it, it is raised by `grow` trials. `alone`: the study is also done where this object holds all that
+        is left."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            longest = 1.0 if alone and self._open_trials else _POLL_SECONDS
+            left = longest if deadline is None else min(longest, deadline - time.monotonic())
+            reply = self._suggest(self._suggest_request(n, worker), max(1.0, min(_POLL_SECONDS, left)))
+            if reply is not None and reply.leases:
+                return self._take_leases(reply, worker)
+            if reply is not None and (reply.study_done or (alone and self._holds_the_rest())):
+                if not self._more_room(grow):
+                    return None
+                continue
+            if deadline is not None and time.monotonic() >= deadline:
+                return []
+            wait = 0.5 if reply is None else reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
+            time.sleep(min(max(wait, 0.01), 1.0))
+
+    def _holds_the_rest(self) -> bool:
+        """Returns whether the budget is spent, and who could end the trials that are open is this object alone."""
+        message = self._refresh(ASK)
+        counts = message.trials
+        if self._rows(message) < message.spec.budget.max_trials or counts.pending or counts.paused:
+            return False
+        return 0 < int(counts.running) <= len(self._open_trials)
+
+    def _suggest_request(self, n: int, worker: str) -> Any:
+        return _wire.message("SuggestRequest")(
+            study=self._path, worker=worker, count=n, request_id=new_id(), fail_if_paused=True
+        )
+
+    def _suggest(self, request: Any, seconds: float) -> Optional[Any]:
+        """Returns the reply; None where somebody paused the study, or the time is over."""
+        try:
+            return self._client.call("WorkerService", "Suggest", request, seconds=seconds, policy=ASK)
+        except StudyPaused:
+            if self._refresh(ASK).state_reason not in ("", _PAUSED_BY_USER):
+                raise
+            return None
+        except LuthierError:
+            raise
+        except BaseException:  # Ctrl-C: a trial that was granted meanwhile is given back.
+            self._give_back(request)
+            raise
+
+    def _give_back(self, request: Any) -> None:
+        short = Policy(attempts=3, patience=2.0)
+        try:
+            reply = self._client.call("WorkerService", "Suggest", request, seconds=1.0, policy=short)
+            for lease in reply.leases:
+                back = _wire.message("ReleaseRequest")(trial=lease.trial.name, token=lease.token)
+                self._client.call("WorkerService", "Release", back, policy=short)
+        except LuthierError:
+            pass  # The lease ends by itself.
+
+    def _take_leases(self, reply: Any, worker: str) -> list[Trial]:
+        for lease in reply.leases:  # Leases bring the spec: the space may have grown.
+            if len(lease.spec.space) > len(self._space.parameters):
+                with self._lock:
+                    self._space = Space(lease.spec.space)
+        trials = [Trial(self, lease, worker) for lease in reply.leases]
+        with self._lock:
+            self._open_trials.update({trial.number: trial for trial in trials})
+        return trials
+
+    def tell(
+        self,
+        trial: Union[Trial, int],
+        value: Optional[Union[Value, tuple[Any, Any]]] = None,
+        *,
+        gradient: Optional[Mapping[str, float]] = None,
+        standard_errors: Optional[Mapping[str, float]] = None,
+        state: Optional[str] = None,
+        error_bound: Optional[float] = None,
+    ) -> list[str]:
+        """Ends a trial with the value of the metric or a dictionary of metrics.
+
+        `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. `state` is
+        "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Returns the
+        service's warnings. Raises LeaseLost where the trial is somebody else's now, ValueError and TypeError for other
+        values.
+
+            study.tell(trial, 0.31, gradient={"l2": -2.0})
+        """
+        trial = self._trial_of(trial)
+        request, method = self._tell_request(trial, value, gradient, standard_errors, state, error_bound)
+        reply = trial._end(method, request)
+        return list(reply.warnings)
+
+    def _trial_of(self, trial: Union[Trial, int]) -> Trial:
+        if not isinstance(trial, int):
+            return trial
+        found = self._open_trials.get(trial)
+        if found is None:
+            raise ValueError(f"trial {trial} was not asked for by this study object, or was told")
+        return found
+
+    def _tell_request(
+        self, trial: Trial, value: Any, gradient: Any, standard_errors: Any, state: Any, error_bound: Any
+    ) -> tuple[Any, str]:
+        state = None if state is None else str(getattr(state, "value", state))
+        if state not in (None, "COMPLETE", "PRUNED", "FAILED", "FAIL"):
+            raise ValueError(f"state is {state!r}, not COMPLETE, PRUNED or FAILED")
+        if state in ("FAILED", "FAIL"):
+            return trial._fail_request("TOLD_FAILED", "" if value is None else str(value)), "Fail"
+        value, gradient = _results.split(value, gradient)
+        if value is None and state != "PRUNED":
+            raise ValueError("tell() needs a value, or state='FAILED' or 'PRUNED'")
+        if value is None and trial._last is not None:
+            m = trial._last
+        else:
+            m = _results.measurement(
+                self,
+                value,
+                gradient=gradient,
+                standard_errors=standard_errors,
+                step=trial._step,
+                error_bound=error_bound,
+            )
+        return trial._complete_request(m, pruned=state == "PRUNED"), "Complete"
+
+    def _forget(self, trial: Trial) -> None:
+        self._client.beats.remove(trial._lease.token)
+        with self._lock:
+            self._open_trials.pop(trial.number, None)
+
+    # --- Optimize ---
+
+    def optimize(
+        self,
+        fn: Objective,
+        n_trials: Optional[int] = None,
+        timeout: Optional[float] = None,
+        n_jobs: int = 1,
+        *,
+        processes: Optional[int] = None,
+        catch: Union[type[BaseException], tuple[type[BaseException], ...]] = (),
+        callbacks: Iterable[Callable[[Study, FrozenTrial], None]] = (),
+        progress: Optional[Callable[[FrozenTrial], None]] = None,
+    ) -> Study:
+        """Runs `fn` on `n_trials` more trials, in `n_jobs` threads (-1: one a core) or in `processes` of their own.
+
+        `fn` gets a Trial and returns the value, (value, {parameter: derivative}), or a dictionary of metrics. With
+        `timeout` no trial begins after so many seconds. With neither, it goes on until the study's budget is spent. The
+        study's own `max_trials` wins over `n_trials`.
+
+        An exception of `fn` fails the trial and goes on to the caller unless it is in `catch`. A result that is none
+        (None, a text, a gradient of unknown names) fails the trial as BAD_OUTPUT, with a warning, and the study goes
+        on. TrialPruned prunes the trial, Retry puts it back, Ctrl-C and SIGTERM give it back with its newest
+        checkpoint. C code that keeps the interpreter's lock for a lease's whole time to live starves heartbeats;
+        `processes` do not mind. Returns the study.
+        """
+        if n_trials is not None and n_trials <= 0:
+            return self
+        catches = (catch,) if isinstance(catch, type) else tuple(catch)
+        if processes is not None and (callbacks or progress is not None):
+            raise ValueError("callbacks and progress are called in this process: use n_jobs=, or follow study.watch()")
+        if n_trials is not None:
+            self._make_room(n_trials)
+        if processes is not None:
+            from luthier.objective import optimize_in_processes
+
+            optimize_in_processes(self, fn, n_trials, timeout, processes, catches)
+            return self
+        every = list(callbacks) + ([] if progress is None else [lambda _, trial: progress(trial)])
+        run = Run(self, fn, n_trials, timeout, catches, every)
+        if n_jobs == 1:
+            run.alone()
+        else:
+            in_threads(run, n_jobs)
+        return self
+
+    # --- Trials ---
+
+    def enqueue(self, params: Mapping[str, Any], attributes: Optional[Mapping[str, Any]] = None) -> FrozenTrial:
+        """Adds a setting of the user's, which is tried before any suggestion. What it leaves out takes its default.
+        Raises BadField for values outside the space, LimitExceeded where the budget has no room."""
+        request = _wire.message("EnqueueTrialsRequest")(parent=self._path, request_id=new_id())
+        trial = request.trials.add()
+        message = self._refresh()
+        self._space.encode(params, trial.parameters)
+        for key, text in (attributes or {}).items():
+            trial.attributes[key] = _results.note(text)
+        if message.spec.labels.get(UNCAPPED) == "open" and self._rows(message) >= message.spec.budget.max_trials:
+            self._more_room(1)
+        return self._frozen(self._call("EnqueueTrials", request).trials[0])
+
+    enqueue_trial = enqueue
+
+    def add_trials(self, trials: Iterable[Union[FrozenTrial, Mapping[str, Any]]], *, source: str = "") -> list[int]:
+        """Adds results from elsewhere: FrozenTrials, or dictionaries with params, value or metrics, state (COMPLETE,
+        PRUNED or FAILED), gradient, attributes. A thousand go in at once, all or none of them. Returns their numbers.
+        Raises BadField naming what is wrong, Reproducible where the study takes none.
+
+            study.add_trials([{"params": {"x": 0.1}, "value": 3.2}])
+        """
+        from luthier.table import to_import
+
+        return self._import([to_import(self, trial) for trial in trials], source)
+
+    def _import(self, rows: Sequence[Any], source: str) -> list[int]:
+        numbers: list[int] = []
+        while rows:
+            size = count = 0
+            while count < min(len(rows), _BATCH) and (count == 0 or size + rows[count].ByteSize() < _BATCH_BYTES):
+                size += rows[count].ByteSize()
+                count += 1
+            request = _wire.message("ImportTrialsRequest")(
+                parent=self._path, request_id=new_id(), source=source, trials=rows[:count]
+            )
+            numbers += list(self._call("ImportTrials", request, seconds=60.0).numbers)
+            rows = rows[count:]
+        return numbers
+
+    def import_trials(self, source: Any, *, study_name: Optional[str] = None) -> list[int]:
+        """Adds the results of a file or of another tool, and returns their numbers.
+
+        `source` is a .csv file (a column for each parameter and one for the metric), a .jsonl file as `export` and
+        `luthier study export` write it, a data frame, an Optuna study, an Optuna storage (an object, a URL or a
+        journal's file; `study_name` says which study), a search of scikit-learn that was fitted, or its `cv_results_`.
+        An open space gets the parameters that it lacks. Raises ValueError and BadField naming what is wrong.
+
+            study.import_trials("sqlite:///example.db", study_name="mnist")
+        """
+        from luthier._foreign import rows_of
+
+        self._refresh()
+        rows, name = rows_of(self, source, study_name)
+        return self._import(rows, name)
+
+    def export(self, path: str, *, curves: bool = False) -> None:
+        """Writes all trials to a file, in the form that its name says.
+
+        `.jsonl` loses nothing and goes back in by `import_trials` and `luthier study import`; with `curves` it has the
+        learning curves, which takes a call for each trial. `.csv` is for spreadsheets, `.parquet` needs pyarrow.
+        """
+        from luthier.table import export
+
+        export(self, path, curves=curves)
+
+    def add_trial(self, trial: Union[FrozenTrial, Mapping[str, Any]]) -> int:
+        """Adds one result from elsewhere; returns its number."""
+        return self.add_trials([trial])[0]
+
+    def _frozen(self, trial: Any) -> FrozenTrial:
+        return _results.freeze(self._space, self.metric, trial)
+
+    def get_trials(self, states: Iterable[Union[str, TrialState]] = ()) -> list[FrozenTrial]:
+        """Returns all trials, or those in some states, in order of number."""
+        messages = list(self._messages(states))
+        self._refresh()  # After the trials: an open space has all of their parameters then.
+        return [self._frozen(message) for message in messages]
+
+    def _messages(self, states: Iterable[Union[str, TrialState]] = ()) -> Iterator[Any]:
+        numbers = [_wire.enum("Trial.State")[str(getattr(s, "value", s))] for s in states]
+        request = _wire.message("ListTrialsRequest")(parent=self._path, page_size=1000, states=numbers)
+        while True:
+            page = self._call("ListTrials", request, seconds=60.0)
+            yield from page.trials
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """All trials, in order of number."""
+        return self.get_trials()
+
+    def trial(self, number: int) -> FrozenTrial:
+        """Returns one trial, with its learning curve. Raises NotFound."""
+        return self._trial(number, ORDINARY)
+
+    def _trial(self, number: int, policy: Policy) -> FrozenTrial:
+        message = self._message_of(number, policy)
+        if any(legal not in self._space.by_legal for legal in message.parameters.fields):
+            self._refresh(policy)  # Another process made the space grow.
+        return self._frozen(message)
+
+    def _message_of(self, number: int, policy: Policy = ORDINARY) -> Any:
+        request = _wire.message("GetTrialRequest")(name=self._trial_path(number), with_measurements=True)
+        return self._call("GetTrial", request, policy=policy)
+
+    @property
+    def best_trial(self) -> FrozenTrial:
+        """The best COMPLETE trial. Raises ValueError while there is none."""
+        best = self._refresh().best_trial
+        if not best:
+            raise ValueError(f"no trial of {self.name} is complete yet")
+        return self.trial(best)
+
+    @property
+    def best_value(self) -> float:
+        """The best value of the metric. Raises ValueError while there is none."""
+        message = self._refresh()
+        if not message.best_trial:
+            raise ValueError(f"no trial of {self.name} is complete yet")
+        return float(message.best_value)
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The setting of the best trial. Raises ValueError while there is none."""
+        return self.best_trial.params
+
+    def trials_dataframe(self, *, attributes: Iterable[str] = ()) -> Any:
+        """Returns the trials as a pandas data frame: number, state, value, params_*, metrics_*, attrs_* of the named
+        `attributes`, started, ended, seconds, attempts, worker, designer. Needs pandas."""
+        from luthier.table import data_frame
+
+        return data_frame(self, attributes)
+
+    def cancel_trial(self, number: int) -> None:
+        """Cancels an open trial: its value, should one come, is not taken."""
+        request = _wire.message("CancelTrialRequest")(name=self._trial_path(number))
+        self._call("CancelTrial", request)
+        with self._lock:
+            trial = self._open_trials.pop(number, None)
+        if trial is not None:
+            self._client.beats.remove(trial._lease.token)
+
+    def check_gradient(self, fn: Objective, params: Mapping[str, Any], step: float = 1e-4) -> GradientCheck:
+        """Compares the gradient that `fn` returns at `params` with differences of its values, as
+        luthier.check_gradient. No trial is stored."""
+        return check_gradient(fn, params, metric=self.metric, step=step)
+
+    def _repr_html_(self) -> str:
+        from luthier._notebook import show
+
+        return show(self)

@@ -1,0 +1,373 @@
+"""Trials as tables: data frames, and files that go out and come in."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from luthier import _wire
+from luthier._results import measurement, note
+from luthier.space import Parameter, decode_label, encode_label, to_spec
+from luthier.trial import FrozenTrial
+
+if TYPE_CHECKING:
+    from luthier.study import Study
+
+STATES = {"COMPLETE": "COMPLETE", "PRUNED": "PRUNED", "FAILED": "FAILED", "FAIL": "FAILED"}
+_FIELDS = (
+    "params",
+    "state",
+    "value",
+    "metrics",
+    "standard_errors",
+    "gradient",
+    "attributes",
+    "step",
+    "curve",
+    "started",
+    "ended",
+)
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula.
+
+
+# --- Results from elsewhere, as the service takes them ---
+
+
+def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any:
+    """Returns a result from elsewhere as the Trial that the service imports. ValueError names what is wrong."""
+    row = _row_of(given) if isinstance(given, FrozenTrial) else given
+    unknown = set(row) - set(_FIELDS)
+    if unknown:
+        raise ValueError(f"a result has no {sorted(unknown)}; it has {', '.join(_FIELDS)}")
+    state = str(getattr(row.get("state"), "name", row.get("state") or "COMPLETE")).upper()
+    if state not in STATES:
+        raise ValueError(f"a result is COMPLETE, PRUNED or FAILED, not {state}")
+    out = _wire.message("Trial")(state=_wire.enum("Trial.State")[STATES[state]])
+    study._space.encode(row.get("params", {}), out.parameters)
+    if row.get("value") is not None or row.get("metrics"):
+        m = measurement(
+            study,
+            row.get("value"),
+            metrics=row.get("metrics"),
+            gradient=row.get("gradient"),
+            standard_errors=row.get("standard_errors"),
+            step=int(row.get("step", 0)),
+        )
+        out.final_measurement.CopyFrom(m)
+    for step, value in sorted((row.get("curve") or {}).items()):
+        out.measurements.append(measurement(study, value, step=int(step)))
+    for key, text in (row.get("attributes") or {}).items():
+        out.attributes[key] = note(text)
+    for time, given_time in ((out.create_time, row.get("started")), (out.end_time, row.get("ended"))):
+        if given_time is not None:
+            time.FromNanoseconds(round(given_time * 1e6) * 1000)
+    return out
+
+
+def _row_of(trial: FrozenTrial) -> dict[str, Any]:
+    return {
+        "params": trial.params,
+        "state": trial.state.value,
+        "metrics": trial.metrics or ({} if trial.value is None else None),
+        "value": None if trial.metrics else trial.value,
+        "gradient": trial.gradient,
+        "standard_errors": trial.standard_errors,
+        "attributes": trial.attributes,
+        "step": trial.step,
+        "curve": trial.intermediate_values,
+        "started": trial.started,
+        "ended": trial.ended,
+    }
+
+
+def _declare(study: Study, space: Mapping[str, Any]) -> None:
+    """Gives an open space the parameters that it lacks."""
+    declare_specs(study, [to_spec(name, given) for name, given in space.items()])
+
+
+def declare_specs(study: Study, specs: Iterable[Any]) -> None:
+    """The same for ParameterSpecs. A trial of its own names them, and is taken back."""
+    lacking = [spec for spec in specs if spec.name not in study._space.by_legal]
+    if not lacking:
+        return
+    trial = study.ask(timeout=60.0)
+    if trial is None:
+        raise RuntimeError(f"study {study.name} gives no trials, so its space can't grow")
+    for begin in range(0, len(lacking), 100):
+        request = _wire.message("DeclareParametersRequest")(trial=trial.name, token=trial._lease.token)
+        for spec in lacking[begin : begin + 100]:
+            request.parameters.add().CopyFrom(spec)
+            request.parameters[-1].ClearField("condition")  # In an open space the objective itself decides.
+        study._client.call("WorkerService", "DeclareParameters", request)
+    study.cancel_trial(trial.number)
+    study.delete_trial(trial.number)
+    study._refresh()
+
+
+# --- Columns ---
+
+
+def columns(study: Study, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Returns columns of the service's table as numpy arrays, by the service's names; all but attributes by default."""
+    import numpy as np
+
+    request = _wire.message("GetTrialTableRequest")(name=study._path, columns=list(names))
+    parts: dict[str, list[Any]] = {}
+    rows = 0
+    while True:
+        page = study._call("GetTrialTable", request, seconds=60.0)
+        for column in page.columns:
+            if column.WhichOneof("values") == "words":
+                words = np.array([*column.words.words, None], dtype=object)
+                places = np.frombuffer(column.words.indexes, dtype="<u4").astype(np.int64)
+                values = words[np.where(places == 0xFFFFFFFF, len(words) - 1, places)]
+            else:
+                values = np.frombuffer(column.numbers, dtype="<f8")
+            # A column that began between two pages has no values on the first.
+            absent = np.full(rows, None if values.dtype == object else np.nan, dtype=values.dtype)
+            parts.setdefault(column.name, [absent] if rows else []).append(values)
+        rows += page.rows
+        if not page.next_page_token:
+            return {name: np.concatenate(pieces) for name, pieces in parts.items()}
+        request.page_token = page.next_page_token
+
+
+def data_frame(study: Study, attributes: Iterable[str] = ()) -> Any:
+    """Returns the trials as a pandas data frame."""
+    import numpy as np
+    import pandas as pd
+
+    study._refresh()  # The space may have grown.
+    table = columns(study)
+    out: dict[str, Any] = {"number": table["number"].astype(np.int64), "state": table["state"]}
+    out["value"] = table["metrics." + study.metric]
+    for p in study._space.parameters:
+        out.update(_parameter_columns(p, table))
+    for name, values in table.items():
+        if name.startswith("metrics.") and name != "metrics." + study.metric:
+            out["metrics_" + name[len("metrics.") :]] = values
+    keys = list(attributes)
+    if keys:
+        notes = columns(study, ["number", *("attributes." + key for key in keys)])
+        places = {number: i for i, number in enumerate(notes["number"].tolist())}
+        for key in keys:
+            texts = notes["attributes." + key]
+            out["attrs_" + key] = [texts[places[n]] if n in places else None for n in out["number"].tolist()]
+    for ours, theirs in (("started", "start_time"), ("ended", "end_time")):
+        out[ours] = pd.to_datetime(table[theirs], unit="s", utc=True)
+    for name in ("seconds", "attempts", "worker", "designer"):
+        out[name] = table[name]
+    out["attempts"] = out["attempts"].astype(np.int64)
+    return pd.DataFrame(out)
+
+
+def _parameter_columns(p: Parameter, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the column of a parameter as users know it; of a vector least, median and largest entry."""
+    import numpy as np
+
+    values = table.get("params." + p.legal)
+    if values is None:
+        parts = {part: table.get(f"params.{p.legal}.{part}") for part in ("min", "median", "max")}
+        return {f"params_{p.name}.{part}": column for part, column in parts.items() if column is not None}
+    if p.labels() is not None or p.kind == "bool":
+        known = {text: decode_label(text) for text in set(values.tolist()) if text is not None}
+        decoded: Any = np.empty(len(values), dtype=object)
+        decoded[:] = [known.get(text) for text in values.tolist()]
+        return {"params_" + p.name: decoded}
+    if p.kind == "int" and not np.isnan(values).any():
+        values = values.astype(np.int64)
+    return {"params_" + p.name: values}
+
+
+# --- Files ---
+
+
+def export(study: Study, path: str, *, curves: bool = False) -> None:
+    """Writes the trials to a file: .csv, .jsonl or .parquet. ValueError for other names."""
+    if path.endswith(".parquet"):
+        frame = data_frame(study)
+        for name in [name for name in frame.columns if frame[name].dtype == object and name.startswith("params_")]:
+            frame[name] = [None if v is None else v if isinstance(v, str) else json.dumps(v) for v in frame[name]]
+        frame.to_parquet(path)
+    elif path.endswith(".jsonl"):
+        _write_jsonl(study, path, curves)
+    elif path.endswith(".csv"):
+        _write_csv(study, path)
+    else:
+        raise ValueError(f"{path}: the file's name ends in .csv, .jsonl or .parquet")
+
+
+def _write_jsonl(study: Study, path: str, curves: bool) -> None:
+    """Writes the form of `luthier study export`: a line for the study, then one for each trial as the API's JSON has
+    it."""
+
+    def line(of: dict[str, Any]) -> str:
+        return json.dumps(of, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(line({"luthier": 1, "id": study.name, "spec": _wire.plain(study._refresh().spec)}))
+        for trial in study._messages():
+            if curves or trial.attributes_left_out:
+                trial = study._message_of(trial.number)
+            file.write(line(_wire.plain(trial)))
+
+
+def _write_csv(study: Study, path: str) -> None:
+    trials = study.trials
+    taken = {"number", "state", "step", study.metric}
+    names = {p.name: f"params_{p.name}" if p.name in taken else p.name for p in study._space.parameters}
+    others = sorted({name for trial in trials for name in trial.metrics} - {study.metric})
+    notes = sorted({key for trial in trials for key in trial.attributes})
+    head = ["number", "state", study.metric, *names.values()]
+    head += [f"metrics_{m}" for m in others] + ["step"] + [f"attrs_{key}" for key in notes]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([_cell(name) for name in head])
+        for t in trials:
+            row: list[Any] = [t.number, t.state.value, t.value]
+            row += [_text(study._space.by_name[name], t.params[name]) if name in t.params else None for name in names]
+            row += [t.metrics.get(m) for m in others] + [t.step or None] + [t.attributes.get(key) for key in notes]
+            writer.writerow([_cell(value) for value in row])
+
+
+def _text(p: Parameter, value: Any) -> Any:
+    if p.labels() is not None:
+        return encode_label(value)
+    return json.dumps(value) if isinstance(value, (bool, list)) else value
+
+
+def _cell(value: Any) -> str:
+    """Returns a cell that no spreadsheet takes for a formula, and no number changes."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    text = str(value)
+    return "'" + text if isinstance(value, str) and _FORMULA.match(text) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read(study: Study, path: str) -> list[Any]:
+    """Returns the results in a .jsonl or .csv file as the service imports them. ValueError names line and reason."""
+    from luthier._foreign import grow
+
+    if path.endswith(".jsonl"):
+        return _read_jsonl(study, path)
+    if path.endswith(".csv"):
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            records = list(csv.DictReader(file))
+        grow(study, records, records[0] if records else ())
+        return read_records(study, records, os.path.basename(path), texts=True)
+    raise ValueError(f"{path}: the file's name ends in .csv or .jsonl")
+
+
+def _read_jsonl(study: Study, path: str) -> list[Any]:
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    trials: list[Any] = []
+    with open(path, encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                line = json.loads(text)
+                if "luthier" in line:
+                    spec = ParseDict(line["spec"], _wire.message("StudySpec")(), ignore_unknown_fields=True)
+                    if study._open:
+                        declare_specs(study, spec.space)
+                    continue
+                trial = ParseDict(line, _wire.message("Trial")(), ignore_unknown_fields=True)
+            except (ValueError, ParseError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
+            if _wire.enum_names("Trial.State")[trial.state] in STATES and not trial.retried_by:
+                trials.append(trial)
+    return trials
+
+
+def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str, *, texts: bool = False) -> list[Any]:
+    """Returns the rows of a table as results: columns for parameters (also `params_NAME`), the metric (also `value`),
+    other metrics (`metrics_NAME`), `state`, `step` and attributes (`attrs_NAME`). Rows of open trials are left out.
+    `texts`: labels are as the service has them, 1 for a number and "1" in quotes for a text."""
+    out: list[Any] = []
+    for number, record in enumerate(records, 2):
+        cells = {str(name): _plain(value) for name, value in record.items() if name is not None}
+        metric = next((n for n in (study.metric, f"metrics_{study.metric}", "value") if n in cells), None)
+        if metric is None:
+            raise ValueError(f"{source}: no column has the metric {study.metric!r}; it has {', '.join(cells)}")
+        state = str(cells.get("state") or "COMPLETE").upper().rpartition(".")[2]
+        if state not in STATES:
+            continue
+        try:
+            row: dict[str, Any] = {"params": _params(study, cells, texts), "state": state}
+            row["attributes"] = _starting(cells, "attrs_", "user_attrs_")
+            others = _starting(cells, "metrics_")
+            row["metrics"] = {name: float(value) for name, value in others.items() if name != study.metric}
+            if cells[metric] is not None and STATES[state] != "FAILED":
+                row["metrics"][study.metric] = float(cells[metric])
+            elif state == "COMPLETE":
+                raise ValueError(f"there is no value of {study.metric}; a state FAILED or PRUNED says why")
+            else:
+                row["metrics"] = {}
+            row["step"] = int(float(cells.get("step") or 0))
+            out.append(to_import(study, row))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{source}:{number}: {error}") from None
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """Returns a cell without the mark against formulas; None for an empty one."""
+    if isinstance(value, str):
+        text = value[1:] if value.startswith("'") and _FORMULA.match(value[1:]) else value
+        return text if text else None
+    return None if value is None or value != value else value
+
+
+def _starting(cells: Mapping[str, Any], *starts: str) -> dict[str, Any]:
+    return {
+        name[len(start) :]: value
+        for name, value in cells.items()
+        for start in starts
+        if name.startswith(start) and value is not None
+    }
+
+
+def _params(study: Study, cells: Mapping[str, Any], texts: bool) -> dict[str, Any]:
+    taken = {"number", "state", "step", "value", study.metric}
+    out: dict[str, Any] = {}
+    for p in study._space.parameters:
+        columns_of = [f"params_{p.name}", *(name for name in (p.name, p.legal) if name not in taken)]
+        column = next((name for name in columns_of if name in cells), None)
+        if column is None:
+            continue
+        always = not study._open and not p.spec.HasField("condition")
+        if cells[column] is not None:
+            out[p.name] = _parameter_value(p, cells[column], texts)
+        elif always and None in (p.labels() or ()):
+            out[p.name] = None  # In a data frame that is a label.
+    return out
+
+
+def _parameter_value(p: Parameter, value: Any, texts: bool) -> Any:
+    labels: Optional[list[Any]] = p.labels()
+    if labels is not None:
+        same = [] if texts else [label for label in labels if label == value and type(label) is type(value)]
+        by_text = {str(label): label for label in labels}
+        by_text.update((encode_label(label), label) for label in labels)
+        return same[0] if same else by_text.get(str(value), value)
+    if not isinstance(value, str):
+        return value
+    if p.kind == "bool":
+        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
+    return json.loads(value) if value.startswith("[") else float(value)

@@ -1,0 +1,337 @@
+"""Trials: one that runs, and those that are stored."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from luthier import _wire
+from luthier._retry import ASK, FINISH, Policy
+from luthier.errors import LeaseLost, LuthierError, NotOpen, ParameterDiffers, TrialFinal
+from luthier.space import Categorical, Domain, Float, Int, Parameter, to_spec
+
+if TYPE_CHECKING:
+    from luthier.study import Study
+
+Value = Union[float, Mapping[str, float]]
+
+
+class TrialState(str, Enum):
+    """What has become of a trial. Equal to its name as a text."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETE = "COMPLETE"
+    PRUNED = "PRUNED"
+    FAILED = "FAILED"
+    FAIL = "FAILED"  # Optuna's word: the same member.
+    CANCELLED = "CANCELLED"
+    PAUSED = "PAUSED"
+
+    def is_finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self not in (TrialState.PENDING, TrialState.RUNNING, TrialState.PAUSED)
+
+
+@dataclass(frozen=True)
+class FrozenTrial:
+    """A trial as it is stored."""
+
+    number: int
+    state: TrialState
+    params: dict[str, Any]
+    value: Optional[float] = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    standard_errors: dict[str, float] = field(default_factory=dict)
+    gradient: Optional[dict[str, float]] = None
+    attributes: dict[str, str] = field(default_factory=dict)
+    designer: str = ""
+    failure: str = ""
+    started: Optional[float] = None
+    ended: Optional[float] = None
+    intermediate_values: dict[int, float] = field(default_factory=dict)
+    step: int = 0
+
+    @property
+    def user_attrs(self) -> dict[str, Any]:
+        """The attributes, in Optuna's word and with its values: what is JSON comes as what it stands for."""
+        from luthier.integrations._notes import from_note
+
+        return {key: from_note(note) for key, note in self.attributes.items()}
+
+    @property
+    def duration(self) -> Optional[float]:
+        """Seconds from its first grant to its end."""
+        return None if self.started is None or self.ended is None else self.ended - self.started
+
+
+class Trial:
+    """A trial that this program runs. Take its parameters with `suggest_float` and the like, or as `trial["lr"]`.
+
+    def objective(trial):
+        lr = trial.suggest_float("lr", 1e-5, 1e-1, log=True)
+        for epoch in range(1, 51):
+            loss = train_one_epoch(lr)
+            trial.report(loss, step=epoch)
+            if trial.should_stop():
+                raise luthier.TrialPruned()
+        return loss
+    """
+
+    def __init__(self, study: Study, lease: Any, worker: str) -> None:
+        self._study = study
+        self._lease = lease
+        self._worker = worker
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._directive = "CONTINUE"
+        self._used: set[str] = set()
+        self._all_used = False
+        self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
+        self._last: Optional[Any] = None
+        self._checkpoint: str = lease.resume_checkpoint
+        self._step = 0
+        self.number: int = lease.trial.number
+        self.name: str = lease.trial.name
+        self.attempt: int = lease.attempt
+        ttl = lease.ttl.seconds + 1e-9 * lease.ttl.nanos
+        study._client.beats.add(worker, lease.token, ttl, self._hear)
+
+    def __repr__(self) -> str:
+        return f"<luthier.Trial {self.number} of {self._study.name!r}: {self.params}>"
+
+    # --- Parameters ---
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters of the setting, by name. In an open space those that were asked for so far."""
+        space = self._study._space
+        known = {p.name: p.decode(self._fields[p.legal]) for p in space.parameters if p.legal in self._fields}
+        if self._study._open and not self._all_used:
+            return {name: value for name, value in known.items() if space.by_name[name].legal in self._used}
+        return known
+
+    @property
+    def suggested(self) -> dict[str, Any]:
+        """The whole setting as it was suggested. In an open space all of it then counts as asked for."""
+        self._all_used = True
+        return self.params
+
+    def __getitem__(self, name: str) -> Any:
+        p = self._study._space.by_name.get(name)
+        if p is None or p.legal not in self._fields:
+            raise KeyError(f"trial {self.number} has no parameter {name!r}; it has {sorted(self.params)}")
+        self._used.add(p.legal)
+        return p.decode(self._fields[p.legal])
+
+    def __contains__(self, name: str) -> bool:
+        p = self._study._space.by_name.get(name)
+        return p is not None and p.legal in self._fields
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: Optional[float] = None, log: bool = False
+    ) -> float:
+        """Returns the value of a number from `low` to `high`.
+
+        The first trial of an open space that meets a name adds the parameter; a declared space has it already. Raises
+        ParameterDiffers where the study has it with another range (`Study.update(space=...)` makes ranges wider),
+        NotOpen where a declared space lacks it, KeyError where a condition rules it out in this trial.
+        """
+        return float(self._suggest(name, Float(low, high, log=log, step=step)))
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+        """Returns the value of a whole number from `low` to `high`, both included. Errors as `suggest_float`."""
+        return int(self._suggest(name, Int(low, high, log=log, step=step)))
+
+    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        """Returns one of `choices`: texts, numbers, True, False or None. Errors as `suggest_float`."""
+        return self._suggest(name, Categorical(choices))
+
+    def _suggest(self, name: str, domain: Domain) -> Any:
+        spec = to_spec(name, domain)
+        study = self._study
+        known = study._space.by_legal.get(spec.name)
+        if known is not None and not known.accepts(spec):
+            study._refresh(ASK)  # Perhaps its range was made wider.
+            known = study._space.by_legal[spec.name]
+            if not study._open and not known.accepts(spec):
+                raise ParameterDiffers(
+                    f"parameter {name!r} has another kind or range in the space of study {study.name!r}"
+                )
+        if not study._open:
+            if known is None:
+                raise NotOpen(
+                    f"the space of study {study.name!r} has no parameter {name!r}; "
+                    f"it has {sorted(study._space.by_name)}"
+                )
+            return self[name]
+        self._used.add(spec.name)
+        if known is None or spec.name not in self._fields or not known.accepts(spec):
+            request = _wire.message("DeclareParametersRequest")(
+                trial=self.name, token=self._lease.token, parameters=[spec]
+            )
+            reply = study._client.call("WorkerService", "DeclareParameters", request, policy=ASK)
+            self._fields[spec.name] = reply.parameters.fields[spec.name]
+            if known is None:
+                study._learn(spec)
+        return Parameter(spec).decode(self._fields[spec.name])
+
+    # --- What the service says about it ---
+
+    @property
+    def start_step(self) -> int:
+        """The step that `checkpoint` was saved at by an earlier attempt; 0: begin afresh."""
+        return int(self._lease.resume_step)
+
+    @property
+    def target_step(self) -> Optional[int]:
+        """Train to this step and no further; None: there is no target."""
+        return int(self._lease.target_step) or None
+
+    @property
+    def checkpoint(self) -> Optional[str]:
+        """Where an earlier attempt of this trial left off; None: begin afresh."""
+        return self._lease.resume_checkpoint or None
+
+    @property
+    def direction(self) -> Optional[dict[str, float]]:
+        """Along which a slope of the metric is asked for, by parameters' names; None: none is."""
+        entries = list(self._lease.trial.provenance.direction)
+        return dict(zip(self._study._space.coordinates(), entries)) if entries else None
+
+    @property
+    def wants_gradient(self) -> bool:
+        """Whether the search can use a gradient of this trial."""
+        return _wire.enum_names("GradientUse").get(self._lease.gradient) != "GRADIENT_USE_NONE"
+
+    @property
+    def seed(self) -> int:
+        """A number below 2^31, the same for every attempt of this trial, different between trials."""
+        import hashlib
+
+        text = f"{self._study.name}/{self._study._spec.seed}/{self.number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") & 0x7FFFFFFF
+
+    def explain(self) -> dict[str, Any]:
+        """Returns why this setting is tried: designer, origin, what the model predicted."""
+        from luthier._results import explain
+
+        return explain(self._study._space, self._lease.trial)
+
+    def _hear(self, directive: str) -> None:
+        with self._lock:
+            if self._directive not in ("LOST", "STOP"):
+                self._directive = directive
+
+    # --- Reports ---
+
+    def report(
+        self,
+        value: Optional[Value] = None,
+        step: Optional[int] = None,
+        *,
+        metrics: Optional[Mapping[str, float]] = None,
+        gradient: Optional[Mapping[str, float]] = None,
+        checkpoint: Optional[str] = None,
+    ) -> str:
+        """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP or PAUSE.
+
+        Steps default to one more than the last. `checkpoint` says where a later attempt can go on, in at most 1,024
+        bytes. Raises LeaseLost where the trial is somebody else's now, ConflictingReport where the step had other
+        values.
+        """
+        from luthier._results import measurement
+
+        self._step = self._step + 1 if step is None else int(step)
+        m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step)
+        request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
+        if checkpoint is not None:
+            request.checkpoint = self._checkpoint = str(checkpoint)
+        self._last = m
+        try:
+            reply = self._study._client.call("WorkerService", "Report", request, policy=FINISH)
+        except LeaseLost:
+            self._hear("LOST")
+            raise
+        except TrialFinal:
+            self._hear("STOP")
+            return "STOP"
+        directive = _wire.enum_names("HeartbeatResponse.Directive").get(reply.directive, "CONTINUE")
+        self._hear(directive)
+        return directive
+
+    def should_stop(self) -> bool:
+        """Whether training is to end: raise TrialPruned then."""
+        with self._lock:
+            return self._directive in ("STOP", "LOST", "FINISH")
+
+    should_prune = should_stop
+
+    def should_pause(self) -> bool:
+        """Whether the target is reached: save a checkpoint, report it, and return."""
+        with self._lock:
+            return self._directive == "PAUSE"
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        """Stores a note with the trial: a text of at most 64 KiB; other values as JSON."""
+        self._study.set_attributes(self.number, {key: value})
+
+    def set_user_attr(self, key: str, value: Any) -> None:
+        """Stores any JSON value with the trial; `user_attrs` gives it back."""
+        from luthier.integrations._notes import to_note
+
+        self.set_attribute(key, to_note(value))
+
+    # --- Its end ---
+
+    def _unused(self) -> list[str]:
+        if not self._study._open or self._all_used:
+            return []
+        return [name for name in self._fields if name not in self._used]
+
+    def _end(self, method: str, request: Any, policy: Policy = FINISH) -> Any:
+        try:
+            return self._study._client.call("WorkerService", method, request, policy=policy)
+        finally:
+            self._study._forget(self)
+
+    def _complete_request(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> Any:
+        request = _wire.message("CompleteRequest")(
+            trial=self.name, token=self._lease.token, measurement=m, pruned=pruned, unused=self._unused()
+        )
+        if checkpoint:
+            request.checkpoint = checkpoint
+        target = self.target_step
+        if target is not None and not pruned and m.step >= target and checkpoint:
+            request.paused = True
+        return request
+
+    def _fail_request(self, reason: str, message: str, *, retry: bool = False) -> Any:
+        kind = _wire.enum("Failure.Kind")["INFRA" if retry else "CONFIG"]
+        request = _wire.message("FailRequest")(trial=self.name, token=self._lease.token, unused=self._unused())
+        request.failure.kind, request.failure.reason = kind, reason
+        request.failure.message = message.encode("utf-8", "replace")[-4096:].decode("utf-8", "ignore")
+        return request
+
+    def _complete(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> list[str]:
+        """Ends the trial with a result; returns the service's warnings."""
+        return list(self._end("Complete", self._complete_request(m, pruned=pruned, checkpoint=checkpoint)).warnings)
+
+    def _fail(self, reason: str, message: str, *, retry: bool = False) -> bool:
+        """Ends the trial without a result; returns whether that is final."""
+        reply = self._end("Fail", self._fail_request(reason, message, retry=retry))
+        return bool(reply.state != _wire.enum("Trial.State")["PENDING"])
+
+    def _release(self) -> None:
+        """Gives the trial back, if that takes no more than some seconds."""
+        request = _wire.message("ReleaseRequest")(trial=self.name, token=self._lease.token)
+        if self._checkpoint:
+            request.checkpoint = self._checkpoint
+        try:
+            self._end("Release", request, Policy(attempts=10, patience=5.0))
+        except LuthierError:
+            pass  # Its lease ends, and it is tried again.

@@ -1,0 +1,463 @@
+#include "server/access/access.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/base/check.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/study_spec.h"
+#include "lib/wire/status.h"
+#include "server/access/token.h"
+
+namespace luthier::access {
+namespace {
+
+namespace reason = base::reason;
+using base::MakeError;
+using base::Quote;
+
+constexpr size_t kMaxTokens = 10'000;  // In force and not.
+constexpr size_t kMaxProjects = 1000;
+constexpr size_t kMaxAuditText = 256;
+constexpr absl::string_view kBearer = "Bearer ";
+
+absl::Status Unauthenticated(const char* why, absl::string_view message) {
+  return MakeError(absl::StatusCode::kUnauthenticated, why, message);
+}
+
+absl::Status NoToken() {
+  return Unauthenticated(reason::kNoToken,
+                         "this coordinator asks for a token. On its machine: luthier admin token create --role user "
+                         "--name NAME --db DIR > "
+                         "NAME.token; then give it with --token-file or LUTHIER_TOKEN_FILE. Who trusts everybody who "
+                         "reaches the port starts "
+                         "luthierd with --auth off");
+}
+
+// The one value of "authorization". Null: there is none; absent: there are several.
+std::optional<std::string> Authorization(const grpc::CallbackServerContext& context) {
+  const auto [begin, end] = context.client_metadata().equal_range("authorization");
+  if (begin == end) return "";
+  if (std::next(begin) != end) return std::nullopt;
+  return std::string(begin->second.data(), begin->second.size());
+}
+
+std::string Cut(absl::string_view text) {
+  return std::string(text.substr(0, kMaxAuditText));
+}
+
+std::string TransportOf(const grpc::CallbackServerContext& context) {
+  const auto auth = context.auth_context();
+  if (!auth) return "";
+  const auto values = auth->FindPropertyValues("transport_security_type");
+  return values.empty() ? "" : std::string(values[0].data(), values[0].size());
+}
+
+// Readable by its owner alone; nothing that is there is followed or kept.
+absl::Status WriteSecret(const std::string& path, const std::string& text) {
+  const std::string made = path + ".new";
+  unlink(made.c_str());
+  const base::Descriptor file(open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const std::string line = text + "\n";
+  if (file.get() < 0 || write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
+      fsync(file.get()) != 0 || rename(made.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("can't write ", path, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string AddressOf(const grpc::ServerContextBase& context) {
+  const std::string peer = context.peer();
+  const size_t colon = peer.rfind(':');
+  return absl::StartsWith(peer, "unix:") || colon == std::string::npos ? peer : peer.substr(0, colon);
+}
+
+bool FromOwnUser(const grpc::CallbackServerContext& context) {
+  return TransportOf(context) == "local";
+}
+
+bool Private(const grpc::CallbackServerContext& context) {
+  const std::string transport = TransportOf(context);
+  return transport == "local" || transport == "ssl" || transport == "tls" || absl::StartsWith(context.peer(), "unix:");
+}
+
+// Tells the audit how a call ends.
+class Access::Call final : public grpc::experimental::Interceptor {
+ public:
+  Call(Access* access, const void* context) : access_(access), context_(context) {}
+  ~Call() override { access_->Ended(context_, "CANCELLED"); }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+      const absl::Status status = wire::FromGrpc(methods->GetSendStatus());
+      const std::string why = base::GetReason(status);
+      access_->Ended(context_, status.ok() ? "OK" : why.empty() ? absl::StatusCodeToString(status.code()) : why);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  Access* const access_;
+  const void* const context_;
+};
+
+class Access::Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Factory(Access* access) : access_(access) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    return new Call(access_, info->server_context());
+  }
+
+ private:
+  Access* const access_;
+};
+
+Access::Access(std::string directory, Auth auth, const base::Clock* clock)
+    : directory_(std::move(directory)), auth_(auth), clock_(clock), refusals_(clock) {}
+
+absl::StatusOr<std::unique_ptr<Access>> Access::Open(const std::string& directory, Auth auth,
+                                                     const base::Clock* clock) {
+  std::unique_ptr<Access> access(new Access(directory, auth, clock));
+  if (!directory.empty()) LUTHIER_RETURN_IF_ERROR(access->Load());
+  return access;
+}
+
+absl::Status Access::Load() {
+  LUTHIER_ASSIGN_OR_RETURN(store_, AccessStore::Open(directory_));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<ProjectRecord> projects, store_->Projects());
+  audit_ = std::make_unique<Audit>(store_.get(), clock_);
+  base::MutexLock lock(&mutex_);
+  for (TokenRecord& token : tokens) tokens_.emplace(token.id, std::move(token));
+  for (ProjectRecord& project : projects) projects_.emplace(project.id, std::move(project));
+  return absl::OkStatus();
+}
+
+absl::Status Access::CheckStore() const {
+  if (store_) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, reason::kNoStore,
+      "this coordinator has no tokens and no projects: it listens for its own user alone, or keeps nothing on "
+      "disk; start luthierd with --data-dir and --listen HOST:PORT");
+}
+
+absl::StatusOr<std::string> Access::MakeFirstToken() {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  {
+    base::MutexLock lock(&mutex_);
+    if (!tokens_.empty()) return std::string();
+  }
+  TokenRecord admin;
+  admin.name = "admin";
+  admin.roles = {Role::kAdmin};
+  admin.commands = true;
+  admin.lifetime = kLongestLifetime;
+  LUTHIER_ASSIGN_OR_RETURN(const auto made, CreateToken(std::move(admin)));
+  const std::string path = absl::StrCat(directory_, "/admin.token");
+  LUTHIER_RETURN_IF_ERROR(WriteSecret(path, made.second));
+  return path;
+}
+
+absl::StatusOr<Caller> Access::Identify(const grpc::CallbackServerContext& context) const {
+  const std::optional<std::string> authorization = Authorization(context);
+  absl::StatusOr<Caller> holder = NoToken();
+  if (!authorization) {
+    holder = Unauthenticated(reason::kBadToken, "the call has more than one token; send one");
+  } else if (!authorization->empty()) {
+    holder = HolderOf(*authorization);
+  }
+  if (holder.ok()) return holder;
+  // Who needs no token may send one that is of no use here, as programs do that take it from their environment.
+  Caller caller;
+  caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
+  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context))) return caller;
+  return holder;
+}
+
+absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization) const {
+  const absl::Status bad = Unauthenticated(reason::kBadToken, "this coordinator does not know the token");
+  if (!absl::StartsWith(authorization, kBearer)) return bad;
+  const std::optional<TokenText> text = ParseToken(absl::string_view(authorization).substr(kBearer.size()));
+  if (!text) return bad;
+  const std::string hash = HashOf(text->secret);
+  const absl::Time now = clock_->Wall();
+  base::MutexLock lock(&mutex_);
+  const auto found = tokens_.find(text->id);
+  if (found == tokens_.end()) return bad;
+  const TokenRecord& token = found->second;
+  const bool newest = SameHash(hash, token.hash);
+  if (!newest && !SameHash(hash, token.previous_hash)) return bad;
+  if (now >= token.revoke_time)
+    return Unauthenticated(reason::kRevoked, absl::StrCat("token ", token.id, " was revoked"));
+  if (now >= token.expire_time || (!newest && now >= token.overlap_end)) {
+    return Unauthenticated(
+        reason::kExpired,
+        absl::StrCat("token ", token.id, " has expired; luthier admin token rotate ", token.id, " makes a new secret"));
+  }
+  return HolderOf(token);
+}
+
+Caller Access::HolderOf(const TokenRecord& token) {
+  Caller caller;
+  caller.token = token.id;
+  caller.name = token.name;
+  caller.project = token.project;
+  caller.roles = token.roles;
+  caller.commands = token.commands || caller.any_project();
+  return caller;
+}
+
+Caller Access::Admitted(const grpc::CallbackServerContext& context) const {
+  absl::StatusOr<Caller> caller = Identify(context);
+  if (caller.ok()) return *std::move(caller);
+  const std::string authorization = Authorization(context).value_or("");
+  const auto text = ParseToken(absl::StripPrefix(authorization, kBearer));
+  LUTHIER_CHECK(text.has_value());
+  base::MutexLock lock(&mutex_);
+  return HolderOf(tokens_.at(text->id));  // Tokens that ended are kept.
+}
+
+Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
+                       absl::Status status) {
+  AuditRecord entry{0,
+                    {},
+                    caller.token,
+                    caller.name,
+                    AddressOf(context),
+                    request.method,
+                    Cut(request.object),
+                    Cut(request.request_id),
+                    base::GetReason(status)};
+  Refusal refusal{std::move(status)};
+  if (absl::IsUnauthenticated(refusal.status)) {
+    const Refusals::Verdict verdict = refusals_.Count(entry.peer);
+    // Who sends none does not guess.
+    if (entry.outcome != reason::kNoToken) refusal.delay = verdict.delay;
+    entry.times = verdict.times;
+  }
+  if (audit_ && entry.times > 0) audit_->Add(std::move(entry));
+  return refusal;
+}
+
+Refusal Access::Admit(const grpc::CallbackServerContext& context, const Request& request) {
+  absl::StatusOr<Caller> identified = Identify(context);
+  if (!identified.ok()) return Refuse(context, request, Caller{"", "", "", {}, false}, identified.status());
+  const Caller& caller = *identified;
+  const std::string project = request.project.empty() ? caller.project : request.project;
+  if (project != caller.project && !caller.any_project()) {
+    const std::string what = request.object.empty() ? absl::StrCat("project ", project) : request.object;
+    return Refuse(
+        context, request, caller,
+        MakeError(absl::StatusCode::kNotFound, reason::kNotFound, absl::StrCat(Quote(what), " does not exist")));
+  }
+  if (!caller.may(request.right)) {
+    std::string roles;
+    for (const Role role : caller.roles) absl::StrAppend(&roles, roles.empty() ? "" : ", ", ToString(role));
+    return Refuse(context, request, caller,
+                  MakeError(absl::StatusCode::kPermissionDenied, reason::kRole,
+                            absl::StrCat("the token ", caller.name, " is for the role ", roles, ", which may not call ",
+                                         request.method, "; ask an admin for another (docs/guide/security.md)")));
+  }
+  if (request.command && !caller.commands) {
+    return Refuse(context, request, caller,
+                  MakeError(absl::StatusCode::kPermissionDenied, reason::kRole,
+                            absl::StrCat("the token ", caller.name,
+                                         " may not create or change studies with a command: commands run on workers "
+                                         "with their rights; ask an admin for a token made with --commands")));
+  }
+  if (audit_ && !caller.token.empty()) audit_->NoteUse(caller.token);
+  const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
+  if (audit_ && told) {
+    AuditRecord entry{0,
+                      {},
+                      caller.token.empty() ? caller.name : caller.token,
+                      caller.name,
+                      AddressOf(context),
+                      request.method,
+                      Cut(request.object),
+                      Cut(request.request_id),
+                      ""};
+    const grpc::ServerContextBase* const key = &context;
+    base::MutexLock lock(&calls_mutex_);
+    calls_[key] = std::move(entry);
+  }
+  return {};
+}
+
+void Access::Ended(const void* context, const std::string& outcome) {
+  AuditRecord entry;
+  {
+    base::MutexLock lock(&calls_mutex_);
+    const auto found = calls_.find(context);
+    if (found == calls_.end()) return;
+    entry = std::move(found->second);
+    calls_.erase(found);
+  }
+  entry.outcome = outcome;
+  audit_->Add(std::move(entry));
+}
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Access::Interceptors() {
+  return std::make_unique<Factory>(this);
+}
+
+absl::StatusOr<TokenRecord> Access::FindToken(const std::string& id) const {
+  base::MutexLock lock(&mutex_);
+  const auto found = tokens_.find(id);
+  if (found != tokens_.end()) return found->second;
+  return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
+                   absl::StrCat("token ", Quote(id), " does not exist; luthier admin token list shows those that do"));
+}
+
+absl::Status Access::Keep(const TokenRecord& token) {
+  LUTHIER_RETURN_IF_ERROR(store_->Put(token));
+  base::MutexLock lock(&mutex_);
+  tokens_[token.id] = token;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  if (wanted.project.empty()) wanted.project = study::kDefaultProject;
+  if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
+  base::Violations violations;
+  violations.AddAll("", study::ValidateId("name", wanted.name));
+  if (wanted.roles.empty()) violations.Add("roles", "is empty; give viewer, user, worker or admin");
+  if (wanted.roles.count(Role::kAdmin) > 0 && wanted.project != study::kDefaultProject) {
+    violations.Add("project", "does not go with the role admin, which is for all projects; leave it out");
+  }
+  if (wanted.lifetime < kShortestLifetime || wanted.lifetime > kLongestLifetime) {
+    violations.Add("lifetime", absl::StrCat(absl::FormatDuration(wanted.lifetime), " is not between 1m and 10 years"));
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  base::MutexLock changing(&changing_);
+  const absl::Time now = clock_->Wall();
+  {
+    base::MutexLock lock(&mutex_);
+    if (wanted.project != study::kDefaultProject && projects_.count(wanted.project) == 0) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
+                       absl::StrCat("project ", Quote(wanted.project), " does not exist; luthier admin project create ",
+                                    wanted.project, " makes it"));
+    }
+    const bool taken = std::any_of(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
+      return entry.second.name == wanted.name && entry.second.project == wanted.project && entry.second.in_force(now);
+    });
+    if (taken) {
+      return MakeError(absl::StatusCode::kAlreadyExists, reason::kTokenExists,
+                       absl::StrCat("project ", wanted.project, " has a token ", Quote(wanted.name),
+                                    " already; choose another name, rotate it or revoke it"));
+    }
+    if (tokens_.size() >= kMaxTokens) {
+      return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
+                       absl::StrCat("there are ", kMaxTokens, " tokens already; rotate one instead"));
+    }
+  }
+  const TokenText text = NewToken();
+  wanted.id = text.id;
+  wanted.hash = HashOf(text.secret);
+  wanted.create_time = now;
+  wanted.expire_time = now + wanted.lifetime;
+  LUTHIER_RETURN_IF_ERROR(Keep(wanted));
+  return std::make_pair(wanted, text.ToString());
+}
+
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const std::string& id, absl::Duration overlap,
+                                                                        absl::Duration lifetime) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  base::MutexLock changing(&changing_);
+  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
+  if (lifetime == absl::ZeroDuration()) lifetime = token.lifetime;
+  base::Violations violations;
+  if (overlap < absl::ZeroDuration() || overlap > kLongestOverlap) {
+    violations.Add("overlap", absl::StrCat(absl::FormatDuration(overlap), " is not between 0 and 30 days"));
+  }
+  if (lifetime < kShortestLifetime || lifetime > kLongestLifetime) {
+    violations.Add("lifetime", absl::StrCat(absl::FormatDuration(lifetime), " is not between 1m and 10 years"));
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  const absl::Time now = clock_->Wall();
+  if (now >= token.revoke_time) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
+                     absl::StrCat("token ", id, " was revoked; create another"));
+  }
+  const TokenText text{id, NewSecret()};
+  // An old secret that has expired does not come back.
+  token.previous_hash = token.in_force(now) && overlap > absl::ZeroDuration() ? token.hash : "";
+  token.overlap_end = token.previous_hash.empty() ? absl::InfinitePast() : std::min(now + overlap, token.expire_time);
+  token.hash = HashOf(text.secret);
+  token.expire_time = now + lifetime;
+  token.lifetime = lifetime;
+  LUTHIER_RETURN_IF_ERROR(Keep(token));
+  return std::make_pair(token, text.ToString());
+}
+
+absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  base::MutexLock changing(&changing_);
+  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
+  if (token.revoke_time != absl::InfiniteFuture()) return token;
+  token.revoke_time = clock_->Wall();
+  LUTHIER_RETURN_IF_ERROR(Keep(token));
+  return token;
+}
+
+absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& project) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  audit_->Flush();  // Their last uses.
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
+  if (!project.empty()) {
+    tokens.erase(
+        std::remove_if(tokens.begin(), tokens.end(), [&](const auto& token) { return token.project != project; }),
+        tokens.end());
+  }
+  return tokens;
+}
+
+absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  LUTHIER_RETURN_IF_ERROR(study::ValidateId("id", id));
+  base::MutexLock changing(&changing_);
+  {
+    base::MutexLock lock(&mutex_);
+    if (id == study::kDefaultProject || projects_.count(id) > 0) {
+      return MakeError(absl::StatusCode::kAlreadyExists, reason::kProjectExists,
+                       absl::StrCat("project ", Quote(id), " exists already"));
+    }
+    if (projects_.size() >= kMaxProjects) {
+      return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
+                       absl::StrCat("there are ", kMaxProjects, " projects already"));
+    }
+  }
+  const ProjectRecord project{id, clock_->Wall()};
+  LUTHIER_RETURN_IF_ERROR(store_->Put(project));
+  base::MutexLock lock(&mutex_);
+  projects_[id] = project;
+  return project;
+}
+
+absl::StatusOr<std::vector<ProjectRecord>> Access::ListProjects() const {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  std::vector<ProjectRecord> all = {{study::kDefaultProject, absl::UnixEpoch()}};
+  base::MutexLock lock(&mutex_);
+  for (const auto& [id, project] : projects_) all.push_back(project);
+  return all;
+}
+
+absl::StatusOr<std::vector<AuditRecord>> Access::ListAudit(int64_t before, int limit) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  audit_->Flush();
+  return store_->Audit(before, limit);
+}
+
+}  // namespace luthier::access

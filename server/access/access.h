@@ -1,0 +1,129 @@
+#ifndef LUTHIER_SERVER_ACCESS_ACCESS_H_
+#define LUTHIER_SERVER_ACCESS_ACCESS_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
+#include "server/access/access_store.h"
+#include "server/access/audit.h"
+#include "server/access/caller.h"
+#include "server/access/refusals.h"
+
+namespace luthier::access {
+
+// Who needs a token.
+enum class Auth {
+  kAuto,      // Everybody but the coordinator's own user on a Unix socket.
+  kRequired,  // Everybody.
+  kOff,       // Nobody: all are admins.
+};
+
+inline constexpr absl::Duration kDefaultLifetime = absl::Hours(90 * 24);
+inline constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
+inline constexpr absl::Duration kLongestLifetime = absl::Hours(3653 * 24);
+inline constexpr absl::Duration kLongestOverlap = absl::Hours(30 * 24);
+
+// A call is about to do this.
+struct Request {
+  const char* method = "";  // "StudyService/GetStudy".
+  Right right = Right::kRead;
+  std::string project;  // Empty: the caller's own.
+  std::string object;   // As the caller named it, for errors and the audit.
+  std::string request_id;
+  bool command = false;  // A study with a command is created or changed.
+};
+
+// The answer to a call that may not go on.
+struct Refusal {
+  absl::Status status;
+  absl::Duration delay = absl::ZeroDuration();  // Before it is sent.
+};
+
+// Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
+class Access {
+ public:
+  // `directory`: where tokens are kept; empty: there are none. `clock` must outlive it. Errors:
+  // as AccessStore::Open.
+  static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& directory, Auth auth,
+                                                      const base::Clock* clock);
+
+  // Makes a first admin's token and writes it to DIR/admin.token for its owner alone, unless there are tokens. Returns
+  // the file, empty when none was made.
+  absl::StatusOr<std::string> MakeFirstToken();
+
+  // Who calls. UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED.
+  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
+  // Who made a call that was admitted: the same, though its token may have ended since.
+  Caller Admitted(const grpc::CallbackServerContext& context) const;
+  // OK: the call may go on, and the audit learns how it ends. Also PERMISSION_DENIED ROLE, NOT_FOUND for what is in
+  // another project.
+  Refusal Admit(const grpc::CallbackServerContext& context, const Request& request);
+  // Goes to the server's builder. The server must not outlive this.
+  std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
+
+  // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
+  // says. The second is the token's whole text, which nobody can read again.
+  absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted);
+  absl::StatusOr<std::pair<TokenRecord, std::string>> RotateToken(const std::string& id, absl::Duration overlap,
+                                                                  absl::Duration lifetime);
+  absl::StatusOr<TokenRecord> RevokeToken(const std::string& id);
+  absl::StatusOr<std::vector<TokenRecord>> ListTokens(const std::string& project);
+  absl::StatusOr<ProjectRecord> CreateProject(const std::string& id);
+  absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
+  absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit);
+
+  Auth auth() const { return auth_; }
+
+ private:
+  class Call;
+  class Factory;
+
+  Access(std::string directory, Auth auth, const base::Clock* clock);
+  absl::Status Load();
+  absl::Status CheckStore() const;
+  static Caller HolderOf(const TokenRecord& token);
+  // The holder of the token in a value of "authorization".
+  absl::StatusOr<Caller> HolderOf(const std::string& authorization) const;
+  absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
+  // Writes it, then uses it.
+  absl::Status Keep(const TokenRecord& token);
+  Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
+                 absl::Status status);
+  void Ended(const void* context, const std::string& outcome);
+
+  const std::string directory_;
+  const Auth auth_;
+  const base::Clock* const clock_;
+  std::unique_ptr<AccessStore> store_;  // Null: nothing is kept.
+  std::unique_ptr<Audit> audit_;
+  Refusals refusals_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, TokenRecord> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
+  base::Mutex changing_;  // One change of tokens and projects at a time.
+  base::Mutex calls_mutex_;
+  std::unordered_map<const void*, AuditRecord> calls_ ABSL_GUARDED_BY(calls_mutex_);  // Under way, by their context.
+};
+
+// "ipv4:10.0.0.7", "unix:": the peer without its port.
+std::string AddressOf(const grpc::ServerContextBase& context);
+// True if the call came through a listener that only the coordinator's own user can connect to.
+bool FromOwnUser(const grpc::CallbackServerContext& context);
+// True if nobody between caller and coordinator can read it: TLS, or a Unix socket.
+bool Private(const grpc::CallbackServerContext& context);
+
+}  // namespace luthier::access
+
+#endif  // LUTHIER_SERVER_ACCESS_ACCESS_H_

@@ -1,0 +1,242 @@
+#include "server/access/access_store.h"
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/connection.h"
+#include "server/storage/data_directory.h"
+#include "server/storage/sql.h"
+
+namespace luthier::access {
+namespace {
+
+using storage::Bind;
+using storage::BindText;
+using storage::Guarded;
+using storage::Int64Column;
+using storage::StringColumn;
+
+constexpr int64_t kVersion = 1;
+
+// Times are microseconds since 1970.
+constexpr char kSchema[] = R"(
+CREATE TABLE tokens (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, project TEXT NOT NULL, roles TEXT NOT NULL, commands INTEGER NOT NULL,
+  hash TEXT NOT NULL, previous_hash TEXT NOT NULL, overlap_end INTEGER NOT NULL, create_time INTEGER NOT NULL,
+  expire_time INTEGER NOT NULL, lifetime INTEGER NOT NULL, last_use_time INTEGER NOT NULL, revoke_time INTEGER NOT NULL
+) STRICT;
+CREATE TABLE projects (id TEXT PRIMARY KEY, create_time INTEGER NOT NULL) STRICT;
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, token TEXT NOT NULL, name TEXT NOT NULL,
+  peer TEXT NOT NULL, method TEXT NOT NULL, object TEXT NOT NULL, request_id TEXT NOT NULL, outcome TEXT NOT NULL,
+  times INTEGER NOT NULL
+) STRICT;
+)";
+
+int64_t Micros(absl::Time time) {
+  return absl::ToUnixMicros(time);  // Infinite times become the least and the largest.
+}
+
+absl::Time TimeColumn(const SQLite::Statement& row, int column) {
+  const int64_t micros = Int64Column(row, column);
+  if (micros == INT64_MIN) return absl::InfinitePast();
+  return micros == INT64_MAX ? absl::InfiniteFuture() : absl::FromUnixMicros(micros);
+}
+
+std::string RolesText(const std::set<Role>& roles) {
+  return absl::StrJoin(roles, ",", [](std::string* out, Role role) { absl::StrAppend(out, ToString(role)); });
+}
+
+std::set<Role> RolesOf(absl::string_view text) {
+  std::set<Role> roles;
+  for (const absl::string_view word : absl::StrSplit(text, ',')) {
+    for (const Role role : {Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin}) {
+      if (ToString(role) == word) roles.insert(role);
+    }
+  }
+  return roles;
+}
+
+absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
+  const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
+  if (version == kVersion) return absl::OkStatus();
+  if (version == 0) {
+    SQLite::Transaction transaction(db);
+    db.exec(kSchema);
+    db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
+    db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
+    transaction.commit();
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " has version ", version, ", but this program knows ", kVersion, "; use a newer program"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / kFile).string();
+  const mode_t before = umask(077);
+  const storage::ConnectionOptions options{path, "", /*writer=*/true};
+  absl::StatusOr<std::unique_ptr<SQLite::Database>> db = storage::OpenConnection(options);
+  absl::Status ready = db.status();
+  if (ready.ok()) ready = storage::SetPragmas(**db, options);
+  umask(before);
+  LUTHIER_RETURN_IF_ERROR(ready);
+  LUTHIER_RETURN_IF_ERROR(Guarded([&]() -> absl::Status {
+    (*db)->exec("PRAGMA wal_autocheckpoint = 1000");
+    return CheckVersion(**db, path);
+  }));
+  return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db)));
+}
+
+template <typename F>
+absl::Status AccessStore::Write(F&& f) {
+  base::MutexLock lock(&mutex_);
+  return Guarded([&]() -> absl::Status {
+    SQLite::Transaction transaction(*db_);
+    f(*db_);
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
+  base::MutexLock lock(&mutex_);
+  return Guarded([&]() -> absl::StatusOr<std::vector<TokenRecord>> {
+    std::vector<TokenRecord> tokens;
+    SQLite::Statement rows(*db_,
+                           "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
+                           "expire_time, lifetime, last_use_time, revoke_time FROM tokens ORDER BY create_time, id");
+    while (rows.executeStep()) {
+      TokenRecord t;
+      t.id = StringColumn(rows, 0);
+      t.name = StringColumn(rows, 1);
+      t.project = StringColumn(rows, 2);
+      t.roles = RolesOf(StringColumn(rows, 3));
+      t.commands = Int64Column(rows, 4) != 0;
+      t.hash = StringColumn(rows, 5);
+      t.previous_hash = StringColumn(rows, 6);
+      t.overlap_end = TimeColumn(rows, 7);
+      t.create_time = TimeColumn(rows, 8);
+      t.expire_time = TimeColumn(rows, 9);
+      t.lifetime = absl::Microseconds(Int64Column(rows, 10));
+      t.last_use_time = TimeColumn(rows, 11);
+      t.revoke_time = TimeColumn(rows, 12);
+      tokens.push_back(std::move(t));
+    }
+    return tokens;
+  });
+}
+
+absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
+  base::MutexLock lock(&mutex_);
+  return Guarded([&]() -> absl::StatusOr<std::vector<ProjectRecord>> {
+    std::vector<ProjectRecord> projects;
+    SQLite::Statement rows(*db_, "SELECT id, create_time FROM projects ORDER BY id");
+    while (rows.executeStep()) projects.push_back({StringColumn(rows, 0), TimeColumn(rows, 1)});
+    return projects;
+  });
+}
+
+absl::Status AccessStore::Put(const TokenRecord& t) {
+  return Write([&](SQLite::Database& db) {
+    SQLite::Statement put(db, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    const std::string roles = RolesText(t.roles);
+    BindText(put, 1, t.id);
+    BindText(put, 2, t.name);
+    BindText(put, 3, t.project);
+    BindText(put, 4, roles);
+    Bind(put, 5, int64_t{t.commands});
+    BindText(put, 6, t.hash);
+    BindText(put, 7, t.previous_hash);
+    Bind(put, 8, Micros(t.overlap_end));
+    Bind(put, 9, Micros(t.create_time));
+    Bind(put, 10, Micros(t.expire_time));
+    Bind(put, 11, absl::ToInt64Microseconds(t.lifetime));
+    Bind(put, 12, Micros(t.last_use_time));
+    Bind(put, 13, Micros(t.revoke_time));
+    put.exec();
+  });
+}
+
+absl::Status AccessStore::Put(const ProjectRecord& project) {
+  return Write([&](SQLite::Database& db) {
+    SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?)");
+    BindText(put, 1, project.id);
+    Bind(put, 2, Micros(project.create_time));
+    put.exec();
+  });
+}
+
+absl::Status AccessStore::NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses) {
+  return Write([&](SQLite::Database& db) {
+    SQLite::Statement set(db, "UPDATE tokens SET last_use_time = ? WHERE id = ?");
+    for (const auto& [id, time] : uses) {
+      set.reset();
+      Bind(set, 1, Micros(time));
+      BindText(set, 2, id);
+      set.exec();
+    }
+  });
+}
+
+absl::Status AccessStore::Append(const std::vector<AuditRecord>& entries) {
+  return Write([&](SQLite::Database& db) {
+    SQLite::Statement add(db,
+                          "INSERT INTO audit (time, token, name, peer, method, object, request_id, outcome, times) "
+                          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    for (const AuditRecord& e : entries) {
+      add.reset();
+      Bind(add, 1, Micros(e.time));
+      BindText(add, 2, e.token);
+      BindText(add, 3, e.name);
+      BindText(add, 4, e.peer);
+      BindText(add, 5, e.method);
+      BindText(add, 6, e.object);
+      BindText(add, 7, e.request_id);
+      BindText(add, 8, e.outcome);
+      Bind(add, 9, e.times);
+      add.exec();
+    }
+    SQLite::Statement trim(db, "DELETE FROM audit WHERE number <= (SELECT MAX(number) FROM audit) - ?");
+    Bind(trim, 1, kMaxAudit);
+    trim.exec();
+  });
+}
+
+absl::StatusOr<std::vector<AuditRecord>> AccessStore::Audit(int64_t before, int limit) {
+  base::MutexLock lock(&mutex_);
+  return Guarded([&]() -> absl::StatusOr<std::vector<AuditRecord>> {
+    std::vector<AuditRecord> entries;
+    SQLite::Statement rows(*db_,
+                           "SELECT number, time, token, name, peer, method, object, request_id, outcome, times "
+                           "FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?");
+    Bind(rows, 1, before > 0 ? before : INT64_MAX);
+    Bind(rows, 2, int64_t{limit});
+    while (rows.executeStep()) {
+      AuditRecord e;
+      e.number = Int64Column(rows, 0);
+      e.time = TimeColumn(rows, 1);
+      e.token = StringColumn(rows, 2);
+      e.name = StringColumn(rows, 3);
+      e.peer = StringColumn(rows, 4);
+      e.method = StringColumn(rows, 5);
+      e.object = StringColumn(rows, 6);
+      e.request_id = StringColumn(rows, 7);
+      e.outcome = StringColumn(rows, 8);
+      e.times = Int64Column(rows, 9);
+      entries.push_back(std::move(e));
+    }
+    return entries;
+  });
+}
+
+}  // namespace luthier::access

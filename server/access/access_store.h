@@ -1,0 +1,87 @@
+#ifndef LUTHIER_SERVER_ACCESS_ACCESS_STORE_H_
+#define LUTHIER_SERVER_ACCESS_ACCESS_STORE_H_
+
+#include <SQLiteCpp/Database.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "server/access/caller.h"
+
+namespace luthier::access {
+
+// A token as it is kept: without its secret.
+struct TokenRecord {
+  std::string id;
+  std::string name;
+  std::string project;
+  std::set<Role> roles;
+  bool commands = false;
+  std::string hash;           // token.h
+  std::string previous_hash;  // The secret before the last rotation has it; valid until `overlap_end`.
+  absl::Time overlap_end = absl::InfinitePast();
+  absl::Time create_time;
+  absl::Time expire_time;
+  absl::Duration lifetime;                          // As given when it was made.
+  absl::Time last_use_time = absl::InfinitePast();  // To the minute.
+  absl::Time revoke_time = absl::InfiniteFuture();
+
+  bool in_force(absl::Time now) const { return now < revoke_time && now < expire_time; }
+};
+
+struct ProjectRecord {
+  std::string id;
+  absl::Time create_time;
+};
+
+// This was done or refused. The fields are those of v1.AuditEntry.
+struct AuditRecord {
+  int64_t number = 0;
+  absl::Time time;
+  std::string token, name, peer, method, object, request_id, outcome;
+  int64_t times = 1;
+};
+
+// Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
+// other: results are never late because of an audit, and access is known before studies are read. Errors are those of
+// storage::ToStatus. Thread-safe; every call may wait for the disk.
+class AccessStore {
+ public:
+  static constexpr char kFile[] = "access.db";
+  // The newest entries of the audit that are kept.
+  static constexpr int64_t kMaxAudit = 1'000'000;
+
+  // Creates the database where there is none; the directory must exist and be ours.
+  static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory);
+
+  absl::StatusOr<std::vector<TokenRecord>> Tokens();
+  absl::StatusOr<std::vector<ProjectRecord>> Projects();
+  // Writes one, replacing what had its id. When it returns OK it is on the disk.
+  absl::Status Put(const TokenRecord& token);
+  absl::Status Put(const ProjectRecord& project);
+  // Sets `last_use_time` of the tokens.
+  absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
+  absl::Status Append(const std::vector<AuditRecord>& entries);
+  // Newest first, with numbers below `before` (0: all).
+  absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit);
+
+ private:
+  explicit AccessStore(std::unique_ptr<SQLite::Database> db) : db_(std::move(db)) {}
+  // Runs f in a transaction.
+  template <typename F>
+  absl::Status Write(F&& f);
+
+  base::Mutex mutex_;
+  std::unique_ptr<SQLite::Database> db_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace luthier::access
+
+#endif  // LUTHIER_SERVER_ACCESS_ACCESS_STORE_H_

@@ -1,0 +1,50 @@
+#ifndef LUTHIER_SERVER_ACCESS_CALLER_H_
+#define LUTHIER_SERVER_ACCESS_CALLER_H_
+
+#include <set>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "lib/study/project.h"
+
+namespace luthier::access {
+
+enum class Role { kViewer, kUser, kWorker, kAdmin };
+
+// "viewer", "user", "worker", "admin".
+absl::string_view ToString(Role role);
+
+// A right is what a call does; docs/guide/security.md has the table of roles.
+enum class Right {
+  kSee,    // One study or trial.
+  kRead,   // Everything in a project.
+  kWork,   // Asks, and what follows under leases.
+  kWrite,  // Creates, changes, controls, deletes.
+  kAdmin,  // Tokens, projects, the audit.
+};
+
+// Who makes a call: the holder of a token, the coordinator's own user on its socket, or anyone where no token is
+// needed.
+struct Caller {
+  std::string token;  // Its id; empty: none was needed.
+  std::string name;   // The token's name; "socket" or "anyone" without one.
+  std::string project = study::kDefaultProject;
+  std::set<Role> roles = {Role::kAdmin};
+  bool commands = true;  // May create and change studies with a command of their own.
+
+  bool may(Right right) const;
+  bool any_project() const { return roles.count(Role::kAdmin) > 0; }
+
+  // Names and secrets as the core knows them. Those of a token's holder are its own: another caller can't use them,
+  // whatever it sends.
+  //  * worker: "NAME/worker", and "PROJECT/NAME/worker" outside of "default";
+  //  * request id: "TOKEN/request id"; empty stays empty;
+  //  * lease: the bytes of the lease's token, changed by those of the caller's. Applied twice it is undone.
+  std::string Worker(const std::string& worker) const;
+  std::string RequestId(const std::string& request_id) const;
+  std::string Lease(std::string lease) const;
+};
+
+}  // namespace luthier::access
+
+#endif  // LUTHIER_SERVER_ACCESS_CALLER_H_

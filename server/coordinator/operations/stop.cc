@@ -1,0 +1,56 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/trials/attempts.h"
+#include "server/coordinator/trials/curve.h"
+#include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_end.h"
+
+// A user asks a trial to end with what it has.
+namespace luthier::coordinator {
+namespace {
+
+using study::TrialState;
+
+absl::Status NotGranted(const study::Trial& trial) {
+  return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kNotGranted,
+                         absl::StrCat("trial ", trial.number, " is PENDING: no worker has it, so there is no result to "
+                                      "end it with; cancel it instead"));
+}
+
+absl::StatusOr<TrialReply> Stop(Context& c, const StopTrialOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  StudyState& s = *found.study;
+  TrialSlot& slot = *found.slot;
+  storage::TrialRecord& record = *slot.record;
+  if (study::IsFinal(slot.state)) return TrialReply{record.trial, record.finish_seq};
+  if (slot.state == TrialState::kPending) return NotGranted(record.trial);
+  if (record.trial.stop_requested) return TrialReply{record.trial, record.trial.update_seq};
+  if (slot.state == TrialState::kRunning) LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
+  record.trial.stop_requested = true;
+  AddEvent(c, s, storage::EventType::kTrialStopRequested, &record).actor = op.actor;
+  MarkDirty(c, s, record);
+  if (slot.state == TrialState::kPaused) {
+    DropReady(c, s);  // One of the suggestions may be to continue it.
+    PrunePaused(c, s, slot, "its end was asked for");
+    ApplyStoppingRules(c, s, record.trial);
+  } else if (c.leases->Expired(record.grants.back().token, c.batch.now)) {
+    TakeFromHolder(c, s, slot);
+  } else {
+    c.batch.finishing_leases.push_back(record.grants.back().token);
+  }
+  return TrialReply{record.trial, c.state.counters.seq};
+}
+
+}  // namespace
+
+void Run(Context& c, StopTrialOp op) {
+  Answer<TrialReply>(c, op.done, Stop(c, op));
+}
+
+}  // namespace luthier::coordinator

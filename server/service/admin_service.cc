@@ -1,0 +1,180 @@
+#include "server/service/admin_service.h"
+
+#include <utility>
+
+#include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+
+namespace luthier::service {
+namespace {
+
+constexpr int kMaxAuditPage = 1000;
+constexpr int kDefaultAuditPage = 100;
+
+access::Role FromMessage(v1::Role role, base::Violations* violations) {
+  switch (role) {
+    case v1::VIEWER:
+      return access::Role::kViewer;
+    case v1::USER:
+      return access::Role::kUser;
+    case v1::WORKER:
+      return access::Role::kWorker;
+    case v1::ADMIN:
+      return access::Role::kAdmin;
+    default:
+      violations->Add("roles", absl::StrCat("has the unknown role ", static_cast<int>(role)));
+      return access::Role::kViewer;
+  }
+}
+
+v1::Role ToMessage(access::Role role) {
+  switch (role) {
+    case access::Role::kViewer:
+      return v1::VIEWER;
+    case access::Role::kUser:
+      return v1::USER;
+    case access::Role::kWorker:
+      return v1::WORKER;
+    case access::Role::kAdmin:
+      return v1::ADMIN;
+  }
+  return v1::ROLE_UNSPECIFIED;
+}
+
+void Fill(const access::TokenRecord& token, v1::Token* message) {
+  message->set_id(token.id);
+  message->set_name(token.name);
+  message->set_project(token.project);
+  for (const access::Role role : token.roles) message->add_roles(ToMessage(role));
+  message->set_commands(token.commands);
+  *message->mutable_create_time() = wire::ToProto(token.create_time);
+  *message->mutable_expire_time() = wire::ToProto(token.expire_time);
+  if (token.last_use_time != absl::InfinitePast()) {
+    *message->mutable_last_use_time() = wire::ToProto(token.last_use_time);
+  }
+  if (token.revoke_time != absl::InfiniteFuture()) *message->mutable_revoke_time() = wire::ToProto(token.revoke_time);
+  if (token.overlap_end != absl::InfinitePast()) {
+    *message->mutable_overlap_end_time() = wire::ToProto(token.overlap_end);
+  }
+}
+
+void Fill(const access::ProjectRecord& project, v1::Project* message) {
+  message->set_id(project.id);
+  if (project.create_time != absl::UnixEpoch()) *message->mutable_create_time() = wire::ToProto(project.create_time);
+}
+
+void Fill(const access::AuditRecord& entry, v1::AuditEntry* message) {
+  message->set_number(entry.number);
+  *message->mutable_time() = wire::ToProto(entry.time);
+  message->set_token(entry.token);
+  message->set_name(entry.name);
+  message->set_peer(entry.peer);
+  message->set_method(entry.method);
+  message->set_object(entry.object);
+  message->set_request_id(entry.request_id);
+  message->set_outcome(entry.outcome);
+  message->set_times(entry.times);
+}
+
+// Absent: zero.
+absl::Duration DurationOf(bool present, const google::protobuf::Duration& message, absl::string_view field,
+                          base::Violations* violations) {
+  if (!present) return absl::ZeroDuration();
+  const absl::StatusOr<absl::Duration> duration = wire::FromProto(message);
+  violations->AddAll(field, duration.status());
+  if (duration.ok() && *duration == absl::ZeroDuration()) violations->Add(field, "is 0; leave it out for the default");
+  return duration.value_or(absl::ZeroDuration());
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
+                                                    const v1::CreateTokenRequest* request,
+                                                    v1::CreateTokenResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    base::Violations violations;
+    access::TokenRecord wanted;
+    wanted.name = request->name();
+    wanted.project = request->project();
+    for (const int role : request->roles()) {
+      wanted.roles.insert(FromMessage(static_cast<v1::Role>(role), &violations));
+    }
+    wanted.commands = request->commands();
+    wanted.lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
+    LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted)));
+    Fill(made.first, response->mutable_token());
+    response->set_secret(made.second);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* context,
+                                                   const v1::ListTokensRequest* request,
+                                                   v1::ListTokensResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const auto tokens, access_->ListTokens(request->project()));
+    for (const access::TokenRecord& token : tokens) Fill(token, response->add_tokens());
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::RotateToken(grpc::CallbackServerContext* context,
+                                                    const v1::RotateTokenRequest* request,
+                                                    v1::CreateTokenResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    base::Violations violations;
+    const absl::Duration overlap = DurationOf(request->has_overlap(), request->overlap(), "overlap", &violations);
+    const absl::Duration lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
+    LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->RotateToken(request->id(), overlap, lifetime));
+    Fill(made.first, response->mutable_token());
+    response->set_secret(made.second);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext* context,
+                                                    const v1::RevokeTokenRequest* request, v1::Token* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token, access_->RevokeToken(request->id()));
+    Fill(token, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContext* context,
+                                                      const v1::CreateProjectRequest* request, v1::Project* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project, access_->CreateProject(request->id()));
+    Fill(project, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListProjects(grpc::CallbackServerContext* context,
+                                                     const v1::ListProjectsRequest*,
+                                                     v1::ListProjectsResponse* response) {
+  return Read(backend_, context, [this, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const auto projects, access_->ListProjects());
+    for (const access::ProjectRecord& project : projects) Fill(project, response->add_projects());
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListAudit(grpc::CallbackServerContext* context,
+                                                  const v1::ListAuditRequest* request,
+                                                  v1::ListAuditResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    const int size = request->page_size() == 0 ? kDefaultAuditPage : request->page_size();
+    if (size < 1 || size > kMaxAuditPage) {
+      return base::BadField(
+          "page_size", absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const auto entries, access_->ListAudit(request->before(), size));
+    for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,125 @@
+#include "server/service/worker_log.h"
+
+#include <algorithm>
+
+#include "absl/strings/string_view.h"
+#include "lib/study/project.h"
+
+namespace luthier::service {
+
+using storage::EventType;
+
+void WorkerLog::Seen(const std::string& name) {
+  base::MutexLock lock(&mutex_);
+  Touch(name, clock_->Wall());
+}
+
+namespace {
+
+// Names are as access::Caller::Worker makes them.
+absl::string_view ProjectOfWorker(absl::string_view name) {
+  return std::count(name.begin(), name.end(), '/') < 2 ? study::kDefaultProject : name.substr(0, name.find('/'));
+}
+
+}  // namespace
+
+std::vector<WorkerLog::Worker> WorkerLog::List(const std::string& project, const std::string& after,
+                                               size_t limit) const {
+  base::MutexLock lock(&mutex_);
+  std::vector<Worker> workers;
+  for (auto it = workers_.upper_bound(after); it != workers_.end() && workers.size() < limit; ++it) {
+    if (ProjectOfWorker(it->first) == project) workers.push_back(it->second.worker);
+  }
+  return workers;
+}
+
+WorkerLog::Worker& WorkerLog::Touch(const std::string& name, absl::Time now) {
+  auto [found, fresh] = workers_.try_emplace(name);
+  Entry& entry = found->second;
+  if (fresh) {
+    order_.push_front(name);
+    entry.place = order_.begin();
+    entry.worker.name = name;
+    entry.worker.first_seen = now;
+  } else {
+    order_.splice(order_.begin(), order_, entry.place);
+  }
+  entry.worker.last_seen = now;
+  if (workers_.size() > kMaxNames) {
+    workers_.erase(order_.back());
+    order_.pop_back();
+  }
+  return entry.worker;
+}
+
+void WorkerLog::End(const storage::Event& event, Outcome outcome) {
+  std::string name = event.actor;
+  if (const auto holder = holders_.find({event.study, event.trial}); holder != holders_.end()) {
+    name = holder->second;
+    holders_.erase(holder);
+    // A trial fails without its holder's word when the holder fell silent in the last attempt.
+    if (outcome == Outcome::kFailed && event.actor.empty()) outcome = Outcome::kExpired;
+  } else if (outcome == Outcome::kCancelled) {
+    return;  // The actor is a user.
+  }
+  if (name.empty()) return;
+  // Who is cancelled, or falls silent, is not seen by that.
+  const bool seen = outcome != Outcome::kExpired && outcome != Outcome::kCancelled;
+  const auto known = workers_.find(name);
+  if (!seen && known == workers_.end()) return;
+  Worker& worker = seen ? Touch(name, event.time) : known->second.worker;
+  ++worker.ended[static_cast<size_t>(outcome)];
+}
+
+void WorkerLog::OnEvent(const storage::Event& event) {
+  if (next_ != nullptr) next_->OnEvent(event);
+  base::MutexLock lock(&mutex_);
+  switch (event.type) {
+    case EventType::kTrialGranted: {
+      std::string& holder = holders_[{event.study, event.trial}];
+      // Another had it, whose lease ran out.
+      if (const auto before = workers_.find(holder); !holder.empty() && before != workers_.end()) {
+        ++before->second.worker.ended[static_cast<size_t>(Outcome::kExpired)];
+      }
+      holder = event.actor;
+      ++Touch(event.actor, event.time).granted;
+      return;
+    }
+    case EventType::kTrialCompleted:
+      return End(event, Outcome::kCompleted);
+    case EventType::kTrialPruned:
+      return End(event, Outcome::kPruned);
+    case EventType::kTrialPaused:
+      return End(event, Outcome::kPaused);
+    case EventType::kTrialFailed:
+    case EventType::kTrialRetried:
+      return End(event, Outcome::kFailed);
+    case EventType::kTrialReleased:
+      return End(event, Outcome::kReleased);
+    case EventType::kTrialCancelled:
+      return End(event, Outcome::kCancelled);
+    case EventType::kStudyDeleted:
+      holders_.erase(holders_.lower_bound({event.study, 0}), holders_.lower_bound({event.study + 1, 0}));
+      return;
+    default:
+      return;
+  }
+}
+
+void WorkerLog::OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) {
+  if (next_ != nullptr) next_->OnRefused(operation_class, status);
+}
+
+void WorkerLog::OnCommit(absl::Duration took, size_t operations, const absl::Status& status) {
+  if (next_ != nullptr) next_->OnCommit(took, operations, status);
+}
+
+void WorkerLog::OnSuggestions(absl::string_view algorithm, absl::Duration took) {
+  if (next_ != nullptr) next_->OnSuggestions(algorithm, took);
+}
+
+void WorkerLog::OnCensus(const coordinator::Census& census) {
+  if (next_ != nullptr) next_->OnCensus(census);
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,68 @@
+#ifndef LUTHIER_SERVER_SERVICE_WORKER_LOG_H_
+#define LUTHIER_SERVER_SERVICE_WORKER_LOG_H_
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
+#include "server/coordinator/writer/observer.h"
+
+namespace luthier::service {
+
+// Knows which workers were seen since the server started, and how their attempts ended, from what the coordinator does;
+// nothing is stored. Keeps the names that were seen last, and the holders of trials that are RUNNING, which are as many
+// as the coordinator's leases. Thread-safe.
+class WorkerLog final : public coordinator::Observer {
+ public:
+  static constexpr size_t kMaxNames = 1000;
+
+  enum class Outcome { kCompleted, kPruned, kPaused, kFailed, kReleased, kExpired, kCancelled };
+  static constexpr size_t kOutcomes = 7;
+  struct Worker {
+    std::string name;
+    absl::Time first_seen, last_seen;
+    int64_t granted = 0;
+    std::array<int64_t, kOutcomes> ended{};  // Index: Outcome.
+  };
+
+  // Passes on everything to `next`, which may be null. Both must outlive it.
+  WorkerLog(const base::Clock* clock, coordinator::Observer* next) : clock_(clock), next_(next) {}
+
+  // The worker asked or sent a heartbeat.
+  void Seen(const std::string& name);
+  // Those of a project with names above `after`, in order, at most `limit`.
+  std::vector<Worker> List(const std::string& project, const std::string& after, size_t limit) const;
+
+  void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override;
+  void OnCommit(absl::Duration took, size_t operations, const absl::Status& status) override;
+  void OnEvent(const storage::Event& event) override;
+  void OnSuggestions(absl::string_view algorithm, absl::Duration took) override;
+  void OnCensus(const coordinator::Census& census) override;
+
+ private:
+  struct Entry {
+    Worker worker;
+    std::list<std::string>::iterator place;  // In `order_`.
+  };
+  Worker& Touch(const std::string& name, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The attempt of this trial's holder ended; of `actor` where the holder is not known.
+  void End(const storage::Event& event, Outcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const base::Clock* const clock_;
+  coordinator::Observer* const next_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // Who was seen last comes first.
+  std::map<std::pair<storage::StudyKey, int64_t>, std::string> holders_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_WORKER_LOG_H_

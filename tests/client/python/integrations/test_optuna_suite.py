@@ -1,0 +1,33 @@
+"""Optuna's own suite for samplers, unmodified, run on LuthierSampler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+pytestmark = pytest.mark.peers
+pytest.importorskip("optuna", minversion="5.0", reason="Optuna 5.0 is not installed: pip install optuna")
+
+from optuna.samplers import BaseSampler  # noqa: E402
+from optuna.testing.pytest_samplers import (  # noqa: E402
+    BasicSamplerTestCase,
+    RelativeSamplerTestCase,
+    SingleOnlySamplerTestCase,
+)
+
+from luthier.integrations.optuna import LuthierSampler  # noqa: E402
+
+
+class TestLuthierSampler(
+    BasicSamplerTestCase,  # type: ignore[misc]
+    RelativeSamplerTestCase,  # type: ignore[misc]
+    SingleOnlySamplerTestCase,  # type: ignore[misc]
+):
+    """Every case that is for samplers of one objective."""
+
+    @pytest.fixture
+    def sampler(self, coordinator_folder: Path) -> Callable[[], BaseSampler]:
+        """Makes samplers that share one coordinator."""
+        return lambda: LuthierSampler(db=str(coordinator_folder))

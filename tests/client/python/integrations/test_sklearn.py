@@ -1,0 +1,164 @@
+"""LuthierSearchCV keeps scikit-learn's contract, and the coordinator learns what it is told."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="numpy is not installed")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+
+from sklearn.base import clone  # noqa: E402
+from sklearn.datasets import load_breast_cancer, make_classification, make_regression  # noqa: E402
+from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
+from sklearn.utils import estimator_checks  # noqa: E402
+
+import luthier  # noqa: E402
+from luthier.integrations.sklearn import LuthierSearchCV  # noqa: E402
+
+
+def passed(estimator: Any) -> set[str]:
+    """Returns the names of scikit-learn's checks that `estimator` passes, with their arguments."""
+    names = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for checked, check in estimator_checks.check_estimator(estimator, **_GENERATE):
+            try:
+                check(clone(checked))
+            except BaseException as error:  # A check may raise anything, unittest's SkipTest too.
+                print(f"{check}: {type(error).__name__}: {error}"[:300])
+            else:
+                names.add(str(getattr(check, "func", check)).split(" at ")[0] + str(getattr(check, "keywords", "")))
+    return names
+
+
+if hasattr(estimator_checks, "estimator_checks_generator"):
+
+    def _passed_by_generator(estimator: Any) -> set[str]:
+        """Does the same with the generator of scikit-learn 1.6 and newer."""
+        names = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for result in estimator_checks.check_estimator(estimator, on_skip=None, on_fail=None):
+                if result["status"] == "passed":
+                    names.add(result["check_name"])
+                else:
+                    print(result["check_name"], result["status"], repr(result["exception"])[:300])
+        return names
+
+    passed = _passed_by_generator
+_GENERATE: dict[str, Any] = {"generate_only": True}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "values"),
+    [(Ridge(), "alpha", [0.1, 1.0]), (LogisticRegression(), "C", [0.1, 1.0])],
+    ids=["ridge", "logistic"],
+)
+def test_passes_the_checks_that_grid_search_passes(
+    estimator: Any, name: str, values: list[float], coordinator_folder: Path
+) -> None:
+    expected = passed(GridSearchCV(estimator, {name: values}, cv=2))
+    assert len(expected) > 20
+    ours = LuthierSearchCV(estimator, {name: values}, 2, cv=2, db=str(coordinator_folder))
+    missing = expected - passed(ours)
+    assert not missing
+
+
+def test_a_grid_gives_the_results_of_grid_search(coordinator_folder: Path) -> None:
+    x, y = make_classification(120, random_state=3)
+    space = {"max_depth": [1, 2, 3], "criterion": ["gini", "entropy"]}
+    tree = DecisionTreeClassifier(random_state=1)
+    grid = GridSearchCV(tree, space, cv=3, return_train_score=True).fit(x, y)
+    ours = LuthierSearchCV(
+        tree, space, 6, batch=4, algorithm="grid", cv=3, return_train_score=True, db=str(coordinator_folder)
+    ).fit(x, y)
+    assert set(ours.cv_results_) == set(grid.cv_results_)
+    order = [ours.cv_results_["params"].index(params) for params in grid.cv_results_["params"]]
+    for key, column in grid.cv_results_.items():
+        if "time" in key or key == "params":
+            continue
+        assert list(np.asarray(ours.cv_results_[key])[order]) == list(column), key
+    assert ours.best_score_ == grid.best_score_
+
+
+def test_scores_and_standard_errors_reach_the_coordinator(coordinator_folder: Path) -> None:
+    x, y = make_regression(60, 5, noise=5.0, random_state=2)
+    search = LuthierSearchCV(
+        Ridge(),
+        {"alpha": luthier.Float(1e-4, 1e4, log=True)},
+        6,
+        batch=3,
+        cv=4,
+        random_state=5,
+        db=str(coordinator_folder),
+    ).fit(x, y)
+    trials = search.trials_
+    assert len(trials) == 6
+    assert sorted(t.value for t in trials) == pytest.approx(sorted(search.cv_results_["mean_test_score"]))
+    assert search.study_.best_value == pytest.approx(search.best_score_)
+    again = clone(search).fit(x, y)
+    assert again.best_params_ == search.best_params_  # random_state fixes the search.
+    assert pickle.loads(pickle.dumps(search)).predict(x[:3]) == pytest.approx(search.predict(x[:3]))
+
+
+def test_distributions_of_randomized_search(coordinator_folder: Path) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
+    x, y = load_breast_cancer(return_X_y=True)
+    search = LuthierSearchCV(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"logisticregression__C": stats.loguniform(1e-3, 1e3), "logisticregression__max_iter": stats.randint(50, 200)},
+        8,
+        cv=3,
+        random_state=0,
+        db=str(coordinator_folder),
+    ).fit(x, y)
+    assert search.best_score_ > 0.96
+    assert all(1e-3 <= c <= 1e3 for c in search.cv_results_["param_logisticregression__C"])
+    assert all(50 <= n < 200 for n in search.cv_results_["param_logisticregression__max_iter"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_failed_fits_are_failed_trials(coordinator_folder: Path) -> None:
+    x, y = make_regression(40, 3, random_state=2)
+    space = {"alpha": [-2.0, -1.0, 1.0, 2.0]}
+    search = LuthierSearchCV(Ridge(), space, 4, algorithm="grid", cv=2, db=str(coordinator_folder)).fit(x, y)
+    states = [t.state for t in search.trials_]
+    assert [str(s).rsplit(".", 1)[-1] for s in states].count("FAILED") == 2
+    assert len(search.cv_results_["params"]) == 2
+    with pytest.raises(ValueError, match="alpha"):
+        LuthierSearchCV(Ridge(), space, 4, algorithm="grid", cv=2, error_score="raise", db=str(coordinator_folder)).fit(
+            x, y
+        )
+    with pytest.raises(ValueError, match="fits failed"):
+        LuthierSearchCV(Ridge(), {"alpha": [-1.0, -2.0]}, 2, cv=2, db=str(coordinator_folder)).fit(x, y)
+
+
+def test_several_scores_need_one_to_search_by(coordinator_folder: Path) -> None:
+    x, y = make_classification(60, random_state=3)
+    search = LuthierSearchCV(
+        LogisticRegression(),
+        {"C": [0.1, 1.0, 10.0]},
+        3,
+        scoring=["accuracy", "roc_auc"],
+        refit="roc_auc",
+        db=str(coordinator_folder),
+    ).fit(x, y)
+    assert search.study_.best_value == pytest.approx(search.best_score_)
+    with pytest.raises(ValueError, match="refit"):
+        LuthierSearchCV(
+            LogisticRegression(),
+            {"C": [0.1, 1.0]},
+            2,
+            scoring=["accuracy", "f1"],
+            refit=False,
+            db=str(coordinator_folder),
+        ).fit(x, y)

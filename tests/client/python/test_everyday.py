@@ -1,0 +1,439 @@
+"""What people write: notebooks run twice, spaces that change, numbers of numpy, threads, forks, interrupts, kills."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import luthier
+
+
+def _script(path: Path, text: str) -> list[str]:
+    path.write_text("import luthier, os, sys, time, threading, signal\n" + text, encoding="utf-8")
+    return [sys.executable, str(path)]
+
+
+def _run(tmp_path: Path, text: str, code: int = 0, **more: Any) -> str:
+    done = subprocess.run(
+        _script(tmp_path / "script.py", text),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        **more,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_cell_that_is_run_twice(name: str, session_db: str) -> None:
+    def cell() -> int:
+        study = luthier.study(name, db=session_db)
+        study.optimize(lambda t: (t.suggest_float("x", -10, 10) - 2) ** 2, n_trials=5)
+        return len(study)
+
+    assert [cell(), cell(), cell()] == [5, 10, 15]
+
+
+def test_a_cell_whose_space_changed(name: str, session_db: str) -> None:
+    luthier.study(name, {"x": (0.0, 1.0)}, db=session_db).optimize(lambda t: t["x"], n_trials=2)
+    with pytest.raises(luthier.StudyExists, match="space") as caught:
+        luthier.study(name, {"x": (0.0, 2.0)}, db=session_db)
+    assert caught.value.reason == "STUDY_EXISTS"
+
+
+def test_an_objective_whose_ranges_change(name: str, session_db: str) -> None:
+    study = luthier.study(name, db=session_db)
+    study.optimize(lambda t: t.suggest_float("x", 0, 1), n_trials=2)
+    with pytest.raises(luthier.ParameterDiffers, match="x"):
+        study.optimize(lambda t: t.suggest_float("x", 0, 2), n_trials=1)
+    with pytest.raises(luthier.ParameterDiffers, match="x"):
+        study.optimize(lambda t: t.suggest_int("x", 0, 1), n_trials=1)
+    study.update(space={"x": (0.0, 2.0)})
+    study.optimize(lambda t: t.suggest_float("x", 0, 2), n_trials=2)
+    assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 4, "FAILED": 2}
+
+
+def test_numbers_of_numpy(name: str, session_db: str) -> None:
+    np = pytest.importorskip("numpy")
+    results = [
+        np.float32(0.5), np.int64(2), np.array(1.5), np.array([2.5]), np.bool_(True),
+        (np.float64(1.0), {"x": np.float32(2.0)}), {"value": np.float16(3.0), "n": np.int8(4)},
+    ]  # fmt: skip
+    bad = [np.array([1.0, 2.0]), np.float64("nan"), np.complex128(1j), np.array(["a"])]
+    study = luthier.study(
+        name, {"x": (np.float64(0.0), np.float64(1.0)), "k": (np.int64(1), np.int64(9))}, db=session_db
+    )
+    every = iter(results + bad)
+    study.optimize(lambda t: next(every), n_trials=len(results))
+    assert [t.value for t in study.trials] == [0.5, 2.0, 1.5, 2.5, 1.0, 1.0, 3.0]
+    assert type(study.trials[0].params["k"]) is int
+    study.optimize(lambda t: next(every), n_trials=len(bad))
+    assert [t.state.value for t in study.trials[len(results) :]] == ["FAILED"] * len(bad)
+    study.enqueue({"x": np.float32(0.5), "k": np.int64(3)})
+    study.optimize(lambda t: t["x"], n_trials=1)
+    assert study.trials[-1].params == {"x": 0.5, "k": 3}
+    opened = luthier.study(name + "-open", db=session_db)
+    opened.optimize(
+        lambda t: t.suggest_float("x", np.float32(0), np.float64(1)) + t.suggest_int("k", np.int64(1), np.int32(4))
+        + len(str(t.suggest_categorical("c", np.array(["a", "b"]))))
+        + t.suggest_categorical("n", (np.int64(1), np.int64(2))),
+        n_trials=3,
+    )  # fmt: skip
+    assert {type(t.params["n"]) for t in opened.trials} == {int}
+
+
+def test_results_that_are_none(name: str, session_db: str, caplog: pytest.LogCaptureFixture) -> None:
+    results = [
+        None,
+        "text",
+        (1.0, 2.0),
+        (1.0, 2.0, 3.0),
+        [1.0],
+        {"other": 1.0},
+        (0.5, {"y": 1.0}),
+        10**400,
+        {},
+        {"a b": 1, "value": 1},
+    ]
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    every = iter([1.0, *results])
+    study.optimize(lambda t: next(every), n_trials=1 + len(results))
+    assert all(t.failure.startswith("BAD_OUTPUT") for t in study.trials[1:]), [t.failure for t in study.trials]
+    assert "returned None" in caplog.text and "'y'" in study.trials[7].failure
+
+
+def test_nested_and_conditional_spaces(name: str, session_db: str) -> None:
+    def objective(trial: luthier.Trial) -> float:
+        kind = trial.suggest_categorical("model.kind", ["svm", "mlp"])
+        if kind == "svm":
+            c = trial.suggest_float("model/svm/C", 1e-3, 1e3, log=True)
+            if trial.suggest_categorical("model/svm/kernel", ["rbf", "linear"]) == "rbf":
+                return abs(math.log10(c)) + trial.suggest_float("model/svm/γ", 0, 1)
+            return abs(math.log10(c)) + 1
+        layers = trial.suggest_int("Zahl der Schichten", 1, 3)
+        return sum(trial.suggest_int(f"units[{i}]", 4, 128, log=True) for i in range(layers)) / 100
+
+    study = luthier.study(name, db=session_db)
+    study.optimize(objective, n_trials=30)
+    for t in study.trials:
+        assert ("model/svm/C" in t.params) == (t.params["model.kind"] == "svm")
+        assert ("model/svm/γ" in t.params) == (t.params.get("model/svm/kernel") == "rbf")
+        assert sum(n.startswith("units") for n in t.params) == t.params.get("Zahl der Schichten", 0)
+    assert luthier.load(name, db=session_db).best_params == study.best_params
+
+
+@pytest.mark.parametrize("bad", ["My Study", "größe", "a/b", "", "-c", "x" * 65])
+def test_names_of_studies_that_are_refused(bad: str, session_db: str) -> None:
+    with pytest.raises(luthier.BadField, match="study_id"):
+        luthier.study(bad, db=session_db)
+
+
+def test_names_made_from_other_names() -> None:
+    from luthier._create import study_id
+
+    given = ["-c", "-", "", "My Study", "größe", "a/b.yaml", "..", "__init__", "x" * 80, "train_model"]
+    made = ["c", "study", "study", "my-study", "gr-e", "a-b-yaml", "study", "init", "x" * 64, "train_model"]
+    assert [study_id(text) for text in given] == made
+
+
+@pytest.mark.parametrize(
+    "server, words",
+    [
+        ("http://a:1", "scheme"),
+        ("localhost", "no port"),
+        ("a b:1", "spaces"),
+        ("::1:7", "IPv6"),
+        ("a:99999", "no port"),
+    ],
+)
+def test_addresses_that_are_wrong(server: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        luthier.load("x", server=server)
+
+
+def test_no_trials(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    study.optimize(lambda t: 1 / 0, n_trials=0)
+    assert (len(study), study.trials) == (0, [])
+    with pytest.raises(ValueError, match="no trial"):
+        study.best_params
+    with pytest.raises(luthier.TooFewResults):
+        study.importance()
+
+
+def test_threads_share_a_study(name: str, session_db: str) -> None:
+    study = luthier.study(name, db=session_db)
+    seen: list[int] = []
+
+    def objective(trial: luthier.Trial) -> float:
+        seen.append(trial.number)
+        return trial.suggest_float("x", 0, 1) + trial.suggest_int("k", 0, 3)
+
+    study.optimize(objective, n_trials=32, n_jobs=4)
+    assert sorted(seen) == list(range(1, 33))
+    assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 32}
+    with pytest.raises(ZeroDivisionError):
+        study.optimize(lambda t: 1 / 0, n_trials=8, n_jobs=4)
+
+
+def test_asking_for_more_than_there_is(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, max_trials=2, algorithm="random", db=session_db)
+    first, second = study.ask(), study.ask()
+    assert study.ask() is None  # Nobody else could end them.
+    study.tell(first, 1.0)
+    study.tell(second, 2.0)
+    assert study.ask() is None and study.ask(3) == []
+    with pytest.raises(ValueError, match="not asked for"):
+        study.tell(1, 1.0)
+    with pytest.raises(luthier.ConflictingReport):
+        study.tell(first, 3.0)
+    opened = luthier.study(name + "-b", {"x": (0.0, 1.0)}, algorithm="random", db=session_db)
+    opened.optimize(lambda t: t["x"], n_trials=3)
+    trials = [opened.ask() for _ in range(5)]
+    assert [t.number for t in trials] == [4, 5, 6, 7, 8]
+
+
+def test_batches(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    for _ in range(3):
+        for trial in study.ask(4):
+            study.tell(trial, trial["x"])
+    assert len(study) == 12
+
+
+def test_forks_in_an_objective(name: str, session_db: str) -> None:
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+
+    def objective(trial: luthier.Trial) -> float:
+        x = trial.suggest_float("x", 0, 1)
+        with context.Pool(2) as pool:  # As a DataLoader has them.
+            return sum(pool.map(math.sqrt, [x, x]))
+
+    study = luthier.study(name, db=session_db)
+    study.optimize(objective, n_trials=3)
+    assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 3}
+
+
+def test_a_forked_child_uses_the_study(tmp_path: Path) -> None:
+    said = _run(
+        tmp_path,
+        """
+study = luthier.study("forked", {"x": (0.0, 1.0)}, db="db")
+study.optimize(lambda t: t["x"], n_trials=2)
+pid = os.fork()
+if pid == 0:
+    study.optimize(lambda t: t["x"], n_trials=3)
+    os._exit(len(study))
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+study.optimize(lambda t: t["x"], n_trials=1)
+print(len(study))
+""",
+    )
+    assert said.split() == ["5", "6"]
+
+
+def test_resume_after_kill(tmp_path: Path) -> None:
+    text = """
+study = luthier.study("killed", {"x": (0.0, 1.0)}, db="db", lease_ttl=10)
+def objective(trial):
+    if trial.number == 4 and trial.attempt == 1 and len(sys.argv) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return trial["x"]
+study.optimize(objective, n_trials=5)
+"""
+    _run(tmp_path, text, -signal.SIGKILL)
+    study = luthier.study("killed", {"x": (0.0, 1.0)}, db=str(tmp_path / "db"), lease_ttl=10)
+    begin = len(study)
+    assert begin == 4 and Counter(t.state.value for t in study.trials)["COMPLETE"] == 3
+    study.optimize(lambda t: t["x"], n_trials=3)
+    assert Counter(t.state.value for t in study.trials)["COMPLETE"] >= 6
+    study._client.close()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_interrupt_gives_trials_back(jobs: int, tmp_path: Path) -> None:
+    text = f"""
+study = luthier.study("interrupted", {{"x": (0.0, 1.0)}}, db="db")
+def objective(trial):
+    if trial.number == 2 and trial.attempt == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+    return trial["x"]
+try:
+    study.optimize(objective, n_trials=6, n_jobs={jobs})
+except KeyboardInterrupt:
+    print("interrupted", study.trials[1].state.value)
+study.optimize(lambda t: t["x"], n_trials=7 - len([t for t in study.trials if t.state == "COMPLETE"]))
+print(all(t.state == "COMPLETE" for t in study.trials))
+"""
+    begin = time.monotonic()
+    assert _run(tmp_path, text).split() == ["interrupted", "PENDING", "True"]
+    assert time.monotonic() - begin < 20
+
+
+def test_sigterm_gives_the_trial_back(tmp_path: Path) -> None:
+    text = """
+study = luthier.study("ended", {"x": (0.0, 1.0)}, db="db")
+def objective(trial):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(30)
+study.optimize(objective, n_trials=1)
+"""
+    _run(tmp_path, text, 128 + signal.SIGTERM)
+    study = luthier.load("ended", db=str(tmp_path / "db"))
+    assert study.trials[0].state == "PENDING"
+    study._client.close()
+
+
+def test_ten_thousand_trials(name: str, session_db: str) -> None:
+    pytest.importorskip("pandas")
+    study = luthier.study(name, {"x": (0.0, 1.0), "c": ["a", 1]}, algorithm="random", db=session_db)
+    rows = [{"params": {"x": i / 10**4, "c": 1 if i % 2 else "a"}, "value": float(i)} for i in range(10**4)]
+    assert study.add_trials(rows) == list(range(1, 10**4 + 1))
+    assert [t.value for t in study.trials] == [row["value"] for row in rows]
+    frame = study.trials_dataframe()
+    assert len(frame) == 10**4 and frame["value"].sum() == sum(range(10**4))
+    assert len(study._repr_html_()) < 200_000
+    study.optimize(lambda t: t["x"], n_trials=1)
+    assert study.best_value == 0.0 and len(study) == 10**4 + 1
+
+
+def test_processes_show_their_errors(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def f(trial):\n    raise ValueError('from the child')\n")
+    text = """
+import mine
+study = luthier.study("p", {"x": (0.0, 1.0)}, db="db")
+try:
+    study.optimize(mine.f, n_trials=2, processes=2)
+except RuntimeError as error:
+    print("from the child" in str(error))
+study.optimize(mine.f, n_trials=2, processes=2, catch=ValueError)
+print(len([t for t in study.trials if "EXCEPTION" in t.failure]) >= 3)
+try:
+    study.optimize(lambda t: 1.0, n_trials=1, processes=1)
+except RuntimeError as error:
+    print("cloudpickle" in str(error))
+else:
+    print(True)  # cloudpickle is there.
+"""
+    assert [word for word in _run(tmp_path, text).split() if word in ("True", "False")] == ["True"] * 3
+
+
+def test_processes_end_with_their_parent(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, time\n"
+        "def f(trial):\n"
+        "    open(f'pid{trial.number}', 'w').write(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+    )
+    text = "import mine\nluthier.study('p', {'x': (0.0, 1.0)}, db='db').optimize(mine.f, n_trials=2, processes=2)\n"
+    parent = subprocess.Popen(_script(tmp_path / "s.py", text), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    _wait(lambda: len([p for p in tmp_path.glob("pid*") if p.read_text()]) == 2)
+    parent.kill()
+    parent.wait()
+    pids = [int(p.read_text()) for p in tmp_path.glob("pid*")]
+    _wait(lambda: not any(_alive(pid) for pid in pids))
+
+
+def _wait(condition: Any, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_gradients_are_checked(name: str, session_db: str) -> None:
+    def objective(trial: Any) -> Any:
+        l2, w = trial.suggest_float("l2", 1e-3, 1, log=True), trial["w"]
+        trial.report(1.0, 1)
+        return l2**3 + sum(x * x for x in w), {"l2": 3 * l2**2, "w": [2 * x for x in w]}
+
+    good = luthier.check_gradient(objective, {"l2": 0.3, "w": [1.0, -2.0], "kind": "a"})
+    assert good.ok and set(good) == {"l2", "w[0]", "w[1]"} and max(good.values()) < 1e-6
+
+    def wrong(trial: Any) -> Any:
+        return {"loss": trial["x"] ** 2 + trial["y"]}, {"x": -2 * trial["x"], "y": 1.0}
+
+    bad = luthier.check_gradient(wrong, {"x": 0.5, "y": 1.0, "z": 0.1}, metric="loss")
+    assert not bad.ok and bad["x"] > 1 and bad["y"] < 1e-6
+    assert str(bad).splitlines()[0].split() == ["parameter", "returned", "measured", "error"]
+    assert "sign is the other one" in str(bad) and "so unknown: z" in str(bad)
+    study = luthier.study(name, {"x": (0.0, 1.0), "y": (0.0, 1.0)}, metric="loss", db=session_db)
+    assert study.check_gradient(wrong, {"x": 0.5, "y": 1.0}).keys() == {"x", "y"} and len(study) == 0
+    with pytest.raises(ValueError, match="no gradient"):
+        luthier.check_gradient(lambda t: t["x"], {"x": 1.0})
+    with pytest.raises(ValueError, match="names \\['q'\\]"):
+        luthier.check_gradient(lambda t: (t["x"], {"q": 1.0}), {"x": 1.0})
+    with pytest.raises(KeyError, match="asks for 'y'"):
+        luthier.check_gradient(wrong, {"x": 1.0})
+
+
+def test_two_threads_make_the_same_study(db: str) -> None:
+    made: list[Any] = []
+
+    def make() -> None:
+        made.append(luthier.study("same", {"x": (0.0, 1.0)}, db=db))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 8 and len({id(s._client) for s in made}) == 1
+
+
+def test_notes(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    for value in ({"a": [1, None]}, "text", "1", 3.5):
+        study.optimize(lambda t, value=value: (t.set_user_attr("note", value), 1.0)[1], n_trials=1)
+        assert study.trials[-1].user_attrs["note"] == value
+    with pytest.raises(luthier.BadField, match="at most 65536"):
+        study.set_attributes(1, {"big": "x" * 70_000})
+
+
+def test_events_are_watched(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, max_trials=3, db=session_db)
+    study.optimize(lambda t: t["x"])
+    types = Counter(event.type for event in study.watch())
+    assert types["TRIAL_COMPLETED"] == 3 and types["STUDY_COMPLETED"] == 1
+
+
+def test_the_token_goes_with_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from luthier import _security
+
+    path = tmp_path / "token"
+    path.write_text("lut_a_b\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("LUTHIER_TOKEN_FILE", str(path))
+    assert _security.metadata() == (("authorization", "Bearer lut_a_b"),)
+    path.chmod(0o644)
+    with pytest.raises(ValueError, match="chmod 600"):
+        _security.metadata()
+    monkeypatch.setenv("LUTHIER_TOKEN_FILE", str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="LUTHIER_TOKEN_FILE"):
+        _security.metadata()
+    monkeypatch.delenv("LUTHIER_TOKEN_FILE")
+    monkeypatch.setenv("LUTHIER_TOKEN", "lut_c_d")
+    assert _security.metadata() == (("authorization", "Bearer lut_c_d"),)

@@ -1,0 +1,254 @@
+"""Results that come in and go out: files, data frames, Optuna, scikit-learn; and what a notebook shows."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import luthier
+from luthier._server import program
+
+SPACE: dict[str, Any] = {
+    "x": (0.0, 1.0),
+    "k": (1, 9),
+    "c": luthier.Categorical(["a", 1, "1", None, True, "=1+1"]),
+    "flag": luthier.Bool(),
+    "größe/ß": luthier.Float(1e-3, 1.0, log=True),
+    "state": (0, 5),
+}
+
+
+def _filled(name: str, db: str) -> luthier.Study:
+    """Returns a study whose trials have all that a trial may have."""
+    study = luthier.study(name, SPACE, metric="loss", algorithm="random", max_trials=30, db=db)
+
+    def objective(trial: luthier.Trial) -> Any:
+        if trial.number == 3:
+            raise ValueError("boom")
+        for step in (1, 2):
+            trial.report(trial["x"] / step, step)
+        if trial.number == 4:
+            raise luthier.TrialPruned
+        trial.set_attribute("note", '=HYPERLINK("http://x")' if trial.number == 1 else {"a": [1]})
+        return {"loss": trial["x"], "acc": 1 / 3}, {"x": 1.0, "größe/ß": 0.1}
+
+    study.optimize(objective, n_trials=8, catch=(ValueError,))
+    return study
+
+
+def _same(left: list[luthier.FrozenTrial], right: list[luthier.FrozenTrial], what: tuple[str, ...]) -> None:
+    assert len(left) == len(right)
+    for a, b in zip(left, right):
+        for field in what:
+            assert getattr(a, field) == getattr(b, field), (field, a, b)
+
+
+def test_jsonl_loses_nothing(name: str, session_db: str, tmp_path: Path) -> None:
+    study = _filled(name, session_db)
+    path = str(tmp_path / "trials.jsonl")
+    study.export(path, curves=True)
+    other = luthier.study(name + "-b", SPACE, metric="loss", algorithm="random", db=session_db)
+    assert other.import_trials(path) == list(range(1, 9))
+    fields = ("params", "state", "value", "metrics", "gradient", "step", "intermediate_values")
+    numbers = range(1, 9)
+    _same([study.trial(n) for n in numbers], [other.trial(n) for n in numbers], fields)
+    assert json.loads(other.trial(2).attributes["note"]) == {"a": [1]}
+    assert other.trial(1).attributes["luthier.source"] == "trials.jsonl"
+    # The form is the command line's: it reads ours, and we read its own.
+    command = [program("luthier"), "--server", study._client.target()]
+    subprocess.run([*command, "study", "import", path, "--name", name + "-c"], check=True, capture_output=True)
+    _same(luthier.load(name + "-c", db=session_db).trials, study.trials, ("params", "state", "value", "gradient"))
+    theirs = str(tmp_path / "theirs.jsonl")
+    subprocess.run([*command, "study", "export", name, "--out", theirs], check=True, capture_output=True)
+    opened = luthier.study(name + "-d", metric="loss", db=session_db)
+    opened.import_trials(theirs)
+    _same(opened.trials, study.trials, ("params", "value"))
+
+
+def test_csv(name: str, session_db: str, tmp_path: Path) -> None:
+    study = _filled(name, session_db)
+    path = tmp_path / "trials.csv"
+    study.export(str(path))
+    head, first = path.read_text(encoding="utf-8").splitlines()[:2]
+    assert head == "number,state,loss,x,k,c,flag,größe/ß,params_state,metrics_acc,step,attrs_note"
+    assert "'=HYPERLINK" in first
+    other = luthier.study(name + "-b", SPACE, metric="loss", db=session_db)
+    other.import_trials(str(path))
+    _same(other.trials, study.trials, ("params", "state", "value", "metrics", "step"))
+    assert other.trial(1).attributes["note"] == study.trial(1).attributes["note"]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("x,y\n1,2\n", "no column has the metric 'loss'; it has x, y"),
+        ("x,loss\n0.5,1\n0.7,abc\n", "t.csv:3: could not convert"),
+        ("x,loss\n0.5,\n", "t.csv:2: there is no value of loss"),
+        ("x,loss\n7,1\n", "x"),
+    ],
+)
+def test_tables_that_are_wrong(text: str, words: str, name: str, session_db: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    study = luthier.study(name, {"x": (0.0, 1.0)}, metric="loss", db=session_db)
+    with pytest.raises(ValueError, match=words):
+        study.import_trials(str(path))
+    assert len(study) == 0
+    with pytest.raises(ValueError, match="is no file"):
+        study.import_trials(str(tmp_path / "t.xlsx"))
+    with pytest.raises(TypeError, match="nothing to import from"):
+        study.import_trials(object())
+    with pytest.raises(ValueError, match=r"ends in \.csv"):
+        study.export(str(tmp_path / "t.xlsx"))
+
+
+def test_an_open_space_takes_what_a_table_has(name: str, session_db: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("lr,layers,kind,loss\n0.001,1,a,1.0\n0.5,4,b,0.5\n0.1,2,a,0.75\n")
+    study = luthier.study(name, metric="loss", db=session_db)
+    study.import_trials(str(path))
+    assert [t.params for t in study.trials][1] == {"lr": 0.5, "layers": 4, "kind": "b"}
+    assert study.best_value == 0.5
+    lr = study._space.by_name["lr"].domain()
+    assert isinstance(lr, luthier.Float) and (lr.low, lr.high, lr.log) == (0.001, 0.5, True)
+    study.optimize(lambda t: t.suggest_float("lr", 0.001, 0.5, log=True), n_trials=1)
+
+
+def test_data_frame(name: str, session_db: str) -> None:
+    pd = pytest.importorskip("pandas")
+    study = _filled(name, session_db)
+    frame = study.trials_dataframe(attributes=["note"])
+    trials = study.trials
+    assert list(frame["number"]) == list(range(1, 9))
+    assert list(frame["params_c"]) == [t.params["c"] for t in trials]
+    assert [type(v) for v in frame["params_c"]] == [type(t.params["c"]) for t in trials]
+    assert frame["params_k"].dtype.kind == "i" and frame["attempts"].dtype.kind == "i"
+    assert list(frame["attrs_note"].fillna("")) == [t.attributes.get("note", "") for t in trials]
+    for name_, kind in (("started", "M"), ("ended", "M"), ("seconds", "f"), ("value", "f"), ("metrics_acc", "f")):
+        assert frame[name_].dtype.kind == kind
+    assert {"state", "worker", "designer", "params_größe/ß", "params_flag"} <= set(frame.columns)
+    other = luthier.study(name + "-b", SPACE, metric="loss", db=session_db)
+    other.import_trials(frame)
+    _same(other.trials, trials, ("params", "state", "value"))
+    empty = luthier.study(name + "-c", SPACE, db=session_db).trials_dataframe()
+    assert len(empty) == 0 and isinstance(empty, pd.DataFrame)
+
+
+def test_parquet(name: str, session_db: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    study = _filled(name, session_db)
+    path = str(tmp_path / "t.parquet")
+    study.export(path)
+    assert list(pd.read_parquet(path)["value"].dropna()) == [t.value for t in study.trials if t.value is not None]
+
+
+def test_attributes_that_lists_leave_out(name: str, session_db: str, tmp_path: Path) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    study.optimize(lambda t: t["x"], n_trials=1)
+    study.set_attributes(1, {"long": "ä" * 2000})
+    study.export(str(tmp_path / "t.jsonl"))
+    other = luthier.study(name + "-b", {"x": (0.0, 1.0)}, db=session_db)
+    other.import_trials(str(tmp_path / "t.jsonl"))
+    assert other.trial(1).attributes["long"] == "ä" * 2000
+
+
+class _Search:
+    """Stands for a search of scikit-learn that was fitted."""
+
+    cv_results_ = {
+        "params": [{"C": 0.1, "kernel": "rbf"}, {"C": 10.0, "kernel": "linear"}, {"C": 1.0, "kernel": "rbf"}],
+        "mean_test_score": [0.5, 0.75, math.nan],
+        "std_test_score": [0.1, 0.2, math.nan],
+        **{f"split{i}_test_score": [0, 0, 0] for i in range(4)},
+    }
+
+
+def test_scores_of_a_search(name: str, session_db: str) -> None:
+    study = luthier.study(name, metric="score", goal="maximize", db=session_db)
+    study.import_trials(_Search())
+    assert (study.best_params, study.best_value) == ({"C": 10.0, "kernel": "linear"}, 0.75)
+    assert study.trial(2).standard_errors == {} or study.trials[1].standard_errors == {"score": 0.1}
+    assert [t.state.value for t in study.trials] == ["COMPLETE", "COMPLETE", "FAILED"]
+    assert all(t.designer == "import" for t in study.trials)
+    wrong = luthier.study(name + "-b", metric="score", db=session_db)
+    with pytest.raises(ValueError, match="goal='maximize'"):
+        wrong.import_trials(_Search.cv_results_)
+
+
+def test_a_real_search(name: str, session_db: str) -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import GridSearchCV
+
+    x = [[float(i), float(i % 3)] for i in range(30)]
+    search = GridSearchCV(Ridge(), {"alpha": [0.01, 1.0, 100.0]}, cv=3).fit(x, [float(i) for i in range(30)])
+    study = luthier.study(name, goal="maximize", db=session_db)
+    study.import_trials(search)
+    assert study.best_params == search.best_params_
+    assert study.best_value == pytest.approx(search.best_score_)
+
+
+def test_optuna(name: str, session_db: str, tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    url = f"sqlite:///{tmp_path}/o.db"
+
+    def objective(trial: Any) -> float:
+        x = trial.suggest_float("x", 1e-3, 1, log=True)
+        trial.suggest_categorical("c", ["a", 1, None])
+        trial.suggest_int("k", 1, 2 + trial.number)  # Its range differs between trials.
+        trial.set_user_attr("note", {"a": 1})
+        trial.report(x, 1)
+        if trial.number == 3:
+            raise optuna.TrialPruned
+        if trial.number == 4:
+            raise ValueError
+        return float(x)
+
+    theirs = optuna.create_study(storage=url, study_name="Their Study")
+    theirs.optimize(objective, n_trials=8, catch=(ValueError,))
+    journal = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(tmp_path / "o.log")))
+    optuna.copy_study(from_study_name="Their Study", from_storage=url, to_storage=journal)
+    ours = [
+        luthier.from_optuna(url, db=session_db),
+        luthier.from_optuna(theirs, name, db=session_db),
+        luthier.from_optuna(str(tmp_path / "o.log"), name + "-b", study_name="Their Study", db=session_db),
+    ]
+    assert ours[0].name == "their-study"
+    for study in ours:
+        assert (study.best_params, study.best_value) == (theirs.best_params, theirs.best_value)
+        assert [t.state.value for t in study.trials].count("FAILED") == 1
+        assert study.trials[0].user_attrs["note"] == {"a": 1}
+        back = luthier.to_optuna(study)
+        # A FAILED trial has no value there, and a PRUNED one its last.
+        for a, b in zip(theirs.trials, back.trials):
+            assert (a.params, a.state, a.intermediate_values) == (
+                b.params,
+                b.state,
+                b.intermediate_values,
+            ) or a.state.name == "FAIL"
+            assert a.value == b.value or a.state.name != "COMPLETE"
+            assert abs((a.datetime_start - b.datetime_start).total_seconds()) < 1e-3
+        assert back.best_params == theirs.best_params
+    with pytest.raises(ValueError, match="to MINIMIZE"):
+        luthier.study(name + "-c", goal="maximize", db=session_db).import_trials(theirs)
+
+
+def test_notebook(name: str, session_db: str) -> None:
+    space = {"<i>x": (0.0, 1.0), "c": ["<b>", 1]}
+    study = luthier.study(name, space, metric="loss", goal="maximize", description="<script>", db=session_db)
+    assert "no trials yet" in study._repr_html_()
+    study.optimize(lambda t: t["<i>x"], n_trials=12)
+    shown = study._repr_html_()
+    assert shown.count("<circle") == 12 and "<svg" in shown and "12 complete" in shown
+    assert shown.count("<tr>") == 6 and "&lt;i&gt;x" in shown
+    assert "<script" not in shown and "<i>x" not in shown
+    # The line of the best so far only rises, where larger is better: up is a smaller y.
+    heights = [float(part.split("H")[0]) for part in shown.split('<path d="M')[1].split('"')[0].split("V")[1:]]
+    assert heights == sorted(heights, reverse=True)

@@ -1,0 +1,150 @@
+"""Coordinators and objectives that die, are shared, and begin again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+import luthier
+
+SEED = int(os.environ.get("LUTHIER_TEST_SEED", random.SystemRandom().randrange(10**6)))
+CHAOS = int(os.environ.get("LUTHIER_CHAOS_TRIALS", "150"))
+
+
+def _wait(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def _alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_coordinator_ends_with_its_parent(db):
+    code = (
+        "import luthier, sys, time\n"
+        f"s = luthier.study('s', {{'x': (0.0, 1.0)}}, db={db!r})\n"
+        "print(s._client._local._process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        pid = int(child.stdout.readline())
+        assert _alive(pid)
+        child.send_signal(signal.SIGKILL)
+    _wait(lambda: not _alive(pid))
+
+
+def test_two_processes_share_one_and_go_on_when_its_owner_ends(db):
+    code = (
+        "import luthier, sys\n"
+        f"s = luthier.study('s', {{'x': (0.0, 1.0)}}, db={db!r})\n"
+        "s.optimize(lambda t: t['x'], n_trials=5)\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout.readline().strip() == "ready"
+        study = luthier.study("s", {"x": (0.0, 1.0)}, db=db)
+        assert len(study) == 5 and study._client._local._process is None
+        study.update(max_trials=10)
+        trial = study.ask()
+        owner.communicate("\n")
+        study.tell(trial, 1.0)
+        assert len(study) == 6 and study._client._local._process is not None
+
+
+@luthier.objective(space={"x": luthier.Float(0, 1), "c": ["a", 1, None]}, metric="loss", algorithm="fobo", max_trials=6)
+def _train(trial):
+    loss = None
+    for step in range(1, 4):
+        loss = (trial["x"] - 0.3) ** 2 + 1 / step
+        trial.report(loss, step=step)
+    assert trial["c"] in ("a", 1, None)
+    return loss, {"x": 2 * (trial["x"] - 0.3)}
+
+
+def test_tune_by_the_worker(db):
+    study = _train.tune(processes=2, db=db, python=sys.executable)
+    assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 6}, [t.failure for t in study.trials]
+    first = study.trials[0]
+    assert first.gradient == pytest.approx({"x": 2 * (first.params["x"] - 0.3)})
+
+
+@luthier.objective(
+    space={"v": luthier.Float(0, 1, count=3), "step": luthier.Float(0, 1, step=0.25), "x": luthier.Float(0, 1)},
+    algorithm="random",
+    max_trials=2,
+)
+def _vectors(trial):
+    assert [p.name for p in trial._space.differentiable] == ["v", "x"]
+    return sum(trial["v"]) + trial["x"], {"x": 7.0, "v": [1.0, 2.0, 3.0]}
+
+
+def test_gradients_of_vectors_by_the_worker(db):
+    study = _vectors.tune(processes=1, db=db, python=sys.executable)
+    assert [t.state.value for t in study.trials] == ["COMPLETE"] * 2, [t.failure for t in study.trials]
+    assert study.trials[0].gradient == {"v[0]": 1.0, "v[1]": 2.0, "v[2]": 3.0, "x": 7.0}
+
+
+@luthier.objective(space={"lr/0": luthier.Float(0.1, 1), "größe": [1, "1"]}, metric="loss", algorithm="random")
+def _wrong(trial):
+    assert type(trial["größe"]) in (int, str) and trial["lr/0"] == trial.suggest_float("lr/0", 0.1, 1)
+    what = trial.number - 1
+    if what == 0:
+        return trial["lr/0"], {"lr/0": 1.0}
+    if what == 1:
+        raise ValueError("boom")
+    if what == 2:
+        trial.report(0.5, step=1)
+        raise luthier.TrialPruned
+    if what == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == 4:
+        raise luthier.TrialPruned
+    return [None, (1.0, 2.0), (1.0, {"nope": 1.0})][what - 5]
+
+
+def test_what_goes_wrong_at_the_worker(db):
+    study = _wrong.tune(8, processes=2, db=db, python=sys.executable)
+    assert study.name == "wrong"
+    trials = study.trials
+    assert [t.state.value for t in trials] == ["COMPLETE", "FAILED", "PRUNED"] + ["FAILED"] * 5
+    assert trials[0].gradient == {"lr/0": 1.0} and set(trials[0].params) == {"lr/0", "größe"}
+    failures = [t.failure for t in trials]
+    assert "boom" in failures[1] and failures[3].startswith("SIGNAL")
+    assert "returned None" in failures[5] and "(1.0, 2.0)" in failures[6] and "nope" in failures[7], failures
+
+
+@luthier.objective(space={"x": (0.0, 1.0)}, algorithm="random", timeout=0.5)
+def _hangs(trial):
+    time.sleep(60)
+
+
+def test_what_hangs_is_ended(db):
+    study = _hangs.tune(1, db=db, python=sys.executable)
+    assert study.trials[0].failure.startswith("TIMEOUT")
+
+
+def _parabola(trial):
+    return (trial.suggest_float("x", -5, 5) - 1) ** 2
+
+
+def test_processes(db):
+    study = luthier.study("processes", db=db)
+    study.optimize(_parabola, n_trials=7, processes=2)
+    assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 7}

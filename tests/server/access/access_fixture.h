@@ -1,0 +1,112 @@
+#ifndef LUTHIER_TESTS_SERVER_ACCESS_ACCESS_FIXTURE_H_
+#define LUTHIER_TESTS_SERVER_ACCESS_ACCESS_FIXTURE_H_
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "lib/base/log.h"
+#include "lib/wire/channel.h"
+#include "lib/wire/status.h"
+#include "luthier/v1/admin_service.grpc.pb.h"
+#include "luthier/v1/study_service.grpc.pb.h"
+#include "luthier/v1/worker_service.grpc.pb.h"
+#include "server/access/access_store.h"
+#include "server/access/token.h"
+#include "server/server.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::access::testing {
+
+inline wire::ChannelSecurity WithToken(const std::string& token) {
+  wire::ChannelSecurity security;
+  security.token = token;
+  return security;
+}
+
+// A coordinator on a port of loopback that asks for tokens, with one token for each kind of caller.
+class AccessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    base::SetLogLevel(base::LogLevel::kError);
+    auto store = AccessStore::Open(dir_.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (const char* project : {"vision", "other"})
+      ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now()}).ok());
+    Put(**store, "viewer", {Role::kViewer});
+    Put(**store, "user", {Role::kUser});
+    Put(**store, "worker", {Role::kWorker});
+    Put(**store, "both", {Role::kUser, Role::kWorker});
+    Put(**store, "admin", {Role::kAdmin}, "default");
+    Put(**store, "commander", {Role::kUser}, "vision", [](TokenRecord* token) { token->commands = true; });
+    Put(**store, "stranger", {Role::kUser}, "other");
+    Put(**store, "expired", {Role::kAdmin}, "default",
+        [](TokenRecord* token) { token->expire_time = absl::Now() - absl::Seconds(1); });
+    Put(**store, "revoked", {Role::kAdmin}, "default",
+        [](TokenRecord* token) { token->revoke_time = absl::Now() - absl::Seconds(1); });
+    store->reset();
+    Start();
+  }
+
+  virtual void Configure(server::ServerOptions*) {}
+
+  void Start() {
+    server::ServerOptions options;
+    options.data_dir = dir_.path();
+    options.listen = "127.0.0.1:0";
+    Configure(&options);
+    auto server = server::Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  void Put(AccessStore& store, const std::string& name, std::set<Role> roles, const std::string& project = "vision",
+           const std::function<void(TokenRecord*)>& change = nullptr) {
+    const TokenText text = NewToken();
+    TokenRecord token;
+    token.id = text.id;
+    token.name = name;
+    token.project = project;
+    token.roles = std::move(roles);
+    token.hash = HashOf(text.secret);
+    token.create_time = absl::Now();
+    token.lifetime = absl::Hours(1);
+    token.expire_time = absl::Now() + absl::Hours(1);
+    if (change) change(&token);
+    ASSERT_TRUE(store.Put(token).ok());
+    tokens_[name] = text.ToString();
+    ids_[name] = text.id;
+  }
+
+  // A channel of the caller; "": without a token.
+  std::shared_ptr<grpc::Channel> Channel(const std::string& name) {
+    wire::ChannelSecurity security;
+    if (!name.empty()) security.token = tokens_.count(name) > 0 ? tokens_[name] : name;
+    return wire::CreateChannel(server_->address(), security).value();
+  }
+  std::shared_ptr<grpc::Channel> Socket() {
+    return wire::CreateChannel(absl::StrCat("unix:", dir_.path(), "/socket")).value();
+  }
+
+  static std::unique_ptr<grpc::ClientContext> Context() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    return context;
+  }
+
+  luthier::testing::TemporaryDirectory dir_;
+  std::map<std::string, std::string> tokens_, ids_;
+  std::unique_ptr<server::Server> server_;
+};
+
+}  // namespace luthier::access::testing
+
+#endif  // LUTHIER_TESTS_SERVER_ACCESS_ACCESS_FIXTURE_H_

@@ -1,0 +1,126 @@
+#include "server/service/worker_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "tests/server/service/fixture.h"
+
+namespace luthier::service {
+namespace {
+
+using storage::EventType;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Outcome = WorkerLog::Outcome;
+
+class WorkerLogTest : public ::testing::Test {
+ protected:
+  void Happens(EventType type, int64_t trial, const std::string& actor = "") {
+    storage::Event event;
+    event.type = type;
+    event.study = 1;
+    event.trial = trial;
+    event.actor = actor;
+    event.time = clock_.Wall();
+    log_.OnEvent(event);
+  }
+  int64_t Count(const std::string& name, Outcome outcome) {
+    for (const WorkerLog::Worker& worker : log_.List("default", "", 10'000)) {
+      if (worker.name == name) return worker.ended[static_cast<size_t>(outcome)];
+    }
+    return -1;
+  }
+
+  base::ManualClock clock_;
+  WorkerLog log_{&clock_, nullptr};
+};
+
+TEST_F(WorkerLogTest, EachAttemptEndsOnce) {
+  const std::vector<std::pair<EventType, Outcome>> ends = {
+      {EventType::kTrialCompleted, Outcome::kCompleted}, {EventType::kTrialPruned, Outcome::kPruned},
+      {EventType::kTrialPaused, Outcome::kPaused},       {EventType::kTrialFailed, Outcome::kFailed},
+      {EventType::kTrialRetried, Outcome::kFailed},      {EventType::kTrialReleased, Outcome::kReleased}};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const std::string name = absl::StrCat("w", i);
+    const auto trial = static_cast<int64_t>(i) + 1;
+    Happens(EventType::kTrialGranted, trial, name);
+    Happens(ends[i].first, trial, name);
+    Happens(EventType::kTrialPruned, trial);  // What becomes of the trial later is nobody's attempt.
+    EXPECT_EQ(Count(name, ends[i].second), 1) << i;
+    EXPECT_EQ(Count(name, Outcome::kPruned), ends[i].second == Outcome::kPruned ? 1 : 0) << i;
+  }
+}
+
+TEST_F(WorkerLogTest, WhoFallsSilentHasAnAttemptThatExpired) {
+  Happens(EventType::kTrialGranted, 1, "silent");
+  Happens(EventType::kTrialGranted, 1, "other");
+  EXPECT_EQ(Count("silent", Outcome::kExpired), 1);
+  Happens(EventType::kTrialFailed, 1);  // All attempts are used up.
+  EXPECT_EQ(Count("other", Outcome::kExpired), 1);
+  EXPECT_EQ(Count("other", Outcome::kFailed), 0);
+}
+
+TEST_F(WorkerLogTest, AUserWhoCancelsIsNoWorker) {
+  Happens(EventType::kTrialCancelled, 1, "user");
+  EXPECT_THAT(log_.List("default", "", 10), IsEmpty());
+  Happens(EventType::kTrialGranted, 2, "w");
+  Happens(EventType::kTrialCancelled, 2, "user");
+  EXPECT_EQ(Count("w", Outcome::kCancelled), 1);
+  EXPECT_THAT(log_.List("default", "", 10), SizeIs(1));
+}
+
+TEST_F(WorkerLogTest, TheNewestNamesAreKept) {
+  log_.Seen("kept");
+  const absl::Time begin = clock_.Wall();
+  for (size_t i = 0; i < 3 * WorkerLog::kMaxNames; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    log_.Seen(absl::StrCat("flood-", i));
+    if (i % 500 == 0) log_.Seen("kept");
+  }
+  const std::vector<WorkerLog::Worker> all = log_.List("default", "", 10'000);
+  EXPECT_THAT(all, SizeIs(WorkerLog::kMaxNames));
+  EXPECT_EQ(all.back().name, "kept");
+  EXPECT_EQ(all.back().first_seen, begin);
+  EXPECT_GT(all.back().last_seen, begin);
+  EXPECT_EQ(Count(absl::StrCat("flood-", 3 * WorkerLog::kMaxNames - 1), Outcome::kFailed), 0);
+  EXPECT_EQ(Count("flood-0", Outcome::kFailed), -1);
+}
+
+class ListWorkersTest : public testing::ServiceTest {};
+
+TEST_F(ListWorkersTest, NamesHoldLeasesAndHistories) {
+  ASSERT_TRUE(Create("s", testing::FromJson<v1::StudySpec>(testing::kSpec)).ok());
+  const v1::Lease first = Lease("s", "1");
+  Lease("s", "2");
+  ASSERT_TRUE(Complete(first, 0.5).ok());
+  v1::SuggestRequest other = Ask("s", "3");
+  other.set_worker("a");
+  v1::SuggestResponse granted;
+  ASSERT_TRUE(work_->Suggest(Context().get(), other, &granted).ok());
+  v1::ListWorkersRequest request;
+  request.set_page_size(1);
+  std::vector<std::string> names;
+  v1::ListWorkersResponse page;
+  do {
+    ASSERT_TRUE(studies_->ListWorkers(Context().get(), request, &page).ok());
+    for (const v1::Worker& worker : page.workers()) names.push_back(worker.name());
+    request.set_page_token(page.next_page_token());
+  } while (!page.next_page_token().empty());
+  EXPECT_THAT(names, ElementsAre("a", "w1"));
+  const v1::Worker& w1 = page.workers(0);
+  EXPECT_EQ(w1.leases(), 1);
+  EXPECT_EQ(w1.granted(), 2);
+  EXPECT_EQ(w1.completed(), 1);
+  EXPECT_GE(w1.last_seen().seconds(), w1.first_seen().seconds());
+  request.set_page_token("nonsense");
+  EXPECT_EQ(studies_->ListWorkers(Context().get(), request, &page).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace luthier::service

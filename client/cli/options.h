@@ -51,10 +51,15 @@ struct Options {
   double quantile = 1.0;
   bool pairs = false;
 
+  // study predict
+  uint64_t at_seq = 0;
+
+  // trial list
+  std::string filter, order_by;
+
   // study update, study import, trial import
   std::optional<int64_t> max_trials, max_parallel, patience;
   std::string target_value;  // A number, or "none".
-  std::string filter, order_by;
   std::string max_wall;      // A duration, or "none".
   std::optional<double> weight;
   std::optional<std::string> display_name, description;

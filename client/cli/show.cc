@@ -140,8 +140,6 @@ std::string Note(const v1::Trial& trial) {
   return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
 }
 
-constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/reference/lbo.md.
-
 std::string Indented(absl::string_view text) {
   return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));
 }
@@ -302,10 +300,6 @@ std::string IdOf(const v1::Study& study) {
   return study.name().substr(study.name().rfind('/') + 1);
 }
 
-std::string TrialName(const std::string& study, int64_t number) {
-  return absl::StrCat("projects/default/studies/", study, "/trials/", number);
-}
-
 Json StudyJson(const v1::Study& study) {
   Json json = Json::object();
   json["id"] = IdOf(study);
@@ -334,8 +328,7 @@ Json TrialJson(const v1::Trial& trial) {
   json["gradient_set_aside"] = trial.gradient_set_aside();
   for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
                             "resource_spent", "attributes", "attributes_left_out", "retry_of", "retried_by",
-                            "stop_requested",
-                            "create_time", "end_time", "name"}) {
+                            "stop_requested", "create_time", "end_time", "name"}) {
     if (all.contains(field)) json[field] = all[field];
   }
   if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
@@ -407,18 +400,26 @@ std::string LimitWarning(const v1::Study& study) {
 }
 
 Table StudyTable(const std::vector<v1::Study>& studies) {
-  Table table({"id", "state", "done", "trials", {"running", 3}, {"failed", 2}, {"metric", 4}, {"best", 1},
-               {"best_trial", 5}, {"created", 6}});
+  Table table({"id",
+               "state",
+               "done",
+               "trials",
+               {"running", 3},
+               {"failed", 2},
+               {"metric", 4},
+               {"best", 1},
+               {"best_trial", 5},
+               {"created", 6}});
   for (const v1::Study& study : studies) {
     const v1::TrialCounts& counts = study.trials();
-    table.Add({Cell::Text(IdOf(study)), Cell::State(v1::Study::State_Name(study.state())),
-               Cell::Integer(DoneTrials(counts)), Cell::Integer(study.spec().budget().max_trials()),
-               Cell::Integer(counts.running()), Cell::Integer(counts.failed()),
-               Cell::Text(study.spec().metric().name()),
-               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
-               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
-               Cell::Text(ShortTime(study.create_time()))},
-              study.name());
+    table.Add(
+        {Cell::Text(IdOf(study)), Cell::State(v1::Study::State_Name(study.state())), Cell::Integer(DoneTrials(counts)),
+         Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
+         Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
+         study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
+         study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
+         Cell::Text(ShortTime(study.create_time()))},
+        study.name());
   }
   return table;
 }
@@ -604,7 +605,8 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   if (trial.stop_requested() && trial.state() == v1::Trial::RUNNING) out << "its end was asked for\n";
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
   PrintEnding(out, trial.final_measurement());
-  if (trial.final_measurement().has_gradient()) PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);
+  if (trial.final_measurement().has_gradient())
+    PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";
@@ -650,7 +652,8 @@ std::string EventLine(const v1::Event& event, bool colour) {
   // An old program shows what a newer server says by its number.
   std::string text = absl::StrFormat("%8d  %s  ", event.seq(), ShortTime(event.time()));
   const std::string shown = type.empty() ? absl::StrCat("event ", event.type()) : type;
-  absl::StrAppend(&text, colour ? Painted(shown, tone) : shown, std::string(16 - std::min<size_t>(16, shown.size()), ' '));
+  absl::StrAppend(&text, colour ? Painted(shown, tone) : shown,
+                  std::string(16 - std::min<size_t>(16, shown.size()), ' '));
   if (event.trial() > 0) absl::StrAppend(&text, "  trial ", event.trial());
   // Details name the metrics; that of the study has the same value.
   const bool told = absl::StrContains(event.detail(), absl::StrCat("=", study::FormatDouble(event.value())));
@@ -672,71 +675,14 @@ std::string FailureText(const v1::Trial& trial) {
   return text;
 }
 
-void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail) {
-  static const std::map<std::string, const char*> kOrigins = {
-      {"init", "quasi-random, before there is enough data for a model"},
-      {"acq", "the model expects the most from it"},
-      {"explore", "looks where little is known"},
-      {"stuck_random", "random, because the model proposed what was tried already"},
-      {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},
-      {"random", "an independent random draw"},
-      {"sobol", "the next point of a Sobol sequence"},
-      {"grid", "the next point of the grid"},
-      {"cma_es", "a sample of the current generation's distribution"},
-      {"halton", "the next point of a Halton sequence"},
-      {"hoag", "a step along the gradient of the descent's last point"},
-      {"hoag_start", "where a descent along gradients begins"},
-      {"tpe", "like the good settings and unlike the others"},
-  };
-  const v1::Provenance& why = trial.provenance();
+void PrintExplanation(std::ostream& out, const v1::ExplainTrialResponse& explained, Detail detail) {
+  const v1::Trial& trial = explained.trial();
   out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
-  if (why.designer() == "user") {
-    out << "tried because a user added it\n";
-  } else {
-    const auto known = kOrigins.find(why.origin());
-    out << "proposed by " << why.designer() << " (version " << why.algorithm_version() << ")";
-    if (why.has_ask_index())
-      out << " as suggestion " << why.ask_index() << ", knowing the events up to seq " << why.prefix_seq();
-    out << "\n";
-    out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
-  }
-  if (why.resource() > 0) out << "to be trained to step " << why.resource() << "\n";
-  if (why.warm_start() > 0) {
-    out << "training was to start from the model of trial " << why.warm_start()
-        << ", the nearest that was complete (what came of it: `luthier trial get`)\n";
-  }
+  for (const std::string& sentence : explained.sentences()) out << Printable(sentence) << "\n";
+  PrintMap(out, "what the algorithm computed", Sorted(trial.provenance().details()), detail.verbose);
   for (const v1::Provenance& promotion : trial.promotions()) {
-    out << "continued to step " << promotion.resource() << " as suggestion " << promotion.ask_index()
-        << ", knowing the events up to seq " << promotion.prefix_seq() << "\n";
-    PrintMap(out, "  as the algorithm computed", Sorted(promotion.details()), detail.verbose);
-  }
-  PrintMap(out, "what the algorithm computed", Sorted(why.details()), detail.verbose);
-  const auto share = why.details().find("excluded_share");
-  const auto lipschitz = why.details().find("lipschitz");
-  if (share != why.details().end() && lipschitz != why.details().end()) {
-    const double p = share->second;
-    out << "ruled out at that time: " << ShareText(p, std::sqrt(p * (1.0 - p) / kCertificatePoints))
-        << " of the space could not hold a record,\n  "
-        << ConditionText("the model's output (the results, standardised and warped)", lipschitz->second)
-        << "\n  (estimated by " << kCertificatePoints << " points; `luthier study get` has it in units of "
-        << Printable(spec.metric().name()) << ")\n";
-  }
-  if (!why.set_aside().empty()) {
-    out << "the first one made without the gradients of trials " << absl::StrJoin(why.set_aside(), ", ")
-        << ", which contradict the losses that their workers reported\n";
-  }
-  if (!why.direction().empty()) {
-    out << "asked for the slope along " << DirectionText(why.direction()) << "\n";
-  }
-  if (trial.gradient_set_aside()) out << kSetAside << "\n";
-  const auto actual = trial.final_measurement().metrics().find(spec.metric().name());
-  if (actual == trial.final_measurement().metrics().end()) return;
-  out << "result: " << spec.metric().name() << " = " << study::FormatDouble(actual->second) << "\n";
-  const auto mean = why.details().find("predicted_mean");
-  const auto sd = why.details().find("predicted_sd");
-  if (mean != why.details().end() && sd != why.details().end() && sd->second > 0) {
-    out << absl::StrFormat("the prediction was off by %+.2f standard deviations\n",
-                           (actual->second - mean->second) / sd->second);
+    PrintMap(out, absl::StrCat("what it computed to go on to step ", promotion.resource()).c_str(),
+             Sorted(promotion.details()), detail.verbose);
   }
 }
 

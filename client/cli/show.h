@@ -22,7 +22,6 @@ std::string DirectionText(const google::protobuf::RepeatedField<double>& directi
 std::string IdOf(const v1::Study& study);
 
 // "projects/default/studies/s/trials/3": the name of a trial as the API has it.
-std::string TrialName(const std::string& study, int64_t number);
 
 // The message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
@@ -55,8 +54,8 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail = {});
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail = {});
 // The end of a failed trial's message, indented: at most ten lines.
 std::string FailureText(const v1::Trial& trial);
-// Prints why the setting of `trial` was tried, and how it turned out.
-void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail = {});
+// Prints why the setting of a trial was tried, and how it turned out.
+void PrintExplanation(std::ostream& out, const v1::ExplainTrialResponse& explained, Detail detail = {});
 // Returns one event of a study for people, without a line end: seconds, six digits. `colour`: with the escape sequences
 // of a terminal.
 std::string EventLine(const v1::Event& event, bool colour);

@@ -244,6 +244,14 @@ void TrialAddOptions(CLI::App& app, Options& o) {
   app.add_option("--note", o.notes, "NAME=TEXT to keep with the trial; may be repeated")->take_all();
 }
 
+void PredictOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--set", o.settings, "NAME=VALUE of a parameter; may be repeated; a vector: NAME='[1, 2]'")
+      ->take_all();
+  app.add_option("-f,--file", o.file, "File with {name: value}");
+  app.add_option("--at-seq", o.at_seq, "The model as it was right after this event; default: as it is now");
+}
+
 void AskOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--count", o.count, "How many settings to ask for")->check(CLI::Range(1, 64))->capture_default_str();
@@ -477,6 +485,11 @@ const std::vector<Verb>& Verbs() {
        "luthier study importance my-study --pairs",
        ImportanceOptions,
        StudyImportance},
+      {{"study", "predict"},
+       "What the study's model expects of a setting",
+       "luthier study predict my-study --set lr=0.1 --set depth=3",
+       PredictOptions,
+       StudyPredict},
       {{"study", "update"},
        "Change a study that is there: more trials, wider ranges, a mended command",
        "luthier study update my-study --max-trials 200",
@@ -804,10 +817,10 @@ std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args)
 // Verbs whose results have names.
 bool HasNames(const Options& options) {
   static const auto* const kOthers =
-      new std::set<std::string>{"study preview", "study importance", "study export",   "study schema", "study watch",
-                                "trial explain", "trial command",    "report",         "worker list",  "model train",
-                                "model show",    "model predict",    "model evaluate", "bilevel",      "simulate",
-                                "verify-replay", "completion",       "manual",         "version"};
+      new std::set<std::string>{"study preview", "study importance", "study predict", "study export",   "study schema",
+                                "study watch",   "trial explain",    "trial command", "report",         "worker list",
+                                "model train",   "model show",       "model predict", "model evaluate", "bilevel",
+                                "simulate",      "verify-replay",    "completion",    "manual",         "version"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
          !absl::StartsWith(options.path, "server ");
 }

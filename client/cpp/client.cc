@@ -437,6 +437,16 @@ absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t 
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
 }
 
+absl::StatusOr<v1::PredictResponse> Client::Predict(v1::PredictRequest request) {
+  return impl_->Ask(&v1::StudyService::Stub::Predict, request);
+}
+
+absl::StatusOr<v1::ExplainTrialResponse> Client::ExplainTrial(const std::string& study, int64_t number) {
+  v1::ExplainTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  return impl_->Ask(&v1::StudyService::Stub::ExplainTrial, request);
+}
+
 absl::StatusOr<v1::Trial> Client::StopTrial(const std::string& study, int64_t number) {
   v1::StopTrialRequest request;
   request.set_name(wire::TrialName(study, number));

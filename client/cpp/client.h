@@ -116,6 +116,8 @@ class Client {
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
+  absl::StatusOr<v1::PredictResponse> Predict(v1::PredictRequest request);
+  absl::StatusOr<v1::ExplainTrialResponse> ExplainTrial(const std::string& study, int64_t number);
   absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
   // In order of name.
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers(const std::string& project = "");

@@ -33,6 +33,7 @@ inline constexpr char kNotOpen[] = "NOT_OPEN";
 inline constexpr char kNotGranted[] = "NOT_GRANTED";
 inline constexpr char kParameterDiffers[] = "PARAMETER_DIFFERS";
 inline constexpr char kTooFewResults[] = "TOO_FEW_RESULTS";
+inline constexpr char kNoModel[] = "NO_MODEL";
 inline constexpr char kTokenExists[] = "TOKEN_EXISTS";
 inline constexpr char kProjectExists[] = "PROJECT_EXISTS";
 inline constexpr char kNoStore[] = "NO_STORE";

@@ -37,6 +37,15 @@ struct Suggestion {
   std::vector<int64_t> set_aside;
 };
 
+// What a model expects of a setting, in units of the study's metric.
+struct Prediction {
+  double mean = 0.0;
+  double sd = 0.0;  // Standard deviation of what the model does not know; noise of a single trial comes on top.
+  // Probability that a trial of it does not fail; absent where failures are not modelled.
+  std::optional<double> p_success;
+  int models = 1;  // So many models are averaged.
+};
+
 // A suggestion algorithm for one study. It uses no clock, no I/O and no global state, and takes randomness from
 // RandomStream(spec.seed, purpose, ask_index) alone. One thread uses it at a time.
 class Designer {
@@ -56,6 +65,14 @@ class Designer {
   // history.trials() has spec.budget.max_trials entries, only PAUSED trials are continued.
   virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                              const base::StopToken& stop) = 0;
+
+  // Returns what the designer's model expects of each setting, all of them valid for the study's space. Like a
+  // suggestion it is a function of (spec, history, settings) alone, and it changes nothing. Errors:
+  //   FAILED_PRECONDITION, reason NO_MODEL: the algorithm has no model of the metric; reason TOO_FEW_RESULTS: not yet.
+  //   CANCELLED: `stop` was raised.
+  virtual absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
+                                                          const std::vector<study::Parameters>& settings,
+                                                          const base::StopToken& stop);
 };
 
 // Access to all algorithms for an algorithm that delegates work to others. It is passed as an argument, so that no

@@ -81,6 +81,8 @@ class GuardedStudyService final : public v1::StudyService::CallbackService {
   LUTHIER_GUARDED(StudyService, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse, kRead)
   LUTHIER_GUARDED(StudyService, ListEvents, ListEventsRequest, ListEventsResponse, kRead)
   LUTHIER_GUARDED(StudyService, GetImportance, GetImportanceRequest, GetImportanceResponse, kRead)
+  LUTHIER_GUARDED(StudyService, Predict, PredictRequest, PredictResponse, kRead)
+  LUTHIER_GUARDED(StudyService, ExplainTrial, ExplainTrialRequest, ExplainTrialResponse, kSee)
   LUTHIER_GUARDED(StudyService, ListWorkers, ListWorkersRequest, ListWorkersResponse, kRead)
 
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,

@@ -1,6 +1,9 @@
 #ifndef LUTHIER_SERVER_SERVICE_PAGES_H_
 #define LUTHIER_SERVER_SERVICE_PAGES_H_
 
+#include <google/protobuf/message.h>
+
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,6 +21,26 @@ absl::StatusOr<int> PageSize(int requested);
 std::string MakePageToken(const std::string& query, const std::string& position);
 // Returns the position; "" for no token. INVALID_ARGUMENT for a token of another query.
 absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::string& token);
+
+// How far a page has been filled. The first row always fits: none is as large as a message.
+class PageFill {
+ public:
+  static constexpr size_t kMaxBytes = size_t{3} << 20;  // A message may have 4 MiB.
+
+  explicit PageFill(int rows) : rows_(rows) {}
+  bool Takes(const google::protobuf::Message& row) {
+    const size_t bytes = row.ByteSizeLong();
+    if (taken_ == rows_ || (taken_ > 0 && bytes_ + bytes > kMaxBytes)) return false;
+    ++taken_;
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  const int rows_;
+  int taken_ = 0;
+  size_t bytes_ = 0;
+};
 
 }  // namespace luthier::service
 

@@ -13,22 +13,20 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/status_macros.h"
 #include "lib/importance/importance.h"
+#include "lib/search/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "server/coordinator/proposals/timeline.h"
+#include "server/service/explanation.h"
+#include "server/service/lookup.h"
 #include "server/service/pages.h"
 #include "server/service/study_service.h"
 #include "server/service/trial_table.h"
 #include "server/service/watch.h"
 
-// Calls of StudyService that only look: tables, the log, importance.
+// Calls of StudyService that only look: tables, the log, importance, predictions.
 namespace luthier::service {
 namespace {
-
-absl::Status NoStudy(const absl::Status& status, const std::string& id) {
-  if (!absl::IsNotFound(status)) return status;
-  return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                         absl::StrCat("study ", base::Quote(id), " does not exist"));
-}
 
 // The study and, where it is the name of a trial, its number; else 0.
 absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
@@ -112,10 +110,9 @@ void Put(const importance::Share& share, std::vector<std::string> names, v1::Get
 absl::Status FillImportance(storage::Storage* storage, const v1::GetImportanceRequest& request,
                             v1::GetImportanceResponse* response) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
-  const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
-  LUTHIER_RETURN_IF_ERROR(NoStudy(study.status(), id));
-  const std::string metric = request.metric().empty() ? study->spec.metric.name : request.metric();
-  LUTHIER_ASSIGN_OR_RETURN(const Observations seen, ReadObservations(storage, *study, metric));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
+  const std::string metric = request.metric().empty() ? study.spec.metric.name : request.metric();
+  LUTHIER_ASSIGN_OR_RETURN(const Observations seen, ReadObservations(storage, study, metric));
   if (seen.values.empty() && !seen.metrics.empty()) {
     const std::vector<std::string> known(seen.metrics.begin(), seen.metrics.end());
     return base::BadField("metric", absl::StrCat("no complete trial has ", base::Quote(metric), "; they have ",
@@ -124,9 +121,9 @@ absl::Status FillImportance(storage::Storage* storage, const v1::GetImportanceRe
   importance::ImportanceOptions options;
   options.quantile = request.has_quantile() ? request.quantile() : 1.0;
   options.pairs = request.pairs();
-  options.seed = study->spec.seed;
+  options.seed = study.spec.seed;
   absl::StatusOr<importance::Importance> result =
-      importance::Compute(study->spec.space, study->spec.metric.goal, seen.values, options);
+      importance::Compute(study.spec.space, study.spec.metric.goal, seen.values, options);
   if (absl::IsFailedPrecondition(result.status())) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTooFewResults,
                            result.status().message());
@@ -137,7 +134,58 @@ absl::Status FillImportance(storage::Storage* storage, const v1::GetImportanceRe
   response->set_predicted(result->predicted);
   response->set_trials(static_cast<int64_t>(seen.values.size()));
   response->set_left_out(seen.left_out);
-  response->set_seq(study->update_seq);
+  response->set_seq(study.update_seq);
+  return absl::OkStatus();
+}
+
+// The settings in their canonical form; of an open space with those of its parameters that they have.
+absl::StatusOr<std::vector<study::Parameters>> ReadSettings(
+    const study::SearchSpace& space, const google::protobuf::RepeatedPtrField<google::protobuf::Struct>& settings) {
+  base::Violations violations;
+  std::vector<study::Parameters> out;
+  for (int i = 0; i < settings.size(); ++i) {
+    const std::string at = absl::StrCat("settings[", i, "]");
+    absl::StatusOr<study::Parameters> setting = wire::FromProto(settings[i]);
+    if (setting.ok()) setting = space.Canonical(*setting);
+    if (!setting.ok()) {
+      violations.AddAll(at, setting.status());
+      continue;
+    }
+    out.push_back(*std::move(setting));
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return out;
+}
+
+constexpr int kMaxSettings = 1000;
+
+absl::Status FillPredictions(storage::Storage* storage, const v1::PredictRequest& request,
+                             v1::PredictResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  if (request.settings_size() < 1 || request.settings_size() > kMaxSettings) {
+    return base::BadField("settings",
+                          absl::StrCat("has ", request.settings_size(), " entries, not 1 to ", kMaxSettings));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
+  const uint64_t seq = request.at_seq() == 0 ? study.update_seq : request.at_seq();
+  if (seq > study.update_seq || seq < study.create_seq) {
+    return base::BadField("at_seq", absl::StrCat(seq, " is not between the study's first event, ", study.create_seq,
+                                                 ", and its newest, ", study.update_seq));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const coordinator::SpecHistory specs, coordinator::SpecHistory::Read(storage, study));
+  const study::StudySpec spec = specs.At(seq);
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Parameters> settings, ReadSettings(spec.space, request.settings()));
+  LUTHIER_ASSIGN_OR_RETURN(study::History history, coordinator::HistoryAt(storage, study.key, spec, seq));
+  if (spec.open_space) history.ExtendGradients(spec.space.differentiable().size());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<search::Prediction> predictions,
+                           search::CreateDesigner(spec)->Predict(history, settings, base::StopToken()));
+  for (const search::Prediction& prediction : predictions) {
+    v1::PredictResponse::Prediction& out = *response->add_predictions();
+    out.set_mean(prediction.mean);
+    out.set_sd(prediction.sd);
+    if (prediction.p_success) out.set_p_success(*prediction.p_success);
+  }
+  response->set_seq(seq);
   return absl::OkStatus();
 }
 
@@ -163,9 +211,8 @@ grpc::ServerUnaryReactor* StudyService::ListEvents(grpc::CallbackServerContext* 
     if (!position.empty() && !absl::SimpleAtoi(position, &from)) {
       return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
     }
-    const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id.study);
-    LUTHIER_RETURN_IF_ERROR(NoStudy(study.status(), id.study));
-    LUTHIER_ASSIGN_OR_RETURN(const uint64_t next, FillEvents(storage, study->key, id.number, request->oldest_first(),
+    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+    LUTHIER_ASSIGN_OR_RETURN(const uint64_t next, FillEvents(storage, study.key, id.number, request->oldest_first(),
                                                              from, page_size, response));
     if (next != 0) response->set_next_page_token(MakePageToken(query, absl::StrCat(next)));
     return absl::OkStatus();
@@ -176,11 +223,35 @@ grpc::ServerUnaryReactor* StudyService::GetImportance(grpc::CallbackServerContex
                                                       const v1::GetImportanceRequest* request,
                                                       v1::GetImportanceResponse* response) {
   return Read(backend_, context, [this, request, response]() -> absl::Status {
-    // One at a time: it takes seconds, and the other readers go on.
-    if (computing_importance_.exchange(true)) return backend_.Refused(coordinator::QueueFull("importance", kReadRetry));
-    const absl::Status status = FillImportance(backend_.storage, *request, response);
-    computing_importance_ = false;
-    return status;
+    return OneAtATime([&] { return FillImportance(backend_.storage, *request, response); });
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
+                                                v1::PredictResponse* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    return OneAtATime([&] { return FillPredictions(backend_.storage, *request, response); });
+  });
+}
+
+// It takes seconds, and the other readers go on.
+absl::Status StudyService::OneAtATime(absl::FunctionRef<absl::Status()> compute) {
+  if (computing_.exchange(true)) return backend_.Refused(coordinator::QueueFull("models", kReadRetry));
+  const absl::Status status = compute();
+  computing_ = false;
+  return status;
+}
+
+grpc::ServerUnaryReactor* StudyService::ExplainTrial(grpc::CallbackServerContext* context,
+                                                     const v1::ExplainTrialRequest* request,
+                                                     v1::ExplainTrialResponse* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
+    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
+    LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
+    *response = Explain(study.spec.metric.name, std::move(trial));
+    return absl::OkStatus();
   });
 }
 

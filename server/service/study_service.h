@@ -58,6 +58,10 @@ class StudyService final : public v1::StudyService::CallbackService {
   grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context,
                                           const v1::GetImportanceRequest* request,
                                           v1::GetImportanceResponse* response) override;
+  grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
+                                    v1::PredictResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainTrial(grpc::CallbackServerContext* context, const v1::ExplainTrialRequest* request,
+                                         v1::ExplainTrialResponse* response) override;
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
@@ -71,10 +75,13 @@ class StudyService final : public v1::StudyService::CallbackService {
   coordinator::Done<coordinator::StudyReply> AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
                                                              base::Executor::Place place, v1::Study* response);
 
+  // Runs `compute`, or returns UNAVAILABLE while another one runs.
+  absl::Status OneAtATime(absl::FunctionRef<absl::Status()> compute);
+
   const Backend backend_;
   std::atomic<int> watchers_{0};
   TrialTables tables_;
-  std::atomic<bool> computing_importance_{false};
+  std::atomic<bool> computing_{false};  // Importance or a prediction.
 };
 
 }  // namespace luthier::service

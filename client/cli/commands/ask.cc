@@ -22,6 +22,7 @@
 #include "lib/study/study_spec.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
+#include "lib/wire/resource_name.h"
 #include "lib/wire/retry.h"
 
 namespace luthier::cli {
@@ -213,7 +214,7 @@ int PrintFinished(Context& context, const v1::FinishResponse& response) {
     json["number"] = context.options().trial;
     context.Print(json);
   } else if (context.names()) {
-    context.out() << TrialName(context.options().study, context.options().trial) << "\n";
+    context.out() << wire::TrialName(context.options().study, context.options().trial) << "\n";
   } else {
     context.out() << "trial " << context.options().trial << ": " << v1::Trial::State_Name(response.state()) << "\n";
   }

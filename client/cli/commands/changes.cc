@@ -18,6 +18,7 @@
 #include "lib/study/command_template.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
+#include "lib/wire/resource_name.h"
 #include "worker/objectives/command.h"
 #include "worker/runner.h"
 
@@ -408,7 +409,7 @@ absl::StatusOr<int> TrialDelete(Context& context) {
   for (const int64_t number : options.numbers) {
     LUTHIER_RETURN_IF_ERROR(client->DeleteTrial(options.study, number));
     if (context.names()) {
-      context.out() << TrialName(options.study, number) << "\n";
+      context.out() << wire::TrialName(options.study, number) << "\n";
     } else if (!context.structured()) {
       context.out() << "trial " << number << ": deleted\n";
     }

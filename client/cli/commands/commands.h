@@ -20,6 +20,7 @@ absl::StatusOr<int> StudyPreview(Context& context);
 absl::StatusOr<int> StudyList(Context& context);
 absl::StatusOr<int> StudyGet(Context& context);
 absl::StatusOr<int> StudyImportance(Context& context);
+absl::StatusOr<int> StudyPredict(Context& context);
 absl::StatusOr<int> ServerInfo(Context& context);
 absl::StatusOr<int> AdminPkiInit(Context& context);
 absl::StatusOr<int> AdminPkiIssue(Context& context);
@@ -81,6 +82,8 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
 // The answer of every verb that changes a study. Returns the exit code.
 int PrintChanged(Context& context, const v1::Study& study);
 
+// The setting that --file and --set give.
+absl::StatusOr<study::Parameters> GivenSetting(Context& context);
 // "NAME=VALUE" texts of `option`; a usage error for others, and for a name that is there twice.
 absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option,
                                                               const std::vector<std::string>& texts);

@@ -20,8 +20,8 @@ namespace luthier::cli {
 absl::StatusOr<std::vector<std::vector<std::string>>> ParseCsv(absl::string_view text, absl::string_view source);
 
 struct ImportFile {
-  std::string id;                    // JSONL: of the study that was exported.
-  std::optional<std::string> spec;   // JSONL: the study as a study file.
+  std::string id;                   // JSONL: of the study that was exported.
+  std::optional<std::string> spec;  // JSONL: the study as a study file.
   std::vector<v1::Trial> trials;
   std::vector<std::string> ignored;  // CSV: columns that are no parameters, metrics, state or step.
   int64_t open = 0;                  // JSONL: trials that had no result, and are not in `trials`.

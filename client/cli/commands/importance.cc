@@ -9,6 +9,8 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
 
 namespace luthier::cli {
 namespace {
@@ -81,6 +83,29 @@ absl::StatusOr<int> StudyImportance(Context& context) {
                                    100.0 * std::max(0.0, result.predicted()))
                 << (result.predicted() < kPoor ? ": too little for the shares to mean much; more trials help" : "")
                 << "\n";
+  return kExitDone;
+}
+
+absl::StatusOr<int> StudyPredict(Context& context) {
+  v1::PredictRequest request;
+  request.set_name(wire::StudyName(context.options().study));
+  request.set_at_seq(context.options().at_seq);
+  LUTHIER_ASSIGN_OR_RETURN(const study::Parameters setting, GivenSetting(context));
+  *request.add_settings() = wire::ToProto(setting);
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::PredictResponse response, client->Predict(std::move(request)));
+  const v1::PredictResponse::Prediction& expected = response.predictions(0);
+  if (context.structured()) {
+    Json json{{"mean", expected.mean()}, {"sd", expected.sd()}};
+    if (expected.has_p_success()) json["p_success"] = expected.p_success();
+    json["seq"] = response.seq();
+    context.Print(json);
+    return kExitDone;
+  }
+  Table table({"mean", "sd", "p_success"});
+  table.Add({Cell::Number(expected.mean()), Cell::Number(expected.sd()),
+             expected.has_p_success() ? Cell::Number(expected.p_success()) : Cell::Text("")});
+  context.Print(table);
   return kExitDone;
 }
 

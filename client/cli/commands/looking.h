@@ -30,8 +30,7 @@ class ChangeWriter {
 
 // Calls `look` each second until it returns true (exit code 0), a signal comes (130), or nobody reads the output.
 // Errors: those of `look`.
-absl::StatusOr<int> LookAgain(Context& context, SignalScope& signals,
-                              absl::FunctionRef<absl::StatusOr<bool>()> look);
+absl::StatusOr<int> LookAgain(Context& context, SignalScope& signals, absl::FunctionRef<absl::StatusOr<bool>()> look);
 
 }  // namespace luthier::cli
 

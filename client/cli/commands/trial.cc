@@ -155,6 +155,18 @@ absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option
   return pairs;
 }
 
+absl::StatusOr<study::Parameters> GivenSetting(Context& context) {
+  const Options& options = context.options();
+  study::Parameters parameters;
+  if (!options.file.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string text, context.ReadFile(options.file));
+    LUTHIER_ASSIGN_OR_RETURN(parameters, wire::ParseParameters(text, options.file));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const auto settings, ParsePairs("--set", options.settings));
+  for (const auto& [name, text] : settings) parameters[name] = ParseSetting(text);
+  return parameters;
+}
+
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
   client::Client::WhichTrials which;
@@ -241,24 +253,24 @@ absl::StatusOr<int> TrialBest(Context& context) {
 absl::StatusOr<int> TrialExplain(Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(options.study, options.trial));
-  if (context.shown())
-    PrintExplanation(context.out(), study.spec(), trial, DetailOf(context));
-  else
-    PrintOne(context, study.spec(), trial);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ExplainTrialResponse explained,
+                           client->ExplainTrial(options.study, options.trial));
+  if (context.structured()) {
+    Json json = TrialJson(explained.trial());
+    json["explanation"] = Json::array();
+    for (const std::string& sentence : explained.sentences()) json["explanation"].push_back(sentence);
+    if (explained.has_surprise()) json["surprise"] = explained.surprise();
+    context.Print(json);
+  } else {
+    PrintExplanation(context.out(), explained, DetailOf(context));
+  }
   return kExitDone;
 }
 
 absl::StatusOr<int> TrialAdd(Context& context) {
   const Options& options = context.options();
   client::NewTrial trial;
-  if (!options.file.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::string text, context.ReadFile(options.file));
-    LUTHIER_ASSIGN_OR_RETURN(trial.parameters, wire::ParseParameters(text, options.file));
-  }
-  LUTHIER_ASSIGN_OR_RETURN(const auto settings, ParsePairs("--set", options.settings));
-  for (const auto& [name, text] : settings) trial.parameters[name] = ParseSetting(text);
+  LUTHIER_ASSIGN_OR_RETURN(trial.parameters, GivenSetting(context));
   LUTHIER_ASSIGN_OR_RETURN(trial.attributes, ParsePairs("--note", options.notes));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> added, client->EnqueueTrials(options.study, {trial}));

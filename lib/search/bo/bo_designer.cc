@@ -1,7 +1,9 @@
 #include "lib/search/bo/bo_designer.h"
 
+#include <limits>
 #include <utility>
 
+#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/bo/turns/exploration.h"
 #include "lib/search/bo/turns/initial.h"
@@ -11,17 +13,57 @@ namespace luthier::search {
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index,
                                                const base::StopToken& stop) {
   if (study_.encoding.compact_dim() == 0) return OnlySetting(study_, history);
+  BoState state = StateBefore(history, ask_index);
+  Ask ask{.history = history, .index = ask_index, .state = &state, .stop = stop};
+  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(&ask));
+  suggestion.designer_state = FormatBoState(state);
+  LUTHIER_RETURN_IF_ERROR(AddGradients(study_, ask, &suggestion));
+  return suggestion;
+}
+
+BoState BoDesigner::StateBefore(const study::History& history, uint64_t ask_index) const {
   BoState state;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
     state = ParseBoState(last->designer_state, study_.surrogate.choices);
     state.kind = AskKind::kModel;
     state.index = 0;
   }
-  Ask ask{.history = history, .index = ask_index, .state = &state, .stop = stop};
-  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(&ask));
-  suggestion.designer_state = FormatBoState(state);
-  LUTHIER_RETURN_IF_ERROR(AddGradients(study_, ask, &suggestion));
-  return suggestion;
+  return state;
+}
+
+absl::StatusOr<std::vector<Prediction>> BoDesigner::Predict(const study::History& history,
+                                                            const std::vector<study::Parameters>& settings,
+                                                            const base::StopToken& stop) {
+  const auto none = [](const char* reason, const char* why) {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, reason, why);
+  };
+  if (study_.encoding.compact_dim() == 0) return none(base::reason::kNoModel, "nothing varies in the study's space");
+  if (study_.wide) return none(base::reason::kNoModel, "the space has more scalars than a model can be fitted to");
+  const study::HistoryTrial* const last = history.LastAskBefore(std::numeric_limits<uint64_t>::max());
+  const uint64_t index = last == nullptr ? 0 : last->ask_index.value_or(0) + 1;
+  BoState state = StateBefore(history, index);
+  Ask ask{.history = history, .index = index, .state = &state, .stop = stop};
+  LUTHIER_RETURN_IF_ERROR(ReadHistory(study_, &ask));
+  LUTHIER_RETURN_IF_ERROR(TakeData(study_, &ask));
+  if (ask.data.scores.size() < 2) {
+    return none(base::reason::kTooFewResults, "a model needs two results; ask again when there are some");
+  }
+  LUTHIER_RETURN_IF_ERROR(FitFeasibility(study_, &ask));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
+                           model_.Fit(ask.data, state.surrogate, state.basins, index, stop));
+  if (!model.has_value()) {
+    return none(base::reason::kTooFewResults, "no model explains the results so far; ask again when there are more");
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, model_.AlternativesTo(*model, ask.data, stop));
+  std::vector<Prediction> predictions;
+  for (const study::Parameters& setting : settings) {
+    predictions.push_back(
+        ModelTurn::PredictAt(*model, alternatives, study_.goal, study_.encoding.ToModel(setting)));
+    if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
+      predictions.back().p_success = feasible->Probability(study_.encoding.ToModel(setting));
+    }
+  }
+  return predictions;
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Choose(Ask* ask) const {

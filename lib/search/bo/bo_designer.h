@@ -58,8 +58,15 @@ class BoDesigner final : public Designer {
   // suggested.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                      const base::StopToken& stop) override;
+  // The model is that of the next ask, pending trials taken to give what it predicts. Spaces of more scalars than a
+  // model can be fitted to have none.
+  absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
+                                                  const std::vector<study::Parameters>& settings,
+                                                  const base::StopToken& stop) override;
 
  private:
+  // Returns the state that the last ask before `ask_index` left.
+  BoState StateBefore(const study::History& history, uint64_t ask_index) const;
   // Returns the suggestion of the ask's turn, still without AddGradients, and sets ask->state.
   absl::StatusOr<Suggestion> Choose(Ask* ask) const;
   // Fills in ask->box if there are many parameters. While a new box has few trials, returns a point of its initial

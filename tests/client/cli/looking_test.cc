@@ -115,7 +115,7 @@ TEST_F(CliTest, WatchPrintsWhatChangesAndEndsWithTheStudy) {
 // from, which an import replaces by itself.
 std::vector<json> Comparable(const std::string& text, bool imported) {
   std::vector<json> lines;
-  for (const std::string line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n', absl::SkipEmpty()))) {
     json value = json::parse(line);
     for (const char* field : {"id", "name", "update_seq"}) value.erase(field);
     if (!imported) {

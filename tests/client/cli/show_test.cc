@@ -123,12 +123,6 @@ v1::Trial SomeTrial() {
   return trial;
 }
 
-std::string Explained(const v1::Trial& trial) {
-  std::ostringstream out;
-  PrintExplanation(out, SomeStudy().spec(), trial);
-  return out.str();
-}
-
 TEST(PrintTrial, HowTrainingEndedAndWhatItTook) {
   const auto printed = [](const v1::Trial& trial) {
     std::ostringstream out;
@@ -260,30 +254,6 @@ TEST(PrintTrial, TrainingThatNeverNamedAStepIsWarnedOf) {
   EXPECT_THAT(Printed(study), Not(HasSubstr("steps reported")));
 }
 
-TEST(PrintExplanation, SharesRuledOutComeWithTheirCondition) {
-  v1::Trial trial = SomeTrial();
-  EXPECT_THAT(Explained(trial), Not(HasSubstr("ruled out")));
-  (*trial.mutable_provenance()->mutable_details())["excluded_share"] = 0.25;
-  (*trial.mutable_provenance()->mutable_details())["lipschitz"] = 12.5;
-  EXPECT_THAT(Explained(trial),
-              AllOf(HasSubstr("25.0 % (+-1.4 %) of the space could not hold a record"),
-                    HasSubstr("provided that the model's output (the results, standardised and warped) nowhere changes "
-                              "faster than L = 12.5 per side of the unit cube"),
-                    HasSubstr("1024 points")));
-}
-
-TEST(PrintExplanation, SaysWhatWasAskedAndWhatWasNotUsed) {
-  v1::Trial trial = SomeTrial();
-  EXPECT_THAT(Explained(trial), AllOf(Not(HasSubstr("slope along")), Not(HasSubstr("without the gradients"))));
-  trial.mutable_provenance()->add_direction(0.5);
-  trial.mutable_provenance()->add_direction(-2);
-  trial.mutable_provenance()->add_set_aside(3);
-  trial.mutable_provenance()->add_set_aside(5);
-  EXPECT_THAT(Explained(trial),
-              AllOf(HasSubstr("asked for the slope along [0.5, -2]\n"),
-                    HasSubstr("the first one made without the gradients of trials 3, 5, which contradict")));
-}
-
 TEST(PrintTrial, AGradientThatWasSetAsideIsSaidToBe) {
   v1::Trial trial = SomeTrial();
   const auto printed = [&] {
@@ -297,7 +267,6 @@ TEST(PrintTrial, AGradientThatWasSetAsideIsSaidToBe) {
   EXPECT_FALSE(TrialJson(trial)["gradient_set_aside"].get<bool>());
   trial.set_gradient_set_aside(true);
   EXPECT_THAT(printed(), HasSubstr(wanted));
-  EXPECT_THAT(Explained(trial), HasSubstr(wanted));
   EXPECT_TRUE(TrialJson(trial)["gradient_set_aside"].get<bool>());
 }
 

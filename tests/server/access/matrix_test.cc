@@ -32,6 +32,7 @@ const std::map<std::string, Roles>& Matrix() {
       {"StudyService/ImportTrials", kWrite}, {"StudyService/RetryTrials", kWrite},
       {"StudyService/DeleteTrial", kWrite},  {"StudyService/SetAttributes", kWrite},
       {"StudyService/CancelTrial", kWrite},  {"StudyService/StopTrial", kWrite},
+      {"StudyService/Predict", kRead},       {"StudyService/ExplainTrial", kSee},
       {"StudyService/ListWorkers", kRead},   {"StudyService/GetTrialTable", kRead},
       {"StudyService/ListEvents", kRead},    {"StudyService/GetImportance", kRead},
       {"StudyService/WatchStudy", kRead},    {"WorkerService/Suggest", kWork},

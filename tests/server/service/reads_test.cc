@@ -27,9 +27,9 @@ class ReadsTest : public ServiceTest {
     ServiceTest::SetUp();
     ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
   }
-  void Import(int count, int from = 0, size_t label = 0) {
+  void Import(int count, int from = 0, size_t label = 0, const std::string& study = "s") {
     v1::ImportTrialsRequest request;
-    request.set_parent(kName);
+    request.set_parent(absl::StrCat("projects/default/studies/", study));
     for (int i = 0; i < count; ++i) {
       const double x = static_cast<double>((7 * (from + i)) % 100) / 100.0;
       v1::Trial& trial = *request.add_trials();
@@ -267,6 +267,56 @@ TEST_F(ReadsTest, ImportanceFindsTheParameterThatMatters) {
   request.set_metric("los");
   const absl::Status wrong = wire::FromGrpc(studies_->GetImportance(Context().get(), request, &response));
   EXPECT_THAT(std::string(wrong.message()), HasSubstr("they have loss"));
+}
+
+TEST_F(ReadsTest, AModelPredictsSettingsAndSaysWhenThereIsNone) {
+  v1::PredictRequest request;
+  request.set_name(kName);
+  auto& setting = *request.add_settings()->mutable_fields();
+  for (const auto& [name, value] : {std::pair{"x", 0.9}, {"lr", 0.5}, {"k", 2.0}}) setting[name].set_number_value(value);
+  *request.add_settings() = request.settings(0);
+  (*request.mutable_settings(1)->mutable_fields())["x"].set_number_value(0.1);
+  v1::PredictResponse response;
+  const auto predict = [&] { return wire::FromGrpc(studies_->Predict(Context().get(), request, &response)); };
+  EXPECT_EQ(base::GetReason(predict()), "NO_MODEL");  // The study's algorithm is random.
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_algorithm()->mutable_bo();
+  ASSERT_TRUE(Create("t", spec).ok());
+  request.set_name("projects/default/studies/t");
+  EXPECT_EQ(base::GetReason(predict()), "TOO_FEW_RESULTS");
+  Import(30, 0, 0, "t");
+  ASSERT_TRUE(predict().ok());
+  ASSERT_EQ(response.predictions_size(), 2);
+  EXPECT_NEAR(response.predictions(0).mean(), 0.81, 0.02);
+  EXPECT_NEAR(response.predictions(1).mean(), 0.01, 0.02);
+  EXPECT_GT(response.predictions(0).sd(), 0.0);
+  const uint64_t seq = response.seq();
+  request.set_at_seq(seq + 1);
+  EXPECT_THAT(std::string(predict().message()), HasSubstr("at_seq"));
+  request.set_at_seq(seq - 25);
+  v1::PredictResponse early;
+  ASSERT_TRUE(studies_->Predict(Context().get(), request, &early).ok());
+  EXPECT_NE(early.predictions(0).mean(), response.predictions(0).mean());
+  (*request.mutable_settings(1)->mutable_fields())["x"].set_number_value(7);
+  EXPECT_THAT(std::string(predict().message()), HasSubstr("settings[1].x"));
+  request.clear_settings();
+  EXPECT_THAT(std::string(predict().message()), HasSubstr("settings"));
+  request.set_name("projects/default/studies/none");
+  *request.add_settings() = google::protobuf::Struct();
+  EXPECT_EQ(predict().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ReadsTest, ATrialIsExplained) {
+  Import(1);
+  v1::ExplainTrialRequest request;
+  request.set_name(absl::StrCat(kName, "/trials/1"));
+  v1::ExplainTrialResponse response;
+  ASSERT_TRUE(studies_->ExplainTrial(Context().get(), request, &response).ok());
+  EXPECT_EQ(response.trial().number(), 1);
+  EXPECT_THAT(response.sentences(), ElementsAre(HasSubstr("user"), "result: loss = 0"));
+  EXPECT_FALSE(response.has_surprise());
+  request.set_name(absl::StrCat(kName, "/trials/2"));
+  EXPECT_EQ(studies_->ExplainTrial(Context().get(), request, &response).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 TEST_F(ReadsTest, StandardErrorsAreStoredAndChecked) {

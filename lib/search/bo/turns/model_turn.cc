@@ -358,61 +358,74 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
   return best;
 }
 
-absl::Status ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
-                                 Suggestion* suggestion, const base::StopToken& stop) const {
+absl::StatusOr<std::vector<Alternative>> ModelTurn::AlternativesTo(const BoModel& model, const Observations& data,
+                                                                   const base::StopToken& stop) const {
+  return FitAlternatives(*models_, data.observed, data.scores, model.surrogate.next, SlopesOf(data), data.pending, stop);
+}
+
+Prediction ModelTurn::PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
+                                const Eigen::VectorXd& u) {
   // Mean and deviation of the states' mixture.
   const double states = static_cast<double>(model.surrogate.states.size());
   std::vector<gp::Posterior> posteriors;
-  double mean = 0.0, variance = 0.0, jitter = 0.0;
+  double mean = 0.0, variance = 0.0;
   for (const gp::Regression& regression : model.surrogate.states) {
-    posteriors.push_back(regression.Predict(candidate.u.transpose()));
+    posteriors.push_back(regression.Predict(u.transpose()));
     mean += posteriors.back().mean(0) / states;
-    jitter = std::max(jitter, regression.jitter());
   }
   for (const gp::Posterior& posterior : posteriors) {
     const double apart = posterior.mean(0) - mean;
     variance += (posterior.variance(0) + apart * apart) / states;
   }
   // Of scores; then of the mixture with other kernels and warps.
-  struct Prediction {
+  struct Part {
     double weight, mean, deviation;
   };
-  const auto predict = [](double weight, const OutputTransform& transform, double m, double v) {
+  const auto part_of = [](double weight, const OutputTransform& transform, double m, double v) {
     const double d = std::sqrt(v);
-    return Prediction{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
+    return Part{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
   };
-  std::vector<Prediction> parts = {predict(1.0, model.surrogate.transform, mean, variance)};
-  LUTHIER_ASSIGN_OR_RETURN(
-      const std::vector<Alternative> alternatives,
-      FitAlternatives(*models_, data.observed, data.scores, model.surrogate.next, SlopesOf(data), data.pending, stop));
+  std::vector<Part> parts = {part_of(1.0, model.surrogate.transform, mean, variance)};
   for (const Alternative& other : alternatives) {
-    const gp::Posterior posterior = other.regression.Predict(candidate.u.transpose());
-    const Prediction part = predict(other.weight, other.transform, posterior.mean(0), posterior.variance(0));
+    const gp::Posterior posterior = other.regression.Predict(u.transpose());
+    const Part part = part_of(other.weight, other.transform, posterior.mean(0), posterior.variance(0));
     if (std::isfinite(part.mean) && std::isfinite(part.deviation)) parts.push_back(part);
   }
   double weights = 0.0, average = 0.0, scale = 0.0, squares = 0.0;
-  for (const Prediction& part : parts) weights += part.weight;
-  for (const Prediction& part : parts) average += part.weight / weights * part.mean;
-  for (const Prediction& part : parts) scale = std::max({scale, part.deviation, std::abs(part.mean - average)});
-  for (const Prediction& part : parts) {  // In units of the largest part: scores may be near the end of the numbers.
+  for (const Part& part : parts) weights += part.weight;
+  for (const Part& part : parts) average += part.weight / weights * part.mean;
+  for (const Part& part : parts) scale = std::max({scale, part.deviation, std::abs(part.mean - average)});
+  for (const Part& part : parts) {  // In units of the largest part: scores may be near the end of the numbers.
     if (!(scale > 0.0)) break;
     const double within = part.deviation / scale, apart = (part.mean - average) / scale;
     squares += part.weight / weights * (within * within + apart * apart);
   }
+  Prediction prediction;
+  prediction.mean = study::Score(goal, average);  // Score is its own inverse.
+  prediction.sd = parts.size() == 1 ? parts[0].deviation : scale * std::sqrt(squares);
+  prediction.models = static_cast<int>(parts.size());
+  return prediction;
+}
+
+absl::Status ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
+                                 Suggestion* suggestion, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(model, data, stop));
+  const Prediction prediction = PredictAt(model, alternatives, goal_, candidate.u);
+  double jitter = 0.0;
+  for (const gp::Regression& regression : model.surrogate.states) jitter = std::max(jitter, regression.jitter());
   auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) suggestion->details[name] = value;
   };
-  // Score is its own inverse.
-  add("predicted_mean", study::Score(goal_, average));
-  add("predicted_sd", parts.size() == 1 ? parts[0].deviation : scale * std::sqrt(squares));
-  if (parts.size() > 1) add("models", static_cast<double>(parts.size()));
+  add("predicted_mean", prediction.mean);
+  add("predicted_sd", prediction.sd);
+  if (prediction.models > 1) add("models", static_cast<double>(prediction.models));
   add("acquisition", candidate.value);
   add("observations", static_cast<double>(data.scores.size()));
   if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
   if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
   if (jitter > 0.0) add("jitter", jitter);
   if (options_.hyperparameters == study::BoHyperparameters::kMcmc) {
-    add("states", states);
+    add("states", static_cast<double>(model.surrogate.states.size()));
     add("likelihoods", model.surrogate.likelihoods);
   }
   return absl::OkStatus();

@@ -69,6 +69,12 @@ class ModelTurn {
                                                            const FeasibilityModel* feasible, const TrustBoxRun* run,
                                                            uint64_t ask_index, BasinsState* basins,
                                                            Suggestion* suggestion, const base::StopToken& stop) const;
+  // Returns the models that predictions at settings are averaged over (surrogate.h).
+  absl::StatusOr<std::vector<Alternative>> AlternativesTo(const BoModel& model, const Observations& data,
+                                                          const base::StopToken& stop) const;
+  // Returns what the mixture of the model and its alternatives expects of the metric at `u`, in user units.
+  static Prediction PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
+                              const Eigen::VectorXd& u);
   // Adds details to `suggestion`, such as the predicted mean and deviation at `candidate`, averaged
   // over the model and its alternatives (surrogate.h).
   absl::Status Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,

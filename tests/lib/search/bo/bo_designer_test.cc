@@ -56,6 +56,40 @@ TEST(Bo, BeatsSobolTenfoldOnFiveOfSixFunctions) {
   EXPECT_GE(wins, 5);
 }
 
+// Exactly: the prediction stored with a proposal is that of the model before it.
+TEST(Bo, PredictsWhatItsProposalsSay) {
+  MemoryStudy study(BraninSpec(3, ModelOnly()));
+  const std::unique_ptr<Designer> fresh = CreateDesigner(BraninSpec(3, ModelOnly()));
+  int compared = 0;
+  for (int i = 0; i < 12; ++i) {
+    const study::History before = study.history();
+    const Suggestion s = study.Ask();
+    study::Parameters corner = s.parameters;
+    corner["x0"] = -5.0;
+    const absl::StatusOr<std::vector<Prediction>> predicted =
+        fresh->Predict(before, {corner, s.parameters}, base::StopToken());
+    if (i < 2) {
+      EXPECT_EQ(base::GetReason(predicted.status()), base::reason::kTooFewResults);
+    } else if (s.origin == "acq") {
+      ASSERT_TRUE(predicted.ok()) << predicted.status();
+      EXPECT_EQ(predicted->at(1).mean, s.details.at("predicted_mean"));
+      EXPECT_EQ(predicted->at(1).sd, s.details.at("predicted_sd"));
+      EXPECT_NE(predicted->at(0).mean, predicted->at(1).mean);
+      EXPECT_FALSE(predicted->at(0).p_success.has_value());
+      ++compared;
+    }
+    study.Complete(study.newest(), BraninOf(s.parameters));
+  }
+  EXPECT_GE(compared, 6);
+  const study::StudySpec random = [] {
+    study::StudySpec spec = BraninSpec();
+    spec.algorithm = study::RandomOptions();
+    return spec;
+  }();
+  const auto none = CreateDesigner(random)->Predict(study.history(), {study.history().trials()[0].parameters}, {});
+  EXPECT_EQ(base::GetReason(none.status()), base::reason::kNoModel);
+}
+
 TEST(Bo, InitialDesignIsTheDefaultAndThenSobolPoints) {
   study::ParameterSpec x = Float("x", 0, 1);
   x.default_value = 0.125;

@@ -1,0 +1,113 @@
+#include "server/service/explanation.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lib/study/parameters.h"
+
+namespace luthier::service {
+namespace {
+
+constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/reference/lbo.md.
+
+const char* OriginText(const std::string& origin) {
+  static const auto* const kOrigins = new std::map<std::string, const char*>{
+      {"init", "quasi-random, before there is enough data for a model"},
+      {"acq", "the model expects the most from it"},
+      {"explore", "looks where little is known"},
+      {"stuck_random", "random, because the model proposed what was tried already"},
+      {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},
+      {"random", "an independent random draw"},
+      {"sobol", "the next point of a Sobol sequence"},
+      {"grid", "the next point of the grid"},
+      {"cma_es", "a sample of the current generation's distribution"},
+      {"halton", "the next point of a Halton sequence"},
+      {"hoag", "a step along the gradient of the descent's last point"},
+      {"hoag_start", "where a descent along gradients begins"},
+      {"tpe", "like the good settings and unlike the others"},
+      {"trust_region", "a local step around the best setting, which gains more than the model's proposal"},
+      {"quasi_newton", "a step along the gradients of the best setting"},
+      {"restart", "begins a new search elsewhere, as the last one has ended"},
+      {"repeat", "measured again, as results are noisy and every setting was tried"},
+      {"gp_failed", "random, because no model explained the results"},
+      {"all_random", "random, because the model had no proposal"},
+      {"ar_empty", "the bounds on the slope ruled out every candidate of the model; they allow this point"},
+  };
+  const auto found = kOrigins->find(origin);
+  return found == kOrigins->end() ? nullptr : found->second;
+}
+
+std::string Numbers(const google::protobuf::RepeatedField<double>& numbers) {
+  const auto append = [](std::string* out, double value) { absl::StrAppend(out, study::FormatDouble(value)); };
+  return absl::StrCat("[", absl::StrJoin(numbers, ", ", append), "]");
+}
+
+}  // namespace
+
+v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial) {
+  v1::ExplainTrialResponse out;
+  const v1::Provenance& why = trial.provenance();
+  const auto say = [&out](auto&&... parts) { out.add_sentences(absl::StrCat(parts...)); };
+  if (why.designer() == "user") {
+    say("tried because a user added it");
+  } else {
+    const std::string as = why.has_ask_index() ? absl::StrCat(" as suggestion ", why.ask_index(),
+                                                              ", knowing the events up to seq ", why.prefix_seq())
+                                               : "";
+    say("proposed by ", why.designer(), " (version ", why.algorithm_version(), ")", as);
+    const char* const text = OriginText(why.origin());
+    say("origin: ", why.origin(), text == nullptr ? "" : ": ", text == nullptr ? "" : text);
+  }
+  if (why.resource() > 0) say("to be trained to step ", why.resource());
+  if (why.warm_start() > 0) {
+    say("training was to start from the model of trial ", why.warm_start(), ", the nearest that was complete");
+  }
+  for (const v1::Provenance& promotion : trial.promotions()) {
+    say("continued to step ", promotion.resource(), " as suggestion ", promotion.ask_index(),
+        ", knowing the events up to seq ", promotion.prefix_seq());
+  }
+  const auto share = why.details().find("excluded_share");
+  const auto lipschitz = why.details().find("lipschitz");
+  if (share != why.details().end() && lipschitz != why.details().end()) {
+    const double p = share->second;
+    say(absl::StrFormat(
+        "ruled out at that time: %.1f %% (+-%.1f %%) of the space could not hold a record, provided "
+        "that the model's output (the results, standardised and warped) nowhere changes faster than "
+        "L = %.6g per side of the unit cube that the scaled parameters span (estimated by %d points)",
+        100.0 * p, 100.0 * std::sqrt(p * (1.0 - p) / kCertificatePoints), lipschitz->second, kCertificatePoints));
+  }
+  if (!why.set_aside().empty()) {
+    say("the first one made without the gradients of trials ", absl::StrJoin(why.set_aside(), ", "),
+        ", which contradict the losses that their workers reported");
+  }
+  if (!why.direction().empty()) say("asked for the slope along ", Numbers(why.direction()));
+  if (trial.gradient_set_aside()) {
+    say("gradient set aside: it contradicts the losses that the same worker reported; the losses are kept");
+  }
+  if (trial.stop_requested()) say("its end was asked for");
+  const auto mean = why.details().find("predicted_mean");
+  const auto sd = why.details().find("predicted_sd");
+  const bool predicted = mean != why.details().end() && sd != why.details().end();
+  if (predicted) {
+    out.mutable_predicted()->set_mean(mean->second);
+    out.mutable_predicted()->set_sd(sd->second);
+    const auto p_feasible = why.details().find("p_feasible");
+    if (p_feasible != why.details().end()) out.mutable_predicted()->set_p_success(p_feasible->second);
+  }
+  const auto actual = trial.final_measurement().metrics().find(metric);
+  if (actual != trial.final_measurement().metrics().end()) {
+    say("result: ", metric, " = ", study::FormatDouble(actual->second));
+    if (predicted && sd->second > 0) {
+      out.set_surprise((actual->second - mean->second) / sd->second);
+      say(absl::StrFormat("the prediction was off by %+.2f standard deviations", out.surprise()));
+    }
+  }
+  *out.mutable_trial() = std::move(trial);
+  return out;
+}
+
+}  // namespace luthier::service

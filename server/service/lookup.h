@@ -1,0 +1,24 @@
+#ifndef LUTHIER_SERVER_SERVICE_LOOKUP_H_
+#define LUTHIER_SERVER_SERVICE_LOOKUP_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "luthier/v1/trial.pb.h"
+#include "server/storage/storage.h"
+
+// What a call is about, as it is stored. Errors: NOT_FOUND that says what there is not; those of Storage.
+namespace luthier::service {
+
+absl::StatusOr<storage::StudyRecord> FindStudy(storage::Storage* storage, const std::string& id);
+// A deleted trial is not found.
+absl::StatusOr<storage::TrialRecord> FindTrial(storage::Storage* storage, const storage::StudyRecord& study,
+                                               int64_t number);
+// Returns the trial as callers see it, without its learning curve.
+absl::StatusOr<v1::Trial> ReadTrial(storage::Storage* storage, const storage::StudyRecord& study,
+                                    const storage::TrialRecord& trial);
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_LOOKUP_H_

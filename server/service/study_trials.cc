@@ -1,0 +1,431 @@
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/hash.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+#include "server/service/lookup.h"
+#include "server/service/pages.h"
+#include "server/service/study_service.h"
+#include "server/service/trial_filter.h"
+
+// Calls of StudyService for trials.
+namespace luthier::service {
+namespace {
+
+constexpr size_t kMaxReplyBytes = size_t{4} << 20;
+constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Then points are cut short: 10,000 of those have below 1.1 MiB.
+constexpr int kMaxEnqueued = 1000;
+constexpr int kMaxAttributeBytes = 64 << 10;
+constexpr size_t kMaxListedAttribute = 1024;
+
+// Marks those of the trials, in order of number, whose gradients were set aside.
+absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
+                          google::protobuf::RepeatedPtrField<v1::Trial>* trials) {
+  if (trials->empty()) return absl::OkStatus();
+  std::set<int64_t> numbers;
+  // A page of trials may span many numbers, but seldom many that were set aside.
+  for (int64_t last = trials->begin()->number() - 1; last < trials->rbegin()->number();) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page, storage->ListSetAside(study, last, kMaxPage));
+    for (const storage::SetAside& entry : page) numbers.insert(last = entry.trial);
+    if (page.size() < kMaxPage) break;
+  }
+  for (v1::Trial& trial : *trials) trial.set_gradient_set_aside(numbers.count(trial.number()) > 0);
+  return absl::OkStatus();
+}
+
+// Lists have short attributes only.
+void LeaveOutLong(v1::Trial* trial) {
+  for (auto it = trial->mutable_attributes()->begin(); it != trial->mutable_attributes()->end();) {
+    if (it->second.size() <= kMaxListedAttribute) {
+      ++it;
+      continue;
+    }
+    trial->add_attributes_left_out(it->first);
+    it = trial->mutable_attributes()->erase(it);
+  }
+  std::sort(trial->mutable_attributes_left_out()->begin(), trial->mutable_attributes_left_out()->end());
+}
+
+// Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few at a time, so
+// that no more rows are in memory than the page will have. True: there are more.
+absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRecord& study,
+                              const storage::TrialFilter& filter, int64_t after, int page_size,
+                              v1::ListTrialsResponse* response) {
+  constexpr int kAtATime = 16;
+  PageFill fill(page_size);
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> rows,
+                             storage->ListTrials(study.key, filter, after, kAtATime));
+    for (const storage::TrialRecord& row : rows) {
+      after = row.trial.number;
+      if (row.trial.deleted) continue;
+      v1::Trial trial = wire::ToProto(row.trial, study.id);
+      LeaveOutLong(&trial);
+      if (!fill.Takes(trial)) return true;
+      *response->add_trials() = std::move(trial);
+    }
+    if (rows.size() < kAtATime) return false;
+  }
+}
+
+// The same of the trials that a filter leaves, in its order. Returns the place of the last one where there are more,
+// else "". Trials are as they are when they are read, a moment after they were chosen.
+absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storage::StudyRecord& study,
+                                         const std::vector<TrialTable::Selected>& selected, int page_size,
+                                         v1::ListTrialsResponse* response) {
+  PageFill fill(page_size);
+  std::string last;
+  for (const TrialTable::Selected& entry : selected) {
+    const absl::StatusOr<storage::TrialRecord> row = storage->GetTrial(study.key, entry.number);
+    if (absl::IsNotFound(row.status())) continue;
+    LUTHIER_RETURN_IF_ERROR(row.status());
+    if (row->trial.deleted) continue;
+    v1::Trial trial = wire::ToProto(row->trial, study.id);
+    LeaveOutLong(&trial);
+    if (!fill.Takes(trial)) return last;
+    last = entry.place;
+    *response->add_trials() = std::move(trial);
+  }
+  // One more was chosen than the page has, and some of them may be gone meanwhile.
+  if (selected.size() > static_cast<size_t>(page_size)) return selected.back().place;
+  return std::string();
+}
+
+// ListTrials with a filter or an order. `query`: what its page tokens are good for.
+absl::Status ListSelected(storage::Storage* storage, TrialTables* tables, const storage::StudyRecord& study,
+                          const v1::ListTrialsRequest& request, const storage::TrialFilter& states,
+                          const std::string& query, v1::ListTrialsResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  LUTHIER_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(request.filter()));
+  LUTHIER_RETURN_IF_ERROR(filter.Check(study.spec.space));
+  TrialTable::Wanted wanted;
+  wanted.filter = &filter;
+  wanted.states = states.states;
+  LUTHIER_ASSIGN_OR_RETURN(wanted.order, ParseOrder(request.order_by(), study.spec.space));
+  LUTHIER_ASSIGN_OR_RETURN(wanted.after, ParsePageToken(query, request.page_token()));
+  wanted.limit = static_cast<size_t>(page_size) + 1;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialTable::Selected> selected, tables->Select(storage, study, wanted));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string last, FillSelected(storage, study, selected, page_size, response));
+  if (!last.empty()) response->set_next_page_token(MakePageToken(query, last));
+  return absl::OkStatus();
+}
+
+absl::Status TrialsHaveGrown() {
+  return base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kMessageTooLarge,
+                         "these trials were added before, and what is known of them by now is larger than a message; "
+                         "list the study's trials instead");
+}
+
+coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryReactor* reactor, const std::string& id,
+                                                              v1::EnqueueTrialsResponse* response) {
+  return [reactor, response, id](absl::StatusOr<coordinator::EnqueueReply> reply) {
+    if (reply.ok()) {
+      for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
+      response->set_seq(reply->seq);
+    }
+    // A repeated call gets the trials as they are now: they may have grown.
+    const bool fits = response->ByteSizeLong() <= kMaxReplyBytes;
+    reactor->Finish(wire::ToGrpc(fits ? reply.status() : TrialsHaveGrown()));
+  };
+}
+
+// Checks names and values; limits on all attributes of a trial together come with it.
+void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attributes, const std::string& at,
+                    std::map<std::string, std::string>* taken, base::Violations* violations) {
+  if (attributes.size() > 64) violations->Add(at, "has more than 64 entries");
+  size_t bytes = 0;
+  for (const auto& [key, value] : attributes) {
+    violations->AddAll("", study::ValidateText(at, key, 64, false));
+    violations->AddAll(
+        "", study::ValidateText(absl::StrCat(at, " (", base::Quote(key), ")"), value, kMaxAttributeBytes, true));
+    bytes += key.size() + value.size();
+    (*taken)[key] = value;
+  }
+  if (bytes > 4 * kMaxAttributeBytes) {
+    violations->Add(at, absl::StrCat("has ", bytes, " bytes; at most ", 4 * kMaxAttributeBytes, " are allowed"));
+  }
+}
+
+// The fields of a trial that an import takes.
+coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string& source, const std::string& at,
+                                    base::Violations* violations) {
+  coordinator::ImportedTrial trial;
+  const auto take = [&](auto value, const char* field, auto* out) {
+    if (value.ok()) {
+      *out = *std::move(value);
+    } else {
+      violations->AddAll(absl::StrCat(at, ".", field), value.status());
+    }
+  };
+  take(wire::FromProto(message.parameters()), "parameters", &trial.parameters);
+  const absl::StatusOr<study::TrialState> state = wire::FromProto(message.state());
+  if (state.ok() && (*state == study::TrialState::kComplete || *state == study::TrialState::kPruned ||
+                     *state == study::TrialState::kFailed)) {
+    trial.state = *state;
+  } else {
+    violations->Add(at + ".state", "is not COMPLETE, PRUNED or FAILED; only results can be imported");
+  }
+  if (message.has_final_measurement()) {
+    take(wire::FromProto(message.final_measurement()), "final_measurement", &trial.measurement);
+  }
+  for (int k = 0; k < message.measurements_size(); ++k) {
+    study::Measurement point;
+    take(wire::FromProto(message.measurements(k)), absl::StrCat("measurements[", k, "]").c_str(), &point);
+    point.gradient.reset();
+    trial.curve.push_back(std::move(point));
+  }
+  if (trial.state == study::TrialState::kFailed) {
+    trial.failure = study::Failure{study::FailureKind::kConfig, "IMPORTED", ""};
+    if (message.has_failure()) take(wire::FromProto(message.failure()), "failure", &trial.failure);
+    if (trial.failure) trial.failure->kind = study::FailureKind::kConfig;
+  }
+  TakeAttributes(message.attributes(), at + ".attributes", &trial.attributes, violations);
+  if (!source.empty()) trial.attributes.try_emplace("luthier.source", source);
+  if (message.has_create_time()) take(wire::FromProto(message.create_time()), "create_time", &trial.create_time);
+  if (message.has_end_time()) take(wire::FromProto(message.end_time()), "end_time", &trial.end_time);
+  return trial;
+}
+}  // namespace
+
+grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* context,
+                                                 const v1::GetTrialRequest* request, v1::Trial* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
+    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
+    LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
+    if (request->with_measurements()) {
+      // An imported trial has no attempts; its curve is that of number 0.
+      const int32_t attempt = record.trial.attempts.empty() ? 0 : record.trial.attempts.back().number;
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
+                               storage->ListMeasurements(study.key, id.number, attempt));
+      size_t bytes = response->ByteSizeLong();
+      for (const study::Measurement& m : curve) {
+        v1::Measurement point = wire::ToProto(m);
+        // Gradients and many metrics along a long curve may not fit; the values of the study's metric do.
+        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
+        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
+          const auto value = m.metrics.find(study.spec.metric.name);
+          point.clear_metrics();
+          if (value != m.metrics.end()) (*point.mutable_metrics())[value->first] = value->second;
+        }
+        bytes += point.ByteSizeLong();
+        *response->add_measurements() = std::move(point);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
+                                                   const v1::ListTrialsRequest* request,
+                                                   v1::ListTrialsResponse* response) {
+  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
+    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
+    storage::TrialFilter filter;
+    std::string query = absl::StrCat("trials ", id);
+    for (const int state : request->states()) {
+      const absl::StatusOr<study::TrialState> parsed = wire::FromProto(static_cast<v1::Trial::State>(state));
+      if (!parsed.ok()) return base::BadField("states", absl::StrCat(state, " is not a state of a trial"));
+      filter.states.push_back(*parsed);
+      absl::StrAppend(&query, " ", state);
+    }
+    const bool selects = !request->filter().empty() || !request->order_by().empty();
+    if (selects) absl::StrAppend(&query, " filter ", request->filter(), " order ", request->order_by());
+    LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
+    int64_t after = 0;
+    if (!selects && !position.empty() && !absl::SimpleAtoi(position, &after)) {
+      return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
+    if (selects) {
+      LUTHIER_RETURN_IF_ERROR(ListSelected(storage, tables, study, *request, filter, query, response));
+      return MarkSetAside(storage, study.key, response->mutable_trials());
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, study, filter, after, page_size, response));
+    if (more) {
+      response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
+    }
+    return MarkSetAside(storage, study.key, response->mutable_trials());
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContext* context,
+                                                      const v1::EnqueueTrialsRequest* request,
+                                                      v1::EnqueueTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
+    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
+  }
+  coordinator::EnqueueOp op;
+  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
+    const std::string at = absl::StrCat("trials[", i, "]");
+    coordinator::NewTrial trial;
+    absl::StatusOr<study::Parameters> parameters = wire::FromProto(request->trials(i).parameters());
+    if (!parameters.ok())
+      violations.AddAll(at + ".parameters", parameters.status());
+    else
+      trial.parameters = *std::move(parameters);
+    TakeAttributes(request->trials(i).attributes(), at + ".attributes", &trial.attributes, &violations);
+    op.trials.push_back(std::move(trial));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = *id;
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
+  op.done = AnswerWithTrials(reactor, *id, response);
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext* context,
+                                                     const v1::ImportTrialsRequest* request,
+                                                     v1::ImportTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
+    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
+  }
+  violations.AddAll("", study::ValidateText("source", request->source(), 1024, false));
+  coordinator::ImportOp op;
+  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
+    op.trials.push_back(Imported(request->trials(i), request->source(), absl::StrCat("trials[", i, "]"), &violations));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = *id;
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::ImportReply> reply) {
+    if (reply.ok()) {
+      response->mutable_numbers()->Assign(reply->numbers.begin(), reply->numbers.end());
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext* context,
+                                                    const v1::RetryTrialsRequest* request,
+                                                    v1::EnqueueTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->numbers_size() > kMaxEnqueued) {
+    violations.Add("numbers", absl::StrCat("has ", request->numbers_size(), " entries, at most ", kMaxEnqueued));
+  }
+  if (request->numbers().empty() != request->all_failed()) {
+    violations.Add("numbers", request->all_failed() ? "and all_failed exclude each other"
+                                                    : "is empty; name the trials, or set all_failed");
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::RetryOp op;
+  op.id = *id;
+  op.numbers.assign(request->numbers().begin(), request->numbers().end());
+  op.limit = kMaxEnqueued;
+  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
+  op.actor = backend_.ActorOf(*context);
+  op.done = AnswerWithTrials(reactor, *id, response);
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteTrialRequest* request,
+                                                    v1::DeleteTrialResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::DeleteTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) response->set_seq(reply->seq);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContext* context,
+                                                      const v1::SetAttributesRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+  base::Violations violations;
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  violations.AddAll("", id.status());
+  coordinator::SetAttributesOp op;
+  TakeAttributes(request->attributes(), "attributes", &op.attributes, &violations);
+  if (request->attributes().empty()) violations.Add("attributes", "is empty; give at least one");
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
+                                                    const v1::CancelTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::CancelTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
+                                                  const v1::StopTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::StopTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = backend_.ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,73 @@
+#include "server/service/explanation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_join.h"
+
+namespace luthier::service {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Trial SomeTrial() {
+  v1::Trial trial;
+  trial.set_number(7);
+  trial.set_state(v1::Trial::COMPLETE);
+  trial.mutable_provenance()->set_designer("lbo");
+  trial.mutable_provenance()->set_origin("acq");
+  (*trial.mutable_final_measurement()->mutable_metrics())["loss"] = 0.5;
+  return trial;
+}
+
+std::string Explained(const v1::Trial& trial) {
+  return absl::StrJoin(Explain("loss", trial).sentences(), "\n");
+}
+
+TEST(Explain, SharesRuledOutComeWithTheirCondition) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), Not(HasSubstr("ruled out")));
+  (*trial.mutable_provenance()->mutable_details())["excluded_share"] = 0.25;
+  (*trial.mutable_provenance()->mutable_details())["lipschitz"] = 12.5;
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("25.0 % (+-1.4 %) of the space could not hold a record"),
+                    HasSubstr("provided that the model's output (the results, standardised and warped) nowhere changes "
+                              "faster than L = 12.5 per side of the unit cube"),
+                    HasSubstr("1024 points")));
+}
+
+TEST(Explain, SaysWhatWasAskedAndWhatWasNotUsed) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), AllOf(Not(HasSubstr("slope along")), Not(HasSubstr("without the gradients")),
+                                      Not(HasSubstr("set aside"))));
+  trial.mutable_provenance()->add_direction(0.5);
+  trial.mutable_provenance()->add_direction(-2);
+  trial.mutable_provenance()->add_set_aside(3);
+  trial.mutable_provenance()->add_set_aside(5);
+  trial.set_gradient_set_aside(true);
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("asked for the slope along [0.5, -2]"),
+                    HasSubstr("the first one made without the gradients of trials 3, 5, which contradict"),
+                    HasSubstr("gradient set aside: it contradicts the losses")));
+}
+
+TEST(Explain, SaysHowFarThePredictionWasOff) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_FALSE(Explain("loss", trial).has_surprise());
+  (*trial.mutable_provenance()->mutable_details())["predicted_mean"] = 1.5;
+  (*trial.mutable_provenance()->mutable_details())["predicted_sd"] = 0.5;
+  const v1::ExplainTrialResponse explained = Explain("loss", trial);
+  EXPECT_EQ(explained.surprise(), -2.0);
+  EXPECT_EQ(explained.predicted().mean(), 1.5);
+  EXPECT_THAT(Explained(trial), AllOf(HasSubstr("origin: acq: the model expects"),
+                                      HasSubstr("off by -2.00 standard deviations")));
+  trial.clear_final_measurement();
+  EXPECT_FALSE(Explain("loss", trial).has_surprise());
+}
+
+}  // namespace
+}  // namespace luthier::service

@@ -11,7 +11,7 @@ endif()
 
 function(luthier_configure target)
   target_compile_options(${target} PRIVATE ${LUTHIER_WARNINGS})
-  target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}")
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>")
 endfunction()
 
 # A static library; luthier_x is also luthier::x. Without SRCS: a header-only library.

@@ -9,6 +9,27 @@ install(TARGETS luthier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT 
 install(TARGETS luthierd RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT server)
 install(TARGETS luthier-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT worker)
 
+# The C++ client for programs outside of this tree: find_package(luthier), luthier::client, #include "client/cpp/client.h".
+set(exported luthier_base luthier_study luthier_wire luthier_proto luthier_service_proto luthier_client)
+foreach(target ${exported})
+  string(REGEX REPLACE "^luthier_" "" short "${target}")
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})
+  target_include_directories(${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/luthier>")
+endforeach()
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/luthier")
+install(TARGETS ${exported} EXPORT luthier_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev)
+install(EXPORT luthier_targets FILE luthier-targets.cmake NAMESPACE luthier:: DESTINATION "${package}" COMPONENT dev)
+foreach(folder lib/base lib/study lib/wire client/cpp)
+  install(DIRECTORY ${folder} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/luthier/${folder}/.." COMPONENT dev
+    FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(DIRECTORY "${CMAKE_BINARY_DIR}/gen/luthier/v1" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/luthier/luthier" COMPONENT dev
+  FILES_MATCHING PATTERN "*.h")
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(luthier-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/luthier-config.cmake "${CMAKE_CURRENT_BINARY_DIR}/luthier-config-version.cmake"
+  DESTINATION "${package}" COMPONENT dev)
+
 # What the program itself writes: completions and the manual page.
 foreach(made "completion bash|share/bash-completion/completions/luthier" "completion zsh|share/zsh/site-functions/_luthier"
              "completion fish|share/fish/vendor_completions.d/luthier.fish" "manual|share/man/man1/luthier.1")

@@ -187,6 +187,7 @@ class ServerImpl final : public Server {
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
+    coordinator_options.core.quotas = &quotas_;
     coordinator_options.suggest_threads = options.suggest_threads;
     coordinator_options.core.suggest_deadline = options.suggest_deadline;
     if (options.designers) coordinator_options.designers = options.designers;
@@ -215,6 +216,7 @@ class ServerImpl final : public Server {
           options.keep_tokens ||
           std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
       LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
+      access_->KeepQuotas(&quotas_);
     }
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
@@ -391,6 +393,7 @@ class ServerImpl final : public Server {
   base::SystemClock clock_;
   std::atomic<bool> closing_{false};
   base::LogLimit abort_log_{&clock_};
+  study::QuotaTable quotas_;
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;

@@ -118,6 +118,8 @@ struct Options {
 
   // admin
   int64_t entries = 100;
+  std::optional<int64_t> quota_studies, quota_running, quota_waiting;
+  std::optional<double> quota_cpu;
   std::vector<std::string> hosts;
   std::vector<std::string> roles;
   bool commands = false;

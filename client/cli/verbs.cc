@@ -437,6 +437,11 @@ void TokenRotateOptions(CLI::App& app, Options& o) {
 
 void ProjectOption(CLI::App& app, Options& o) {
   app.add_option("NAME", o.name, "Name of the project")->required();
+  app.add_option("--max-studies", o.quota_studies, "Studies that it may have; 0: no limit of its own");
+  app.add_option("--max-running", o.quota_running, "Trials that may run at once; asks for more wait");
+  app.add_option("--max-asks", o.quota_waiting, "Asks that may wait; more are told to come back");
+  app.add_option("--max-cpu", o.quota_cpu,
+                 "Processors for its suggestions, on average over a minute: 0.5 is half of one");
 }
 
 void AuditOptions(CLI::App& app, Options& o) {
@@ -688,6 +693,11 @@ const std::vector<Verb>& Verbs() {
        "luthier admin project create vision",
        ProjectOption,
        AdminProjectCreate},
+      {{"admin", "project", "update"},
+       "Give a project other quotas",
+       "luthier admin project update vision --max-running 32",
+       ProjectOption,
+       AdminProjectUpdate},
       {{"admin", "project", "list"}, "The projects", "luthier admin project list", None, AdminProjectList},
       {{"admin", "audit"},
        "What was done and refused, newest first, a JSON object a line",

@@ -575,10 +575,18 @@ absl::StatusOr<v1::Token> Client::RevokeToken(const std::string& id) {
                      impl_->Policy());
 }
 
-absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id) {
+absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id, const v1::Quotas& quotas) {
   v1::CreateProjectRequest request;
   request.set_id(id);
+  *request.mutable_quotas() = quotas;
   return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout, impl_->Once());
+}
+
+absl::StatusOr<v1::Project> Client::UpdateProject(const std::string& id, const v1::Quotas& quotas) {
+  v1::UpdateProjectRequest request;
+  request.set_id(id);
+  *request.mutable_quotas() = quotas;
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::UpdateProject, request, impl_->options().timeout, impl_->Once());
 }
 
 absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {

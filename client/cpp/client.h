@@ -160,7 +160,8 @@ class Client {
   // "": of all projects.
   absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& project);
   absl::StatusOr<v1::Token> RevokeToken(const std::string& id);
-  absl::StatusOr<v1::Project> CreateProject(const std::string& id);
+  absl::StatusOr<v1::Project> CreateProject(const std::string& id, const v1::Quotas& quotas = {});
+  absl::StatusOr<v1::Project> UpdateProject(const std::string& id, const v1::Quotas& quotas);
   absl::StatusOr<std::vector<v1::Project>> ListProjects();
   // Newest first, before the entry of that number (0: from the newest); at most 1,000.
   absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count);

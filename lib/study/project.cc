@@ -22,4 +22,8 @@ std::string PoolKey(absl::string_view project, absl::string_view pool) {
   return absl::StrCat(project, "/", pool);
 }
 
+absl::string_view ProjectOfPool(absl::string_view key) {
+  return key.substr(0, key.find('/'));
+}
+
 }  // namespace luthier::study

@@ -20,6 +20,8 @@ absl::string_view ProjectOf(absl::string_view id);
 absl::string_view ShortId(absl::string_view id);
 // Workers of a pool serve studies of the same project and pool. Neither name has a '/'.
 std::string PoolKey(absl::string_view project, absl::string_view pool);
+// The project of a PoolKey.
+absl::string_view ProjectOfPool(absl::string_view key);
 
 }  // namespace luthier::study
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -424,9 +425,42 @@ absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& p
   return tokens;
 }
 
-absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id) {
+namespace {
+
+absl::Status CheckQuotas(const study::Quotas& quotas) {
+  base::Violations violations;
+  const auto check = [&](const char* name, double value) {
+    if (!std::isfinite(value) || value < 0) {
+      violations.Add(absl::StrCat("quotas.", name), absl::StrCat(value, " is below 0 (0: no limit) or not finite"));
+    }
+  };
+  check("studies", static_cast<double>(quotas.studies));
+  check("running_trials", static_cast<double>(quotas.running_trials));
+  check("waiting_asks", static_cast<double>(quotas.waiting_asks));
+  check("suggest_cpu", quotas.suggest_cpu);
+  return violations.ToStatus();
+}
+
+}  // namespace
+
+void Access::KeepQuotas(study::QuotaTable* table) {
+  base::MutexLock lock(&mutex_);
+  quotas_ = table;
+  for (const auto& [id, project] : projects_) quotas_->Set(id, project.quotas);
+}
+
+absl::Status Access::Keep(const ProjectRecord& project) {
+  LUTHIER_RETURN_IF_ERROR(store_->Put(project));
+  base::MutexLock lock(&mutex_);
+  projects_[project.id] = project;
+  if (quotas_ != nullptr) quotas_->Set(project.id, project.quotas);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const study::Quotas& quotas) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   LUTHIER_RETURN_IF_ERROR(study::ValidateId("id", id));
+  LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
   base::MutexLock changing(&changing_);
   {
     base::MutexLock lock(&mutex_);
@@ -439,17 +473,34 @@ absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id) {
                        absl::StrCat("there are ", kMaxProjects, " projects already"));
     }
   }
-  const ProjectRecord project{id, clock_->Wall()};
-  LUTHIER_RETURN_IF_ERROR(store_->Put(project));
-  base::MutexLock lock(&mutex_);
-  projects_[id] = project;
+  const ProjectRecord project{id, clock_->Wall(), quotas};
+  LUTHIER_RETURN_IF_ERROR(Keep(project));
+  return project;
+}
+
+absl::StatusOr<ProjectRecord> Access::UpdateProject(const std::string& id, const study::Quotas& quotas) {
+  LUTHIER_RETURN_IF_ERROR(CheckStore());
+  LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
+  base::MutexLock changing(&changing_);
+  ProjectRecord project{id, absl::UnixEpoch(), quotas};
+  {
+    base::MutexLock lock(&mutex_);
+    const auto found = projects_.find(id);
+    if (found == projects_.end() && id != study::kDefaultProject) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
+                       absl::StrCat("project ", Quote(id), " does not exist"));
+    }
+    if (found != projects_.end()) project.create_time = found->second.create_time;
+  }
+  LUTHIER_RETURN_IF_ERROR(Keep(project));
   return project;
 }
 
 absl::StatusOr<std::vector<ProjectRecord>> Access::ListProjects() const {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
-  std::vector<ProjectRecord> all = {{study::kDefaultProject, absl::UnixEpoch()}};
+  std::vector<ProjectRecord> all;
   base::MutexLock lock(&mutex_);
+  if (projects_.count(study::kDefaultProject) == 0) all.push_back({study::kDefaultProject, absl::UnixEpoch(), {}});
   for (const auto& [id, project] : projects_) all.push_back(project);
   return all;
 }

@@ -63,6 +63,9 @@ class Access {
   // the file, empty when none was made.
   absl::StatusOr<std::string> MakeFirstToken();
 
+  // Keeps the quotas of all projects in `table`, which must outlive this.
+  void KeepQuotas(study::QuotaTable* table);
+
   // Who calls. UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
   // Who made a call that was admitted: the same, though its token may have ended since.
@@ -80,7 +83,8 @@ class Access {
                                                                   absl::Duration lifetime);
   absl::StatusOr<TokenRecord> RevokeToken(const std::string& id);
   absl::StatusOr<std::vector<TokenRecord>> ListTokens(const std::string& project);
-  absl::StatusOr<ProjectRecord> CreateProject(const std::string& id);
+  absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {});
+  absl::StatusOr<ProjectRecord> UpdateProject(const std::string& id, const study::Quotas& quotas);
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
   absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit);
 
@@ -99,6 +103,7 @@ class Access {
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
   // Writes it, then uses it.
   absl::Status Keep(const TokenRecord& token);
+  absl::Status Keep(const ProjectRecord& project);
   Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                  absl::Status status);
   void Ended(const void* context, const std::string& outcome);
@@ -112,6 +117,7 @@ class Access {
   mutable base::Mutex mutex_;
   std::map<std::string, TokenRecord> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
+  study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::Mutex changing_;  // One change of tokens and projects at a time.
   base::Mutex calls_mutex_;
   std::unordered_map<const void*, AuditRecord> calls_ ABSL_GUARDED_BY(calls_mutex_);  // Under way, by their context.

@@ -23,9 +23,9 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 
-// Times are microseconds since 1970.
+// Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
 CREATE TABLE tokens (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, project TEXT NOT NULL, roles TEXT NOT NULL, commands INTEGER NOT NULL,
@@ -38,6 +38,13 @@ CREATE TABLE audit (
   peer TEXT NOT NULL, method TEXT NOT NULL, object TEXT NOT NULL, request_id TEXT NOT NULL, outcome TEXT NOT NULL,
   times INTEGER NOT NULL
 ) STRICT;
+)";
+
+constexpr char kSchema2[] = R"(
+ALTER TABLE projects ADD COLUMN studies INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE projects ADD COLUMN running_trials INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE projects ADD COLUMN waiting_asks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE projects ADD COLUMN suggest_cpu REAL NOT NULL DEFAULT 0;
 )";
 
 int64_t Micros(absl::Time time) {
@@ -67,9 +74,10 @@ std::set<Role> RolesOf(absl::string_view text) {
 absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
   const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   if (version == kVersion) return absl::OkStatus();
-  if (version == 0) {
+  if (version < kVersion) {
     SQLite::Transaction transaction(db);
-    db.exec(kSchema);
+    if (version < 1) db.exec(kSchema);
+    db.exec(kSchema2);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -140,8 +148,14 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
   base::MutexLock lock(&mutex_);
   return Guarded([&]() -> absl::StatusOr<std::vector<ProjectRecord>> {
     std::vector<ProjectRecord> projects;
-    SQLite::Statement rows(*db_, "SELECT id, create_time FROM projects ORDER BY id");
-    while (rows.executeStep()) projects.push_back({StringColumn(rows, 0), TimeColumn(rows, 1)});
+    SQLite::Statement rows(*db_,
+                           "SELECT id, create_time, studies, running_trials, waiting_asks, suggest_cpu FROM projects "
+                           "ORDER BY id");
+    while (rows.executeStep()) {
+      const study::Quotas quotas{Int64Column(rows, 2), Int64Column(rows, 3), Int64Column(rows, 4),
+                                 rows.getColumn(5).getDouble()};
+      projects.push_back({StringColumn(rows, 0), TimeColumn(rows, 1), quotas});
+    }
     return projects;
   });
 }
@@ -169,9 +183,13 @@ absl::Status AccessStore::Put(const TokenRecord& t) {
 
 absl::Status AccessStore::Put(const ProjectRecord& project) {
   return Write([&](SQLite::Database& db) {
-    SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?)");
+    SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?, ?, ?, ?, ?)");
     BindText(put, 1, project.id);
     Bind(put, 2, Micros(project.create_time));
+    Bind(put, 3, project.quotas.studies);
+    Bind(put, 4, project.quotas.running_trials);
+    Bind(put, 5, project.quotas.waiting_asks);
+    put.bind(6, project.quotas.suggest_cpu);
     put.exec();
   });
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
+#include "lib/study/quotas.h"
 #include "server/access/caller.h"
 
 namespace luthier::access {
@@ -39,6 +40,7 @@ struct TokenRecord {
 struct ProjectRecord {
   std::string id;
   absl::Time create_time;
+  study::Quotas quotas;
 };
 
 // This was done or refused. The fields are those of v1.AuditEntry.
@@ -62,6 +64,7 @@ class AccessStore {
   static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory);
 
   absl::StatusOr<std::vector<TokenRecord>> Tokens();
+  // The project "default" is among them once it has quotas.
   absl::StatusOr<std::vector<ProjectRecord>> Projects();
   // Writes one, replacing what had its id. When it returns OK it is on the disk.
   absl::Status Put(const TokenRecord& token);

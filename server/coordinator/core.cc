@@ -12,6 +12,7 @@
 #include "server/coordinator/granting/suggestions.h"
 #include "server/coordinator/mutants.h"
 #include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/index.h"
 #include "server/coordinator/state/invariants.h"
 #include "server/coordinator/state/load.h"
@@ -44,6 +45,15 @@ void Core::BeginBatch() {
   batch.wall = wall;
   batch.at_begin = context_.state.counters;
   CheckDeadlines(context_);
+  CheckQuotas();
+}
+
+void Core::CheckQuotas() {
+  CoreState& state = context_.state;
+  const study::QuotaTable* const quotas = context_.options.quotas;
+  if (quotas == nullptr || quotas->version() == state.quotas_version) return;
+  state.quotas_version = quotas->version();
+  for (auto& [project, use] : state.projects) Unstall(state, use);
 }
 
 void Core::Apply(Operation operation) {

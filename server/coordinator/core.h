@@ -88,6 +88,9 @@ class Core {
   absl::Status CheckInvariants() const;
 
  private:
+  // Looks again at asks that quotas hold back where these changed.
+  void CheckQuotas();
+
   Context context_;
 };
 

@@ -58,8 +58,17 @@ void Fill(const access::TokenRecord& token, v1::Token* message) {
   }
 }
 
+study::Quotas FromProto(const v1::Quotas& quotas) {
+  return {quotas.studies(), quotas.running_trials(), quotas.waiting_asks(), quotas.suggest_cpu()};
+}
+
 void Fill(const access::ProjectRecord& project, v1::Project* message) {
   message->set_id(project.id);
+  v1::Quotas& quotas = *message->mutable_quotas();
+  quotas.set_studies(project.quotas.studies);
+  quotas.set_running_trials(project.quotas.running_trials);
+  quotas.set_waiting_asks(project.quotas.waiting_asks);
+  quotas.set_suggest_cpu(project.quotas.suggest_cpu);
   if (project.create_time != absl::UnixEpoch()) *message->mutable_create_time() = wire::ToProto(project.create_time);
 }
 
@@ -146,7 +155,18 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContext* context,
                                                       const v1::CreateProjectRequest* request, v1::Project* response) {
   return Read(backend_, context, [this, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project, access_->CreateProject(request->id()));
+    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                             access_->CreateProject(request->id(), FromProto(request->quotas())));
+    Fill(project, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::UpdateProject(grpc::CallbackServerContext* context,
+                                                      const v1::UpdateProjectRequest* request, v1::Project* response) {
+  return Read(backend_, context, [this, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                             access_->UpdateProject(request->id(), FromProto(request->quotas())));
     Fill(project, response);
     return absl::OkStatus();
   });

@@ -23,6 +23,8 @@ class AdminService final : public v1::AdminService::CallbackService {
                                         v1::Token* response) override;
   grpc::ServerUnaryReactor* CreateProject(grpc::CallbackServerContext* context, const v1::CreateProjectRequest* request,
                                           v1::Project* response) override;
+  grpc::ServerUnaryReactor* UpdateProject(grpc::CallbackServerContext* context, const v1::UpdateProjectRequest* request,
+                                          v1::Project* response) override;
   grpc::ServerUnaryReactor* ListProjects(grpc::CallbackServerContext* context, const v1::ListProjectsRequest* request,
                                          v1::ListProjectsResponse* response) override;
   grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context, const v1::ListAuditRequest* request,

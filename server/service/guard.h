@@ -125,6 +125,7 @@ class GuardedAdminService final : public v1::AdminService::CallbackService {
   LUTHIER_GUARDED(AdminService, RotateToken, RotateTokenRequest, CreateTokenResponse, kAdmin)
   LUTHIER_GUARDED(AdminService, RevokeToken, RevokeTokenRequest, Token, kAdmin)
   LUTHIER_GUARDED(AdminService, CreateProject, CreateProjectRequest, Project, kAdmin)
+  LUTHIER_GUARDED(AdminService, UpdateProject, UpdateProjectRequest, Project, kAdmin)
   LUTHIER_GUARDED(AdminService, ListProjects, ListProjectsRequest, ListProjectsResponse, kAdmin)
   LUTHIER_GUARDED(AdminService, ListAudit, ListAuditRequest, ListAuditResponse, kAdmin)
 

@@ -210,16 +210,66 @@ absl::StatusOr<int> AdminTokenRevoke(Context& context) {
   return kExitDone;
 }
 
+namespace {
+
+Json ProjectJson(const v1::Project& project) {
+  Json json;
+  json["id"] = project.id();
+  json["create_time"] = TimeText(project.has_create_time(), project.create_time());
+  json["quotas"] = wire::ToJson(project.quotas());
+  return json;
+}
+
+Table ProjectTable(const std::vector<v1::Project>& projects) {
+  const auto limit = [](double value) { return value > 0 ? Cell::Number(value) : Cell::Text("-"); };
+  Table table({"project", "created", "studies", "running", "asks", "cpu"});
+  for (const v1::Project& project : projects) {
+    const v1::Quotas& quotas = project.quotas();
+    table.Add({Cell::Text(project.id()), Cell::Text(TimeText(project.has_create_time(), project.create_time())),
+               limit(static_cast<double>(quotas.studies())), limit(static_cast<double>(quotas.running_trials())),
+               limit(static_cast<double>(quotas.waiting_asks())), limit(quotas.suggest_cpu())});
+  }
+  return table;
+}
+
+// The quotas with those that the command line gives.
+v1::Quotas GivenQuotas(const Options& options, v1::Quotas quotas) {
+  if (options.quota_studies) quotas.set_studies(*options.quota_studies);
+  if (options.quota_running) quotas.set_running_trials(*options.quota_running);
+  if (options.quota_waiting) quotas.set_waiting_asks(*options.quota_waiting);
+  if (options.quota_cpu) quotas.set_suggest_cpu(*options.quota_cpu);
+  return quotas;
+}
+
+}  // namespace
+
 absl::StatusOr<int> AdminProjectCreate(Context& context) {
+  const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.admin_client());
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Project project, client->CreateProject(context.options().name));
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Project project, client->CreateProject(options.name, GivenQuotas(options, {})));
   if (context.structured()) {
-    Json json;
-    json["id"] = project.id();
-    context.Print(json);
+    context.Print(ProjectJson(project));
   } else {
     context.out() << "project " << project.id() << "; luthier admin token create --project " << project.id()
                   << " --role user --name NAME lets somebody in\n";
+  }
+  return kExitDone;
+}
+
+absl::StatusOr<int> AdminProjectUpdate(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.admin_client());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Project> projects, client->ListProjects());
+  v1::Quotas quotas;
+  for (const v1::Project& project : projects) {
+    if (project.id() == options.name) quotas = project.quotas();
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Project project,
+                           client->UpdateProject(options.name, GivenQuotas(options, quotas)));
+  if (context.structured()) {
+    context.Print(ProjectJson(project));
+  } else {
+    context.Print(ProjectTable({project}));
   }
   return kExitDone;
 }
@@ -229,20 +279,11 @@ absl::StatusOr<int> AdminProjectList(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Project> projects, client->ListProjects());
   if (context.structured()) {
     Json all = Json::array();
-    for (const v1::Project& project : projects) {
-      Json json;
-      json["id"] = project.id();
-      json["create_time"] = TimeText(project.has_create_time(), project.create_time());
-      all.push_back(std::move(json));
-    }
+    for (const v1::Project& project : projects) all.push_back(ProjectJson(project));
     context.Print(all);
-    return kExitDone;
+  } else {
+    context.Print(ProjectTable(projects));
   }
-  Table table({"project", "created"});
-  for (const v1::Project& project : projects) {
-    table.Add({Cell::Text(project.id()), Cell::Text(TimeText(project.has_create_time(), project.create_time()))});
-  }
-  context.Print(table);
   return kExitDone;
 }
 

@@ -29,6 +29,7 @@ absl::StatusOr<int> AdminTokenList(Context& context);
 absl::StatusOr<int> AdminTokenRotate(Context& context);
 absl::StatusOr<int> AdminTokenRevoke(Context& context);
 absl::StatusOr<int> AdminProjectCreate(Context& context);
+absl::StatusOr<int> AdminProjectUpdate(Context& context);
 absl::StatusOr<int> AdminProjectList(Context& context);
 absl::StatusOr<int> AdminAudit(Context& context);
 absl::StatusOr<int> StudyUpdate(Context& context);

@@ -9,6 +9,7 @@
 #include "server/coordinator/batch/batch.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/messages/limits.h"
+#include "lib/study/quotas.h"
 #include "server/coordinator/request_log.h"
 #include "server/coordinator/state/core_state.h"
 #include "server/coordinator/state/load.h"
@@ -26,6 +27,7 @@ struct CoreOptions {
   absl::Duration suggest_deadline = absl::Seconds(10);
   Limits limits;
   StopperFactory stoppers = stopping::CreateStopper;
+  const study::QuotaTable* quotas = nullptr;  // Must outlive the core. Null: no project has any.
 };
 
 // The functions of the core work on this. One thread (the writer) uses it; only `leases` is shared with others.

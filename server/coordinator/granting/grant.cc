@@ -72,7 +72,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
     record.trial.provenance.warm_start = study::NearestSource(s.models, record.trial.parameters);
   }
   BeginAttempt(c, s, record, worker);
-  AddHeld(c.state, worker, 1);
+  AddHeld(c.state, s, worker, 1);
   slot.curve = std::make_unique<Curve>();
   storage::Event& granted = AddEvent(c, s, EventType::kTrialGranted, &record);
   granted.actor = worker;

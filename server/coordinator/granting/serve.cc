@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/study/project.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/granting/grant.h"
 #include "server/coordinator/granting/place.h"
@@ -104,6 +105,15 @@ int RoomOf(const Context& c, const Waiter& waiter) {
   return c.options.limits.leases_per_worker - Held(c.state, waiter.op.worker);
 }
 
+// Trials that may start running in the ask's project.
+int64_t RoomInProject(const Context& c, const Waiter& waiter) {
+  if (c.options.quotas == nullptr) return std::numeric_limits<int64_t>::max();
+  const absl::string_view project = study::ProjectOfPool(waiter.pool);
+  const int64_t quota = c.options.quotas->Of(project).running_trials;
+  if (quota == 0) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(0, quota - c.state.projects.at(std::string(project)).running);
+}
+
 // Why the ask can never be served; OK: it may be.
 absl::Status CheckWaiter(const Context& c, const Waiter& waiter) {
   if (waiter.op.caller_gone.stop_requested()) return absl::CancelledError("the caller hung up");
@@ -195,10 +205,13 @@ class Round {
   // Answers the ask if it can be answered now.
   void Serve(uint64_t number, const Waiter& waiter) {
     if (absl::Status status = CheckWaiter(c_, waiter); !status.ok()) return AnswerWaiter(c_, number, std::move(status));
-    const int count = std::min(waiter.op.count, RoomOf(c_, waiter));
+    const int64_t room = RoomInProject(c_, waiter);
+    const int count = static_cast<int>(std::min<int64_t>({waiter.op.count, RoomOf(c_, waiter), room}));
     const bool due = answer_due_ && waiter.op.deadline <= c_.batch.now;
     const StudyState* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
-    const bool served = waiter.study == 0
+    if (room == 0 && !due) c_.state.projects.at(std::string(study::ProjectOfPool(waiter.pool))).stalled.insert(number);
+    const bool served = room == 0 ? false
+                        : waiter.study == 0
                             ? ServeFromAny(number, waiter, count, due)
                             : ServeFrom(c_, c_.state.studies.at(waiter.study), number, waiter, count, due);
     if (served) {

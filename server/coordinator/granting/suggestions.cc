@@ -130,6 +130,7 @@ std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::functio
     if (missing <= 0) continue;
     SetComputing(state, s, c.batch.now);
     ProposalRequest request;
+    request.project = std::string(study::ProjectOf(s.record.id));
     request.study = key;
     request.generation = s.generation;
     request.prefix_seq = s.record.update_seq;

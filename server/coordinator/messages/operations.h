@@ -249,6 +249,7 @@ struct HeartbeatOp {
 // "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
 struct ProposalRequest {
   storage::StudyKey study = 0;
+  std::string project;
   uint64_t generation = 0;
   uint64_t prefix_seq = 0;
   uint64_t first_ask_index = 0;

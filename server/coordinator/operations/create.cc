@@ -5,6 +5,7 @@
 #include "lib/base/error.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
+#include "lib/study/project.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/index.h"
@@ -31,6 +32,19 @@ absl::Status TooManyStudies(size_t studies, int64_t limit) {
                                     "longer needed (`luthier study delete`)"));
 }
 
+// Whether the project may have one more study.
+absl::Status CheckQuota(const Context& c, const std::string& id) {
+  if (c.options.quotas == nullptr) return absl::OkStatus();
+  const std::string project(study::ProjectOf(id));
+  const int64_t quota = c.options.quotas->Of(project).studies;
+  const auto used = c.state.projects.find(project);
+  if (quota == 0 || used == c.state.projects.end() || used->second.studies < quota) return absl::OkStatus();
+  return LimitExceeded("project_studies", quota,
+                       absl::StrCat("project ", base::Quote(project), " has ", used->second.studies,
+                                    " studies, the most that its quota allows; delete some that are no longer needed "
+                                    "(`luthier study delete`), or ask an admin for more"));
+}
+
 }  // namespace
 
 void Run(Context& c, CreateStudyOp op) {
@@ -48,6 +62,9 @@ void Run(Context& c, CreateStudyOp op) {
   const int64_t limit = c.options.limits.studies;
   if (static_cast<int64_t>(state.studies.size()) >= limit) {
     return Answer<StudyReply>(c, op.done, TooManyStudies(state.studies.size(), limit));
+  }
+  if (absl::Status quota = CheckQuota(c, op.id); !quota.ok()) {
+    return Answer<StudyReply>(c, op.done, std::move(quota));
   }
   StudyState created;
   created.record.key = ++state.counters.key;

@@ -81,7 +81,8 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
 }
 
 // The spec with the larger space, checked as a new one.
-absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s, const std::vector<ParameterSpec>& fresh) {
+absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s,
+                                         const std::vector<ParameterSpec>& fresh) {
   std::vector<ParameterSpec> all = s.record.spec.space.parameters();
   all.insert(all.end(), fresh.begin(), fresh.end());
   if (all.size() > static_cast<size_t>(study::kMaxParameters)) {

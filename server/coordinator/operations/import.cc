@@ -92,8 +92,7 @@ void CheckTrial(const StudyState& s, const std::string& at, int64_t points, Impo
                          study::ValidateGradient(*trial->measurement->gradient, dimension));
     }
   }
-  if (trial->state == TrialState::kComplete &&
-      (!trial->measurement || !trial->measurement->metrics.contains(metric))) {
+  if (trial->state == TrialState::kComplete && (!trial->measurement || !trial->measurement->metrics.contains(metric))) {
     violations->Add(at + ".final_measurement.metrics",
                     absl::StrCat("lacks the study's metric ", base::Quote(metric), ", which a COMPLETE trial has"));
   }

@@ -178,9 +178,9 @@ absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) 
   size_t bytes = 0;
   for (const auto& [key, value] : next) bytes += key.size() + value.size();
   if (next.size() > kMostAttributes) {
-    return LimitExceeded("attributes", kMostAttributes,
-                         absl::StrCat("the trial would have ", next.size(), " attributes, at most ", kMostAttributes,
-                                      " are allowed"));
+    return LimitExceeded(
+        "attributes", kMostAttributes,
+        absl::StrCat("the trial would have ", next.size(), " attributes, at most ", kMostAttributes, " are allowed"));
   }
   if (bytes > kMostAttributeBytes) {
     return LimitExceeded("attribute_bytes", kMostAttributeBytes,

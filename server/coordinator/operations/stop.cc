@@ -19,7 +19,8 @@ using study::TrialState;
 
 absl::Status NotGranted(const study::Trial& trial) {
   return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kNotGranted,
-                         absl::StrCat("trial ", trial.number, " is PENDING: no worker has it, so there is no result to "
+                         absl::StrCat("trial ", trial.number,
+                                      " is PENDING: no worker has it, so there is no result to "
                                       "end it with; cancel it instead"));
 }
 

@@ -19,6 +19,8 @@ namespace {
 
 using base::MakeError;
 
+const absl::Duration kAskAgain = absl::Seconds(1);
+
 // The trials as they are now, under the leases of then.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
   LUTHIER_ASSIGN_OR_RETURN(StudyState* const found, FindStudy(c, stored.study));
@@ -65,6 +67,22 @@ absl::Status KnowPool(const Context& c, const std::string& pool) {
                                     "to forget those without studies"));
 }
 
+// Whether one more ask of the project may wait.
+absl::Status CheckAsks(const Context& c, const std::string& pool) {
+  if (c.options.quotas == nullptr) return absl::OkStatus();
+  const absl::string_view project = study::ProjectOfPool(pool);
+  const int64_t quota = c.options.quotas->Of(project).waiting_asks;
+  const auto used = c.state.projects.find(std::string(project));
+  if (quota == 0 || used == c.state.projects.end() || used->second.waiting < quota) return absl::OkStatus();
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kQueueFull;
+  detail.retry_delay = kAskAgain;
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("project ", base::Quote(project), " has ", quota,
+                                " asks waiting, the most that its quota allows; ask again later"),
+                   std::move(detail));
+}
+
 }  // namespace
 
 void Run(Context& c, SuggestOp op) {
@@ -83,8 +101,11 @@ void Run(Context& c, SuggestOp op) {
   if (!study.ok()) return Answer<SuggestReply>(c, op.done, study.status());
   waiter.study = *study;
   DropEarlierCall(c, op.request_id);
+  if (absl::Status room = CheckAsks(c, waiter.pool); !room.ok()) {
+    return Answer<SuggestReply>(c, op.done, std::move(room));
+  }
   waiter.op = std::move(op);
-  c.state.unsettled.insert(c.state.waiters.Add(std::move(waiter)));
+  AddWaiter(c.state, std::move(waiter));
 }
 
 }  // namespace luthier::coordinator

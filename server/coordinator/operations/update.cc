@@ -38,8 +38,8 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, 
   base::Violations violations;
   const auto rows = static_cast<int64_t>(s.trials.size());
   if (next.budget.max_trials < rows) {
-    violations.Add("budget.max_trials", absl::StrCat(next.budget.max_trials, " is less than the ", rows,
-                                                     " trials that the study has"));
+    violations.Add("budget.max_trials",
+                   absl::StrCat(next.budget.max_trials, " is less than the ", rows, " trials that the study has"));
   }
   violations.AddAll("", study::ValidateSpec(next));
   violations.AddAll("", study::ValidateNewSpec(next));

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kManyUpdates = 64;
 // A study that nothing was computed for yet, as after a restart, counts as light while its history is short.
 constexpr uint64_t kFewAsks = 10;
+// A project that computed nothing may use so much of its quota at once.
+constexpr absl::Duration kBurst = absl::Minutes(1);
 
 }  // namespace
 
@@ -40,6 +42,11 @@ SuggestionQueue::~SuggestionQueue() {
 void SuggestionQueue::Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec) {
   base::MutexLock lock(&mutex_);
   Line& line = lines_[request.study];
+  if (line.project == nullptr) {
+    line.project = &projects_[request.project];
+    line.project->name = request.project;
+    ++line.project->lines;
+  }
   if (line.work == nullptr) line.work = std::make_shared<Work>();
   if (line.work->spec == nullptr) line.work->spec = std::move(spec);
   if (!line.light.has_value() && request.first_ask_index >= kFewAsks) line.light = false;
@@ -69,7 +76,35 @@ void SuggestionQueue::Drop(storage::StudyKey study, Line& line) {
   SetIdle(study, line, false);
   line.work = nullptr;
   Place(study, line);
-  if (!line.busy) lines_.erase(study);
+  if (!line.busy) Erase(study);
+}
+
+void SuggestionQueue::Erase(storage::StudyKey study) {
+  Project* const project = lines_.at(study).project;
+  lines_.erase(study);
+  if (--project->lines > 0) return;
+  Leave(*project);
+  projects_.erase(std::string(project->name));
+}
+
+void SuggestionQueue::Leave(Project& project) {
+  light_.erase({project.time, &project});
+  ready_.erase({project.time, &project});
+}
+
+void SuggestionQueue::Enter(Project& project) {
+  if (!project.light.empty()) light_.emplace(project.time, &project);
+  if (!project.light.empty() || !project.heavy.empty()) ready_.emplace(project.time, &project);
+}
+
+absl::Duration SuggestionQueue::MayCompute(Project& project, absl::Duration now) {
+  const double quota = options_.quotas == nullptr ? 0.0 : options_.quotas->Of(project.name).suggest_cpu;
+  if (quota <= 0.0) return now;
+  const double most = quota * absl::ToDoubleSeconds(kBurst);
+  project.credit = std::min(most, project.credit + quota * absl::ToDoubleSeconds(now - project.credited));
+  project.credited = now;
+  if (project.credit > 0.0) return now;
+  return now + absl::Seconds(-project.credit / quota) + absl::Milliseconds(1);
 }
 
 bool SuggestionQueue::IsLight(const Line& line) const {
@@ -90,8 +125,15 @@ void SuggestionQueue::SetIdle(storage::StudyKey study, Line& line, bool idle) {
 }
 
 void SuggestionQueue::Place(storage::StudyKey study, Line& line) {
-  light_.erase({line.time, study});
-  heavy_.erase({line.time, study});
+  Project& project = *line.project;
+  Leave(project);
+  project.light.erase({line.time, study});
+  project.heavy.erase({line.time, study});
+  PlaceWithin(study, line);
+  Enter(project);
+}
+
+void SuggestionQueue::PlaceWithin(storage::StudyKey study, Line& line) {
   if (line.busy || line.work == nullptr) return;
   const std::deque<Task>& tasks = line.work->tasks;
   const bool asked = std::any_of(tasks.begin(), tasks.end(),
@@ -101,26 +143,36 @@ void SuggestionQueue::Place(storage::StudyKey study, Line& line) {
     return;
   }
   SetIdle(study, line, false);
+  Project& project = *line.project;
+  if (project.light.empty() && project.heavy.empty()) project.time = std::max(project.time, projects_now_);
   line.time = std::max(line.time, now_);
-  (IsLight(line) || !asked ? light_ : heavy_).emplace(line.time, study);
+  (IsLight(line) || !asked ? project.light : project.heavy).emplace(line.time, study);
   changed_.SignalAll();
 }
 
-std::optional<storage::StudyKey> SuggestionQueue::Next(bool light_only) {
-  const bool heavy = !light_only && !heavy_.empty() && (light_.empty() || *heavy_.begin() < *light_.begin());
-  Ready& ready = heavy ? heavy_ : light_;
-  if (ready.empty()) return std::nullopt;
-  const storage::StudyKey study = ready.begin()->second;
-  ready.erase(ready.begin());
-  return study;
+std::optional<storage::StudyKey> SuggestionQueue::Next(bool light_only, absl::Duration* again) {
+  const absl::Duration now = clock_->Monotonic();
+  for (const auto& [time, project] : light_only ? light_ : ready_) {
+    if (const absl::Duration may = MayCompute(*project, now); may > now) {
+      *again = std::min(*again, may - now);
+      continue;
+    }
+    const bool heavy = !light_only && !project->heavy.empty() &&
+                       (project->light.empty() || *project->heavy.begin() < *project->light.begin());
+    return (heavy ? project->heavy : project->light).begin()->second;
+  }
+  return std::nullopt;
 }
 
 void SuggestionQueue::Loop(bool light_only) {
   base::LowerThreadPriority();
   base::MutexLock lock(&mutex_);
   while (!stopping_) {
-    if (const std::optional<storage::StudyKey> study = Next(light_only))
+    absl::Duration again = absl::InfiniteDuration();
+    if (const std::optional<storage::StudyKey> study = Next(light_only, &again))
       RunOne(*study);
+    else if (again < absl::InfiniteDuration())
+      changed_.WaitFor(&mutex_, again);
     else
       changed_.Wait(&mutex_);
   }
@@ -128,9 +180,12 @@ void SuggestionQueue::Loop(bool light_only) {
 
 void SuggestionQueue::RunOne(storage::StudyKey study) {
   Line& line = lines_.at(study);  // It stays while it is busy.
+  Project& project = *line.project;
   const std::shared_ptr<Work> work = line.work;
   line.busy = true;
   now_ = std::max(now_, line.time);
+  projects_now_ = std::max(projects_now_, project.time);
+  Place(study, line);  // It leaves the order while it is busy.
   std::vector<HistoryUpdate> updates;
   while (!work->tasks.empty() && std::holds_alternative<HistoryUpdate>(work->tasks.front())) {
     updates.push_back(std::move(std::get<HistoryUpdate>(work->tasks.front())));
@@ -163,6 +218,10 @@ void SuggestionQueue::RunOne(storage::StudyKey study) {
 
   mutex_.Lock();
   line.busy = false;
+  Leave(project);
+  project.time += absl::ToDoubleSeconds(took);
+  project.credit -= absl::ToDoubleSeconds(took);
+  Enter(project);
   line.time += absl::ToDoubleSeconds(took) / (work->spec != nullptr ? work->spec->weight : 1.0);
   if (request.has_value()) line.light = took < options_.light;
   if (line.work == work) {
@@ -176,7 +235,7 @@ void SuggestionQueue::RunOne(storage::StudyKey study) {
     }
   }
   if (line.work == nullptr)
-    lines_.erase(study);
+    Erase(study);
   else
     Place(study, line);
   while (idle_bytes_ > options_.max_idle_bytes && !idle_.empty()) {

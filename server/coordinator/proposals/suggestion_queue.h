@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/base/stop_token.h"
+#include "lib/study/quotas.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/proposer.h"
 #include "server/coordinator/proposals/timeline.h"
@@ -26,8 +28,10 @@ namespace luthier::coordinator {
 
 // Computes the suggestions of all studies on threads of the lowest priority, one suggestion at a time. Thread-safe.
 //
-// Next is the study that has had the least time for its weight; one that comes back after a pause has had as much as
-// the others (start-time fair queueing, Goyal, Vin & Cheng 1996). Two threads never compute for one study at once. A
+// Next is the project that has had the least time, and in it the study that has had the least for its weight; one that
+// comes back after a pause has had as much as the others (start-time fair queueing, Goyal, Vin & Cheng 1996; projects
+// above studies as in Goyal, Guo & Vin 1996). Two threads never compute for one study at once. A project whose quota of
+// processors is used up pauses. A
 // study whose last suggestion was quick is light. One thread is for light studies alone, so that these never wait for
 // the models of the others.
 class SuggestionQueue {
@@ -40,6 +44,7 @@ class SuggestionQueue {
     // Designers of studies that nothing is computed for may hold so much (StudyProposer::bytes). Beyond it, the one
     // that was asked the longest ago goes. It is made again from storage.
     int64_t max_idle_bytes = int64_t{256} << 20;
+    const study::QuotaTable* quotas = nullptr;  // Must outlive the queue. Null: no project has any.
   };
   // Takes suggestions; those of one request in order, the last of them without `more`. On the queue's threads.
   using Deliver = std::function<void(ProposalsOp)>;
@@ -70,22 +75,41 @@ class SuggestionQueue {
     base::StopSource stop;
     int64_t bytes = 0;  // StudyProposer::bytes
   };
+  // Studies that can be computed for, by virtual time.
+  using Ready = std::set<std::pair<double, storage::StudyKey>>;
+  struct Project {
+    std::string name;
+    double time = 0.0;  // Virtual: seconds computed.
+    Ready light, heavy;
+    int64_t lines = 0;  // Studies; 0: it is forgotten.
+    // Seconds that may be computed now under a quota, of at most kBurst times it; they grow with time.
+    double credit = 0.0;
+    absl::Duration credited = -absl::InfiniteDuration();
+  };
   struct Line {
+    Project* project = nullptr;  // Its own in `projects_`.
     std::shared_ptr<Work> work;  // Null: forgotten while busy.
     bool busy = false;           // A thread computes for this study.
     double time = 0.0;           // Virtual: seconds computed ÷ weight.
     std::optional<bool> light;   // It is absent until a suggestion was computed.
     uint64_t idle_since = 0;     // Its place in `idle_`; 0: not there.
   };
-  // Studies that can be computed for, by virtual time.
-  using Ready = std::set<std::pair<double, storage::StudyKey>>;
-
   void Loop(bool light_only);
   // Computes for the study at the head of a line, which leaves it. Unlocks meanwhile.
   void RunOne(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<storage::StudyKey> Next(bool light_only) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts the study where it belongs after a change.
+  // Nullopt: none can; it is worth looking again at `again`.
+  std::optional<storage::StudyKey> Next(bool light_only, absl::Duration* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the project out of the orders of projects, or puts it where it belongs.
+  void Leave(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enter(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the project may compute, by its quota: now, or later.
+  absl::Duration MayCompute(Project& project, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Erases the line, which is not busy, and its project with the last one.
+  void Erase(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the study where it belongs after a change, …
   void Place(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // … and within its project, which is in no order meanwhile.
+  void PlaceWithin(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the study, once nobody computes for it.
   void Drop(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsLight(const Line& line) const;
@@ -100,9 +124,12 @@ class SuggestionQueue {
   base::Mutex mutex_;
   base::CondVar changed_;
   std::map<storage::StudyKey, Line> lines_ ABSL_GUARDED_BY(mutex_);
-  Ready light_ ABSL_GUARDED_BY(mutex_);
-  Ready heavy_ ABSL_GUARDED_BY(mutex_);
-  double now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Virtual: that of the study begun last.
+  std::map<std::string, Project> projects_ ABSL_GUARDED_BY(mutex_);
+  // Projects with light studies, and with any, that can be computed for, by virtual time.
+  std::set<std::pair<double, Project*>> light_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<double, Project*>> ready_ ABSL_GUARDED_BY(mutex_);
+  double now_ ABSL_GUARDED_BY(mutex_) = 0.0;           // Virtual: that of the study begun last.
+  double projects_now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Of its project.
   std::map<uint64_t, storage::StudyKey> idle_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_idle_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

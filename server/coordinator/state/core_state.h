@@ -32,6 +32,15 @@ struct Pool {
   Askers askers;
 };
 
+// What a project has of what its quotas limit.
+struct ProjectUse {
+  int64_t studies = 0;
+  int64_t running = 0;         // Unexpired leases.
+  int64_t waiting = 0;         // Asks.
+  std::set<uint64_t> stalled;  // Asks that wait until fewer trials of the project run.
+  friend bool operator==(const ProjectUse&, const ProjectUse&) = default;
+};
+
 // The memory of the core between batches. The asks that wait and the workers that asked last live here alone;
 // everything else follows from storage. Nothing is looked at in every batch: a change of a study wakes it (index.h),
 // and what follows from time has a deadline.
@@ -41,6 +50,8 @@ struct CoreState {
   Counters counters;
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
   std::unordered_map<std::string, int> held;  // Worker -> its unexpired leases; CountHeld(), kept up to date.
+  std::map<std::string, ProjectUse> projects;  // Those that use something; CountUse(), kept up to date.
+  uint64_t quotas_version = 0;                 // Of the QuotaTable that stalled asks were held back by.
 
   Waiters waiters;
   std::set<uint64_t> unsettled;  // Asks to be looked at though no study changed: new ones, and those of Recount.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lib/base/check.h"
+#include "lib/study/project.h"
 #include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
@@ -28,7 +29,7 @@ void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent ev
   slot.record->trial.state = *next;
   const int64_t number = slot.record->trial.number;
   ClearExpired(state, s, number);
-  if (s.running.erase(number) > 0) AddHeld(state, slot.record->trial.attempts.back().worker, -1);
+  if (s.running.erase(number) > 0) AddHeld(state, s, slot.record->trial.attempts.back().worker, -1);
   s.retries.erase(number);
   s.enqueued.erase(number);
   s.paused.erase(number);
@@ -102,18 +103,46 @@ int Held(const CoreState& state, const std::string& worker) {
   return found == state.held.end() ? 0 : found->second;
 }
 
-void AddHeld(CoreState& state, const std::string& worker, int by) {
+void AddHeld(CoreState& state, const StudyState& s, const std::string& worker, int by) {
+  AddUse(state, study::ProjectOf(s.record.id), &ProjectUse::running, by);
   const auto place = state.held.try_emplace(worker, 0).first;
   place->second += by;
   LUTHIER_CHECK(place->second >= 0);
   if (place->second == 0) state.held.erase(place);
 }
 
+std::map<std::string, ProjectUse> CountUse(const CoreState& state) {
+  std::map<std::string, ProjectUse> projects;
+  for (const auto& [key, s] : state.studies) {
+    ProjectUse& use = projects[std::string(study::ProjectOf(s.record.id))];
+    ++use.studies;
+    use.running += static_cast<int64_t>(s.running.size() - s.expired.size());
+  }
+  for (const auto& [number, waiter] : state.waiters.Behind(0, state.waiters.size())) {
+    ++projects[std::string(study::ProjectOfPool(waiter->pool))].waiting;
+  }
+  return projects;
+}
+
+void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* count, int by) {
+  const auto place = state.projects.try_emplace(std::string(project)).first;
+  ProjectUse& use = place->second;
+  use.*count += by;
+  LUTHIER_CHECK(use.*count >= 0);
+  if (by < 0 && count == &ProjectUse::running) Unstall(state, use);
+  if (use == ProjectUse()) state.projects.erase(place);
+}
+
+void Unstall(CoreState& state, ProjectUse& use) {
+  state.unsettled.merge(use.stalled);
+  use.stalled.clear();
+}
+
 bool MarkExpired(CoreState& state, StudyState& s, int64_t number) {
   if (!s.expired.insert(number).second) return false;
   state.expired.insert(s.record.key);
   Wake(state, s.record.key);
-  AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, -1);
+  AddHeld(state, s, s.trials[number - 1].record->trial.attempts.back().worker, -1);
   return true;
 }
 
@@ -121,7 +150,7 @@ bool ClearExpired(CoreState& state, StudyState& s, int64_t number) {
   if (s.expired.erase(number) == 0) return false;
   if (s.expired.empty()) state.expired.erase(s.record.key);
   Wake(state, s.record.key);
-  AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, 1);
+  AddHeld(state, s, s.trials[number - 1].record->trial.attempts.back().worker, 1);
   return true;
 }
 

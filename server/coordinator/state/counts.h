@@ -2,10 +2,12 @@
 #define LUTHIER_SERVER_COORDINATOR_STATE_COUNTS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "lib/study/trial.h"
 #include "lib/study/trial_state.h"
 #include "server/coordinator/state/core_state.h"
@@ -34,7 +36,15 @@ void CountModel(StudyState& s, const study::Trial& trial);
 // Unexpired leases of each worker, counted from the rows.
 std::unordered_map<std::string, int> CountHeld(const CoreState& state);
 int Held(const CoreState& state, const std::string& worker);
-void AddHeld(CoreState& state, const std::string& worker, int by);
+// A trial of `s` is held by one lease of `worker` more (1) or less (-1).
+void AddHeld(CoreState& state, const StudyState& s, const std::string& worker, int by);
+
+// What projects use, counted from studies and asks; without the asks that are stalled.
+std::map<std::string, ProjectUse> CountUse(const CoreState& state);
+// Changes one count of a project.
+void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::*count, int by);
+// Asks that were held back by the project's quota are looked at again.
+void Unstall(CoreState& state, ProjectUse& use);
 
 // The holder of a running trial has been silent for too long, or is back. False: known already.
 bool MarkExpired(CoreState& state, StudyState& s, int64_t number);

@@ -11,10 +11,11 @@ namespace {
 using storage::StudyKey;
 
 void CountTrials(CoreState& state, const StudyState& s, int by) {
+  AddUse(state, study::ProjectOf(s.record.id), &ProjectUse::studies, by);
   for (size_t i = 0; i < state.totals.size(); ++i) state.totals[i] += by * s.counts[i];
   for (const int64_t number : s.running) {
     if (s.expired.count(number) > 0) continue;
-    AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, by);
+    AddHeld(state, s, s.trials[number - 1].record->trial.attempts.back().worker, by);
   }
 }
 
@@ -129,9 +130,17 @@ void Recount(CoreState& state, StudyState& s) {
   s.demand = s.departed;
 }
 
+void AddWaiter(CoreState& state, Waiter waiter) {
+  AddUse(state, study::ProjectOfPool(waiter.pool), &ProjectUse::waiting, 1);
+  state.unsettled.insert(state.waiters.Add(std::move(waiter)));
+}
+
 Waiter TakeWaiter(CoreState& state, uint64_t number) {
   Uncount(state, number);
   state.unsettled.erase(number);
+  const std::string project(study::ProjectOfPool(state.waiters.Find(number)->pool));
+  state.projects.at(project).stalled.erase(number);
+  AddUse(state, project, &ProjectUse::waiting, -1);
   return state.waiters.Take(number);
 }
 

@@ -36,6 +36,8 @@ void CountDeparted(CoreState& state, StudyState& s, int64_t wanted);
 // Forgets what waiting asks want of `s`; they are looked at again.
 void Recount(CoreState& state, StudyState& s);
 
+// The ask waits, and is looked at.
+void AddWaiter(CoreState& state, Waiter waiter);
 // The ask waits no more.
 Waiter TakeWaiter(CoreState& state, uint64_t number);
 // Answers asks with `status`, at once, and forgets them: all of them, or those that name `study`.

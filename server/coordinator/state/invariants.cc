@@ -88,6 +88,9 @@ absl::Status CheckInvariants(storage::Storage* storage, const CoreState& state) 
   if (state.held != CountHeld(state)) {
     return absl::InternalError("counts of held leases differ from a recount (I2)");
   }
+  std::map<std::string, ProjectUse> used = state.projects;
+  for (auto& [project, use] : used) use.stalled.clear();
+  if (used != CountUse(state)) return absl::InternalError("what projects use differs from a recount (I2)");
   return absl::OkStatus();
 }
 

@@ -49,9 +49,8 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
     const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
     const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
     const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? source.now : source.now + ttl;
-    source.leases->Grant(record.grants.back().token,
-                         {s.record.key, number, ttl, deadline, record.trial.stop_requested,
-                          record.trial.attempts.back().worker});
+    source.leases->Grant(record.grants.back().token, {s.record.key, number, ttl, deadline, record.trial.stop_requested,
+                                                      record.trial.attempts.back().worker});
     s.timer = std::min(s.timer, deadline);
   } else if (slot.state == TrialState::kPaused) {
     s.paused.insert(number);

@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   SuggestionQueue::Options queue;
   queue.threads = c.options_.suggest_threads;
   queue.designers = c.options_.designers;
+  queue.quotas = c.options_.core.quotas;
   c.suggestions_ = std::make_unique<SuggestionQueue>(
       storage, clock, std::move(queue), [&c](ProposalsOp op) { c.Submit(std::move(op)); },
       [&c](const study::StudySpec& spec, absl::Duration took) { c.ObserveSuggestion(spec, took); });

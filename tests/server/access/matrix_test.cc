@@ -42,6 +42,7 @@ const std::map<std::string, Roles>& Matrix() {
       {"WorkerService/GetServerInfo", kSee}, {"AdminService/CreateToken", kAdmin},
       {"AdminService/ListTokens", kAdmin},   {"AdminService/RotateToken", kAdmin},
       {"AdminService/RevokeToken", kAdmin},  {"AdminService/CreateProject", kAdmin},
+      {"AdminService/UpdateProject", kAdmin},
       {"AdminService/ListProjects", kAdmin}, {"AdminService/ListAudit", kAdmin},
   };
   return *kMatrix;

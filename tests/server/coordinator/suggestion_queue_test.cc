@@ -131,6 +131,59 @@ TEST_F(SuggestionQueueTest, SuggestionsOfARequestAreDeliveredOneByOne) {
   }
 }
 
+// However many studies a project has.
+TEST_F(SuggestionQueueTest, ProjectsShareTheTimeEqually) {
+  Gate gate;
+  SuggestionQueue::Options options;
+  options.threads = 1;
+  options.light = absl::ZeroDuration();
+  SuggestionQueue& queue = Start(
+      [&](uint64_t seed, const auto&, const auto&) {
+        if (seed == 9) gate.Wait();
+        clock_.Advance(absl::Seconds(1));
+        return Anything();
+      },
+      options);
+  const auto request = [&](StudyKey study, const char* project) {
+    ProposalRequest r = Request(study, 100, 30);
+    r.project = project;
+    queue.Request(r, Spec(study));
+  };
+  queue.Request(Request(9, 100), Spec(9));
+  for (StudyKey study = 1; study <= 5; ++study) request(study, "many");
+  request(6, "one");
+  gate.Open();
+  const std::vector<ProposalsOp> delivered = Delivered(41);
+  const auto of_one =
+      std::count_if(delivered.begin(), delivered.begin() + 41, [](const ProposalsOp& op) { return op.study == 6; });
+  EXPECT_NEAR(static_cast<double>(of_one), 20.0, 2.0);
+}
+
+TEST_F(SuggestionQueueTest, AProjectPausesOnceItsQuotaOfProcessorsIsUsed) {
+  study::QuotaTable quotas;
+  quotas.Set("p", {0, 0, 0, 0.1});
+  SuggestionQueue::Options options;
+  options.threads = 1;
+  options.quotas = &quotas;
+  SuggestionQueue& queue = Start(
+      [&](uint64_t, const auto&, const auto&) {
+        clock_.Advance(absl::Seconds(1));
+        return Anything();
+      },
+      options);
+  ProposalRequest first = Request(1, 100, 30);
+  first.project = "p";
+  queue.Request(first, Spec(1));
+  // Six seconds are a minute's; while they are computed six more tenths come.
+  const size_t before = Delivered(6).size();
+  queue.Request(Request(2, 0, 20), Spec(2));  // Another project goes on, and its 20 seconds are two for the first.
+  Delivered(before + 20);
+  queue_ = nullptr;
+  EXPECT_NEAR(static_cast<double>(std::count_if(delivered_.begin(), delivered_.end(),
+                                                [](const ProposalsOp& op) { return op.study == 1; })),
+              8.0, 2.0);
+}
+
 TEST_F(SuggestionQueueTest, StudiesShareTheTimeByWeight) {
   Gate gate;
   SuggestionQueue::Options options;

@@ -55,6 +55,29 @@ TEST(Exhaustive, OneTrialInTwoPartsWhoseEndIsAskedFor) {
   ExploreAll(options);
 }
 
+TEST(Exhaustive, OneTrialBesideWhichAnotherIsImportedAndDeleted) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.changes = {Change::kImport, Change::kDelete};
+  ExploreAll(options);
+}
+
+TEST(Exhaustive, OneTrialThatFailsIsRetriedAndNoted) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.max_attempts = 1;
+  options.infra_failures = 1;
+  options.changes = {Change::kRetry, Change::kNote};
+  ExploreAll(options);
+}
+
+TEST(Exhaustive, OneTrialAndThenOneMore) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.changes = {Change::kMoreTrials, Change::kNote};
+  ExploreAll(options);
+}
+
 TEST(Exhaustive, OneTrialThreeAttempts) {
   ExplorerOptions options;
   options.trials = 1;

@@ -3,19 +3,24 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace luthier::coordinator::testing {
+
+// What a user may do to a study that runs.
+enum class Change { kMoreTrials, kImport, kRetry, kDelete, kNote };
 
 // What may go wrong, and how often in one run. Everything else is unbounded: which worker does what when, which replies
 // are lost, how often the coordinator restarts.
 struct ExplorerOptions {
   int max_attempts = 2;
   int trials = 2;
-  int releases = 0;        // Releases by workers.
-  int infra_failures = 0;  // Fail(INFRA) by workers.
-  int worker_crashes = 0;  // A worker forgets all; what it sent may still arrive.
-  int stops = 0;           // Times that somebody asks for the end of a running trial.
-  bool parts = false;      // Trials are trained in two parts, with a pause between them.
+  int releases = 0;                  // Releases by workers.
+  int infra_failures = 0;            // Fail(INFRA) by workers.
+  int worker_crashes = 0;            // A worker forgets all; what it sent may still arrive.
+  int stops = 0;                     // Times that somebody asks for the end of a running trial.
+  std::vector<Change> changes = {};  // Each is made once, where there is something to change.
+  bool parts = false;                // Trials are trained in two parts, with a pause between them.
   int64_t max_states = 1'000'000;
 };
 

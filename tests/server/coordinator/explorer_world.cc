@@ -26,6 +26,11 @@ std::string ExplorerWorld::Name(const Action& action) {
       return absl::StrCat(kWorkers[action.who], " crashes");
     case Verb::kStop:
       return absl::StrCat("the end of trial ", action.who + 1, " is asked for", fate);
+    case Verb::kChange: {
+      static constexpr std::array<const char*, 5> kChanges = {"more trials", "an import", "a retry", "a deletion",
+                                                              "a note"};
+      return absl::StrCat(kChanges[action.who], fate);
+    }
     case Verb::kTime:
       return "time passes";
     case Verb::kRestart:
@@ -93,6 +98,10 @@ std::vector<ExplorerWorld::Action> ExplorerWorld::Enabled() const {
     if (state == study::TrialState::kPending || study::IsFinal(state) || rows_[t].trial.stop_requested) continue;
     for (const Fate fate : {Fate::kAnswered, Fate::kCommitFails}) actions.push_back({Verb::kStop, t, fate, {}});
   }
+  for (const Change change : options_.changes) {
+    if (!MayChange(change)) continue;
+    for (const Fate fate : fates) actions.push_back({Verb::kChange, static_cast<uint8_t>(change), fate, {}});
+  }
   if (NextDeadline() < absl::InfiniteDuration()) actions.push_back({Verb::kTime, 0, {}, {}});
   actions.push_back({Verb::kRestart, 0, {}, {}});
   return actions;
@@ -115,6 +124,8 @@ void ExplorerWorld::Do(const Action& action) {
       return;
     case Verb::kStop:
       return Stop(action.who, action.fate);
+    case Verb::kChange:
+      return Make(static_cast<Change>(action.who), action.fate);
     case Verb::kTime:
       harness_.Pass(NextDeadline() - harness_.clock.Monotonic());
       return NoteRows();
@@ -266,6 +277,80 @@ void ExplorerWorld::Stop(size_t trial, Fate fate) {
   if (reply.ok() == (fate == Fate::kCommitFails)) return Violated("the wish for a trial's end got the wrong answer");
   const study::Trial& row = rows_[trial].trial;
   if (row.stop_requested != reply.ok()) return Violated("the wish for a trial's end is not stored as it was answered");
+}
+
+bool ExplorerWorld::MayChange(Change change) const {
+  if (changed_.count(change) > 0) return false;
+  const auto any = [&](auto&& fits) { return std::any_of(rows_.begin(), rows_.end(), fits); };
+  switch (change) {
+    case Change::kMoreTrials:
+    case Change::kImport:
+      return true;
+    case Change::kRetry:
+      return any([](const storage::TrialRecord& row) {
+        return row.trial.state == study::TrialState::kFailed && !study::IsRemoved(row.trial);
+      });
+    case Change::kDelete:
+      return any([](const storage::TrialRecord& row) { return study::IsFinal(row.trial.state); });
+    case Change::kNote:
+      return !rows_.empty() && !rows_[0].trial.deleted;
+  }
+  return false;
+}
+
+absl::StatusOr<uint64_t> ExplorerWorld::MakeOnce(Change change, int64_t max_trials, int64_t trial) {
+  const auto seq = [](const auto& reply) -> absl::StatusOr<uint64_t> {
+    if (!reply.ok()) return reply.status();
+    return reply->seq;
+  };
+  switch (change) {
+    case Change::kMoreTrials: {
+      study::SpecChange more;
+      more.max_trials = max_trials;
+      return seq(harness_.Update(kStudy, more, "more"));
+    }
+    case Change::kImport: {
+      ImportedTrial one;
+      one.parameters = {{"x", true}};
+      one.measurement = Loss(100.0 * static_cast<double>(trial));
+      return seq(harness_.Import(kStudy, {one}, "import"));
+    }
+    case Change::kRetry:
+      return seq(harness_.Retry(kStudy, {}, "retry"));
+    case Change::kDelete:
+      return seq(harness_.DeleteTrial(kStudy, trial));
+    case Change::kNote:
+      return seq(harness_.SetAttributes(kStudy, 1, {{"note", "of a user"}}));
+  }
+  return absl::InternalError("");
+}
+
+void ExplorerWorld::Make(Change change, Fate fate) {
+  changed_.insert(change);
+  const storage::StudyRecord study = harness_.Study(kStudy);
+  const std::vector<storage::TrialRecord> before = rows_;
+  int64_t trial = static_cast<int64_t>(rows_.size()) + 1;  // That an import makes.
+  if (change == Change::kDelete) {
+    for (trial = 1; !study::IsFinal(rows_[static_cast<size_t>(trial) - 1].trial.state);) ++trial;
+  }
+  const auto make = [&] { return MakeOnce(change, study.spec.budget.max_trials + 1, trial); };
+  if (fate == Fate::kCommitFails) FailNextCommit();
+  const absl::StatusOr<uint64_t> made = make();
+  if (made.ok() == (fate == Fate::kCommitFails)) {
+    return Violated(absl::StrCat("a change got the wrong answer: ", made.status().ToString()));
+  }
+  if (made.ok() && (change == Change::kMoreTrials || change == Change::kImport || change == Change::kRetry))
+    ++more_rows_;
+  NoteRows();
+  if (!made.ok()) {
+    if (rows_ != before || !(harness_.Study(kStudy) == study)) Violated("a change that failed left something");
+    return;
+  }
+  if (fate != Fate::kReplyLost) return;
+  const std::vector<storage::TrialRecord> after = rows_;
+  const absl::StatusOr<uint64_t> again = make();
+  NoteRows();
+  if (again != made || rows_ != after) Violated("a change that was sent again has another effect (I8)");
 }
 
 void ExplorerWorld::Restart() {

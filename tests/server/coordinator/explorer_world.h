@@ -23,12 +23,12 @@ class ExplorerWorld {
  public:
   // What becomes of a request that reaches the coordinator.
   enum class Fate : uint8_t { kAnswered, kReplyLost, kCommitFails };
-  enum class Verb : uint8_t { kAsk, kSend, kDeliver, kHeartbeat, kWorkerCrash, kStop, kTime, kRestart };
+  enum class Verb : uint8_t { kAsk, kSend, kDeliver, kHeartbeat, kWorkerCrash, kStop, kChange, kTime, kRestart };
   enum class Content : uint8_t { kComplete, kRelease, kInfra, kPause };
 
   struct Action {
     Verb verb = Verb::kAsk;
-    uint8_t who = 0;  // Worker; kDeliver: index of the message; kStop: of the trial.
+    uint8_t who = 0;  // Worker; kDeliver: index of the message; kStop: of the trial; kChange: a Change.
     Fate fate = Fate::kAnswered;
     Content content = Content::kComplete;
   };
@@ -91,6 +91,11 @@ class ExplorerWorld {
   void Deliver(size_t m, Fate fate);
   void Beat(Worker& worker, const std::string& name);
   void Stop(size_t trial, Fate fate);
+  // Whether there is something to change, and nobody did yet.
+  bool MayChange(Change change) const;
+  void Make(Change change, Fate fate);
+  // Returns the seq of the answer.
+  absl::StatusOr<uint64_t> MakeOnce(Change change, int64_t max_trials, int64_t trial);
   void Restart();
 
   // --- What is so afterwards ---
@@ -113,6 +118,8 @@ class ExplorerWorld {
   int releases_ = 0;
   int infra_ = 0;
   int stops_ = 0;
+  std::set<Change> changed_;
+  int more_rows_ = 0;                           // That changes made room for.
   std::map<std::string, std::string> granted_;  // Request id -> token.
   std::vector<storage::TrialRecord> rows_;
   uint64_t last_fence_ = 0;

@@ -9,7 +9,7 @@ namespace luthier::coordinator::testing {
 void ExplorerWorld::Check() {
   const absl::Status status = harness_.core->CheckInvariants();
   if (!status.ok()) return Violated(std::string(status.message()));
-  if (static_cast<int>(rows_.size()) > options_.trials) return Violated("more rows than max_trials (I1)");
+  if (static_cast<int>(rows_.size()) > options_.trials + more_rows_) return Violated("more rows than max_trials (I1)");
   const std::string before = State();
   for (Message& message : messages_) {
     if (!message.first) continue;
@@ -57,13 +57,28 @@ void ExplorerWorld::FinishAll() {
   }
 }
 
+namespace {
+
+// Users may take final trials away and write notes to them; what came of them stays.
+bool SameResult(storage::TrialRecord a, storage::TrialRecord b) {
+  for (storage::TrialRecord* const row : {&a, &b}) {
+    row->removed_seq = row->trial.update_seq = 0;
+    row->trial.deleted = false;
+    row->trial.retried_by = 0;
+    row->trial.attributes.clear();
+  }
+  return a == b;
+}
+
+}  // namespace
+
 void ExplorerWorld::NoteRows() {
   std::vector<storage::TrialRecord> rows = harness_.memory.ListTrials(key_, {}, 0, 1000).value();
   const absl::Duration now = harness_.clock.Monotonic();
   std::set<uint64_t> fences;  // Of new grants.
   for (size_t i = 0; i < rows.size(); ++i) {
     const storage::TrialRecord& row = rows[i];
-    if (i < rows_.size() && study::IsFinal(rows_[i].trial.state) && !(row == rows_[i])) {
+    if (i < rows_.size() && study::IsFinal(rows_[i].trial.state) && !SameResult(row, rows_[i])) {
       Violated("a final row changed (I3)");
     }
     const size_t known = i < rows_.size() ? rows_[i].grants.size() : 0;
@@ -97,6 +112,9 @@ std::string ExplorerWorld::TrialState(const storage::TrialRecord& row, int first
   std::string text =
       absl::StrCat("|", static_cast<int>(row.trial.state), ".", row.trial.releases, ".", row.trial.promotions.size());
   if (row.trial.stop_requested) absl::StrAppend(&text, "s");
+  if (row.trial.deleted) absl::StrAppend(&text, "d");
+  if (row.trial.retried_by != 0) absl::StrAppend(&text, "r", row.trial.retried_by);
+  if (!row.trial.attributes.empty()) absl::StrAppend(&text, "n");
   if (study::IsFinal(row.trial.state)) return absl::StrCat(text, "f", row.grants.size());
   for (size_t g = 0; g < row.grants.size(); ++g) {
     const study::Attempt& attempt = row.trial.attempts[g];
@@ -133,6 +151,8 @@ std::string ExplorerWorld::WorkerState(size_t w) const {
 std::string ExplorerWorld::State(int first_worker) const {
   std::string text = absl::StrCat(static_cast<int>(harness_.core->Studies().size()));
   for (const storage::TrialRecord& row : rows_) absl::StrAppend(&text, TrialState(row, first_worker));
+  if (!changed_.empty()) absl::StrAppend(&text, "/", harness_.Study(kStudy).spec.budget.max_trials);
+  for (const Change change : changed_) absl::StrAppend(&text, "c", static_cast<int>(change));
   const size_t first = static_cast<size_t>(first_worker);
   absl::StrAppend(&text, WorkerState(first), WorkerState(1 - first), "|", crashes_, releases_, infra_, stops_);
   std::set<std::string> network;

@@ -43,7 +43,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 void PrintResolution(std::ostream& out, const v1::Study& study);
 // The same in one line: the algorithm's name and the first reason.
 void PrintChoice(std::ostream& out, const v1::Study& study);
-// How much people want to see.
+// The detail that people want to see.
 struct Detail {
   bool verbose = false;  // With what algorithm and solver keep to themselves.
   bool wide = false;     // All numbers of vector parameters, however many.

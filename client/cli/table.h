@@ -11,7 +11,7 @@
 
 namespace luthier::cli {
 
-// How a cell looks in a terminal that has colours.
+// The look of a cell in a terminal that has colours.
 enum class Tone { kPlain, kTitle, kGood, kBad, kBusy, kFaint };
 
 // A cell has two faces: short for the eye, exact for programs.
@@ -51,7 +51,7 @@ struct TableShape {
   std::vector<std::string> left_out;  // The names of columns for which there was no room.
 };
 
-// How wide a table may be, and what of it is wanted.
+// The width that a table may have, and the columns that are wanted.
 struct TableRoom {
   size_t width = 0;          // Columns of the terminal; 0: no limit.
   bool internals = false;    // With internal columns.

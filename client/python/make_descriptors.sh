@@ -3,6 +3,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 proto="$here/../../proto"
-protoc -I "$proto" --include_imports --descriptor_set_out="$here/luthier/luthier.pb.new" \
+new=$(mktemp "$here/luthier/luthier.pb.XXXXXX")  # Others may be making it, too.
+protoc -I "$proto" --include_imports --descriptor_set_out="$new" \
   "$proto"/luthier/v1/{errors,study,trial,study_service,worker_service}.proto
-mv "$here/luthier/luthier.pb.new" "$here/luthier/luthier.pb"
+chmod 644 "$new"
+mv "$new" "$here/luthier/luthier.pb"

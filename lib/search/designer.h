@@ -37,7 +37,7 @@ struct Suggestion {
   std::vector<int64_t> set_aside;
 };
 
-// What a model expects of a setting, in units of the study's metric.
+// The value that a model expects of a setting, in units of the study's metric.
 struct Prediction {
   double mean = 0.0;
   double sd = 0.0;  // Standard deviation of what the model does not know; noise of a single trial comes on top.

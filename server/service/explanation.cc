@@ -54,6 +54,8 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial) {
   const auto say = [&out](auto&&... parts) { out.add_sentences(absl::StrCat(parts...)); };
   if (why.designer() == "user") {
     say("tried because a user added it");
+  } else if (why.designer() == "import") {
+    say("a result from elsewhere, which a user imported");
   } else {
     const std::string as = why.has_ask_index() ? absl::StrCat(" as suggestion ", why.ask_index(),
                                                               ", knowing the events up to seq ", why.prefix_seq())

@@ -22,7 +22,7 @@ std::string MakePageToken(const std::string& query, const std::string& position)
 // Returns the position; "" for no token. INVALID_ARGUMENT for a token of another query.
 absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::string& token);
 
-// How far a page has been filled. The first row always fits: none is as large as a message.
+// Counts what a page holds so far. The first row always fits: none is as large as a message.
 class PageFill {
  public:
   static constexpr size_t kMaxBytes = size_t{3} << 20;  // A message may have 4 MiB.

@@ -37,7 +37,7 @@ class WorkerLog final : public coordinator::Observer {
 
   // The worker asked or sent a heartbeat.
   void Seen(const std::string& name);
-  // Those of a project with names above `after`, in order, at most `limit`.
+  // Returns the workers of a project with names above `after`, in order, at most `limit`.
   std::vector<Worker> List(const std::string& project, const std::string& after, size_t limit) const;
 
   void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override;

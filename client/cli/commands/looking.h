@@ -12,7 +12,7 @@
 #include "client/cli/commands/follow.h"
 #include "client/cli/context.h"
 
-// What --watch of lists and gets is made of.
+// The parts of --watch of lists and gets.
 namespace luthier::cli {
 
 // Prints things as they are now, and again as they change: for the eye and as CSV rows below one line of column names,

@@ -130,6 +130,18 @@ class TooFewResults(LuthierError):
     reason = "TOO_FEW_RESULTS"
 
 
+class NotGranted(LuthierError):
+    """A trial that waits for a worker has no result to end with: cancel it."""
+
+    reason = "NOT_GRANTED"
+
+
+class NoModel(LuthierError):
+    """The study's algorithm has no model of the metric."""
+
+    reason = "NO_MODEL"
+
+
 class LimitExceeded(LuthierError):
     """A limit of the service would be exceeded: the message names it."""
 
@@ -260,6 +272,8 @@ _BY_REASON: dict[str, type[LuthierError]] = {
         NotOpen,
         ParameterDiffers,
         TooFewResults,
+        NotGranted,
+        NoModel,
         LimitExceeded,
         MessageTooLarge,
         QueueFull,

@@ -80,7 +80,7 @@ TEST_F(CliTest, WatchPrintsWhatChangesAndEndsWithTheStudy) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});
   Out({"ask", "s", "--count", "4"});
-  Out({"tell", "s", "1", "--metric", "y=1"});
+  Out({"tell", "s", "1", "--metric", "y=9"});
   std::thread other([&] {
     for (int i = 2; i <= 4; ++i) Out({"tell", "s", std::to_string(i), "--metric", absl::StrCat("y=", 5 - i)});
   });

@@ -227,8 +227,6 @@ TEST(PrintTrial, TrainingInPartsShowsWhatItCost) {
   const auto json = TrialJson(trial);
   EXPECT_EQ(json["resource_spent"], 12);
   EXPECT_EQ(json["promotions"].size(), 1u);
-  EXPECT_THAT(Explained(trial),
-              AllOf(HasSubstr("to be trained to step 3\n"), HasSubstr("continued to step 9 as suggestion 11")));
 }
 
 TEST(PrintTrial, TrainingThatNeverNamedAStepIsWarnedOf) {

@@ -125,6 +125,8 @@ REASONS = {
     "NOT_OPEN": errors.NotOpen,
     "PARAMETER_DIFFERS": errors.ParameterDiffers,
     "TOO_FEW_RESULTS": errors.TooFewResults,
+    "NOT_GRANTED": errors.NotGranted,
+    "NO_MODEL": errors.NoModel,
     "QUEUE_FULL": errors.QueueFull,
     "MEMORY": errors.ServerMemory,
     "LIMIT_EXCEEDED": errors.LimitExceeded,

@@ -108,6 +108,8 @@ class MemoryTest : public ::testing::Test {
     CALL(study, GetTrialTable, GetTrialTableRequest, GetTrialTableResponse);
     CALL(study, ListEvents, ListEventsRequest, ListEventsResponse);
     CALL(study, GetImportance, GetImportanceRequest, GetImportanceResponse);
+    CALL(study, Predict, PredictRequest, PredictResponse);
+    CALL(study, ExplainTrial, ExplainTrialRequest, ExplainTrialResponse);
     CALL(study, ListWorkers, ListWorkersRequest, ListWorkersResponse);
     CALL(work, Suggest, SuggestRequest, SuggestResponse);
     CALL(work, Heartbeat, HeartbeatRequest, HeartbeatResponse);
@@ -153,11 +155,11 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   Use(1000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
                                      "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable", "ListEvents",
-                                     "GetImportance", "ListWorkers", "Suggest", "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 16)));
+                                     "GetImportance", "Predict", "ExplainTrial", "ListWorkers", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
   Use(1099);
-  EXPECT_EQ(Refused().size(), 16u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 16)));
+  EXPECT_EQ(Refused().size(), 18u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
   Use(1100);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.

@@ -313,7 +313,7 @@ TEST_F(ReadsTest, ATrialIsExplained) {
   v1::ExplainTrialResponse response;
   ASSERT_TRUE(studies_->ExplainTrial(Context().get(), request, &response).ok());
   EXPECT_EQ(response.trial().number(), 1);
-  EXPECT_THAT(response.sentences(), ElementsAre(HasSubstr("user"), "result: loss = 0"));
+  EXPECT_THAT(response.sentences(), ElementsAre(HasSubstr("imported"), "result: loss = 0"));
   EXPECT_FALSE(response.has_surprise());
   request.set_name(absl::StrCat(kName, "/trials/2"));
   EXPECT_EQ(studies_->ExplainTrial(Context().get(), request, &response).error_code(), grpc::StatusCode::NOT_FOUND);

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/json.h"
 
 namespace luthier::cli {
 namespace {

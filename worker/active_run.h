@@ -54,6 +54,8 @@ class Runtime::ActiveRun final : public RunSink {
   const Lease& lease() const { return lease_; }
   const RunRequest& request() const { return request_; }
   StopSignal& stop_signal() { return stop_; }
+  // Before the run begins.
+  void SetSlot(int slot) { request_.slot = slot; }
   std::string text() const { return TrialText(lease_.study, lease_.trial.number); }
   // Since the run began.
   double ElapsedSeconds() const { return absl::ToDoubleSeconds(runtime_->clock_->Monotonic() - start_); }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
+#include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
@@ -75,6 +76,29 @@ absl::Status Check(const Flags& flags) {
   return absl::OkStatus();
 }
 
+// One GPU for each slot, and as many slots as GPUs unless fewer were asked for.
+absl::Status SetGpus(const std::string& text, GpuSources sources, bool slots_given, Flags* flags) {
+  if (text.empty()) return absl::OkStatus();
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && !sources.visible) {
+    sources.visible = visible;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(flags->gpus, ChooseGpus(text, sources));
+  const int count = static_cast<int>(flags->gpus.size());
+  if (!slots_given) {
+    if (count > kMaxSlots) {
+      return absl::InvalidArgumentError(absl::StrCat("--gpus ", text, ": a worker has at most ", kMaxSlots,
+                                                     " slots, one for each GPU; start a second one for the rest"));
+    }
+    flags->slots = count;
+  }
+  if (flags->slots > count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slots ", flags->slots, ": is more than the ", count, count == 1 ? " GPU" : " GPUs",
+                     " of --gpus ", text, ", and each slot needs its own; leave --slots out, or name more GPUs"));
+  }
+  return absl::OkStatus();
+}
+
 // What was not named. Whoever names a spool wants nothing to be kept elsewhere.
 void SetDirectories(Flags* flags) {
   const std::string state = StateDirectory(), server = ServerDirectory(flags->server);
@@ -89,7 +113,7 @@ void SetDirectories(Flags* flags) {
 
 }  // namespace
 
-std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSources gpus) {
   Flags flags;
   flags.server = Environment("LUTHIER_SERVER");
   if (flags.server.empty()) flags.server = wire::DefaultServer();
@@ -118,7 +142,14 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--pool", flags.pool, "Work for studies of this pool only; default: for those that name none");
   app.add_option("--project", flags.project, "Work for studies of this project; default: that of the token");
   app.add_option("--study", flags.study, "Work for this study only; default: for any");
-  app.add_option("--slots", flags.slots, "Trials at once")->check(CLI::Range(1, kMaxSlots))->capture_default_str();
+  std::string gpu_text;
+  const CLI::Option* const slots =
+      app.add_option("--slots", flags.slots, "Trials at once; with --gpus, as many as GPUs")
+          ->check(CLI::Range(1, kMaxSlots))
+          ->capture_default_str();
+  app.add_option("--gpus", gpu_text,
+                 "all, how many, or which (0,2): each trial's command sees one of these GPUs alone, by "
+                 "CUDA_VISIBLE_DEVICES; default: it sees all");
   app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
       ->capture_default_str();
@@ -158,7 +189,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
   SetDirectories(&flags);
-  if (const absl::Status status = security.ok() ? Check(flags) : security.status(); !status.ok()) {
+  absl::Status status = security.ok() ? Check(flags) : security.status();
+  if (status.ok()) status = SetGpus(gpu_text, std::move(gpus), slots->count() > 0, &flags);
+  if (!status.ok()) {
     std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";
     *exit_code = command_line::kExitUsage;
     return std::nullopt;

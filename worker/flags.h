@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "lib/base/log.h"
 #include "lib/wire/channel.h"
+#include "worker/gpus.h"
 
 namespace luthier::worker {
 
@@ -19,6 +21,7 @@ struct Flags {
   std::string pool;
   std::string project;
   int slots = 1;
+  std::vector<std::string> gpus;  // One for each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
   std::string name;
   std::string data_root;
   std::string spool;
@@ -31,8 +34,8 @@ struct Flags {
 };
 
 // Returns std::nullopt if everything was said (help, version, or what is wrong, to standard output or error), exit with
-// *exit_code.
-std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code);
+// *exit_code. Where GPUs are found; CUDA_VISIBLE_DEVICES is read from the environment unless it is given.
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSources gpus = {});
 
 }  // namespace luthier::worker
 

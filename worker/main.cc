@@ -66,7 +66,9 @@ int Run(const Flags& flags) {
   }
 
   BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
-  CommandRunner command;
+  CommandOptions command_options;
+  command_options.gpus = flags.gpus;
+  CommandRunner command(command_options);
   Dispatch runner(&builtin, &command);
   SystemWaitClock clock;
   RuntimeOptions options;

@@ -36,6 +36,8 @@ struct RunRequest {
   int64_t target_step = 0;
   // The earlier trial of the study from whose model training is to start; 0: from zero.
   int64_t warm_start = 0;
+  // The slot of the worker that runs it, from 0. No two runs have the same one at once.
+  int slot = 0;
 };
 
 // RunRequest::seed of a trial.

@@ -387,6 +387,7 @@ void Runtime::SlotLoop(int slot) {
       run = ready_.front();
       ready_.pop_front();
     }
+    run->SetSlot(slot);
     Execute(run, &backoff);
     const base::MutexLock lock(&mutex_);
     // A trial that was stopped leaves reports behind, one of which may be on its way: the reporter still holds `run`.

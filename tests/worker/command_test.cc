@@ -623,6 +623,20 @@ TEST_F(CommandTest, TheHeldLineIsReportedWhenTimePasses) {
   EXPECT_THAT(sink_.reports, SizeIs(1));
 }
 
+TEST_F(CommandTest, EachSlotSeesItsOwnGpu) {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  Shell(R"(echo "{\"loss\": ${CUDA_VISIBLE_DEVICES:--1}}"; echo "$CUDA_DEVICE_ORDER")").environment = {
+      {"CUDA_VISIBLE_DEVICES", "7"}};
+  ExpectLoss(Run(), 7.0);  // Without --gpus it is the study's business.
+  options_.gpus = {"0", "2"};
+  for (const auto& [slot, gpu] : {std::pair(0, 0.0), std::pair(1, 2.0)}) {
+    request_.slot = slot;
+    const RunOutcome outcome = Run();
+    ExpectLoss(outcome, gpu);
+    EXPECT_THAT(outcome.output_tail, HasSubstr("PCI_BUS_ID"));
+  }
+}
+
 TEST_F(CommandTest, ManyRunsAtOnceDoNotMixTheirPipes) {
   CommandRunner runner(options_);
   Shell(R"(echo "{\"loss\": $LUTHIER_TRIAL}")");

@@ -6,19 +6,36 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tests/testing/temporary_directory.h"
+
 namespace luthier::worker {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Flags Parse(std::vector<std::string> arguments) {
+std::optional<Flags> TryParse(std::vector<std::string> arguments, const GpuSources& gpus, int* exit_code) {
   arguments.insert(arguments.begin(), "luthier-worker");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
+  return ParseFlags(static_cast<int>(argv.size()), argv.data(), exit_code, gpus);
+}
+
+Flags Parse(const std::vector<std::string>& arguments, const GpuSources& gpus = {}) {
   int exit_code = -1;
-  const std::optional<Flags> flags = ParseFlags(static_cast<int>(argv.size()), argv.data(), &exit_code);
+  const std::optional<Flags> flags = TryParse(arguments, gpus, &exit_code);
   EXPECT_TRUE(flags.has_value()) << exit_code;
   return flags.value_or(Flags());
+}
+
+// What is said of a command line that is refused.
+std::string Complaint(const std::vector<std::string>& arguments, const GpuSources& gpus = {}) {
+  int exit_code = -1;
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(TryParse(arguments, gpus, &exit_code).has_value());
+  EXPECT_EQ(exit_code, 2);
+  return ::testing::internal::GetCapturedStderr();
 }
 
 class FlagsTest : public ::testing::Test {
@@ -48,6 +65,23 @@ TEST_F(FlagsTest, WhatIsNamedStays) {
   EXPECT_EQ(flags.checkpoints, "/shared/c");
   EXPECT_EQ(flags.data_cache, "/fast/d");
   EXPECT_EQ(flags.data_cache_bytes, 2 << 20);
+}
+
+TEST_F(FlagsTest, EachSlotHasAGpu) {
+  const testing::TemporaryDirectory machine;
+  for (const char* device : {"nvidia0", "nvidia1", "nvidia2"}) machine.Write(device, "");
+  const GpuSources three = {"/nosuch", machine.path(), {}};
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_TRUE(Parse({}, three).gpus.empty());
+  EXPECT_EQ(Parse({}, three).slots, 1);
+  EXPECT_THAT(Parse({"--gpus", "all"}, three).gpus, ElementsAre("0", "1", "2"));
+  EXPECT_EQ(Parse({"--gpus", "all"}, three).slots, 3);
+  EXPECT_EQ(Parse({"--gpus", "0,2", "--slots", "1"}, three).slots, 1);
+  EXPECT_THAT(Complaint({"--gpus", "2", "--slots", "3"}, three), HasSubstr("leave --slots out"));
+  EXPECT_THAT(Complaint({"--gpus", "four"}, three), HasSubstr("neither all"));
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  EXPECT_THAT(Parse({"--gpus", "all"}, three).gpus, ElementsAre("1"));
+  unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 }  // namespace

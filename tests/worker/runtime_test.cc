@@ -113,9 +113,10 @@ TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
 TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {
   options_.slots = 3;
   int running = 0, most = 0, started = 0;
-  runner_.run = [&](const RunRequest&, RunSink*) {
+  std::multiset<int> slots;
+  runner_.run = [&](const RunRequest& request, RunSink*) {
     coordinator_.Do([&] {
-      ++started;
+      if (++started <= 3) slots.insert(request.slot);
       most = std::max(most, ++running);
     });
     // The first three wait for each other.
@@ -128,6 +129,7 @@ TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {
   Start();
   EXPECT_TRUE(JoinDriven().ok());
   EXPECT_EQ(most, 3);
+  EXPECT_EQ(slots, (std::multiset<int>{0, 1, 2}));
   EXPECT_THAT(coordinator_.results, SizeIs(8));
   EXPECT_EQ(coordinator_.asks[0].count, 3);
 }

@@ -191,6 +191,11 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
     if (expanded) environment[name] = *std::move(expanded);
   }
   for (const auto& [name, value] : inputs.variables) environment[name] = value;
+  if (static_cast<size_t>(request_.slot) < options_.gpus.size()) {
+    environment["CUDA_VISIBLE_DEVICES"] = options_.gpus[static_cast<size_t>(request_.slot)];
+    // Numbers of the driver's are those of nvidia-smi; those of the worker's own variable mean what they meant.
+    if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) environment.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+  }
   for (const auto& [name, value] : environment) spec.environment.push_back(absl::StrCat(name, "=", value));
   for (const std::vector<std::string>* list : {&spec.argv, &spec.environment}) {
     for (const std::string& text : *list) {

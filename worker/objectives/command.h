@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
@@ -19,6 +20,9 @@ struct CommandOptions {
   // The newest line may turn out to be the final result, so it is reported as an intermediate one only when another
   // follows or so much time has passed.
   absl::Duration hold = absl::Seconds(1);
+  // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, whatever the study says of that variable. Empty: runs see
+  // those that this process sees.
+  std::vector<std::string> gpus;
 };
 
 // Runs `command` objectives: a program in its own process group, without a shell. docs/guide/command_objective.md says

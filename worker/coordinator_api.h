@@ -79,6 +79,8 @@ class CoordinatorApi {
   virtual ~CoordinatorApi() = default;
   // NOT_FOUND. FAILED_PRECONDITION: this program can't read it.
   virtual absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) = 0;
+  // The project that the coordinator takes for this worker's own: that of its token.
+  virtual absl::StatusOr<std::string> OwnProject() = 0;
   virtual absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) = 0;
   // The running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;

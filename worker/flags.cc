@@ -12,6 +12,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
+#include "lib/study/project.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/resource_name.h"
@@ -72,6 +73,30 @@ absl::Status Check(const Flags& flags) {
   }
   if (flags.exit_when_done && flags.study.empty()) {
     return absl::InvalidArgumentError("--exit-when-done: needs --study, which says what is to be done");
+  }
+  return absl::OkStatus();
+}
+
+// Whose commands are run: as it was said, else what the worker is there for.
+absl::Status SetCommands(const std::vector<std::string>& from, Flags* flags) {
+  CommandPolicy& policy = flags->commands;
+  for (const std::string& project : from) {
+    const bool word = project == "any" || project == "none";
+    if (word && from.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--commands-from ", project, ": stands alone; leave the others out"));
+    }
+    policy.any = project == "any";
+    policy.none = project == "none";
+    if (word) continue;
+    if (const absl::Status status = study::ValidateId("--commands-from", project); !status.ok()) return status;
+    policy.projects.insert(project);
+  }
+  if (!from.empty()) return absl::OkStatus();
+  if (!flags->study.empty()) {
+    policy.projects.insert(std::string(study::ProjectOf(flags->study)));
+  } else if (!flags->project.empty()) {
+    policy.projects.insert(flags->project);
   }
   return absl::OkStatus();
 }
@@ -150,6 +175,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   app.add_option("--gpus", gpu_text,
                  "all, how many, or which (0,2): each trial's command sees one of these GPUs alone, by "
                  "CUDA_VISIBLE_DEVICES; default: it sees all");
+  std::vector<std::string> commands_from;
+  app.add_option("--commands-from", commands_from,
+                 "Run commands of studies of this project alone (may be given several times); any, or none. Default: "
+                 "the project of --project or --study, else that of the token")
+      ->take_all();
   app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
       ->capture_default_str();
@@ -190,6 +220,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   base::ParseLogLevel(level, &flags.log_level);
   SetDirectories(&flags);
   absl::Status status = security.ok() ? Check(flags) : security.status();
+  if (status.ok()) status = SetCommands(commands_from, &flags);
   if (status.ok()) status = SetGpus(gpu_text, std::move(gpus), slots->count() > 0, &flags);
   if (!status.ok()) {
     std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";

@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/wire/channel.h"
 #include "worker/gpus.h"
+#include "worker/objectives/command_gate.h"
 
 namespace luthier::worker {
 
@@ -22,6 +23,7 @@ struct Flags {
   std::string project;
   int slots = 1;
   std::vector<std::string> gpus;  // One for each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
+  CommandPolicy commands;
   std::string name;
   std::string data_root;
   std::string spool;

@@ -76,7 +76,7 @@ class GrpcCoordinator final : public CoordinatorApi {
       : stub_(std::move(stub)), studies_(std::move(studies)), options_(options) {}
 
   absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override;
-
+  absl::StatusOr<std::string> OwnProject() override;
   absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override;
   void CancelSuggest() override;
   absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
@@ -120,6 +120,12 @@ absl::StatusOr<study::StudySpec> GrpcCoordinator::GetSpec(const std::string& stu
   if (spec.ok()) return spec;
   return absl::FailedPreconditionError(absl::StrCat("this worker cannot read the study; is it older than the server? ",
                                                     std::string(spec.status().message())));
+}
+
+absl::StatusOr<std::string> GrpcCoordinator::OwnProject() {
+  v1::ServerInfo info;
+  LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::GetServerInfo, v1::GetServerInfoRequest(), &info));
+  return info.project();
 }
 
 absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& request) {

@@ -16,6 +16,7 @@
 #include "worker/grpc_coordinator.h"
 #include "worker/objectives/builtin.h"
 #include "worker/objectives/command.h"
+#include "worker/objectives/command_gate.h"
 #include "worker/objectives/dispatch.h"
 #include "worker/runtime.h"
 #include "worker/signal_watcher.h"
@@ -69,7 +70,8 @@ int Run(const Flags& flags) {
   CommandOptions command_options;
   command_options.gpus = flags.gpus;
   CommandRunner command(command_options);
-  Dispatch runner(&builtin, &command);
+  CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
+  Dispatch runner(&builtin, &gate);
   SystemWaitClock clock;
   RuntimeOptions options;
   options.worker = flags.name;

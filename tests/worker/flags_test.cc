@@ -67,6 +67,19 @@ TEST_F(FlagsTest, WhatIsNamedStays) {
   EXPECT_EQ(flags.data_cache_bytes, 2 << 20);
 }
 
+TEST_F(FlagsTest, CommandsComeFromNamedProjects) {
+  EXPECT_TRUE(Parse({}).commands.projects.empty());  // As the coordinator says.
+  EXPECT_THAT(Parse({"--project", "vision"}).commands.projects, ElementsAre("vision"));
+  EXPECT_THAT(Parse({"--study", "vision/s"}).commands.projects, ElementsAre("vision"));
+  EXPECT_THAT(Parse({"--study", "s"}).commands.projects, ElementsAre("default"));
+  EXPECT_THAT(Parse({"--project", "p", "--commands-from", "a", "--commands-from", "b"}).commands.projects,
+              ElementsAre("a", "b"));
+  EXPECT_TRUE(Parse({"--commands-from", "any"}).commands.any);
+  EXPECT_TRUE(Parse({"--commands-from", "none"}).commands.none);
+  EXPECT_THAT(Complaint({"--commands-from", "any", "--commands-from", "a"}), HasSubstr("stands alone"));
+  EXPECT_THAT(Complaint({"--commands-from", "../x"}), HasSubstr("--commands-from"));
+}
+
 TEST_F(FlagsTest, EachSlotHasAGpu) {
   const testing::TemporaryDirectory machine;
   for (const char* device : {"nvidia0", "nvidia1", "nvidia2"}) machine.Write(device, "");

@@ -29,7 +29,7 @@ constexpr char kFooter[] =
     "rest\n"
     "back with their checkpoints, and exits with 0. A second signal ends it at once.\n"
     "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed, 78 this worker can't evaluate the --study.\n"
-    "Commands run with this user's rights: let only people you trust create studies.\n"
+    "Commands run with this user's rights, or those of --run-as: let only people you trust create studies.\n"
     "Manual: docs/reference/worker.md, docs/guide/command_objective.md";
 
 std::string Environment(const char* name) {
@@ -180,6 +180,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
                  "Run commands of studies of this project alone (may be given several times); any, or none. Default: "
                  "the project of --project or --study, else that of the token")
       ->take_all();
+  app.add_option("--run-as", flags.run_as,
+                 "User as whom commands run; a worker that is started as root needs it, but for --commands-from none");
   app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
       ->capture_default_str();

@@ -24,6 +24,7 @@ struct Flags {
   int slots = 1;
   std::vector<std::string> gpus;  // One for each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
   CommandPolicy commands;
+  std::string run_as;  // User of commands; empty: not said.
   std::string name;
   std::string data_root;
   std::string spool;

@@ -18,6 +18,7 @@
 #include "worker/objectives/command.h"
 #include "worker/objectives/command_gate.h"
 #include "worker/objectives/dispatch.h"
+#include "worker/run_as.h"
 #include "worker/runtime.h"
 #include "worker/signal_watcher.h"
 #include "worker/spool.h"
@@ -40,10 +41,12 @@ uint64_t EntropySeed() {
   return seed;
 }
 
-int Run(const Flags& flags) {
+int Run(Flags flags) {
   base::SetLogLevel(flags.log_level);
   wire::RouteGrpcLog();
   wire::LookAfterConnections();
+  absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
+  if (!account.ok()) return Complain("--run-as", account.status(), 2);
   const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
   // A folder that is missing may come: a mount, say. Then it is worth starting again.
   if (!root.ok()) return Complain("--data-root", root.status(), absl::IsNotFound(root.status()) ? 1 : 2);
@@ -69,6 +72,7 @@ int Run(const Flags& flags) {
   BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
   CommandOptions command_options;
   command_options.gpus = flags.gpus;
+  command_options.account = *std::move(account);
   CommandRunner command(command_options);
   CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
   Dispatch runner(&builtin, &gate);

@@ -90,6 +90,12 @@ TEST_F(CommandGateTest, TakesAllOrNone) {
   EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(CommandGateTest, RunsNothingAsRootUnasked) {
+  CommandGate gate(&command_, {.any = true, .none = false, .projects = {}, .needs_account = true}, "s", ask_);
+  EXPECT_THAT(Run(gate, "s"), HasSubstr("--run-as USER"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(gate.Open(study::StudySpec())));
+}
+
 TEST_F(CommandGateTest, SaysSoBeforeATrialOfTheOnlyStudyIsSpent) {
   CommandGate gate(&command_, {.any = false, .none = false, .projects = {"a"}}, "vision/s", ask_);
   const absl::Status refused = gate.Open(study::StudySpec());

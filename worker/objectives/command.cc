@@ -64,8 +64,21 @@ class PrivateDirectory {
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
+  // Makes it and the files in it the account's, the directory last: until then nobody else can put anything there.
+  absl::Status HandTo(const Account& account) const {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+      if (lchown(entry.path().c_str(), account.uid, account.gid) != 0) return CannotHandOver(account);
+    }
+    if (error || lchown(path_.c_str(), account.uid, account.gid) != 0) return CannotHandOver(account);
+    return absl::OkStatus();
+  }
 
  private:
+  absl::Status CannotHandOver(const Account& account) const {
+    return absl::UnavailableError(absl::StrCat("cannot hand ", path_, " to ", account.name));
+  }
+
   explicit PrivateDirectory(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
@@ -182,7 +195,9 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   }
   if (spec.argv.empty()) return absl::InvalidArgumentError("argv: nothing is left of the program and its arguments");
   std::map<std::string, std::string> environment;
-  for (const std::string& entry : InheritedEnvironment()) {
+  std::vector<std::string> inherited = InheritedEnvironment();
+  if (options_.account) SetAccountVariables(*options_.account, &inherited);
+  for (const std::string& entry : inherited) {
     const size_t equals = entry.find('=');
     environment[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
@@ -205,6 +220,10 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
     }
   }
   spec.memory_limit_bytes = command_.memory_limit_bytes;
+  if (options_.account) {
+    spec.account = &*options_.account;
+    LUTHIER_RETURN_IF_ERROR(directory.HandTo(*options_.account));
+  }
   return spec;
 }
 

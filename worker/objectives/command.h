@@ -2,12 +2,14 @@
 #define LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
+#include "worker/objectives/account.h"
 #include "worker/runner.h"
 
 namespace luthier::worker {
@@ -23,6 +25,8 @@ struct CommandOptions {
   // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, whatever the study says of that variable. Empty: runs see
   // those that this process sees.
   std::vector<std::string> gpus;
+  // The user as whom programs run; absent: this process's own. For root alone.
+  std::optional<Account> account;
 };
 
 // Runs `command` objectives: a program in its own process group, without a shell. docs/guide/command_objective.md says

@@ -12,6 +12,9 @@
 namespace luthier::worker {
 
 absl::Status CommandGate::Admit(const std::string& study) {
+  if (policy_.needs_account) {
+    return absl::FailedPreconditionError(absl::StrCat("started as root, this worker ", kNeedsAccount));
+  }
   if (policy_.any) return absl::OkStatus();
   const std::string project(study::ProjectOf(study));
   if (policy_.none) {

@@ -14,10 +14,16 @@ namespace luthier::worker {
 
 // Whose commands a worker runs, as its own command line says it. Nothing that a coordinator sends widens it.
 struct CommandPolicy {
-  bool any = false;                // Those of every project.
-  bool none = false;               // None at all.
-  std::set<std::string> projects;  // Those of these. Empty, without the two above: those of the worker's own project.
+  bool any = false;                // True: it runs those of every project.
+  bool none = false;               // True: it runs none at all.
+  std::set<std::string> projects;  // It runs those of these; of its own where no field says anything.
+  bool needs_account = false;      // True: it is root and was not told as whom to run them, so it runs none.
 };
+
+// Goes on from "this worker".
+inline constexpr char kNeedsAccount[] =
+    "would run the commands of others with root's rights; give --run-as USER, or --commands-from none to run none "
+    "(docs/reference/worker.md)";
 
 // The reason of trials that are refused; they fail as INFRA, so another worker may run them.
 inline constexpr char kCommandRefused[] = "COMMAND_REFUSED";

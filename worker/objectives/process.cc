@@ -63,20 +63,27 @@ struct ChildPlan {
   char* const* environment;
   int null_fd, stdout_fd, stderr_fd, result_fd, reply_fd, error_fd;
   rlim_t memory_limit;
+  const Account* account;
   pid_t parent;
 };
 
-[[noreturn]] void ChildFail(int error_fd) {
-  const int error = errno;
+// Sends errno; below zero when it is about the account.
+[[noreturn]] void ChildFail(int error_fd, bool of_account = false) {
+  const int error = of_account ? -errno : errno;
   [[maybe_unused]] const ssize_t written = write(error_fd, &error, sizeof(error));
   _exit(127);
+}
+
+// The kernel forgets who is to die with its parent when a process changes its user.
+void DieWithParent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // It died before the line above.
 }
 
 // Async-signal-safe calls only.
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != plan.parent) _exit(127);  // It died before the line above.
+  DieWithParent(plan.parent);
   struct sigaction action;
   memset(&action, 0, sizeof(action));
   action.sa_handler = SIG_DFL;
@@ -107,12 +114,18 @@ struct ChildPlan {
     const rlimit memory = {plan.memory_limit, plan.memory_limit};
     setrlimit(RLIMIT_AS, &memory);
   }
+  if (plan.account != nullptr) {
+    if (!BecomeAccount(*plan.account) || chdir(".") != 0) ChildFail(plan.error_fd, /*of_account=*/true);
+    DieWithParent(plan.parent);
+  }
   execve(plan.path, plan.argv, plan.environment);
   ChildFail(plan.error_fd);
 }
 
-absl::Status ExecError(int error, const std::string& path, bool limited) {
-  const std::string at = absl::StrCat("cannot run ", base::Quote(path), ": ");
+absl::Status ExecError(int error, const std::string& path, const ProcessSpec& spec) {
+  const bool limited = spec.memory_limit_bytes > 0;
+  const std::string whose = spec.account == nullptr ? "" : absl::StrCat(" as ", spec.account->name);
+  const std::string at = absl::StrCat("cannot run ", base::Quote(path), whose, ": ");
   switch (error) {
     case ENOENT:
       return absl::NotFoundError(absl::StrCat(at, "the interpreter in its first line is missing"));
@@ -183,6 +196,12 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
   LUTHIER_RETURN_IF_ERROR(MakePipe(&result_read, &result_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&reply_read, &reply_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&error_read, &error_write));
+  if (spec.account != nullptr) {
+    // Else it could not open them again, as by /dev/stderr.
+    for (const Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read}) {
+      if (fchown(fd->get(), spec.account->uid, spec.account->gid) != 0) return MachineError("cannot hand over a pipe");
+    }
+  }
   const std::vector<char*> argv = Pointers(spec.argv);
   const std::vector<char*> environment = Pointers(spec.environment);
   const ChildPlan plan = {path.c_str(),
@@ -195,6 +214,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
                           reply_read.get(),
                           error_write.get(),
                           static_cast<rlim_t>(spec.memory_limit_bytes),
+                          spec.account,
                           getpid()};
 
   // No handler of ours may run in the child: it would act in our name.
@@ -217,7 +237,11 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
   if (got > 0) {
     while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    return ExecError(error, path, spec.memory_limit_bytes > 0);
+    if (error < 0) {
+      return absl::UnavailableError(absl::StrCat("cannot run programs as ", spec.account->name,
+                                                 " in the worker's directory: ", std::strerror(-error)));
+    }
+    return ExecError(error, path, spec);
   }
   // The end of the pipe without an error: exec succeeded, so the group exists (or the child was killed).
   auto process = std::unique_ptr<Process>(new Process());

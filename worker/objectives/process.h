@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/objectives/account.h"
 
 namespace luthier::worker {
 
@@ -16,6 +17,7 @@ struct ProcessSpec {
   std::vector<std::string> argv;         // Not empty, no zero bytes. A program without '/' is looked up in PATH of …
   std::vector<std::string> environment;  // … NAME=value, the whole environment.
   int64_t memory_limit_bytes = 0;        // RLIMIT_AS of each process; 0: none.
+  const Account* account = nullptr;      // Whose process it becomes; null: ours. For root alone.
 };
 
 // A program running in a process group of its own. It gets: standard input at its end, two pipes as standard output and
@@ -27,7 +29,7 @@ class Process {
   // Between fork and exec only async-signal-safe calls are made: other threads may hold any lock.
   // Errors that are about the program: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (no executable, arguments too
   // long), RESOURCE_EXHAUSTED with reason() LIMIT_EXCEEDED (the memory limit is too small to start it).
-  // About this machine: UNAVAILABLE.
+  // About this machine, its accounts included: UNAVAILABLE.
   static absl::StatusOr<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
   // Kills the group and reaps.
   ~Process();

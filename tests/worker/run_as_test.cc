@@ -1,0 +1,93 @@
+#include "worker/run_as.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uid_t kRoot = 0;
+
+Flags At(const std::string& server) {
+  Flags flags;
+  flags.server = server;
+  return flags;
+}
+
+std::string Error(Flags flags, uid_t uid) {
+  const auto account = ChooseAccount(&flags, uid);
+  EXPECT_TRUE(absl::IsInvalidArgument(account.status())) << account.status();
+  return std::string(account.status().message());
+}
+
+TEST(RunAs, RootIsToldWhatMendsIt) {
+  Flags flags = At("db1.example:7790");
+  EXPECT_THAT(Error(flags, kRoot), HasSubstr("--run-as USER"));
+  EXPECT_THAT(Error(flags, kRoot), HasSubstr("--commands-from none"));
+  EXPECT_TRUE(ChooseAccount(&flags, 1000).ok());
+  flags.commands.none = true;
+  EXPECT_TRUE(ChooseAccount(&flags, kRoot).ok());
+  EXPECT_FALSE(flags.commands.needs_account);
+}
+
+TEST(RunAs, RootOfOneStudyWaitsForItsObjective) {
+  Flags flags = At("db1.example:7790");
+  flags.study = "demo";
+  const auto account = ChooseAccount(&flags, kRoot);
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_FALSE(account->has_value());
+  EXPECT_TRUE(flags.commands.needs_account);
+}
+
+TEST(RunAs, RootMayAskForItself) {
+  Flags flags = At("db1.example:7790");
+  flags.run_as = "root";
+  const auto account = ChooseAccount(&flags, kRoot);
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_FALSE(account->has_value());
+  EXPECT_FALSE(flags.commands.needs_account);
+}
+
+TEST(RunAs, AUserMustExistAndBeWithinReach) {
+  Flags flags = At("db1.example:7790");
+  flags.run_as = "no-such-user";
+  EXPECT_THAT(Error(flags, kRoot), HasSubstr("there is no user"));
+  if (geteuid() == 0) GTEST_SKIP() << "root may become anybody";
+  flags.run_as = "root";
+  EXPECT_THAT(Error(flags, geteuid()), HasSubstr("only root may"));
+}
+
+TEST(RunAs, AnOwnSocketNeedsNothing) {
+  const testing::TemporaryDirectory directory;
+  if (geteuid() != 0) GTEST_SKIP() << "needs files of root";
+  const std::string path = directory.path() + "/socket";
+  Flags missing = At("unix:" + path);
+  EXPECT_TRUE(ChooseAccount(&missing, kRoot).ok());  // Nobody else can make it there.
+  ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);
+  EXPECT_THAT(Error(missing, kRoot), HasSubstr("--run-as USER"));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(fd);
+  for (const std::string& server : {"unix:" + path, "unix://" + path}) {
+    Flags flags = At(server);
+    EXPECT_TRUE(ChooseAccount(&flags, kRoot).ok()) << server;
+  }
+  ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(Error(missing, kRoot), HasSubstr("--run-as USER"));
+}
+
+}  // namespace
+}  // namespace luthier::worker

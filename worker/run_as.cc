@@ -1,0 +1,45 @@
+#include "worker/run_as.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::worker {
+namespace {
+
+// True for a Unix socket that `uid` made, or that nobody else can make where it is missing.
+bool IsOwnSocket(absl::string_view server, uid_t uid) {
+  if (!absl::ConsumePrefix(&server, "unix:")) return false;
+  if (absl::StartsWith(server, "//")) server.remove_prefix(2);
+  const std::filesystem::path path{std::string(server)};
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0) return S_ISSOCK(info.st_mode) && info.st_uid == uid;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  return stat(folder.c_str(), &info) == 0 && info.st_uid == uid && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid) {
+  if (!flags->run_as.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(Account account, FindAccount(flags->run_as));
+    if (account.uid == uid) return std::optional<Account>();
+    LUTHIER_RETURN_IF_ERROR(CheckAccount(account));
+    return std::optional<Account>(std::move(account));
+  }
+  if (uid != 0 || flags->commands.none || IsOwnSocket(flags->server, uid)) return std::optional<Account>();
+  if (!flags->study.empty()) {
+    flags->commands.needs_account = true;
+    return std::optional<Account>();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("is missing: started as root, this worker ", kNeedsAccount));
+}
+
+}  // namespace luthier::worker

@@ -32,6 +32,7 @@
 #include "lib/wire/channel.h"
 #include "server/acceptor.h"
 #include "server/connections.h"
+#include "server/exposure.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
@@ -218,9 +219,13 @@ class ServerImpl final : public Server {
       LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
       access_->KeepQuotas(&quotas_);
     }
+    exposures_ = Exposures(options, listen, metrics_listen);
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
-      metrics_ = std::make_shared<metrics::Metrics>(metrics::MetricsOptions{Methods(), options.data_dir, ready});
+      const auto tokens = [this] { return access_ ? access_->TokensInForce() : std::map<std::string, int64_t>(); };
+      metrics_ = std::make_shared<metrics::Metrics>(
+          metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty()});
+      if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
     }
     workers_ = std::make_unique<service::WorkerLog>(&clock_, metrics_.get());
     coordinator_options.observer = workers_.get();
@@ -235,6 +240,7 @@ class ServerImpl final : public Server {
       base::LogInfo("metrics", {{"url", absl::StrCat("http://", metrics_address_, "/metrics")}});
     }
     ready_ = true;
+    reminder_ = std::make_unique<ExposureReminder>(exposures_, &clock_);
     if (options.listen.empty()) return absl::OkStatus();
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
@@ -258,6 +264,7 @@ class ServerImpl final : public Server {
     if (stopped_) return;
     stopped_ = true;
     listener_check_.reset();
+    reminder_.reset();
     ready_ = false;
     if (grpc_) {
       if (auto* health = grpc_->GetHealthCheckService()) health->SetServingStatus(false);
@@ -355,12 +362,6 @@ class ServerImpl final : public Server {
     address_ = listening_.Target();
     listener_check_ = std::make_unique<ListenerCheck>(listening_, absl::Seconds(10), nullptr, tls_);
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
-    if (!listen.loopback() && !tls_) {
-      base::LogWarning("plaintext", {{"listen", address_}, {"warning", "all that is sent to this port can be read"}});
-    }
-    if (access_->auth() == access::Auth::kOff && !listen.loopback()) {
-      base::LogWarning("no_tokens", {{"listen", address_}, {"warning", "anyone who reaches this port is an admin"}});
-    }
     if (access_->auth() != access::Auth::kOff && !listen.unix_socket()) {
       LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->MakeFirstToken());
       if (!first.empty()) {
@@ -379,6 +380,23 @@ class ServerImpl final : public Server {
                               {"grpc", grpc::Version()}});
     if (file_ != nullptr) file_->BeginPageCheck();
     return absl::OkStatus();
+  }
+
+  // What strangers can do, as the options have it.
+  std::vector<Exposure> Exposures(const ServerOptions& options, const ListenAddress& listen,
+                                  const ListenAddress& metrics_listen) const {
+    std::vector<Exposure> exposures;
+    const bool reached = !options.listen.empty() && !listen.loopback();
+    if (reached && !tls_) {
+      exposures.push_back({"plaintext", listen.Target(), "all that is sent to this port can be read"});
+    }
+    if (reached && access_->auth() == access::Auth::kOff) {
+      exposures.push_back({"no_tokens", listen.Target(), "anyone who reaches this port is an admin"});
+    }
+    if (!options.metrics_listen.empty() && !metrics_listen.loopback()) {
+      exposures.push_back({"plaintext", metrics_listen.Target(), "anyone who reaches this port reads the metrics"});
+    }
+    return exposures;
   }
 
   void Abort(const std::string& peer) {
@@ -417,6 +435,8 @@ class ServerImpl final : public Server {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
   std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
+  std::vector<Exposure> exposures_;
+  std::unique_ptr<ExposureReminder> reminder_;
   ListenAddress listening_;
   std::optional<ListenAddress> own_listening_;
   std::string address_;

@@ -242,6 +242,7 @@ Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request
                     base::GetReason(status)};
   Refusal refusal{std::move(status)};
   if (absl::IsUnauthenticated(refusal.status)) {
+    if (on_failure_) on_failure_(entry.outcome);
     const Refusals::Verdict verdict = refusals_.Count(entry.peer);
     // Who sends none does not guess.
     if (entry.outcome != reason::kNoToken) refusal.delay = verdict.delay;
@@ -311,6 +312,20 @@ void Access::Ended(const void* context, const std::string& outcome) {
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Access::Interceptors() {
   return std::make_unique<Factory>(this);
+}
+
+std::map<std::string, int64_t> Access::TokensInForce() const {
+  std::map<std::string, int64_t> counts;
+  for (const Role role : {Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin}) {
+    counts[std::string(ToString(role))] = 0;
+  }
+  const absl::Time now = clock_->Wall();
+  base::MutexLock lock(&mutex_);
+  for (const auto& [id, token] : tokens_) {
+    if (!token.in_force(now)) continue;
+    for (const Role role : token.roles) ++counts[std::string(ToString(role))];
+  }
+  return counts;
 }
 
 absl::StatusOr<TokenRecord> Access::FindToken(const std::string& id) const {

@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
@@ -62,6 +64,11 @@ class Access {
   // Makes a first admin's token and writes it to DIR/admin.token for its owner alone, unless there are tokens. Returns
   // the file, empty when none was made.
   absl::StatusOr<std::string> MakeFirstToken();
+
+  // Tells `observer` the reason of every call without a valid token. Before the server starts.
+  void OnFailure(std::function<void(absl::string_view)> observer) { on_failure_ = std::move(observer); }
+  // Counts the tokens in force by role, "viewer", "user", …; one with several roles counts for each.
+  std::map<std::string, int64_t> TokensInForce() const;
 
   // Keeps the quotas of all projects in `table`, which must outlive this.
   void KeepQuotas(study::QuotaTable* table);
@@ -114,6 +121,7 @@ class Access {
   std::unique_ptr<AccessStore> store_;  // Null: nothing is kept.
   std::unique_ptr<Audit> audit_;
   Refusals refusals_;
+  std::function<void(absl::string_view)> on_failure_;  // May be null.
   mutable base::Mutex mutex_;
   std::map<std::string, TokenRecord> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);

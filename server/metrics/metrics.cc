@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -113,6 +114,14 @@ absl::string_view TrialEventLabel(EventType type) {
   return "";
 }
 
+constexpr std::array kAuthReasons = {base::reason::kNoToken, base::reason::kBadToken, base::reason::kExpired,
+                                     base::reason::kRevoked};
+
+std::string AuthLabel(absl::string_view reason) {
+  const bool known = std::find(kAuthReasons.begin(), kAuthReasons.end(), reason) != kAuthReasons.end();
+  return known ? absl::AsciiStrToLower(reason) : kOther;
+}
+
 double FileBytes(const std::string& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -185,7 +194,15 @@ Metrics::Metrics(MetricsOptions options)
       disk_free_bytes_(OneGauge(registry_, "luthier_disk_free_bytes", "Free space where the database lives")),
       open_fds_(OneGauge(registry_, "luthier_open_fds", "Open file descriptors")),
       rss_bytes_(OneGauge(registry_, "luthier_rss_bytes", "Resident memory of the process")),
-      ready_(OneGauge(registry_, "luthier_ready", "1: takes writes")) {
+      ready_(OneGauge(registry_, "luthier_ready", "1: takes writes")),
+      auth_failures_total_(BuildCounter()
+                               .Name("luthier_auth_failures_total")
+                               .Help("Calls refused for want of a valid token")
+                               .Register(registry_)),
+      tokens_(
+          BuildGauge().Name("luthier_tokens").Help("Tokens in force; one counts for each role").Register(registry_)) {
+  OneGauge(registry_, "luthier_insecure", "1: strangers can read what is sent, or need no token")
+      .Set(options_.insecure ? 1 : 0);
   BuildGauge()
       .Name("luthier_build_info")
       .Help("1; the version is in the label")
@@ -198,6 +215,7 @@ Metrics::Metrics(MetricsOptions options)
   // Shown from the beginning, so that a rate over them is known when the first one comes.
   gradients_rejected_total_.Add({{"reason", "invalid"}});
   gradients_rejected_total_.Add({{"reason", "contradicts_losses"}});
+  for (const char* reason : kAuthReasons) auth_failures_total_.Add({{"reason", AuthLabel(reason)}});
 }
 
 void Metrics::OnCall(absl::string_view method, absl::string_view code, absl::Duration took) {
@@ -205,6 +223,10 @@ void Metrics::OnCall(absl::string_view method, absl::string_view code, absl::Dur
   if (found == rpc_seconds_of_.end()) found = rpc_seconds_of_.find(kOther);
   found->second->Observe(absl::ToDoubleSeconds(took));
   rpc_total_.Add({{"method", found->first}, {"code", CodeLabel(code)}}).Increment();
+}
+
+void Metrics::OnAuthFailure(absl::string_view reason) {
+  auth_failures_total_.Add({{"reason", AuthLabel(reason)}}).Increment();
 }
 
 void Metrics::OnRefused(OperationClass operation_class, const absl::Status& status) {
@@ -257,6 +279,9 @@ void Metrics::LookAtProcess() const {
   open_fds_.Set(static_cast<double>(OpenFiles()));
   rss_bytes_.Set(ResidentBytes());
   ready_.Set(options_.ready && options_.ready() ? 1 : 0);
+  if (options_.tokens) {
+    for (const auto& [role, count] : options_.tokens()) tokens_.Add({{"role", role}}).Set(static_cast<double>(count));
+  }
   if (options_.data_dir.empty()) return;
   db_bytes_.Set(FileBytes(options_.data_dir + "/luthier.db"));
   wal_bytes_.Set(FileBytes(options_.data_dir + "/luthier.db-wal"));

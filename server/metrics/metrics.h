@@ -26,6 +26,8 @@ struct MetricsOptions {
   std::vector<std::string> methods;  // "WorkerService/Suggest"; calls of any other are counted as "other".
   std::string data_dir;              // Directory of the database; empty: in memory.
   std::function<bool()> ready;       // Returns true if the server takes writes now. Null: it does not.
+  std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts those in force by role. Null: there are none.
+  bool insecure = false;  // True: strangers can read what is sent, or need no token.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {
@@ -34,6 +36,9 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
 
   // A call has ended. `method` as in MetricsOptions::methods, `code`: "OK", "NOT_FOUND", …
   void OnCall(absl::string_view method, absl::string_view code, absl::Duration took);
+
+  // A call came without a valid token. `reason`: as base::GetReason.
+  void OnAuthFailure(absl::string_view reason);
 
   void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override;
   void OnCommit(absl::Duration took, size_t operations, const absl::Status& status) override;
@@ -71,6 +76,8 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   prometheus::Gauge& open_fds_;
   prometheus::Gauge& rss_bytes_;
   prometheus::Gauge& ready_;
+  prometheus::Family<prometheus::Counter>& auth_failures_total_;
+  prometheus::Family<prometheus::Gauge>& tokens_;
   std::map<std::string, prometheus::Histogram*, std::less<>> rpc_seconds_of_;
 };
 

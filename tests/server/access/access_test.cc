@@ -11,6 +11,7 @@
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
 #include "tests/server/access/access_fixture.h"
+#include "tests/server/metrics/scrape.h"
 
 namespace luthier::access::testing {
 namespace {
@@ -373,6 +374,39 @@ TEST_F(PeopleTest, TheFirstStartMakesAnAdmin) {
     v1::ListTokensResponse tokens;
     ASSERT_TRUE(v1::AdminService::NewStub(channel)->ListTokens(Context().get(), v1::ListTokensRequest(), &tokens).ok());
     EXPECT_EQ(tokens.tokens_size(), 1);
+  }
+}
+
+class MetricsTest : public PeopleTest {
+  void Configure(server::ServerOptions* options) override { options->metrics_listen = "127.0.0.1:0"; }
+};
+
+TEST_F(MetricsTest, CountTokensAndThoseWhoHaveNone) {
+  const auto metrics = [&] { return metrics::testing::Scrape(server_->metrics_address()); };
+  const auto has = [&](const std::string& line) { return absl::StrContains(metrics(), line + "\n"); };
+  for (const char* who : {"", "", "expired", "revoked", "lut_", "user"}) {
+    v1::ServerInfo info;
+    v1::WorkerService::NewStub(Channel(who))->GetServerInfo(Context().get(), v1::GetServerInfoRequest(), &info);
+  }
+  EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"no_token\"} 2")) << metrics();
+  EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"expired\"} 1"));
+  EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"revoked\"} 1"));
+  EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"bad_token\"} 1"));
+  // In force are viewer; user, both, commander, stranger; worker, both; admin. Neither expired nor revoked ones.
+  EXPECT_TRUE(has("luthier_tokens{role=\"viewer\"} 1"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 4"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"worker\"} 2"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"admin\"} 1"));
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(ids_["both"]);
+  v1::Token token;
+  ASSERT_TRUE(v1::AdminService::NewStub(Channel("admin"))->RevokeToken(Context().get(), revoke, &token).ok());
+  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 3"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"worker\"} 1"));
+  EXPECT_TRUE(has("luthier_insecure 0"));
+  const std::string text = metrics();
+  for (const auto& [name, secret] : tokens_) {
+    EXPECT_FALSE(absl::StrContains(text, ids_[name]) || absl::StrContains(text, secret.substr(21))) << name;
   }
 }
 

@@ -42,6 +42,26 @@ TEST(Metrics, CallsByMethodAndCode) {
   EXPECT_THAT(text, Not(HasSubstr("Evil")));
 }
 
+TEST(Metrics, WhoCalls) {
+  std::map<std::string, int64_t> tokens = {{"admin", 1}, {"worker", 3}};
+  Metrics metrics({{}, "", nullptr, [&] { return tokens; }, true});
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_auth_failures_total{reason=\"bad_token\"} 0\n"));
+  metrics.OnAuthFailure(base::reason::kBadToken);
+  metrics.OnAuthFailure(base::reason::kRevoked);
+  metrics.OnAuthFailure(base::reason::kRevoked);
+  metrics.OnAuthFailure("secret-reason");
+  tokens["worker"] = 2;
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("luthier_auth_failures_total{reason=\"bad_token\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_auth_failures_total{reason=\"revoked\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_auth_failures_total{reason=\"other\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_auth_failures_total{reason=\"no_token\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_tokens{role=\"admin\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_tokens{role=\"worker\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_insecure 1\n"));
+  EXPECT_THAT(Metrics({}).Text(), HasSubstr("luthier_insecure 0\n"));
+}
+
 TEST(Metrics, GradientsThatAreNotUsedByReason) {
   Metrics metrics({});
   EXPECT_THAT(metrics.Text(), HasSubstr("luthier_gradients_rejected_total{reason=\"invalid\"} 0\n"));

@@ -1,39 +1,15 @@
 // Metrics of a whole server, as Prometheus scrapes them.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "tests/server/metrics/scrape.h"
 #include "tests/server/service/fixture.h"
 
 namespace luthier::service::testing {
 namespace {
 
+using metrics::testing::Scrape;
 using ::testing::HasSubstr;
-
-// The answer to GET /metrics, headers included.
-std::string Scrape(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(address.substr(colon + 1), &port)) << address;
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
-  const std::string request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  EXPECT_EQ(send(fd, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
-  std::string answer;
-  char buffer[4096];
-  for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) answer.append(buffer, static_cast<size_t>(n));
-  close(fd);
-  return answer;
-}
 
 class ServerMetrics : public ServiceTest {
  protected:
@@ -65,6 +41,23 @@ TEST_F(ServerMetrics, TheServerStopsWhileSomebodyScrapes) {
   const std::string address = server_->metrics_address();
   EXPECT_THAT(Scrape(address), HasSubstr("luthier_ready 1\n"));
   server_->Stop();
+}
+
+TEST(ServerExposure, IsAMetric) {
+  const auto insecure = [](const std::string& listen, access::Auth auth, const std::string& metrics_listen) {
+    server::ServerOptions options;
+    options.listen = listen;
+    options.auth = auth;
+    options.accept_plaintext = true;
+    options.metrics_listen = metrics_listen;
+    const auto server = server::Server::Start(options);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return server.ok() ? Scrape((*server)->metrics_address()) : "";
+  };
+  EXPECT_THAT(insecure("127.0.0.1:0", access::Auth::kOff, "127.0.0.1:0"), HasSubstr("luthier_insecure 0\n"));
+  EXPECT_THAT(insecure("0.0.0.0:0", access::Auth::kOff, "127.0.0.1:0"), HasSubstr("luthier_insecure 1\n"));
+  EXPECT_THAT(insecure("127.0.0.1:0", access::Auth::kOff, "0.0.0.0:0"), HasSubstr("luthier_insecure 1\n"));
+  EXPECT_THAT(insecure("", access::Auth::kAuto, "127.0.0.1:0"), HasSubstr("luthier_insecure 0\n"));
 }
 
 TEST(MetricsAddress, BeyondLoopbackMustBeAskedFor) {

@@ -123,6 +123,7 @@ struct Options {
   std::vector<std::string> hosts;
   std::vector<std::string> roles;
   bool commands = false;
+  std::string certificate;
   absl::Duration lifetime = absl::ZeroDuration();  // 0: the default.
   absl::Duration overlap = absl::ZeroDuration();
 

@@ -422,6 +422,8 @@ void TokenCreateOptions(CLI::App& app, Options& o) {
       ->take_all()
       ->delimiter(',');
   app.add_flag("--commands", o.commands, "Its holder may create studies with a command, which runs on workers");
+  app.add_option("--certificate", o.certificate,
+                 "PEM file with the holder's certificate: the token is refused without it (luthierd --tls-client-ca)");
   LifetimeOption(app, o);
 }
 

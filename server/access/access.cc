@@ -1,6 +1,7 @@
 #include "server/access/access.h"
 
 #include <fcntl.h>
+#include <grpc/grpc_security_constants.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/study_spec.h"
+#include "lib/wire/certificate.h"
 #include "lib/wire/status.h"
 #include "server/access/token.h"
 
@@ -56,11 +58,16 @@ std::string Cut(absl::string_view text) {
   return std::string(text.substr(0, kMaxAuditText));
 }
 
-std::string TransportOf(const grpc::CallbackServerContext& context) {
+// What gRPC knows of the connection by this name.
+std::string PropertyOf(const grpc::CallbackServerContext& context, const char* name) {
   const auto auth = context.auth_context();
   if (!auth) return "";
-  const auto values = auth->FindPropertyValues("transport_security_type");
+  const auto values = auth->FindPropertyValues(name);
   return values.empty() ? "" : std::string(values[0].data(), values[0].size());
+}
+
+std::string TransportOf(const grpc::CallbackServerContext& context) {
+  return PropertyOf(context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
 }
 
 // Readable by its owner alone; nothing that is there is followed or kept.
@@ -86,6 +93,10 @@ std::string AddressOf(const grpc::ServerContextBase& context) {
 
 bool FromOwnUser(const grpc::CallbackServerContext& context) {
   return TransportOf(context) == "local";
+}
+
+std::string CertificateOf(const grpc::CallbackServerContext& context) {
+  return wire::CertificateSha256(PropertyOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME)).value_or("");
 }
 
 bool Private(const grpc::CallbackServerContext& context) {
@@ -176,7 +187,7 @@ absl::StatusOr<Caller> Access::Identify(const grpc::CallbackServerContext& conte
   if (!authorization) {
     holder = Unauthenticated(reason::kBadToken, "the call has more than one token; send one");
   } else if (!authorization->empty()) {
-    holder = HolderOf(*authorization);
+    holder = HolderOf(*authorization, context);
   }
   if (holder.ok()) return holder;
   // Who needs no token may send one that is of no use here, as programs do that take it from their environment.
@@ -186,7 +197,8 @@ absl::StatusOr<Caller> Access::Identify(const grpc::CallbackServerContext& conte
   return holder;
 }
 
-absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization) const {
+absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization,
+                                        const grpc::CallbackServerContext& context) const {
   const absl::Status bad = Unauthenticated(reason::kBadToken, "this coordinator does not know the token");
   if (!absl::StartsWith(authorization, kBearer)) return bad;
   const std::optional<TokenText> text = ParseToken(absl::string_view(authorization).substr(kBearer.size()));
@@ -199,6 +211,12 @@ absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization) const 
   const TokenRecord& token = found->second;
   const bool newest = SameHash(hash, token.hash);
   if (!newest && !SameHash(hash, token.previous_hash)) return bad;
+  if (!token.certificate.empty() && token.certificate != CertificateOf(context)) {
+    return Unauthenticated(reason::kBadToken,
+                           absl::StrCat("token ", token.id,
+                                        " is bound to a client certificate, which this connection does not show; give "
+                                        "it with --tls-cert and --tls-key"));
+  }
   if (now >= token.revoke_time)
     return Unauthenticated(reason::kRevoked, absl::StrCat("token ", token.id, " was revoked"));
   if (now >= token.expire_time || (!newest && now >= token.overlap_end)) {
@@ -355,6 +373,13 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
   }
   if (wanted.lifetime < kShortestLifetime || wanted.lifetime > kLongestLifetime) {
     violations.Add("lifetime", absl::StrCat(absl::FormatDuration(wanted.lifetime), " is not between 1m and 10 years"));
+  }
+  if (!wanted.certificate.empty()) {
+    const absl::StatusOr<std::string> certificate = wire::ParseFingerprint(wanted.certificate);
+    if (certificate.ok())
+      wanted.certificate = *certificate;
+    else
+      violations.Add("certificate_sha256", certificate.status().message());
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   base::MutexLock changing(&changing_);

@@ -105,8 +105,8 @@ class Access {
   absl::Status Load();
   absl::Status CheckStore() const;
   static Caller HolderOf(const TokenRecord& token);
-  // The holder of the token in a value of "authorization".
-  absl::StatusOr<Caller> HolderOf(const std::string& authorization) const;
+  // The holder of the token in a value of "authorization", who calls through this connection.
+  absl::StatusOr<Caller> HolderOf(const std::string& authorization, const grpc::CallbackServerContext& context) const;
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
   // Writes it, then uses it.
   absl::Status Keep(const TokenRecord& token);
@@ -135,6 +135,8 @@ class Access {
 std::string AddressOf(const grpc::ServerContextBase& context);
 // True if the call came through a listener that only the coordinator's own user can connect to.
 bool FromOwnUser(const grpc::CallbackServerContext& context);
+// Returns the SHA-256 of the certificate that the client showed, in 64 hexadecimal digits; empty without one.
+std::string CertificateOf(const grpc::CallbackServerContext& context);
 // True if nobody between caller and coordinator can read it: TLS, or a Unix socket.
 bool Private(const grpc::CallbackServerContext& context);
 

@@ -23,7 +23,7 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
 
 // Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
@@ -46,6 +46,8 @@ ALTER TABLE projects ADD COLUMN running_trials INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE projects ADD COLUMN waiting_asks INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE projects ADD COLUMN suggest_cpu REAL NOT NULL DEFAULT 0;
 )";
+
+constexpr char kSchema3[] = "ALTER TABLE tokens ADD COLUMN certificate TEXT NOT NULL DEFAULT ''";
 
 int64_t Micros(absl::Time time) {
   return absl::ToUnixMicros(time);  // Infinite times become the least and the largest.
@@ -77,7 +79,8 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
   if (version < kVersion) {
     SQLite::Transaction transaction(db);
     if (version < 1) db.exec(kSchema);
-    db.exec(kSchema2);
+    if (version < 2) db.exec(kSchema2);
+    db.exec(kSchema3);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -122,7 +125,7 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
     std::vector<TokenRecord> tokens;
     SQLite::Statement rows(*db_,
                            "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
-                           "expire_time, lifetime, last_use_time, revoke_time FROM tokens ORDER BY create_time, id");
+                           "expire_time, lifetime, last_use_time, revoke_time, certificate FROM tokens ORDER BY create_time, id");
     while (rows.executeStep()) {
       TokenRecord t;
       t.id = StringColumn(rows, 0);
@@ -138,6 +141,7 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
       t.lifetime = absl::Microseconds(Int64Column(rows, 10));
       t.last_use_time = TimeColumn(rows, 11);
       t.revoke_time = TimeColumn(rows, 12);
+      t.certificate = StringColumn(rows, 13);
       tokens.push_back(std::move(t));
     }
     return tokens;
@@ -162,7 +166,7 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
 
 absl::Status AccessStore::Put(const TokenRecord& t) {
   return Write([&](SQLite::Database& db) {
-    SQLite::Statement put(db, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    SQLite::Statement put(db, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     const std::string roles = RolesText(t.roles);
     BindText(put, 1, t.id);
     BindText(put, 2, t.name);
@@ -177,6 +181,7 @@ absl::Status AccessStore::Put(const TokenRecord& t) {
     Bind(put, 11, absl::ToInt64Microseconds(t.lifetime));
     Bind(put, 12, Micros(t.last_use_time));
     Bind(put, 13, Micros(t.revoke_time));
+    BindText(put, 14, t.certificate);
     put.exec();
   });
 }

@@ -28,6 +28,7 @@ struct TokenRecord {
   std::string hash;           // token.h
   std::string previous_hash;  // The secret before the last rotation has it; valid until `overlap_end`.
   absl::Time overlap_end = absl::InfinitePast();
+  std::string certificate;  // It is good for connections whose client certificate has this SHA-256; empty: for all.
   absl::Time create_time;
   absl::Time expire_time;
   absl::Duration lifetime;                          // As given when it was made.

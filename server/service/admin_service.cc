@@ -47,6 +47,7 @@ void Fill(const access::TokenRecord& token, v1::Token* message) {
   message->set_project(token.project);
   for (const access::Role role : token.roles) message->add_roles(ToMessage(role));
   message->set_commands(token.commands);
+  message->set_certificate_sha256(token.certificate);
   *message->mutable_create_time() = wire::ToProto(token.create_time);
   *message->mutable_expire_time() = wire::ToProto(token.expire_time);
   if (token.last_use_time != absl::InfinitePast()) {
@@ -109,6 +110,7 @@ grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext*
       wanted.roles.insert(FromMessage(static_cast<v1::Role>(role), &violations));
     }
     wanted.commands = request->commands();
+    wanted.certificate = request->certificate_sha256();
     wanted.lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
     LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
     LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted)));

@@ -1,4 +1,6 @@
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "client/cli/show.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/certificate.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
 
@@ -29,6 +32,7 @@ std::string RolesText(const v1::Token& token) {
     absl::StrAppend(out, absl::AsciiStrToLower(v1::Role_Name(static_cast<v1::Role>(role))));
   });
   if (token.commands()) absl::StrAppend(&text, "+commands");
+  if (!token.certificate_sha256().empty()) absl::StrAppend(&text, "+certificate");
   return text;
 }
 
@@ -48,6 +52,7 @@ Json TokenJson(const v1::Token& token) {
     json["roles"].push_back(absl::AsciiStrToLower(v1::Role_Name(static_cast<v1::Role>(role))));
   }
   json["commands"] = token.commands();
+  json["certificate_sha256"] = token.certificate_sha256();
   json["state"] = StateOf(token);
   json["create_time"] = TimeText(token.has_create_time(), token.create_time());
   json["expire_time"] = TimeText(token.has_expire_time(), token.expire_time());
@@ -163,6 +168,16 @@ absl::StatusOr<int> AdminTokenCreate(Context& context) {
     request.add_roles(role);
   }
   request.set_commands(options.commands);
+  if (!options.certificate.empty()) {
+    std::ostringstream pem;
+    pem << std::ifstream(options.certificate).rdbuf();
+    const absl::StatusOr<std::string> fingerprint = wire::CertificateSha256(pem.str());
+    if (!fingerprint.ok()) {
+      return UsageError("--certificate",
+                        absl::StrCat(base::Quote(options.certificate), ": ", std::string(fingerprint.status().message())));
+    }
+    request.set_certificate_sha256(*fingerprint);
+  }
   if (options.lifetime != absl::ZeroDuration()) *request.mutable_lifetime() = wire::ToProto(options.lifetime);
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.admin_client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::CreateTokenResponse made, client->CreateToken(request));

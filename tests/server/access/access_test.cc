@@ -377,6 +377,29 @@ TEST_F(PeopleTest, TheFirstStartMakesAnAdmin) {
   }
 }
 
+TEST(AccessStore, TokensOfOlderProgramsStay) {
+  const luthier::testing::TemporaryDirectory dir;
+  const std::string path = dir.path() + "/" + AccessStore::kFile;
+  TokenRecord token;
+  token.id = "0123456789abcdef";
+  token.name = "alice";
+  token.project = "default";
+  token.roles = {Role::kUser};
+  token.create_time = token.expire_time = absl::UnixEpoch();
+  ASSERT_TRUE(AccessStore::Open(dir.path()).value()->Put(token).ok());
+  {
+    SQLite::Database db(path, SQLite::OPEN_READWRITE);  // As the program before bound tokens left it.
+    db.exec("ALTER TABLE tokens DROP COLUMN certificate; PRAGMA user_version = 2");
+  }
+  const auto store = AccessStore::Open(dir.path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto tokens = (*store)->Tokens();
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  ASSERT_EQ(tokens->size(), 1u);
+  EXPECT_EQ((*tokens)[0].name, "alice");
+  EXPECT_EQ((*tokens)[0].certificate, "");
+}
+
 class MetricsTest : public PeopleTest {
   void Configure(server::ServerOptions* options) override { options->metrics_listen = "127.0.0.1:0"; }
 };

@@ -2,10 +2,14 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "client/cli/pki.h"
 #include "lib/base/error.h"
+#include "lib/wire/certificate.h"
 #include "server/listener_check.h"
 #include "tests/server/access/access_fixture.h"
 
@@ -79,6 +83,61 @@ TEST_F(MutualTest, ClientsNeedACertificate) {
   EXPECT_EQ(Call(mine).code(), absl::StatusCode::kUnavailable);
   mine.tls_key = "";
   EXPECT_EQ(Call(mine).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MutualTest, TokensAreBoundToACertificate) {
+  ASSERT_TRUE(cli::IssueClient(pki_, "gpu2").ok());
+  const auto fingerprint = [&](const std::string& name) {
+    std::stringstream pem;
+    pem << std::ifstream(pki_ + "/" + name + ".pem").rdbuf();
+    return wire::CertificateSha256(pem.str()).value();
+  };
+  const auto with = [&](const std::string& name, const std::string& token) {
+    wire::ChannelSecurity security = Trusting(pki_);
+    security.tls_cert = pki_ + "/" + name + ".pem";
+    security.tls_key = pki_ + "/" + name + ".key";
+    security.token = token;
+    return security;
+  };
+  const auto admin = v1::AdminService::NewStub(Socket());
+  v1::CreateTokenRequest create;
+  create.set_name("gpu1");
+  create.set_project("vision");
+  create.add_roles(v1::WORKER);
+  create.set_certificate_sha256("AB:CD");
+  v1::CreateTokenResponse made;
+  EXPECT_EQ(base::GetReason(wire::FromGrpc(admin->CreateToken(Context().get(), create, &made))),
+            base::reason::kBadField);
+  create.set_certificate_sha256(absl::AsciiStrToUpper(fingerprint("gpu1")));
+  const grpc::Status created = admin->CreateToken(Context().get(), create, &made);
+  ASSERT_TRUE(created.ok()) << created.error_message();
+  EXPECT_EQ(made.token().certificate_sha256(), fingerprint("gpu1"));
+  const std::string bound = made.secret();
+  EXPECT_TRUE(Call(with("gpu1", bound)).ok()) << Call(with("gpu1", bound));
+  // Of the same authority, but another's: as though nobody knew the token.
+  EXPECT_EQ(base::GetReason(Call(with("gpu2", bound))), base::reason::kBadToken);
+  EXPECT_TRUE(Call(with("gpu2", tokens_["user"])).ok());  // It is not bound.
+  // A new secret is bound, too, and all of it outlives a restart.
+  v1::RotateTokenRequest rotate;
+  rotate.set_id(made.token().id());
+  ASSERT_TRUE(admin->RotateToken(Context().get(), rotate, &made).ok());
+  server_.reset();
+  Start();
+  EXPECT_TRUE(Call(with("gpu1", made.secret())).ok());
+  EXPECT_EQ(base::GetReason(Call(with("gpu2", made.secret()))), base::reason::kBadToken);
+  EXPECT_EQ(base::GetReason(Call(with("gpu1", bound))), base::reason::kBadToken);
+}
+
+TEST_F(TlsTest, ABoundTokenIsOfNoUseWhereNoCertificateIsAskedFor) {
+  server_.reset();
+  auto store = AccessStore::Open(dir_.path());
+  ASSERT_TRUE(store.ok());
+  Put(**store, "bound", {Role::kUser}, "vision", [](TokenRecord* token) { token->certificate = std::string(64, 'a'); });
+  store->reset();
+  Start();
+  wire::ChannelSecurity security = Trusting(pki_);
+  security.token = tokens_["bound"];
+  EXPECT_EQ(base::GetReason(Call(security)), base::reason::kBadToken);
 }
 
 TEST_F(TlsTest, CertificatesAreReplacedUnderLoad) {

@@ -1,0 +1,21 @@
+#ifndef LUTHIER_LIB_WIRE_CERTIFICATE_H_
+#define LUTHIER_LIB_WIRE_CERTIFICATE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+// The fingerprint of a certificate is the SHA-256 of its DER form, here always as 64 lower-case hexadecimal digits.
+namespace luthier::wire {
+
+// Returns the fingerprint of the first certificate in a text of PEM. INVALID_ARGUMENT when there is none.
+absl::StatusOr<std::string> CertificateSha256(absl::string_view pem);
+
+// Reads a fingerprint that people wrote: hexadecimal digits in any case, with or without a colon after each pair.
+// INVALID_ARGUMENT when it is none.
+absl::StatusOr<std::string> ParseFingerprint(absl::string_view text);
+
+}  // namespace luthier::wire
+
+#endif  // LUTHIER_LIB_WIRE_CERTIFICATE_H_

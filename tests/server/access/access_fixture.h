@@ -1,6 +1,9 @@
 #ifndef LUTHIER_TESTS_SERVER_ACCESS_ACCESS_FIXTURE_H_
 #define LUTHIER_TESTS_SERVER_ACCESS_ACCESS_FIXTURE_H_
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +43,7 @@ class AccessTest : public ::testing::Test {
     auto store = AccessStore::Open(dir_.path());
     ASSERT_TRUE(store.ok()) << store.status();
     for (const char* project : {"vision", "other"})
-      ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now()}).ok());
+      ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now(), {}}).ok());
     Put(**store, "viewer", {Role::kViewer});
     Put(**store, "user", {Role::kUser});
     Put(**store, "worker", {Role::kWorker});
@@ -100,6 +103,27 @@ class AccessTest : public ::testing::Test {
     auto context = std::make_unique<grpc::ClientContext>();
     context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     return context;
+  }
+
+  // Makes any call that has one answer, or a stream that is refused.
+  static absl::Status Call(const std::shared_ptr<grpc::Channel>& channel,
+                           const google::protobuf::MethodDescriptor* method, const google::protobuf::Message& request) {
+    const std::string bytes = request.SerializeAsString();
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer sent(&slice, 1);
+    grpc::GenericStub stub(channel);
+    grpc::CompletionQueue queue;
+    const auto context = Context();
+    auto call = stub.PrepareUnaryCall(
+        context.get(), absl::StrCat("/", method->service()->full_name(), "/", method->name()), sent, &queue);
+    call->StartCall();
+    grpc::ByteBuffer received;
+    grpc::Status status;
+    call->Finish(&received, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return wire::FromGrpc(status);
   }
 
   luthier::testing::TemporaryDirectory dir_;

@@ -29,6 +29,8 @@ bool IsOwnSocket(absl::string_view server, uid_t uid) {
 
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid) {
   if (!flags->run_as.empty()) {
+    // Who has no entry may be named by number.
+    if (flags->run_as == absl::StrCat(uid)) return std::optional<Account>();
     LUTHIER_ASSIGN_OR_RETURN(Account account, FindAccount(flags->run_as));
     if (account.uid == uid) return std::optional<Account>();
     LUTHIER_RETURN_IF_ERROR(CheckAccount(account));

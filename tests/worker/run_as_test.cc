@@ -51,11 +51,15 @@ TEST(RunAs, RootOfOneStudyWaitsForItsObjective) {
 
 TEST(RunAs, RootMayAskForItself) {
   Flags flags = At("db1.example:7790");
-  flags.run_as = "root";
-  const auto account = ChooseAccount(&flags, kRoot);
-  ASSERT_TRUE(account.ok()) << account.status();
-  EXPECT_FALSE(account->has_value());
-  EXPECT_FALSE(flags.commands.needs_account);
+  for (const char* root : {"root", "0"}) {
+    flags.run_as = root;
+    const auto account = ChooseAccount(&flags, kRoot);
+    ASSERT_TRUE(account.ok()) << account.status();
+    EXPECT_FALSE(account->has_value());
+    EXPECT_FALSE(flags.commands.needs_account);
+  }
+  flags.run_as = "4294967293";  // Of a container, say, whose users have no names.
+  EXPECT_TRUE(ChooseAccount(&flags, 4294967293).ok());
 }
 
 TEST(RunAs, AUserMustExistAndBeWithinReach) {

@@ -72,6 +72,8 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
                   absl::StrCat(options.slots), "--data-root", options.data_root, "--spool", SpoolDirectory(directory),
                   "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
          .log = own + "/log"});
+    // The study is the user's own, so root's commands are root's.
+    if (geteuid() == 0) workers.back().argv.insert(workers.back().argv.end(), {"--run-as", "0"});
   }
   return workers;
 }

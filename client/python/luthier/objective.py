@@ -78,6 +78,8 @@ class Tunable:
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
             command = [program("luthier-worker"), "--server", study._client.target(), "--study", study.name]
             command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
+            if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
+                command += ["--run-as", "0"]
             _run_all([_start(command)], echo=False)
         return study
 

@@ -42,8 +42,8 @@ class Executor {
   std::vector<std::thread> threads_;
 };
 
-// Gives the calling thread only time nobody else wants (SCHED_IDLE, or the lowest niceness): for model fitting beside a
-// latency-bound service.
+// Lets the calling thread step back for others without starving: beside one of ordinary priority it gets a tenth of a
+// processor (SCHED_BATCH, nice 10). For model fitting beside a server.
 void LowerThreadPriority();
 
 }  // namespace luthier::base

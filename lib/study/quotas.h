@@ -11,7 +11,7 @@
 
 namespace luthier::study {
 
-// What one project may have of what all projects share. 0: no limit of its own.
+// One project's limits on what all projects share. 0: no limit of its own.
 struct Quotas {
   int64_t studies = 0;         // Not counting deleted ones.
   int64_t running_trials = 0;  // Unexpired leases; asks beyond it wait.

@@ -29,8 +29,14 @@ int main(int, char** argv) {
   std::cout << studies->size() << " studies\n";
 }
 END
-cmake -S "$folder/program" -B "$folder/out" -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
-  cmake --build "$folder/out" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+built() {
+  cmake -S "$folder/program" -B "$folder/out" -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_BUILD_TYPE=Debug &&
+    cmake --build "$folder/out"
+}
+if ! built >"$folder/log" 2>&1; then
+  cat "$folder/log"
+  exit 1
+fi
 mkfifo "$folder/stdin"
 "$build/bin/luthierd" --listen "unix:$folder/socket" --data-dir "$folder/data" --exit-with-stdin <"$folder/stdin" >"$folder/server.log" 2>&1 &
 exec 3>"$folder/stdin"  # Held open: the coordinator ends with it.

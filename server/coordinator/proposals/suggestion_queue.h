@@ -26,7 +26,7 @@
 
 namespace luthier::coordinator {
 
-// Computes the suggestions of all studies on threads of the lowest priority, one suggestion at a time. Thread-safe.
+// Computes the suggestions of all studies on threads of low priority, one suggestion at a time. Thread-safe.
 //
 // Next is the project that has had the least time, and in it the study that has had the least for its weight; one that
 // comes back after a pause has had as much as the others (start-time fair queueing, Goyal, Vin & Cheng 1996; projects
@@ -129,7 +129,7 @@ class SuggestionQueue {
   std::set<std::pair<double, Project*>> light_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<double, Project*>> ready_ ABSL_GUARDED_BY(mutex_);
   double now_ ABSL_GUARDED_BY(mutex_) = 0.0;           // Virtual: that of the study begun last.
-  double projects_now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Of its project.
+  double projects_now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Virtual: that of its project.
   std::map<uint64_t, storage::StudyKey> idle_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_idle_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -32,7 +32,7 @@ struct Pool {
   Askers askers;
 };
 
-// What a project has of what its quotas limit.
+// One project's use of what quotas limit.
 struct ProjectUse {
   int64_t studies = 0;
   int64_t running = 0;         // Unexpired leases.
@@ -50,8 +50,8 @@ struct CoreState {
   Counters counters;
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
   std::unordered_map<std::string, int> held;  // Worker -> its unexpired leases; CountHeld(), kept up to date.
-  std::map<std::string, ProjectUse> projects;  // Those that use something; CountUse(), kept up to date.
-  uint64_t quotas_version = 0;                 // Of the QuotaTable that stalled asks were held back by.
+  std::map<std::string, ProjectUse> projects;  // Projects that use something; CountUse(), kept up to date.
+  uint64_t quotas_version = 0;                 // Version of the QuotaTable that stalled asks were held back by.
 
   Waiters waiters;
   std::set<uint64_t> unsettled;  // Asks to be looked at though no study changed: new ones, and those of Recount.

@@ -39,7 +39,7 @@ int Held(const CoreState& state, const std::string& worker);
 // A trial of `s` is held by one lease of `worker` more (1) or less (-1).
 void AddHeld(CoreState& state, const StudyState& s, const std::string& worker, int by);
 
-// What projects use, counted from studies and asks; without the asks that are stalled.
+// Use of all projects, counted from studies and asks; without the asks that are stalled.
 std::map<std::string, ProjectUse> CountUse(const CoreState& state);
 // Changes one count of a project.
 void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::*count, int by);

@@ -30,7 +30,7 @@ namespace luthier::coordinator {
 absl::Status Draining();
 absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay = absl::Milliseconds(100));
 
-// The core with its threads: one writer that owns the core and commits batches, and threads of lowest priority that
+// The core with its threads: one writer that owns the core and commits batches, and threads of low priority that
 // compute suggestions beside it. Thread-safe.
 //
 // Answers are called on the writer's thread (refusals on the caller's) and must not block.

@@ -119,7 +119,8 @@ class ExplorerWorld {
   int infra_ = 0;
   int stops_ = 0;
   std::set<Change> changed_;
-  int more_rows_ = 0;                           // That changes made room for.
+  int more_rows_ = 0;  // Room that changes made.
+  int64_t max_trials_ = 0;
   std::map<std::string, std::string> granted_;  // Request id -> token.
   std::vector<storage::TrialRecord> rows_;
   uint64_t last_fence_ = 0;

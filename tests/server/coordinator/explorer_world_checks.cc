@@ -102,6 +102,7 @@ void ExplorerWorld::NoteRows() {
   if (!fences.empty() && *fences.begin() <= last_fence_) Violated("fences do not increase (I5)");
   if (!fences.empty()) last_fence_ = *fences.rbegin();
   rows_ = std::move(rows);
+  if (!changed_.empty()) max_trials_ = harness_.Study(kStudy).spec.budget.max_trials;
 }
 
 int64_t ExplorerWorld::Age(absl::Duration since) const {
@@ -151,7 +152,7 @@ std::string ExplorerWorld::WorkerState(size_t w) const {
 std::string ExplorerWorld::State(int first_worker) const {
   std::string text = absl::StrCat(static_cast<int>(harness_.core->Studies().size()));
   for (const storage::TrialRecord& row : rows_) absl::StrAppend(&text, TrialState(row, first_worker));
-  if (!changed_.empty()) absl::StrAppend(&text, "/", harness_.Study(kStudy).spec.budget.max_trials);
+  if (!changed_.empty()) absl::StrAppend(&text, "/", max_trials_);
   for (const Change change : changed_) absl::StrAppend(&text, "c", static_cast<int>(change));
   const size_t first = static_cast<size_t>(first_worker);
   absl::StrAppend(&text, WorkerState(first), WorkerState(1 - first), "|", crashes_, releases_, infra_, stops_);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -34,6 +35,9 @@ constexpr Index kFewRows = 24;         // Up to it, searches are thorough: they 
 constexpr Index kSomeRows = 64;        // Up to it, two others are tried beside the choice in use, then one.
 constexpr Index kManyRows = 128;       // Above it, the other's search may take 8 likelihoods instead of 15,
 constexpr Index kVeryManyRows = 1000;  // and above this one 2.
+// Above so many rows the first search sees a random so many of them, and is short.
+constexpr Index kFirstRows = 512, kFirstSample = 256;
+constexpr int kFirstEvaluations = 20;
 constexpr Index kMinSampledRows = 3;
 // Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
 constexpr int kBurnIn = 100, kShortBurnIn = 20;
@@ -160,10 +164,11 @@ std::vector<int> ChoicesInTurn(const SurrogateState& state, bool usable, int cho
 }
 
 // Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
-// usable; `state` becomes that of the best one. Returns false if no choice could be fitted.
+// usable; `state` becomes that of the best one. Returns false if no choice could be fitted. `most`: evaluations in one
+// search, at most.
 absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                   const gp::Slopes& slopes, bool usable, uint64_t seed, uint64_t ask_index,
-                                   Transforms* of_scores, SurrogateState* state, int* likelihoods,
+                                   const gp::Slopes& slopes, bool usable, std::optional<int> most, uint64_t seed,
+                                   uint64_t ask_index, Transforms* of_scores, SurrogateState* state, int* likelihoods,
                                    const base::StopToken& stop) {
   const int choices = static_cast<int>(options.choices.size());
   const Index n = scores.size();
@@ -198,6 +203,10 @@ absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const Matrix
       inference.max_searches = 1;
       inference.random_starts = 1;
       if (c != turn[0]) inference.max_evaluations = rows <= kManyRows ? 15 : rows <= kVeryManyRows ? 8 : 2;
+    }
+    if (most.has_value()) {
+      inference.max_searches = 1;
+      inference.max_evaluations = *most;
     }
     double slopes_jacobian = 0.0;
     gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores),
@@ -238,6 +247,29 @@ absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const Matrix
   return true;
 }
 
+// Searches all choices on some of the rows, as that costs less than a second where a search on all of them takes
+// several. Returns false if that gave no choice whose warp suits all scores.
+absl::StatusOr<bool> SearchSomeRows(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
+                                    uint64_t seed, uint64_t ask_index, Transforms* of_scores, SurrogateState* state,
+                                    int* likelihoods, const base::StopToken& stop) {
+  std::vector<Index> rows(static_cast<size_t>(scores.size()));
+  std::iota(rows.begin(), rows.end(), Index{0});
+  base::RandomStream random(seed, "bo/first_rows", ask_index);
+  random.Shuffle(rows);
+  rows.resize(static_cast<size_t>(kFirstSample));
+  std::sort(rows.begin(), rows.end());
+  const VectorXd some = scores(rows);
+  Transforms of_some(some);
+  SurrogateState found;
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bool any, SearchChoices(options, x(rows, Eigen::all), some, {}, /*usable=*/false, kFirstEvaluations, seed,
+                                    ask_index, &of_some, &found, likelihoods, stop));
+  if (!any || !of_scores->Of(options.choices[static_cast<size_t>(found.choice)].warp).has_value()) return false;
+  *state = std::move(found);
+  state->observations = scores.size();
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x,
@@ -259,10 +291,16 @@ absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& op
       (renew && n >= state.observations + std::max<Index>(1, static_cast<Index>(state.observations) / 20)) ||
       // Slopes after a fit that knew of none.
       (slopes.size() > 0 && !(state.theta.slope_noise_variance > 0.0));
-  if (search) {
-    LUTHIER_ASSIGN_OR_RETURN(const bool found, SearchChoices(options, x, scores, slopes, usable, seed, ask_index,
-                                                             &of_scores, &state, &likelihoods, stop));
-    if (!found) return std::nullopt;
+  bool of_all = false;  // The hyperparameters were searched with all rows.
+  bool of_some = false;
+  if (search && !usable && n > kFirstRows && slopes.size() == 0) {
+    LUTHIER_ASSIGN_OR_RETURN(
+        of_some, SearchSomeRows(options, x, scores, seed, ask_index, &of_scores, &state, &likelihoods, stop));
+  }
+  if (search && !of_some) {
+    LUTHIER_ASSIGN_OR_RETURN(of_all, SearchChoices(options, x, scores, slopes, usable, std::nullopt, seed, ask_index,
+                                                   &of_scores, &state, &likelihoods, stop));
+    if (!of_all) return std::nullopt;
   }
   const ModelChoice& choice = options.choices[static_cast<size_t>(state.choice)];
   std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
@@ -280,7 +318,7 @@ absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& op
     LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
                              gp::Regression::Fit(choice.shape, state.theta, x, outputs, bent, stop));
     if (!regression.has_value()) return std::nullopt;
-    if (!search) regression->FitMean();
+    if (!of_all) regression->FitMean();
     states.push_back(*std::move(regression));
   }
   return std::optional<Surrogate>(Surrogate{*std::move(transform), std::move(states), std::move(state), likelihoods});

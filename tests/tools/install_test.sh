@@ -37,10 +37,13 @@ if ! built >"$folder/log" 2>&1; then
   cat "$folder/log"
   exit 1
 fi
-mkfifo "$folder/stdin"
-"$build/bin/luthierd" --listen "unix:$folder/socket" --data-dir "$folder/data" --exit-with-stdin <"$folder/stdin" >"$folder/server.log" 2>&1 &
-exec 3>"$folder/stdin"  # Held open: the coordinator ends with it.
-answer=$("$folder/out/program" "unix:$folder/socket") || { cat "$folder/server.log"; exit 1; }
+mkfifo "$folder/stdin" "$folder/stderr"
+"$build/bin/luthierd" --listen "unix:$folder/socket" --data-dir "$folder/data" --exit-with-stdin <"$folder/stdin" >"$folder/log" 2>"$folder/stderr" &
+exec 3>"$folder/stdin" 4<"$folder/stderr"  # Held open: the coordinator ends with its standard input.
+while read -r line <&4; do
+  if [[ $line == *" serving "* ]]; then break; fi
+done
+answer=$("$folder/out/program" "unix:$folder/socket")
 exec 3>&-
 wait
 [[ $answer == "0 studies" ]] || { echo "the program printed: $answer"; exit 1; }

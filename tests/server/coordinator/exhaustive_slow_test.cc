@@ -46,5 +46,12 @@ TEST(ExhaustiveSlow, OneTrialThreeAttemptsReleasedFailedAndCrashed) {
   ExploreAll(options);
 }
 
+TEST(ExhaustiveSlow, OneTrialAndThenOneMore) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.changes = {Change::kMoreTrials, Change::kNote};
+  ExploreAll(options);
+}
+
 }  // namespace
 }  // namespace luthier::coordinator::testing

@@ -71,13 +71,6 @@ TEST(Exhaustive, OneTrialThatFailsIsRetriedAndNoted) {
   ExploreAll(options);
 }
 
-TEST(Exhaustive, OneTrialAndThenOneMore) {
-  ExplorerOptions options;
-  options.trials = 1;
-  options.changes = {Change::kMoreTrials, Change::kNote};
-  ExploreAll(options);
-}
-
 TEST(Exhaustive, OneTrialThreeAttempts) {
   ExplorerOptions options;
   options.trials = 1;

@@ -392,40 +392,38 @@ grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContex
   return reactor;
 }
 
-grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
-                                                    const v1::CancelTrialRequest* request, v1::Trial* response) {
-  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+namespace {
+
+// Hands an operation on one trial over; the answer is the trial as it is then.
+template <typename Op>
+grpc::ServerUnaryReactor* RunOnTrial(const Backend& backend, grpc::CallbackServerContext* context,
+                                     const std::string& name, v1::Trial* response) {
+  if (const absl::Status admitted = backend.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", name);
   if (!id.ok()) return FinishWith(context, id.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator::CancelTrialOp op;
+  Op op;
   op.id = id->study;
   op.number = id->number;
-  op.actor = backend_.ActorOf(*context);
+  op.actor = backend.ActorOf(*context);
   op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  backend.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend.clock));
   return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
+                                                    const v1::CancelTrialRequest* request, v1::Trial* response) {
+  return RunOnTrial<coordinator::CancelTrialOp>(backend_, context, request->name(), response);
 }
 
 grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
                                                   const v1::StopTrialRequest* request, v1::Trial* response) {
-  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
-  if (!id.ok()) return FinishWith(context, id.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator::StopTrialOp op;
-  op.id = id->study;
-  op.number = id->number;
-  op.actor = backend_.ActorOf(*context);
-  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
-    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
-  return reactor;
+  return RunOnTrial<coordinator::StopTrialOp>(backend_, context, request->name(), response);
 }
 
 }  // namespace luthier::service

@@ -99,8 +99,12 @@ void SuggestionQueue::Enter(Project& project) {
 
 absl::Duration SuggestionQueue::MayCompute(Project& project, absl::Duration now) {
   const double quota = options_.quotas == nullptr ? 0.0 : options_.quotas->Of(project.name).suggest_cpu;
-  if (quota <= 0.0) return now;
+  if (quota <= 0.0) {
+    project.credited = -absl::InfiniteDuration();  // What was used without a quota is no debt under a later one.
+    return now;
+  }
   const double most = quota * absl::ToDoubleSeconds(kBurst);
+  if (project.credited == -absl::InfiniteDuration()) project.credit = most;
   project.credit = std::min(most, project.credit + quota * absl::ToDoubleSeconds(now - project.credited));
   project.credited = now;
   if (project.credit > 0.0) return now;

@@ -7,7 +7,7 @@
 
 namespace luthier::coordinator::testing {
 
-// What a user may do to a study that runs.
+// A user may do this to a study that runs.
 enum class Change { kMoreTrials, kImport, kRetry, kDelete, kNote };
 
 // What may go wrong, and how often in one run. Everything else is unbounded: which worker does what when, which replies

@@ -91,7 +91,7 @@ class ExplorerWorld {
   void Deliver(size_t m, Fate fate);
   void Beat(Worker& worker, const std::string& name);
   void Stop(size_t trial, Fate fate);
-  // Whether there is something to change, and nobody did yet.
+  // True if there is something to change, and nobody did yet.
   bool MayChange(Change change) const;
   void Make(Change change, Fate fate);
   // Returns the seq of the answer.

@@ -35,8 +35,8 @@ constexpr Index kFewRows = 24;         // Up to it, searches are thorough: they 
 constexpr Index kSomeRows = 64;        // Up to it, two others are tried beside the choice in use, then one.
 constexpr Index kManyRows = 128;       // Above it, the other's search may take 8 likelihoods instead of 15,
 constexpr Index kVeryManyRows = 1000;  // and above this one 2.
-// Above so many rows the first search sees a random so many of them, and is short.
-constexpr Index kFirstRows = 512, kFirstSample = 256;
+// Above so many rows the first search sees so many random ones of them, and is short.
+constexpr Index kFirstRows = 256;
 constexpr int kFirstEvaluations = 20;
 constexpr Index kMinSampledRows = 3;
 // Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
@@ -256,7 +256,7 @@ absl::StatusOr<bool> SearchSomeRows(const SurrogateOptions& options, const Matri
   std::iota(rows.begin(), rows.end(), Index{0});
   base::RandomStream random(seed, "bo/first_rows", ask_index);
   random.Shuffle(rows);
-  rows.resize(static_cast<size_t>(kFirstSample));
+  rows.resize(static_cast<size_t>(kFirstRows));
   std::sort(rows.begin(), rows.end());
   const VectorXd some = scores(rows);
   Transforms of_some(some);

@@ -77,7 +77,7 @@ struct Surrogate {
 //               in use from its last hyperparameters. It also tries one or two other choices, in turn,
 //               from where their own last searches ended. Another choice replaces the one in use if it
 //               explains the data better by two nats. Without `carried` all choices are searched; above
-//               512 rows without slopes, shortly and on a random 256 of them.
+//               256 rows without slopes, shortly and on a random 256 of them.
 //   `renew`     If it is false, a growing number of observations does not start a search.
 //   sampling    With options.sample the choice is made in the same way. Every call then draws
 //               kSampledStates states of its hyperparameters anew, and continues the carried chain.

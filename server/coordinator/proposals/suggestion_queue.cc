@@ -97,18 +97,18 @@ void SuggestionQueue::Enter(Project& project) {
   if (!project.light.empty() || !project.heavy.empty()) ready_.emplace(project.time, &project);
 }
 
-absl::Duration SuggestionQueue::MayCompute(Project& project, absl::Duration now) {
+absl::Duration SuggestionQueue::MayCompute(const Project& project, absl::Duration now) {
   const double quota = options_.quotas == nullptr ? 0.0 : options_.quotas->Of(project.name).suggest_cpu;
   if (quota <= 0.0) {
-    project.credited = -absl::InfiniteDuration();  // What was used without a quota is no debt under a later one.
+    credits_.erase(project.name);  // What was used without a quota is no debt under a later one.
     return now;
   }
   const double most = quota * absl::ToDoubleSeconds(kBurst);
-  if (project.credited == -absl::InfiniteDuration()) project.credit = most;
-  project.credit = std::min(most, project.credit + quota * absl::ToDoubleSeconds(now - project.credited));
-  project.credited = now;
-  if (project.credit > 0.0) return now;
-  return now + absl::Seconds(-project.credit / quota) + absl::Milliseconds(1);
+  Credit& credit = credits_.try_emplace(project.name, Credit{most, now}).first->second;
+  credit.seconds = std::min(most, credit.seconds + quota * absl::ToDoubleSeconds(now - credit.at));
+  credit.at = now;
+  if (credit.seconds > 0.0) return now;
+  return now + absl::Seconds(-credit.seconds / quota) + absl::Milliseconds(1);
 }
 
 bool SuggestionQueue::IsLight(const Line& line) const {
@@ -224,7 +224,8 @@ void SuggestionQueue::RunOne(storage::StudyKey study) {
   line.busy = false;
   Leave(project);
   project.time += absl::ToDoubleSeconds(took);
-  project.credit -= absl::ToDoubleSeconds(took);
+  if (const auto credit = credits_.find(project.name); credit != credits_.end())
+    credit->second.seconds -= absl::ToDoubleSeconds(took);
   Enter(project);
   line.time += absl::ToDoubleSeconds(took) / (work->spec != nullptr ? work->spec->weight : 1.0);
   if (request.has_value()) line.light = took < options_.light;

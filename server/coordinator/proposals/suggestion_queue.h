@@ -31,9 +31,8 @@ namespace luthier::coordinator {
 // Next is the project that has had the least time, and in it the study that has had the least for its weight; one that
 // comes back after a pause has had as much as the others (start-time fair queueing, Goyal, Vin & Cheng 1996; projects
 // above studies as in Goyal, Guo & Vin 1996). Two threads never compute for one study at once. A project whose quota of
-// processors is used up pauses. A
-// study whose last suggestion was quick is light. One thread is for light studies alone, so that these never wait for
-// the models of the others.
+// processors is used up pauses. A study whose last suggestion was quick is light. One thread is for light studies
+// alone, so that these never wait for the models of the others.
 class SuggestionQueue {
  public:
   struct Options {
@@ -82,9 +81,11 @@ class SuggestionQueue {
     double time = 0.0;  // Virtual: seconds computed.
     Ready light, heavy;
     int64_t lines = 0;  // Studies; 0: it is forgotten.
-    // Seconds that may be computed now under a quota, of at most kBurst times it; they grow with time.
-    double credit = 0.0;
-    absl::Duration credited = -absl::InfiniteDuration();
+  };
+  // A project may compute `seconds` at `at`, at most kBurst times its quota; they grow with time.
+  struct Credit {
+    double seconds;
+    absl::Duration at;
   };
   struct Line {
     Project* project = nullptr;  // Its own in `projects_`.
@@ -103,7 +104,7 @@ class SuggestionQueue {
   void Leave(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the project may compute, by its quota: now, or later.
-  absl::Duration MayCompute(Project& project, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Duration MayCompute(const Project& project, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Erases the line, which is not busy, and its project with the last one.
   void Erase(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts the study where it belongs after a change, …
@@ -125,6 +126,8 @@ class SuggestionQueue {
   base::CondVar changed_;
   std::map<storage::StudyKey, Line> lines_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Project> projects_ ABSL_GUARDED_BY(mutex_);
+  // By name; of those with a quota. They outlive the projects' studies: who deletes these owes what they used.
+  std::map<std::string, Credit> credits_ ABSL_GUARDED_BY(mutex_);
   // Projects with light studies, and with any, that can be computed for, by virtual time.
   std::set<std::pair<double, Project*>> light_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<double, Project*>> ready_ ABSL_GUARDED_BY(mutex_);

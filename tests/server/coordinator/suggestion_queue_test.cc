@@ -184,6 +184,55 @@ TEST_F(SuggestionQueueTest, AProjectPausesOnceItsQuotaOfProcessorsIsUsed) {
               8.0, 2.0);
 }
 
+TEST_F(SuggestionQueueTest, WhatAQuotaLeavesOutlivesTheStudiesThatUsedIt) {
+  study::QuotaTable quotas;
+  quotas.Set("p", {0, 0, 0, 0.1});
+  SuggestionQueue::Options options;
+  options.threads = 1;
+  options.quotas = &quotas;
+  SuggestionQueue& queue = Start(
+      [&](uint64_t seed, const auto&, const auto&) {
+        clock_.Advance(absl::Seconds(seed == 1 ? 100 : 1));  // A hundred are 94 too many: they last 940 seconds.
+        return Anything();
+      },
+      options);
+  const auto request = [&](StudyKey study, const char* project, int count) {
+    ProposalRequest r = Request(study, 100, count);
+    r.project = project;
+    queue.Request(r, Spec(study));
+  };
+  request(1, "p", 1);
+  Delivered(1);
+  queue.Forget(1);  // Its project has no study left.
+  request(2, "p", 1);
+  request(3, "another", 20);
+  Delivered(21);
+  queue_ = nullptr;
+  EXPECT_EQ(std::count_if(delivered_.begin(), delivered_.end(), [](const ProposalsOp& op) { return op.study == 2; }),
+            0);
+}
+
+TEST_F(SuggestionQueueTest, WhatWasComputedWithoutAQuotaIsNoDebtUnderALaterOne) {
+  study::QuotaTable quotas;
+  SuggestionQueue::Options options;
+  options.threads = 1;
+  options.quotas = &quotas;
+  SuggestionQueue& queue = Start(
+      [&](uint64_t, const auto&, const auto&) {
+        clock_.Advance(absl::Seconds(1000));
+        return Anything();
+      },
+      options);
+  ProposalRequest request = Request(1, 100);
+  request.project = "p";
+  for (const double quota : {0.0, 0.1, 0.0, 0.1}) {  // The second computes under a quota, and is forgiven by the third.
+    quotas.Set("p", {0, 0, 0, quota});
+    queue.Request(request, Spec(1));
+    ++request.first_ask_index;
+    Delivered(request.first_ask_index - 100);
+  }
+}
+
 TEST_F(SuggestionQueueTest, StudiesShareTheTimeByWeight) {
   Gate gate;
   SuggestionQueue::Options options;

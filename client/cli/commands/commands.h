@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/context.h"
 
-// The handlers of the verbs (verbs.cc has the table). Each returns the exit code; an error goes through Explain.
+// The handlers of the verbs (verbs/ has the tables). Each returns the exit code; an error goes through Explain.
 namespace luthier::cli {
 
 using Handler = absl::StatusOr<int> (*)(Context& context);

@@ -1,0 +1,40 @@
+#ifndef LUTHIER_CLIENT_CLI_VERBS_VERBS_H_
+#define LUTHIER_CLIENT_CLI_VERBS_VERBS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/options.h"
+#include "lib/command_line/command_line.h"
+
+// The verbs of luthier: words, help, options and who does it. With cli.cc the only files that know the command-line
+// library.
+namespace luthier::cli {
+
+struct Verb {
+  std::vector<std::string> path;  // As "study", "list".
+  const char* what;
+  const char* example;
+  void (*add_options)(CLI::App& app, Options& options);
+  Handler handler;
+};
+
+// Help shows them in this order.
+std::vector<Verb> StudyVerbs();
+std::vector<Verb> TrialVerbs();
+std::vector<Verb> ModelVerbs();
+std::vector<Verb> AdminVerbs();
+
+// Options of several verbs.
+void None(CLI::App& app, Options& o);
+void Study(CLI::App& app, Options& o);
+void StudyAndTrial(CLI::App& app, Options& o);
+CLI::Option* Duration(CLI::App& app, const char* name, absl::Duration* duration, const char* what);
+// `until` says when it ends, as "until interrupted".
+void Watch(CLI::App& app, Options& o, const char* until);
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_VERBS_VERBS_H_

@@ -21,6 +21,7 @@ constexpr int kMaxIterations = 120;
 constexpr double kFirstAim = 1e-2, kAimShare = 0.15, kAimPower = 1.4, kNearPath = 3.0;
 // The most that it starts with where multipliers are known, and the least as a share of kFirstAim.
 constexpr double kWarmAim = 1e-5, kLeastWarmShare = 1e-3;
+constexpr double kInside = 0.9;       // Share of a violated bound at which the lower problem starts.
 constexpr double kToBoundary = 0.99;  // Share of the way to the boundary.
 // Line search: share of the descent along the slope; by how much a step must be better than points of the filter, as a
 // share of the violation; violations are small below a share of the descent.
@@ -54,7 +55,7 @@ class Solver {
   Index w_at() const { return a_size_ + b_size_; }
   Index r_at() const { return w_at() + features_; }
   Index t_at() const { return r_at() + penalties_; }
-  Index cut_at() const { return penalties_; }    // Constraints.
+  Index cut_at() const { return penalties_; }        // Constraints.
   Index floor_at() const { return penalties_ + 1; }  // Of t, then of r.
   double Slack(const FactoredPoint& p, Index i) const { return p.r[i] + p.t; }
 
@@ -77,7 +78,7 @@ class Solver {
 
   // Objective, and all h; with the residuals of the training and the held-out entries.
   double Evaluate(const FactoredPoint& p, VectorXd* h, VectorXd* train, VectorXd* validation) const;
-  // Sets t so large that nothing is violated.
+  // Moves the lower problem's point inside its bounds; of a step's problem, sets t so large that nothing is violated.
   void Prepare();
   FactoredPoint Moved(const FactoredPoint& p, const VectorXd& d, double length) const;
   // Sets aa_, az_, zz_, gradients_ and slopes_.
@@ -87,6 +88,8 @@ class Solver {
                   Eigen::Ref<VectorXd> gradient);
   void AddProximity();
   void AddGroups(const VectorXd& lambda);
+  // Largest derivative of the Lagrangian, after Differentiate.
+  double LagrangianSlope(const VectorXd& lambda) const;
   // Returns Newton's direction; empty if there is none.
   absl::StatusOr<VectorXd> Direction(const VectorXd& pull, const VectorXd& lambda, const VectorXd& s,
                                      const base::StopToken& stop);
@@ -99,8 +102,8 @@ class Solver {
   // The Lagrangian's Hessian but for the dense rank-one terms of constraints 0 and cut: blocks of the rows of A; A
   // beside the other variables; these (lower triangle).
   MatrixXd aa_, az_, zz_;
-  MatrixXd gradients_;  // Of the objective, h_0 and V_k: columns.
-  MatrixXd slopes_;     // Of the other h by (w, r, t): rows.
+  MatrixXd gradients_;           // Of the objective, h_0 and V_k: columns.
+  MatrixXd slopes_;              // Of the other h by (w, r, t): rows.
   MatrixXd w_, across_, schur_;  // Of SolveShifted.
   double shift_ = 0.0;           // The last, as a share of the Hessian's scale.
   Index rank_, a_size_, b_size_, features_, penalties_, size_, constraints_;
@@ -127,11 +130,22 @@ double Solver::Evaluate(const FactoredPoint& p, VectorXd* h, VectorXd* train, Ve
 }
 
 void Solver::Prepare() {
+  const double half = 0.5 * (at_.a.squaredNorm() + at_.b.squaredNorm());
   if (step_ == nullptr) {
     at_.t = 0.0;
+    // Smooth forms of far violated bounds are steep: no Newton step is then accepted.
+    if (half > at_.r[0]) {
+      const double share = std::sqrt(kInside * at_.r[0] / half);
+      at_.a *= share;
+      at_.b *= share;
+    }
+    for (Index m = 0; m + 1 < penalties_; ++m) {
+      const double norm = std::sqrt(PartNorm2(at_.weights, m));
+      if (norm <= at_.r[m + 1]) continue;
+      for (const Index j : problem_.groups[static_cast<size_t>(m)]) at_.weights[j] *= kInside * at_.r[m + 1] / norm;
+    }
     return;
   }
-  const double half = 0.5 * (at_.a.squaredNorm() + at_.b.squaredNorm());
   at_.r = at_.r.cwiseMax(2.0 * step_->least_bound);
   double most = 0.0;
   most = std::max(most, half - at_.r[0]);
@@ -262,6 +276,14 @@ void Solver::Differentiate(const VectorXd& lambda, const VectorXd& train, const 
   AddGroups(lambda);
 }
 
+double Solver::LagrangianSlope(const VectorXd& lambda) const {
+  VectorXd slope = gradients_.col(0) + lambda[0] * gradients_.col(1);
+  if (step_ != nullptr) slope += lambda[cut_at()] * gradients_.col(2);
+  const Index outer = size_ - w_at();
+  slope.tail(outer) += slopes_.leftCols(outer).transpose() * lambda;
+  return slope.lpNorm<Eigen::Infinity>();
+}
+
 bool Solver::SolveShifted(double shift, const MatrixXd& right, MatrixXd* solved) {
   const Index rest = size_ - a_size_;
   MatrixXd inner = right.topRows(a_size_);
@@ -341,9 +363,19 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
     s = s.cwiseMax(0.3 * aim * lambda.cwiseInverse());
   }
   const double last_aim = 0.3 * tolerance / count;
+  // The dual bound is less by slope^2 / (2 rho) for a step's problem, by slope times a size for the lower one.
+  const double most_slope = step_ != nullptr ? std::sqrt(0.1 * step_->rho * last_aim * count) : last_aim * count;
   std::vector<std::pair<double, double>> filter;  // Violation, objective with barrier.
+  bool near = false;                              // The last step ended near the central path.
   for (int iteration = 0; iteration < kMaxIterations; ++iteration) {
     Differentiate(lambda, train, validation);
+    if (near && aim <= last_aim) {
+      // Points arrive before their multipliers where these had to stay positive: then further steps only move these.
+      if (LagrangianSlope(lambda) <= most_slope) break;
+    } else if (near) {
+      filter.clear();
+      aim = std::max(last_aim, std::min(kAimShare * aim, std::pow(aim, kAimPower)));
+    }
     const VectorXd residual = h + s;
     // The multipliers that a step without a change of x would lead to.
     const VectorXd pull = (aim + lambda.array() * residual.array()) / s.array();
@@ -402,12 +434,8 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
     const double infeasible = (h + s).lpNorm<Eigen::Infinity>();
     const double off_path = (s.cwiseProduct(lambda).array() - aim).abs().maxCoeff();
     const double close = kNearPath * aim;
-    const bool near = length > 0.9 && -slope <= close * count && infeasible * lambda.maxCoeff() <= close * count &&
-                      off_path <= close;
-    if (!near) continue;
-    if (aim <= last_aim) break;
-    filter.clear();
-    aim = std::max(last_aim, std::min(kAimShare * aim, std::pow(aim, kAimPower)));
+    near =
+        length > 0.9 && -slope <= close * count && infeasible * lambda.maxCoeff() <= close * count && off_path <= close;
   }
   at_.multipliers = lambda.head(penalties_);
   if (step_ != nullptr) at_.cut_multiplier = lambda[cut_at()];

@@ -20,6 +20,8 @@ namespace {
 
 // Singular values below this share of the largest, or of what else Gamma could be, are none when factors are made.
 constexpr double kSmallSingular = 1e-2;
+// Singular values below this share of the largest are those of columns that a solution does not use.
+constexpr double kIdle = 1e-8;
 // New columns of the factors have this share of the nuclear norm's bound.
 constexpr double kNewShare = 0.05;
 constexpr int kMaxGrowths = 40;
@@ -31,15 +33,22 @@ double Work(const MatrixProblem& problem, Index rank) {
   return 25.0 * (rows * cols * cols + cols * cols * cols / 3.0);
 }
 
-// Factors of a matrix, its leading singular vectors times the roots of the singular values.
-void Factor(const math::ThinSvd& svd, double nothing, MatrixXd* a, MatrixXd* b) {
+// Factors of a matrix, its leading singular vectors times the roots of the singular values above `least`.
+void Factor(const math::ThinSvd& svd, double least, MatrixXd* a, MatrixXd* b) {
   const VectorXd& values = svd.values;
   Index rank = 0;
-  const double least = std::max(nothing, kSmallSingular * values[0]);
   while (rank < values.size() && values[rank] > least) ++rank;
   const VectorXd roots = values.head(rank).cwiseSqrt();
   *a = svd.u.leftCols(rank) * roots.asDiagonal();
   *b = svd.v.leftCols(rank) * roots.asDiagonal();
+}
+
+// Drops the directions that add nothing to the factors' product. At a saddle point they fill the rank, so that no
+// descent direction can be added.
+void DropIdleColumns(MatrixXd* a, MatrixXd* b) {
+  const math::ThinSvd svd = math::ComputeThinSvd(*a * b->transpose());
+  if (svd.values.tail(1)[0] > kIdle * svd.values[0]) return;
+  Factor(svd, kIdle * svd.values[0], a, b);
 }
 
 // Adds columns along the steepest descent of the product: the leading singular vectors of -gradient.
@@ -119,7 +128,7 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
   const math::ThinSvd svd = math::ComputeThinSvd(LowRankOf(problem, x));
   consider(point.weights, LowRankOf(problem, x), svd.values.sum());
   if (RelativeGap(best.gap, best.value) <= gap) return best;
-  Factor(svd, kSmallSingular * r[0], &point.a, &point.b);
+  Factor(svd, kSmallSingular * std::max(r[0], svd.values[0]), &point.a, &point.b);
   Grow(slope, 1, kNewShare * r[0], &point.a, &point.b);
   const Index most = std::min(problem.rows, problem.cols);
   double tolerance = 0.1 * gap, work = 0.0;
@@ -130,6 +139,7 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
     if (RelativeGap(best.gap, best.value) <= gap) break;
     work += Work(problem, point.a.cols());
     if (work > most_work_) break;
+    if (point.a.cols() >= most) DropIdleColumns(&point.a, &point.b);
     if (point.a.cols() >= most) {
       tolerance *= 0.1;
       if (tolerance < 1e-2 * gap) break;
@@ -159,10 +169,10 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   best.value = std::numeric_limits<double>::infinity();
   double bound = -std::numeric_limits<double>::infinity();
   const auto consider = [&](const VectorXd& at, const VectorXd& bounds) {
-    const double violation = std::max({0.0, TrainLoss(at) - cut + lower.gamma.dot(bounds - r),
-                                       (Penalties(at) - bounds).maxCoeff()});
-    const double value = ValidationLoss(at) + 0.5 * rho * ((at - x).squaredNorm() + (bounds - r).squaredNorm()) +
-                         alpha * violation;
+    const double violation =
+        std::max({0.0, TrainLoss(at) - cut + lower.gamma.dot(bounds - r), (Penalties(at) - bounds).maxCoeff()});
+    const double value =
+        ValidationLoss(at) + 0.5 * rho * ((at - x).squaredNorm() + (bounds - r).squaredNorm()) + alpha * violation;
     if (!(value < best.value)) return;
     best.x = at;
     best.r = bounds;
@@ -186,7 +196,8 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   point.r = r;
   point.multipliers = mu_;
   point.cut_multiplier = mu_cut_;
-  Factor(math::ComputeThinSvd(step.low_rank), kSmallSingular * r[0], &point.a, &point.b);
+  const math::ThinSvd svd = math::ComputeThinSvd(step.low_rank);
+  Factor(svd, kSmallSingular * std::max(r[0], svd.values[0]), &point.a, &point.b);
   Grow(LowRankOf(problem, gradient_at(x, 0.5 * alpha)), 1, kNewShare * r[0], &point.a, &point.b);
   const Index most = std::min(problem.rows, problem.cols);
   double tolerance = 0.1 * gap, work = 0.0;
@@ -220,6 +231,7 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
     if (best.gap <= gap) break;
     work += Work(problem, point.a.cols());
     if (work > most_work_) break;
+    if (point.a.cols() >= most) DropIdleColumns(&point.a, &point.b);
     if (point.a.cols() >= most) {
       tolerance *= 0.1;
       if (tolerance < 1e-2 * gap) break;

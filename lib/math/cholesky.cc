@@ -67,6 +67,11 @@ void Cholesky::PopBack(int count) {
 }
 
 void Cholesky::SolveLowerInPlace(Eigen::Ref<MatrixXd> b) const {
+  if (b.cols() == 1) {  // As a matrix the whole factor would be copied first.
+    auto column = b.col(0);
+    lower().triangularView<Eigen::Lower>().solveInPlace(column);
+    return;
+  }
   lower().triangularView<Eigen::Lower>().solveInPlace(b);
 }
 

@@ -44,6 +44,13 @@ TEST(Cholesky, SolvesAndMeasuresLikeDenseLinearAlgebra) {
     EXPECT_LT((Reconstruct(*factor) - c).cwiseAbs().maxCoeff(), 1e-12);
     const VectorXd b = RandomMatrix(stream, n, 1);
     EXPECT_LT((c * factor->Solve(b) - b).cwiseAbs().maxCoeff(), 1e-11);
+    const MatrixXd l = factor->lower().triangularView<Eigen::Lower>();
+    for (Index columns : {1, 2, 7}) {
+      const MatrixXd right = RandomMatrix(stream, n, columns);
+      MatrixXd solved = right;
+      factor->SolveLowerInPlace(solved);
+      EXPECT_LT((l * solved - right).cwiseAbs().maxCoeff(), 1e-11) << columns;
+    }
     EXPECT_NEAR(factor->LogDeterminant(),
                 Eigen::PartialPivLU<MatrixXd>(c).matrixLU().diagonal().array().abs().log().sum(), 1e-10);
   }

@@ -250,6 +250,27 @@ std::string UnitOf(const v1::StudySpec& spec) {
   return spec.resource().unit().empty() ? "steps" : Printable(spec.resource().unit());
 }
 
+// The learning curve, and the result as its last line where it is no point of the curve.
+void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+  const std::string& metric = spec.metric().name();
+  Table table({"step", metric, "elapsed_seconds"});
+  const auto add = [&](Cell step, const v1::Measurement& m) {
+    const auto found = m.metrics().find(metric);
+    table.Add({std::move(step), found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second),
+               m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty()});
+  };
+  for (const v1::Measurement& m : trial.measurements()) add(Cell::Integer(m.step()), m);
+  const v1::Measurement& last = *trial.measurements().rbegin();
+  const v1::Measurement& result = trial.final_measurement();
+  if (trial.has_final_measurement() && result.step() > last.step()) {
+    add(Cell::Integer(result.step()), result);
+  } else if (trial.has_final_measurement() && result.metrics().contains(metric) &&
+             (!last.metrics().contains(metric) || last.metrics().at(metric) != result.metrics().at(metric))) {
+    add({"result", "result", /*number=*/true}, result);  // Aligned with the steps.
+  }
+  table.PrintAligned(out);
+}
+
 // How far it is, and what that took.
 void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
   int64_t reached = 0;
@@ -633,15 +654,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
     out << "\n";
     if (!attempt.output_tail().empty()) out << Indented(PrintableLines(attempt.output_tail())) << "\n";
   }
-  if (!trial.measurements().empty()) {
-    Table table({"step", spec.metric().name(), "elapsed_seconds"});
-    for (const v1::Measurement& m : trial.measurements()) {
-      const auto found = m.metrics().find(spec.metric().name());
-      table.Add({Cell::Integer(m.step()), found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second),
-                 m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty()});
-    }
-    table.PrintAligned(out);
-  }
+  if (!trial.measurements().empty()) PrintCurve(out, spec, trial);
 }
 
 std::string EventLine(const v1::Event& event, bool colour) {

@@ -21,6 +21,7 @@
 #include "lib/base/random.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/version.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
@@ -85,6 +86,7 @@ class Client::Impl {
       response.Clear();
       return wire::FromGrpc((stub.*method)(&context, request, &response));
     });
+    if (absl::IsUnimplemented(status) && base::GetReason(status).empty()) return OfAnotherVersion();
     LUTHIER_RETURN_IF_ERROR(status);
     return response;
   }
@@ -138,6 +140,18 @@ class Client::Impl {
 
   static void SetDeadline(grpc::ClientContext* context, absl::Duration timeout) {
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  }
+
+  // The error of a call that the server lacks. gRPC answers such a call by itself, without a word.
+  absl::Status OfAnotherVersion() {
+    grpc::ClientContext context;
+    SetDeadline(&context, options_.timeout);
+    const Active active(this, &context);
+    v1::ServerInfo info;
+    const bool known = workers->GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok();
+    return absl::UnimplementedError(absl::StrCat(
+        "the server, version ", known ? info.version() : "unknown", ", lacks a call that this program, version ",
+        base::kVersion, ", needs: upgrade the server, or use a program of the server's version"));
   }
 
   base::Backoff NewBackoff() {
@@ -368,8 +382,8 @@ absl::StatusOr<std::vector<v1::Trial>> Client::EnqueueTrials(const std::string& 
 }
 
 absl::StatusOr<std::vector<int64_t>> Client::ImportTrials(const std::string& study,
-                                                         const std::vector<v1::Trial>& trials,
-                                                         const std::string& source) {
+                                                          const std::vector<v1::Trial>& trials,
+                                                          const std::string& source) {
   constexpr size_t kMostTrials = 1000, kMostBytes = size_t{3} << 20;
   std::vector<int64_t> numbers;
   for (size_t next = 0; next < trials.size();) {
@@ -392,7 +406,7 @@ absl::StatusOr<std::vector<int64_t>> Client::ImportTrials(const std::string& stu
 }
 
 absl::StatusOr<std::vector<v1::Trial>> Client::RetryTrials(const std::string& study,
-                                                          const std::vector<int64_t>& numbers) {
+                                                           const std::vector<int64_t>& numbers) {
   v1::RetryTrialsRequest request;
   request.set_parent(wire::StudyName(study));
   request.set_request_id(impl_->RequestId());
@@ -552,11 +566,13 @@ absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
 // --- Tokens and projects ---
 
 absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateToken, request, impl_->options().timeout, impl_->Once());
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateToken, request, impl_->options().timeout,
+                     impl_->Once());
 }
 
 absl::StatusOr<v1::CreateTokenResponse> Client::RotateToken(const v1::RotateTokenRequest& request) {
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RotateToken, request, impl_->options().timeout, impl_->Once());
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RotateToken, request, impl_->options().timeout,
+                     impl_->Once());
 }
 
 absl::StatusOr<std::vector<v1::Token>> Client::ListTokens(const std::string& project) {
@@ -579,20 +595,22 @@ absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id, const v
   v1::CreateProjectRequest request;
   request.set_id(id);
   *request.mutable_quotas() = quotas;
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout, impl_->Once());
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout,
+                     impl_->Once());
 }
 
 absl::StatusOr<v1::Project> Client::UpdateProject(const std::string& id, const v1::Quotas& quotas) {
   v1::UpdateProjectRequest request;
   request.set_id(id);
   *request.mutable_quotas() = quotas;
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::UpdateProject, request, impl_->options().timeout, impl_->Once());
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::UpdateProject, request, impl_->options().timeout,
+                     impl_->Once());
 }
 
 absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {
   LUTHIER_ASSIGN_OR_RETURN(const v1::ListProjectsResponse response,
-                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListProjects,
-                                       v1::ListProjectsRequest(), impl_->options().timeout, impl_->Policy()));
+                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListProjects, v1::ListProjectsRequest(),
+                                       impl_->options().timeout, impl_->Policy()));
   return std::vector<v1::Project>(response.projects().begin(), response.projects().end());
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/mutex.h"
+#include "lib/base/version.h"
 #include "lib/wire/resource_name.h"
 #include "lib/wire/status.h"
 #include "luthier/v1/study_service.grpc.pb.h"
@@ -23,6 +24,7 @@ namespace luthier::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 // What a server did, and what it is told to do: shared by both fake services. Thread-safe.
@@ -112,6 +114,10 @@ class FakeWorkerService final : public v1::WorkerService::Service {
   }
   grpc::Status Complete(grpc::ServerContext*, const v1::CompleteRequest* request, v1::FinishResponse*) override {
     return script_->Enter("Complete", request->trial() + " " + request->token());
+  }
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*, v1::ServerInfo* info) override {
+    info->set_version("7.8.9");
+    return grpc::Status::OK;
   }
 
   std::atomic<absl::Duration> deadline{absl::ZeroDuration()};
@@ -307,6 +313,15 @@ TEST_F(ClientTest, InterruptEndsCallsInFlightAndThoseToCome) {
   call.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(client.GetStudy("s").status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(ClientTest, ACallThatTheServerLacksNamesBothVersions) {
+  // Neither fake has AdminService, and gRPC answers for it.
+  Client client(server_->InProcessChannel({}), {});
+  const absl::Status status = client.ListProjects().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("the server, version 7.8.9, lacks a call"));
+  EXPECT_THAT(status.message(), HasSubstr(absl::StrCat("this program, version ", base::kVersion)));
 }
 
 TEST(Client, BadAddressIsRefusedAndDeadServerIsUnavailable) {

@@ -79,7 +79,7 @@ TEST_F(GoingOnTest, FromATypoToAWinnerThatRunsAgain) {
   Write("other.csv", "lr,n,loss,who\n0.0183156,5,1e-9,me\n0.5,2,nan,you\n");
   const CommandResult imported = OnDatabase({"trial", "import", "study", "other.csv"});
   EXPECT_EQ(imported.code, 0) << imported.err;
-  EXPECT_THAT(imported.err, HasSubstr("2 trials imported; columns left out: who"));
+  EXPECT_THAT(imported.err, HasSubstr("2 trials imported; columns left out: \"who\""));
   const json best = Answer({"trial", "best", "study"});
   EXPECT_EQ(best["metrics"]["loss"], 1e-9);
   EXPECT_EQ(best["provenance"]["designer"], "import");

@@ -61,7 +61,7 @@ std::string SourceOf(const Context& context) {
 void SayImported(const Context& context, const ImportFile& file, size_t imported) {
   context.err() << imported << (imported == 1 ? " trial imported" : " trials imported");
   if (file.open > 0) context.err() << "; " << file.open << " without a result left out";
-  if (!file.ignored.empty()) context.err() << "; columns left out: " << absl::StrJoin(file.ignored, ", ");
+  if (!file.ignored.empty()) context.err() << "; columns left out: " << SomeColumns(file.ignored);
   context.err() << "\n";
 }
 

@@ -156,12 +156,12 @@ absl::StatusOr<v1::Trial> RowTrial(const Record& row, const Columns& columns, ab
     } else if (columns.metric[j]) {
       const std::string& text = row[j];
       const study::ParameterValue value = wire::ParseValue(text);
-      double number = std::nan("");
-      if (const double* finite = std::get_if<double>(&value)) number = *finite;
-      const bool empty = text.empty() || absl::EqualsIgnoreCase(text, "nan");
-      if (std::holds_alternative<double>(value) || absl::EqualsIgnoreCase(text, "nan")) {
-        (*measurement.mutable_metrics())[spec.metric().name()] = number;
-      } else if (!empty) {
+      const double* number = std::get_if<double>(&value);
+      if (absl::EqualsIgnoreCase(text, "nan")) {
+        (*measurement.mutable_metrics())[spec.metric().name()] = std::nan("");
+      } else if (number != nullptr && std::isfinite(*number)) {
+        (*measurement.mutable_metrics())[spec.metric().name()] = *number;
+      } else if (!text.empty()) {
         return At(source, line, absl::StrCat(base::Quote(text), " is no value of ", spec.metric().name()));
       }
     } else if (static_cast<int>(j) == columns.step && !row[j].empty()) {
@@ -301,6 +301,14 @@ std::string TrialLine(const v1::Trial& trial) {
   return wire::ToJson(trial).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string SomeColumns(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 10;
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kShown));
+  const std::string quoted = absl::StrJoin(
+      first, ", ", [](std::string* out, const std::string& name) { absl::StrAppend(out, base::Quote(name)); });
+  return absl::StrCat(quoted, names.size() > kShown ? absl::StrCat(" and ", names.size() - kShown, " more") : "");
+}
+
 absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_view source, const std::string& metric,
                                         bool maximize, const std::vector<std::string>& ignored) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Record> records, ParseCsv(text, source));
@@ -309,7 +317,7 @@ absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_vie
   if (std::find(header.begin(), header.end(), metric) == header.end()) {
     return At(source, 1,
               absl::StrCat("there is no column ", base::Quote(metric), base::DidYouMean(metric, header), "; it has ",
-                           absl::StrJoin(header, ", ")));
+                           SomeColumns(header)));
   }
   v1::StudySpec spec;
   spec.mutable_metric()->set_name(metric);

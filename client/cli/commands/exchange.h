@@ -34,6 +34,9 @@ absl::StatusOr<ImportFile> ParseImport(absl::string_view text, absl::string_view
 std::string StudyLine(const v1::Study& study);
 std::string TrialLine(const v1::Trial& trial);
 
+// The names of a file's columns for a message: quoted, at most ten.
+std::string SomeColumns(const std::vector<std::string>& names);
+
 // A spec for the columns of a CSV file with the results of `metric`: floats over the range that they span, integers,
 // and categoricals for what are no numbers. `ignored`: columns to leave out. INVALID_ARGUMENT for no such column.
 absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_view source, const std::string& metric,

@@ -32,7 +32,9 @@ std::string Why(const char* text) {
 }
 
 TEST(Csv, QuotesLineEndsAndMarks) {
-  EXPECT_THAT(*ParseCsv("\xEF\xBB\xBF" "a, b ,\"c,\"\"d\"\"\"\r\n1,,\"x\ny\"\n\n", "f"),
+  EXPECT_THAT(*ParseCsv("\xEF\xBB\xBF"
+                        "a, b ,\"c,\"\"d\"\"\"\r\n1,,\"x\ny\"\n\n",
+                        "f"),
               ElementsAre(ElementsAre("a", "b", "c,\"d\""), ElementsAre("1", "", "x\ny")));
   EXPECT_THAT(*ParseCsv("", "f"), IsEmpty());
   EXPECT_THAT(std::string(ParseCsv("a\n\"b\n", "f").status().message()),
@@ -70,7 +72,17 @@ TEST(Import, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Why("lr,lr,loss\n1,1,1\n"), HasSubstr("is there twice"));
   EXPECT_THAT(Why("lr,loss\n"), HasSubstr("at least one row"));
   EXPECT_THAT(Why("{\"number\": \"x\"}\n"), HasSubstr("f:1: is no trial"));
+  EXPECT_THAT(Why("lr,loss\n0.1,1e400\n"), HasSubstr("f:2: \"1e400\" is no value of loss"));
   EXPECT_THAT(std::string(ParseImport("a,b\n1,2\n", "f", nullptr).status().message()), HasSubstr("--metric"));
+}
+
+TEST(Import, NamesOfColumnsAreQuotedAndFew) {
+  std::vector<std::string> names(12, std::string(100'000, 'x'));
+  names[0] = "\x1b[2J";
+  const std::string text = SomeColumns(names);
+  EXPECT_THAT(text, HasSubstr("\"\\x1b[2J\", \"xxx"));
+  EXPECT_THAT(text, HasSubstr(" and 2 more"));
+  EXPECT_LT(text.size(), 2'000);
 }
 
 TEST(Import, LinesReadBackAsTheyWereWritten) {
@@ -106,7 +118,7 @@ TEST(Import, ASpecIsGuessedFromATable) {
   EXPECT_THAT(spec.space(2).categorical().values(), ElementsAre("a", "b"));
   EXPECT_TRUE(spec.space(3).has_bool_());
   EXPECT_EQ(spec.metric().goal(), v1::MAXIMIZE);
-  EXPECT_THAT(std::string(GuessSpec("a,b\n1,2\n", "f", "c", false, {}).status().message()), HasSubstr("a, b"));
+  EXPECT_THAT(std::string(GuessSpec("a,b\n1,2\n", "f", "c", false, {}).status().message()), HasSubstr("\"a\", \"b\""));
 }
 
 }  // namespace

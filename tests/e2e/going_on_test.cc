@@ -57,14 +57,15 @@ TEST_F(GoingOnTest, FromATypoToAWinnerThatRunsAgain) {
   EXPECT_EQ(failed.code, 1);
   EXPECT_THAT(failed.err, HasSubstr("not found"));
   EXPECT_THAT(failed.err, HasSubstr("trial retry study --failed"));
+  EXPECT_THAT(failed.out, HasSubstr("study: PAUSED (3 trials failed alike and none succeeded: EXIT_CODE: "));
 
   Write("train.sh", "echo \"loss=$(awk -v lr=$1 -v n=$2 'BEGIN { print (log(lr) + 4)^2 + (n - 5)^2 }')\"\n");
-  EXPECT_THAT(OnDatabase({"trial", "retry", "study", "--failed"}).out, HasSubstr("trial 5 is tried again as trial 10"));
+  EXPECT_THAT(OnDatabase({"trial", "retry", "study", "--failed"}).out, HasSubstr("trial 3 is tried again as trial 6"));
   const CommandResult mended = Run();
   EXPECT_EQ(mended.code, 0) << mended.err;
   EXPECT_EQ(Answer({"study", "get", "study"})["trials"]["complete"], 5);
 
-  EXPECT_EQ(OnDatabase({"study", "update", "study", "--max-trials", "14"}).code, 0);
+  EXPECT_EQ(OnDatabase({"study", "update", "study", "--max-trials", "12"}).code, 0);
   EXPECT_EQ(Run().code, 0) << "the file has not changed";
   json study = Answer({"study", "get", "study"});
   EXPECT_EQ(study["trials"]["complete"], 9);

@@ -19,7 +19,9 @@ namespace luthier::coordinator {
 
 struct CoreOptions {
   uint64_t token_seed = 0;  // Seeds the random half of lease tokens: from the system's entropy in production.
-  int failures_to_pause = 20;
+  int failures_to_pause = 20;  // In a row.
+  int alike_to_pause = 3;      // The first ones: CommonFailure.
+  absl::Duration alike_within = absl::Seconds(5);
   absl::Duration request_lifetime = absl::Hours(24);
   // A longer time between two batches is our own fault, and every lease is extended by it.
   absl::Duration stall = absl::Seconds(1);

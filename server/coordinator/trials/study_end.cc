@@ -5,12 +5,15 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/index.h"
+#include "server/coordinator/trials/alike_failures.h"
 #include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/text.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -115,14 +118,20 @@ void CompleteWhenDone(Context& c, StudyState& s) {
 void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished) {
   if (study::IsFinished(s.record.state)) return;
   EndWhenDue(c, s);
-  if (s.record.state == study::StudyState::kActive && s.failures_in_row >= c.options.failures_to_pause) {
-    s.record.state = study::StudyState::kPaused;
-    Wake(c.state, s.record.key);
-    s.record.state_reason = absl::StrCat(
-        s.failures_in_row, " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "",
-        "; mend the cause, then resume");
-    AddEvent(c, s, EventType::kStudyPaused).detail = s.record.state_reason;
+  if (s.record.state != study::StudyState::kActive) return;
+  std::string why;
+  if (s.failures_in_row >= c.options.failures_to_pause) {
+    why = absl::StrCat(s.failures_in_row,
+                       " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "");
+  } else if (const std::optional<study::Failure> common = CommonFailure(c, s)) {
+    why = absl::StrCat(s.failures_in_row, " trials failed alike and none succeeded: ",
+                       FailureText(common->reason, LastLine(common->message)));
   }
+  if (why.empty()) return;
+  s.record.state = study::StudyState::kPaused;
+  Wake(c.state, s.record.key);
+  s.record.state_reason = absl::StrCat(why, "; mend the cause, then resume");
+  AddEvent(c, s, EventType::kStudyPaused).detail = s.record.state_reason;
 }
 
 }  // namespace luthier::coordinator

@@ -64,7 +64,9 @@ class CoreChanges : public ::testing::Test {
       if (ask.get()->grants.empty()) return;
       const Grant& grant = ask.get()->grants[0];
       if (fail) {
-        ASSERT_TRUE(h_.Fail(grant, MakeFailure(FailureKind::kConfig)).ok());
+        // Of a cause each: three of one would pause the study.
+        const std::string cause(static_cast<size_t>(grant.trial.number), 'a');
+        ASSERT_TRUE(h_.Fail(grant, MakeFailure(FailureKind::kConfig, "EXIT_CODE", cause)).ok());
       } else {
         ASSERT_TRUE(h_.Complete(grant, Loss(std::get<double>(grant.trial.parameters.at("x")))).ok());
       }

@@ -242,6 +242,25 @@ bool NaiveModel::EndedByRule(const Study& s) const {
   return target || failed || patience;
 }
 
+bool NaiveModel::FailsAlike(const Study& s) const {
+  if (s.failures_in_row != options_.alike_to_pause) return false;
+  if (!std::holds_alternative<study::CommandObjective>(s.spec.objective)) return false;
+  for (const TrialState good : {TrialState::kComplete, TrialState::kPruned, TrialState::kPaused}) {
+    if (Count(s, good) > 0) return false;
+  }
+  std::set<std::string> reasons;
+  std::set<study::Parameters> settings;
+  size_t failed = 0;
+  for (const auto& [number, t] : s.trials) {
+    if (t.state != TrialState::kFailed || t.removed || t.finished_at <= s.resumed_at) continue;
+    ++failed;
+    if (!t.config || !t.points.empty()) return false;
+    reasons.insert(t.failure);  // Messages of walks differ in digits alone.
+    settings.insert(t.parameters);
+  }
+  return failed == static_cast<size_t>(options_.alike_to_pause) && reasons.size() == 1 && settings.size() == failed;
+}
+
 void NaiveModel::AfterFinal(Study& s) {
   if (Finished(s.state)) return;
   if (EndedByRule(s)) {
@@ -249,7 +268,7 @@ void NaiveModel::AfterFinal(Study& s) {
     return;
   }
   CompleteIfDone(s);
-  if (s.state == StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) {
+  if (s.state == StudyState::kActive && (s.failures_in_row >= options_.failures_to_pause || FailsAlike(s))) {
     s.state = StudyState::kPaused;
     s.paused_by_user = false;
   }
@@ -713,6 +732,7 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     if (failure->reason.empty() || failure->reason[0] < 'A' || failure->reason[0] > 'Z') return bad;
     if (failure->kind == study::FailureKind::kConfig) {
       t.failure = failure->reason;
+      t.config = true;
       Final(*s, t, TrialState::kFailed, std::nullopt);
     }
   } else {

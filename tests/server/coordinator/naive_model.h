@@ -48,6 +48,7 @@ class NaiveModel {
   struct Options {
     absl::Duration stall = absl::InfiniteDuration();
     int failures_to_pause = 20;
+    int alike_to_pause = 3;
     bool late_suggestions = false;  // They take their time: then an ask need not get all there is room for.
     int leases_per_worker = 64;
     int64_t studies = 10'000;
@@ -114,12 +115,13 @@ class NaiveModel {
     std::map<int64_t, std::string> points;  // Of the newest attempt.
     std::map<int64_t, double> values;       // The finite ones among them.
     bool stop_requested = false;
-    std::optional<double> ends_with;        // The value it was PRUNED with, where it is not its holder's result.
-    absl::Duration deadline;                // RUNNING: of the newest grant.
+    std::optional<double> ends_with;  // The value it was PRUNED with, where it is not its holder's result.
+    absl::Duration deadline;          // RUNNING: of the newest grant.
     absl::Duration ttl;
     bool seen_expired = false;
     absl::Duration eligible_since;
     std::string failure;
+    bool config = false;  // Its worker said that the setting, or the program, is at fault.
     std::vector<double> direction;
     std::vector<int64_t> set_aside;  // By its suggestion for the first time.
     bool has_gradient = false;       // Of its final result.
@@ -172,6 +174,8 @@ class NaiveModel {
   // After AddRoom and the like: a study goes on, or ends.
   void GoOnOrEnd(Study& s);
   bool EndedByRule(const Study& s) const;
+  // Its failures since it was resumed are alike, all there is, and as many as pause it.
+  bool FailsAlike(const Study& s) const;
   // Counts all that is final anew.
   void Recount(Study& s);
   void CompleteIfDone(Study& s);

@@ -12,6 +12,7 @@ namespace {
 
 const absl::Duration kStall = absl::Seconds(15);
 constexpr int kFailuresToPause = 4;
+constexpr int kAlikeToPause = 2;
 // Small enough to be met now and then.
 constexpr int kLeasesPerWorker = 5;
 constexpr int kWorkers = 4;
@@ -46,6 +47,8 @@ Core::Options Walker::CoreOptions() {
   Core::Options options = Harness::DefaultOptions();
   options.stall = kStall;
   options.failures_to_pause = kFailuresToPause;
+  options.alike_to_pause = kAlikeToPause;
+  options.alike_within = absl::InfiniteDuration();  // The model knows nothing of the wall clock.
   options.request_lifetime = absl::InfiniteDuration();
   options.limits.leases_per_worker = kLeasesPerWorker;
   options.limits.studies = kStudies - 1;
@@ -54,7 +57,7 @@ Core::Options Walker::CoreOptions() {
 }
 
 NaiveModel::Options Walker::ModelOptions(bool late) {
-  return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1, MakeWalkDesigner, kStopAbove};
+  return {kStall, kFailuresToPause, kAlikeToPause, late, kLeasesPerWorker, kStudies - 1, MakeWalkDesigner, kStopAbove};
 }
 
 void Walker::Fail(const std::string& what) {

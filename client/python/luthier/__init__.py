@@ -38,16 +38,18 @@ from luthier.errors import (
     Unimplemented,
     Violation,
 )
-from luthier._create import from_file, load, studies
+from luthier._create import Worker, from_file, load, studies, workers
 from luthier._create import make as study
 from luthier._foreign import from_optuna, to_optuna
 from luthier._gradient import GradientCheck, check_gradient
+from luthier._records import Event, Prediction
 from luthier.objective import Resource, Tunable, objective
 from luthier.space import Bool, Categorical, Domain, Float, Int, Ordinal
 from luthier.study import Study
 from luthier.trial import FrozenTrial, Trial, TrialState
 
 if TYPE_CHECKING:
+    __version__: str
     from luthier import aio as aio, jax as jax, torch as torch
     from luthier.integrations._optuna_words import create_study
 
@@ -57,6 +59,7 @@ __all__ = [
     "Categorical",
     "ConflictingReport",
     "Domain",
+    "Event",
     "Float",
     "Forbidden",
     "FrozenTrial",
@@ -69,6 +72,7 @@ __all__ = [
     "NotOpen",
     "Ordinal",
     "ParameterDiffers",
+    "Prediction",
     "Reproducible",
     "Resource",
     "Retry",
@@ -89,6 +93,8 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "Violation",
+    "Worker",
+    "__version__",
     "check_gradient",
     "create_study",
     "from_file",
@@ -98,12 +104,17 @@ __all__ = [
     "studies",
     "study",
     "to_optuna",
+    "workers",
 ]
 
 _LAZY = ("aio", "jax", "torch")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from luthier._version import installed
+
+        return installed()
     if name in _LAZY:
         return importlib.import_module(f"luthier.{name}")
     words = importlib.import_module("luthier.integrations._optuna_words")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Optional
 
 from luthier import _security, _wire
-from luthier._client import ATTEMPT_SECONDS, OPTIONS, Client, translate
+from luthier._client import ATTEMPT_SECONDS, OPTIONS, Client, check_process, lacks, translate
 from luthier._retry import LOCAL, ONCE, ORDINARY, Policy, Retry
 from luthier.errors import Unavailable
 
@@ -33,6 +33,7 @@ class Calls:
         found = self._methods.get(key)
         if found is not None:
             return found, self._generation
+        check_process()
         async with self._opening:
             if self._channel is None:
                 import grpc.aio
@@ -80,6 +81,8 @@ class Calls:
             retry = retry or Retry(policy, self.client._budget)
             wait = retry.wait_after(failure.code, failure.reason, failure.retry_delay, time.monotonic() - begin)
             if wait is None:
+                if lacks(failure, name):
+                    raise await asyncio.to_thread(self.client._lacking, service, name)
                 raise failure
             if failure.code in ("UNAVAILABLE", "CANCELLED"):
                 await self._reconnect(generation)

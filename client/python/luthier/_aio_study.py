@@ -6,14 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, overload
 
 import luthier
 from luthier import _wire
 from luthier._aio_calls import Calls, calls_of
 from luthier._aio_optimize import Objective, Run, in_tasks, to_the_end
 from luthier._aio_trial import Trial
-from luthier._handle import Event
+from luthier._records import Event, Prediction, to_event
 from luthier._retry import ASK, Policy, Retry
 from luthier.errors import LuthierError, StudyPaused
 from luthier.study import _PAUSED_BY_USER
@@ -40,6 +40,11 @@ class Study:
     def name(self) -> str:
         """The study's id."""
         return self.sync.name
+
+    @property
+    def project(self) -> str:
+        """The project that the study belongs to."""
+        return self.sync.project
 
     @property
     def metric(self) -> str:
@@ -191,9 +196,18 @@ class Study:
         """The setting of the best trial. Raises ValueError while there is none."""
         return await asyncio.to_thread(lambda: self.sync.best_params)
 
-    async def get_trials(self, states: Iterable[Union[str, TrialState]] = ()) -> list[FrozenTrial]:
-        """Returns all trials, or those in some states, in order of number."""
-        return await asyncio.to_thread(self.sync.get_trials, states)
+    async def get_trials(
+        self,
+        states: Iterable[Union[str, TrialState]] = (),
+        *,
+        filter: str = "",
+        order_by: str = "",
+        limit: Optional[int] = None,
+    ) -> list[FrozenTrial]:
+        """Returns all trials, or those in some states, in order of number. Arguments are those of luthier.Study."""
+        return await asyncio.to_thread(
+            self.sync.get_trials, states, filter=filter, order_by=order_by, limit=limit
+        )
 
     async def trial(self, number: int) -> FrozenTrial:
         """Returns one trial, with its learning curve. Raises NotFound."""
@@ -231,6 +245,10 @@ class Study:
         """Cancels an open trial: its value, should one come, is not taken."""
         await asyncio.to_thread(self.sync.cancel_trial, number)
 
+    async def stop_trial(self, number: int) -> None:
+        """Ends a trial early and keeps its value."""
+        await asyncio.to_thread(self.sync.stop_trial, number)
+
     async def delete_trial(self, number: int) -> None:
         """Takes a trial that has ended out of the study."""
         await asyncio.to_thread(self.sync.delete_trial, number)
@@ -242,6 +260,16 @@ class Study:
     async def importance(self, metric: Optional[str] = None) -> dict[str, float]:
         """Returns the share of the metric's variance that each parameter explains, largest first."""
         return await asyncio.to_thread(self.sync.importance, metric)
+
+    @overload
+    async def predict(self, settings: Mapping[str, Any], *, at_seq: int = 0) -> Prediction: ...
+
+    @overload
+    async def predict(self, settings: Sequence[Mapping[str, Any]], *, at_seq: int = 0) -> list[Prediction]: ...
+
+    async def predict(self, settings: Any, *, at_seq: int = 0) -> Any:
+        """Returns what the study's model expects of a setting, or of each of a list of settings."""
+        return await asyncio.to_thread(self.sync.predict, settings, at_seq=at_seq)
 
     async def update(self, **changes: Any) -> None:
         """Changes what may change: the budget, wider ranges, more labels, and what people read."""
@@ -272,7 +300,6 @@ class Study:
         request = _wire.message("WatchStudyRequest")(
             name=self.sync._path, after_seq=after_seq, until_finished=until_finished
         )
-        types = _wire.enum_names("Event.Type")
         quiet, retry = 0.0, Retry(ASK)
         while True:
             try:
@@ -281,11 +308,7 @@ class Study:
                     if e.seq <= request.after_seq:
                         continue  # What came before the connection broke may come again.
                     request.after_seq = e.seq
-                    value = e.value if e.HasField("value") else None
-                    seconds = e.time.seconds + 1e-9 * e.time.nanos
-                    yield Event(
-                        e.seq, seconds, types.get(e.type, str(e.type)), e.trial, e.attempt, e.actor, e.detail, value
-                    )
+                    yield to_event(e)
                 if until_finished:
                     return
             except LuthierError as error:

@@ -92,6 +92,11 @@ class Trial:
         return self._trial.checkpoint
 
     @property
+    def tolerance(self) -> Optional[float]:
+        """How exactly an objective with an inner problem need solve it; None: to all digits."""
+        return self._trial.tolerance
+
+    @property
     def direction(self) -> Optional[dict[str, float]]:
         """Along which a slope of the metric is asked for, by parameters' names; None: none is."""
         return self._trial.direction
@@ -131,8 +136,8 @@ class Trial:
         gradient: Optional[Mapping[str, Any]] = None,
         checkpoint: Optional[str] = None,
     ) -> str:
-        """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP or PAUSE. Arguments
-        and errors are those of luthier.Trial."""
+        """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP, FINISH or PAUSE.
+        Arguments and errors are those of luthier.Trial."""
         trial = self._trial
         trial._step = trial._step + 1 if step is None else int(step)
         m = _results.measurement(trial._study, value, metrics=metrics, gradient=gradient, step=trial._step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import random
+import sys
 import threading
 import time
 import uuid
@@ -15,10 +16,13 @@ from typing import Any, Optional
 from luthier import _security, _wire
 from luthier._retry import LOCAL, ONCE, ORDINARY, Budget, Policy, Retry
 from luthier._server import LocalServer
-from luthier.errors import LuthierError, Unavailable, from_detail
+from luthier._version import installed
+from luthier.errors import LuthierError, Unavailable, Unimplemented, from_detail
 
 ATTEMPT_SECONDS = 30.0
+INFO = "GetServerInfo"  # The call that tells the version.
 _HEARTBEAT_SECONDS = 10.0
+_IDLE_SECONDS = 30.0  # So long the thread of heartbeats waits for leases before it ends.
 _WATCH_SECONDS = 1800.0  # A watch is renewed now and then, so that one whose server forgot it can't hang for ever.
 _MESSAGE_BYTES = 16 << 20
 OPTIONS = [
@@ -34,6 +38,12 @@ OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+
+
+if sys.version_info < (3, 10):
+    # `subprocess` forks there, and gRPC's handlers of forks start threads in the child, whose descriptors are then closed
+    # under them: one in ten programs that an objective ran was aborted. Later versions do not fork for programs.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def new_id() -> str:
@@ -64,7 +74,7 @@ class Client:
         self._channel: Any = None
         self._generation = 0
         self._methods: dict[tuple[str, str, bool], Any] = {}
-        self.beats = Heartbeats(self)
+        self.beats: Heartbeats = Heartbeats(self)
 
     def target(self) -> str:
         """Returns the coordinator's address; one of our own is started where nobody serves its directory."""
@@ -79,6 +89,7 @@ class Client:
         with self._lock:
             if self._closed:
                 raise Unavailable("this connection was closed")
+            check_process()
             if self._channel is None:
                 self._channel = _security.channel(grpc, self.target(), OPTIONS)
                 self._generation += 1
@@ -126,10 +137,18 @@ class Client:
                 failure = Unavailable(str(error), code="UNAVAILABLE")
             wait = retry.wait_after(failure.code, failure.reason, failure.retry_delay, time.monotonic() - begin)
             if wait is None:
-                raise failure
+                raise self._lacking(service, name) if lacks(failure, name) else failure
             if failure.code in ("UNAVAILABLE", "CANCELLED"):
                 self._reconnect(generation)
             time.sleep(wait)
+
+    def _lacking(self, service: str, name: str) -> LuthierError:
+        """Returns the error for a call that the coordinator does not know, with both versions."""
+        try:
+            info = self.call("WorkerService", INFO, _wire.message("GetServerInfoRequest")(), seconds=5.0, policy=ONCE)
+        except LuthierError as error:
+            return error
+        return older(service, name, info.version)
 
     def stream(self, service: str, name: str, request: Any) -> Iterator[Any]:
         """Yields the messages of a call that streams them, until it ends. Raises LuthierError; does not try again."""
@@ -156,6 +175,30 @@ class Client:
             channel.close()
         if self._local is not None:
             self._local.close()
+
+
+def lacks(failure: LuthierError, name: str) -> bool:
+    """Whether the coordinator does not know a call; of the one that tells its version nothing more can be said."""
+    return isinstance(failure, Unimplemented) and name != INFO
+
+
+def older(service: str, name: str, version: str) -> Unimplemented:
+    """Returns the error for a call that a coordinator of this version does not know."""
+    return Unimplemented(
+        f"the coordinator has no call {service}.{name}: it is version {version}, and this package {installed()}; "
+        "upgrade the coordinator",
+        code="UNIMPLEMENTED",
+    )
+
+
+def check_process() -> None:
+    """Raises Unavailable in a forked process whose calls would wait for ever."""
+    if _orphaned:
+        raise Unavailable(
+            "this process was forked from one that had a connection, and gRPC does not serve it: start it by "
+            '`optimize(processes=...)` or multiprocessing\'s "spawn", with Python 3.10 or newer, or with '
+            "GRPC_ENABLE_FORK_SUPPORT=1"
+        )
 
 
 def translate(error: Any) -> LuthierError:
@@ -197,15 +240,17 @@ class Heartbeats:
         self._changed = threading.Condition()
         self._leases: dict[bytes, _Held] = {}
         self._thread: Optional[threading.Thread] = None
+        self._looks_at = 0.0  # When the thread next looks at the leases by itself.
 
     def add(self, worker: str, token: bytes, ttl: float, tell: Callable[[str], None]) -> None:
         """Keeps a lease until `remove`; `tell` hears every directive."""
         with self._changed:
-            self._leases[token] = _Held(worker, ttl, tell)
+            held = self._leases[token] = _Held(worker, ttl, tell)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="luthier-heartbeats", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            elif held.due < self._looks_at:  # Not for every trial: thousands a second would wake it for nothing.
+                self._changed.notify()
 
     def remove(self, token: bytes) -> None:
         """Lets a lease go."""
@@ -216,14 +261,14 @@ class Heartbeats:
         """Waits until a beat is due; returns all leases by worker, or None where there are none any more."""
         with self._changed:
             while True:
-                if not self._leases and not self._changed.wait(30.0) and not self._leases:
+                now = time.monotonic()
+                due = min((held.due for held in self._leases.values()), default=now + _IDLE_SECONDS)
+                if due <= now:
+                    break
+                idle, self._looks_at = not self._leases, due
+                if not self._changed.wait(due - now) and idle and not self._leases:
                     self._thread = None
                     return None
-                wait = min((held.due for held in self._leases.values()), default=0.0) - time.monotonic()
-                if self._leases and wait <= 0:
-                    break
-                if self._leases:
-                    self._changed.wait(wait)
             by_worker: dict[str, list[tuple[bytes, _Held]]] = {}
             for token, held in self._leases.items():
                 held.put_off()
@@ -254,6 +299,7 @@ _all: weakref.WeakSet[Client] = weakref.WeakSet()
 _of_parents: list[Any] = (
     []
 )  # Channels of processes that forked this one: to end them would wait for threads that are not here.
+_orphaned = False  # Whether this process was forked from one with channels, by a gRPC without support for that.
 _clients: dict[str, Client] = {}
 _clients_lock = threading.Lock()
 
@@ -288,8 +334,10 @@ def close_all() -> None:
 
 def _after_fork() -> None:
     """A forked child makes channels of its own, and leaves its parent's coordinator alone."""
-    global _clients_lock
+    global _clients_lock, _orphaned
     _clients_lock = threading.Lock()
+    alone = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in ("0", "false", "no", "n", "f", "off")
+    _orphaned = _orphaned or (alone and any(client._generation for client in _all))
     for client in list(_all):
         _of_parents.append((client._channel, client._methods))
         client._start()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, Optional, Union
 
@@ -13,7 +14,7 @@ from luthier import _wire
 from luthier._client import Client, connect
 from luthier._handle import UNCAPPED
 from luthier._server import program
-from luthier.errors import LuthierError
+from luthier.errors import LuthierError, NotFound
 from luthier.space import SpaceLike, to_specs
 from luthier.study import Study
 
@@ -47,7 +48,8 @@ def make(
     server: Optional[str] = None,
     db: Optional[str] = None,
 ) -> Study:
-    """Makes a study, or returns the one of this name if it was made with the same words.
+    """Makes a study, or returns the one of this name if it was made with the same words. "PROJECT/NAME" names one of
+    another project than $LUTHIER_PROJECT or the token's.
 
     Without `space` trials declare their parameters as they run (`trial.suggest_float`). `algorithm` is a name ("bo",
     "fobo", "tpe", ...) or {name: options}; `resource` a luthier.Resource; `stopping` "median", "curve" or {name:
@@ -96,11 +98,13 @@ def make(
     if max_trials is None:
         spec.labels[UNCAPPED] = "open"
     client = connect(server, db)
-    request = _wire.message("CreateStudyRequest")(study_id=name, spec=spec)
-    project = os.environ.get("LUTHIER_PROJECT")
-    if project:
-        request.parent = f"projects/{project}"
-    return Study(client, client.call("StudyService", "CreateStudy", request))
+    project, short = _split(name)
+    request = _wire.message("CreateStudyRequest")(study_id=short, spec=spec, parent=_parent(project))
+    try:
+        return Study(client, client.call("StudyService", "CreateStudy", request))
+    except NotFound as error:
+        message = f"there is no project {project!r} that this program may use, so no study {name!r} can be made"
+        raise NotFound(message, reason=error.reason, code=error.code) from None
 
 
 def study_id(text: str) -> str:
@@ -118,11 +122,21 @@ def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
         raise ValueError(f"{field}: {error}") from None
 
 
+def _split(name: str) -> tuple[str, str]:
+    """Returns project and id of "PROJECT/NAME"; without a project that of the environment, or none."""
+    if not isinstance(name, str):
+        raise TypeError(f"a study's name is a text, not {name!r}")
+    project, slash, short = name.rpartition("/")
+    return project if slash else os.environ.get("LUTHIER_PROJECT", ""), short
+
+
+def _parent(project: str) -> str:
+    return f"projects/{project}" if project else ""
+
+
 def path_of(client: Client, name: str) -> str:
     """Returns the full name of a study: of "PROJECT/NAME", else of $LUTHIER_PROJECT, else of the token's project."""
-    project, slash, short = name.rpartition("/")
-    if not slash:
-        project = os.environ.get("LUTHIER_PROJECT", "")
+    project, short = _split(name)
     if not project and client.has_token:
         info = client.call("WorkerService", "GetServerInfo", _wire.message("GetServerInfoRequest")())
         project = str(info.project)
@@ -139,14 +153,57 @@ def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -
     return Study(client, client.call("StudyService", "GetStudy", request))
 
 
-def studies(*, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
-    """Returns all studies, in order of name."""
+def studies(*, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
+    """Returns all studies of a project, in order of name. `project`: default $LUTHIER_PROJECT, else the token's."""
     client = connect(server, db)
-    request = _wire.message("ListStudiesRequest")(page_size=1000)
+    parent = _parent(project or os.environ.get("LUTHIER_PROJECT", ""))
+    request = _wire.message("ListStudiesRequest")(page_size=1000, parent=parent)
     out: list[Study] = []
     while True:
         page = client.call("StudyService", "ListStudies", request)
         out += [Study(client, message) for message in page.studies]
+        if not page.next_page_token:
+            return out
+        request.page_token = page.next_page_token
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who asked for trials, and what became of its attempts since the coordinator first saw it. Times are seconds since
+    1970; `leases` counts the trials that it holds now."""
+
+    name: str
+    first_seen: float
+    last_seen: float
+    leases: int
+    granted: int
+    completed: int
+    pruned: int
+    paused: int
+    failed: int
+    released: int
+    expired: int
+    cancelled: int
+
+
+def workers(
+    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
+) -> list[Worker]:
+    """Returns the workers that a coordinator knows in a project, which is that of their tokens; this program's own are
+    among them.
+
+        for worker in luthier.workers():
+            print(worker.name, worker.leases, worker.failed)
+    """
+    client = connect(server, db)
+    request = _wire.message("ListWorkersRequest")(page_size=1000, parent=_parent(project or ""))
+    counts = [field.name for field in fields(Worker) if field.name not in ("name", "first_seen", "last_seen")]
+    out: list[Worker] = []
+    while True:
+        page = client.call("StudyService", "ListWorkers", request)
+        for w in page.workers:
+            first, last = (t.seconds + 1e-9 * t.nanos for t in (w.first_seen, w.last_seen))
+            out.append(Worker(w.name, first, last, **{name: int(getattr(w, name)) for name in counts}))
         if not page.next_page_token:
             return out
         request.page_token = page.next_page_token
@@ -164,13 +221,10 @@ def from_file(
     if name is None:
         name = study_id(os.path.splitext(os.path.basename(path))[0])
     client = connect(server, db)
-    done = subprocess.run(
-        [program("luthier"), "--server", client.target(), "study", "create", "-f", path, "--name", name],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    project, short = _split(name)
+    command = [program("luthier"), "--server", client.target(), "study", "create", "-f", path, "--name", short]
+    command += ["--project", project] if project else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise LuthierError(done.stderr.strip() or f"luthier ended with {done.returncode}", code="INVALID_ARGUMENT")
     return load(name, server=server, db=db)

@@ -33,8 +33,8 @@ class GradientCheck(dict[str, float]):
 
     def __init__(self, slopes: Sequence[Slope], missing: Sequence[str]) -> None:
         super().__init__((slope.name, slope.error) for slope in slopes)
-        self.slopes = list(slopes)
-        self.missing = list(missing)
+        self.slopes: list[Slope] = list(slopes)
+        self.missing: list[str] = list(missing)
 
     @property
     def ok(self) -> bool:

@@ -1,34 +1,18 @@
-"""What a study is, and how it is controlled: the part of Study that has no trials in hand."""
+"""What a study is, and how it is controlled: the part of Study that knows of no trials."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Optional
 
-from luthier import _results, _wire
+from luthier import _wire
 from luthier._client import Client, new_id
-from luthier._retry import ASK, ORDINARY, Policy, Retry
-from luthier.errors import LuthierError
+from luthier._retry import ASK, ORDINARY, Policy
+from luthier.errors import BadField, Violation
 from luthier.space import Space, SpaceLike, to_specs
 
 UNCAPPED = "luthier.budget"  # Label of a study whose max_trials nobody set: `optimize` raises it.
-
-
-@dataclass(frozen=True)
-class Event:
-    """A line of a study's log. `trial` is 0 where it is about the study."""
-
-    seq: int
-    time: float
-    type: str
-    trial: int
-    attempt: int
-    actor: str
-    detail: str
-    value: Optional[float]
 
 
 class Handle:
@@ -40,7 +24,7 @@ class Handle:
         self._take(message)
 
     def __repr__(self) -> str:
-        return f"<luthier.Study {self.name!r}>"
+        return f"<luthier.Study {self._full_name!r}>"
 
     def __bool__(self) -> bool:
         return True
@@ -52,7 +36,22 @@ class Handle:
         self._space = Space(message.spec.space)
 
     def _call(self, name: str, request: Any, seconds: float = 30.0, policy: Policy = ORDINARY) -> Any:
-        return self._client.call("StudyService", name, request, seconds=seconds, policy=policy)
+        try:
+            return self._client.call("StudyService", name, request, seconds=seconds, policy=policy)
+        except BadField as error:
+            raise self._in_users_words(error) from None
+
+    def _in_users_words(self, error: BadField) -> BadField:
+        """Returns an error with the parameters' own names in place of those that the service has for them."""
+        names = {p.legal: p.name for p in self._space.parameters if p.legal != p.name}
+
+        def own(text: str) -> str:
+            for legal, name in names.items():
+                text = text.replace(legal, name)
+            return text
+
+        violations = tuple(Violation(own(v.field), own(v.description)) for v in error.violations)
+        return BadField(own(str(error)), violations=violations, retry_delay=error.retry_delay, code=error.code)
 
     def _refresh(self, policy: Policy = ORDINARY) -> Any:
         message = self._call("GetStudy", _wire.message("GetStudyRequest")(name=self._path), policy=policy)
@@ -79,6 +78,15 @@ class Handle:
     def name(self) -> str:
         """The study's id."""
         return self._path.rsplit("/", 1)[1]
+
+    @property
+    def project(self) -> str:
+        """The project that the study belongs to: "default" unless it was made in another."""
+        return self._path.split("/")[1]
+
+    @property
+    def _full_name(self) -> str:
+        return self.name if self.project == "default" else f"{self.project}/{self.name}"
 
     @property
     def created(self) -> str:
@@ -229,77 +237,3 @@ class Handle:
         message = self._call("UpdateStudy", request)
         with self._lock:
             self._take(message)
-
-    # --- Its trials, by number ---
-
-    def set_attributes(self, number: int, attributes: Mapping[str, Any]) -> None:
-        """Adds notes to a trial: texts of at most 64 KiB, other values as JSON; "" removes one."""
-        request = _wire.message("SetAttributesRequest")(name=self._trial_path(number))
-        for key, text in attributes.items():
-            request.attributes[key] = _results.note(text)
-        self._call("SetAttributes", request)
-
-    def retry(self, numbers: Sequence[int] = ()) -> list[int]:
-        """Tries trials again that failed; all of them where none is named. Returns the numbers of the new trials."""
-        request = _wire.message("RetryTrialsRequest")(
-            parent=self._path, numbers=list(numbers), all_failed=not numbers, request_id=new_id()
-        )
-        return [t.number for t in self._call("RetryTrials", request).trials]
-
-    def delete_trial(self, number: int) -> None:
-        """Takes a trial that has ended out of the study: its result no longer counts."""
-        request = _wire.message("DeleteTrialRequest")(name=self._trial_path(number))
-        self._call("DeleteTrial", request)
-
-    def explain(self, number: int) -> dict[str, Any]:
-        """Returns why a trial's setting was tried: designer, origin, what the model predicted. Raises NotFound."""
-        request = _wire.message("GetTrialRequest")(name=self._trial_path(number))
-        return _results.explain(self._space, self._call("GetTrial", request))
-
-    # --- What came of it ---
-
-    def importance(self, metric: Optional[str] = None) -> dict[str, float]:
-        """Returns the share of the metric's variance that each parameter explains, largest first. Raises TooFewResults
-        with fewer than ten COMPLETE trials."""
-        request = _wire.message("GetImportanceRequest")(name=self._path, metric=metric or "")
-        reply = self._call("GetImportance", request, seconds=60.0)
-        names = {p.legal: p.name for p in self._space.parameters}
-        return {names.get(s.parameters[0], s.parameters[0]): s.share for s in reply.parameters}
-
-    def watch(self, *, after_seq: int = 0, until_finished: bool = True) -> Iterator[Event]:
-        """Yields the study's events in order, each once: first those stored, then those to come, across restarts of the
-        coordinator. Ends after the event that finishes the study and its last trial, or never.
-
-            for event in study.watch():
-                print(event.type, event.trial, event.value)
-        """
-        request = _wire.message("WatchStudyRequest")(
-            name=self._path, after_seq=after_seq, until_finished=until_finished
-        )
-        types = _wire.enum_names("Event.Type")
-        quiet, retry = 0.0, Retry(ASK)
-        while True:
-            try:
-                for e in self._client.stream("StudyService", "WatchStudy", request):
-                    quiet, retry = 0.0, Retry(ASK)
-                    if e.seq <= request.after_seq:
-                        continue  # What came before the connection broke may come again.
-                    request.after_seq = e.seq
-                    yield Event(
-                        seq=e.seq,
-                        time=e.time.seconds + 1e-9 * e.time.nanos,
-                        type=types.get(e.type, str(e.type)),
-                        trial=e.trial,
-                        attempt=e.attempt,
-                        actor=e.actor,
-                        detail=e.detail,
-                        value=e.value if e.HasField("value") else None,
-                    )
-                if until_finished:
-                    return
-            except LuthierError as error:
-                wait = retry.wait_after(error.code, error.reason, error.retry_delay, quiet)
-                if wait is None:
-                    raise
-                quiet += wait
-                time.sleep(wait)

@@ -45,7 +45,7 @@ class LocalServer:
     """The coordinator of a data directory. It ends with this process if this process started it."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = os.path.abspath(directory)
+        self.directory: str = os.path.abspath(directory)
         self._lock = threading.Lock()
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._short: Optional[str] = None  # A short way to the directory.

@@ -31,7 +31,7 @@ from luthier._aio_study import Study
 from luthier._aio_trial import Trial
 from luthier.space import SpaceLike
 
-__all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study"]
+__all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "workers"]
 
 
 async def study(name: str, space: SpaceLike = None, **options: Any) -> Study:
@@ -45,9 +45,18 @@ async def load(name: str, *, server: Optional[str] = None, db: Optional[str] = N
     return Study(await asyncio.to_thread(luthier.load, name, server=server, db=db))
 
 
-async def studies(*, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
-    """Returns all studies, in order of name."""
-    return [Study(one) for one in await asyncio.to_thread(luthier.studies, server=server, db=db)]
+async def studies(
+    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
+) -> list[Study]:
+    """Returns all studies of a project, in order of name."""
+    return [Study(one) for one in await asyncio.to_thread(luthier.studies, project=project, server=server, db=db)]
+
+
+async def workers(
+    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
+) -> list[luthier.Worker]:
+    """Returns the workers that a coordinator knows in a project."""
+    return await asyncio.to_thread(luthier.workers, project=project, server=server, db=db)
 
 
 async def from_file(

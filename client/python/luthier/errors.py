@@ -18,7 +18,7 @@ class LuthierError(Exception):
     """An error of the service, or of reaching it. `reason` is stable; branch on it or on the class, never on the
     text."""
 
-    reason = ""
+    reason: str = ""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class LuthierError(Exception):
         super().__init__(message)
         if reason is not None:
             self.reason = reason
-        self.violations = violations
-        self.retry_delay = retry_delay
-        self.code = code
+        self.violations: tuple[Violation, ...] = violations
+        self.retry_delay: float = retry_delay
+        self.code: str = code
 
 
 class BadField(LuthierError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier._server import program
@@ -35,8 +35,8 @@ class Tunable:
 
     def __init__(self, fn: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
         self._fn = fn
-        self.options = dict(options)
-        self.__name__ = getattr(fn, "__name__", "objective")
+        self.options: dict[str, Any] = dict(options)
+        self.__name__: str = getattr(fn, "__name__", "objective")
         self.__module__ = fn.__module__
         self.__doc__ = fn.__doc__
 
@@ -76,7 +76,7 @@ class Tunable:
         if n_trials is not None:
             study._make_room(n_trials)
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
-            command = [program("luthier-worker"), "--server", study._client.target(), "--study", study.name]
+            command = [program("luthier-worker"), "--server", study._client.target(), "--study", study._path]
             command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
                 command += ["--run-as", "0"]
@@ -111,23 +111,17 @@ def optimize_in_processes(
         path = os.path.join(folder, "objective")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             file.write(_pickled((fn, catch)))
-        command = [sys.executable, "-m", "luthier.run", "--child", path, *where, "--study", study.name]
+        command = [sys.executable, "-m", "luthier.run", "--child", path, *where, "--study", f"{study.project}/{study.name}"]
         command += ["--timeout", str(timeout or 0), "--trials"]
         _run_all([_start([*command, str(n)]) for n in counts if n != 0], echo=True)
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
     """Starts a process that is told to end when this one is killed."""
-    end_with_parent = None
     if sys.platform == "linux":
-        prctl = ctypes.CDLL(None).prctl  # Found before the fork, after which nothing may be loaded.
-
-        def end_with_parent() -> None:
-            prctl(1, int(signal.SIGTERM))  # PR_SET_PDEATHSIG
-
-    return subprocess.Popen(
-        command, env=_environment(), preexec_fn=end_with_parent, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+        tied = str(Path(__file__).with_name("_tied.py"))
+        command = [sys.executable, "-I", "-S", tied, str(os.getpid()), *command]
+    return subprocess.Popen(command, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def _environment() -> dict[str, str]:

@@ -31,15 +31,17 @@ class RunTrial:
         with open(os.environ["LUTHIER_PARAMETERS_FILE"], encoding="utf-8") as file:
             raw = json.load(file)
         self._legal = {name: legal for legal, name in names.items()}
-        self.params = {names.get(p, p): decode_label(v) if isinstance(v, str) else v for p, v in raw.items()}
-        self.number = int(os.environ["LUTHIER_TRIAL"])
-        self.attempt = int(os.environ["LUTHIER_ATTEMPT"])
-        self.seed = int(os.environ["LUTHIER_SEED"])
+        self.params: dict[str, Any] = {names.get(p, p): decode_label(v) if isinstance(v, str) else v for p, v in raw.items()}
+        self.number: int = int(os.environ["LUTHIER_TRIAL"])
+        self.attempt: int = int(os.environ["LUTHIER_ATTEMPT"])
+        self.seed: int = int(os.environ["LUTHIER_SEED"])
         self.checkpoint: Optional[str] = os.environ.get("LUTHIER_CHECKPOINT") or None
         target = os.environ.get("LUTHIER_TARGET_STEP")
         self.target_step: Optional[int] = int(target) if target else None
-        self.start_step = 0
-        self.wants_gradient = os.environ.get("LUTHIER_GRADIENT", "full") != "none"
+        self.start_step: int = int(os.environ.get("LUTHIER_CHECKPOINT_STEP", "0"))
+        tolerance = os.environ.get("LUTHIER_TOLERANCE")
+        self.tolerance: Optional[float] = float(tolerance) if tolerance else None
+        self.wants_gradient: bool = os.environ.get("LUTHIER_GRADIENT", "full") != "none"
         self._results = os.fdopen(int(os.environ.get("LUTHIER_RESULT_FD", "3")), "w", buffering=1)
         self._replies = int(os.environ.get("LUTHIER_REPLY_FD", "4"))
         os.set_blocking(self._replies, False)
@@ -51,6 +53,20 @@ class RunTrial:
     def _space(self) -> Optional[Space]:
         """The space, which only gradients need."""
         return Space(to_specs(self._domains)) if self._domains else None
+
+    @functools.cached_property
+    def direction(self) -> Optional[dict[str, float]]:
+        """Along which a slope of the metric is asked for, by parameters' names; None: none is."""
+        path = os.environ.get("LUTHIER_DIRECTION_FILE")
+        if path is None or self._space is None:
+            return None
+        with open(path, encoding="utf-8") as file:
+            return dict(zip(self._space.coordinates(), json.load(file)))
+
+    @property
+    def suggested(self) -> dict[str, Any]:
+        """The whole setting."""
+        return self.params
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.params:
@@ -84,7 +100,7 @@ class RunTrial:
         gradient: Optional[Mapping[str, float]] = None,
         checkpoint: Optional[str] = None,
     ) -> str:
-        """Reports a point of the learning curve. Returns CONTINUE, STOP or PAUSE."""
+        """Reports a point of the learning curve. Returns CONTINUE, STOP, FINISH or PAUSE."""
         self._step = self._step + 1 if step is None else int(step)
         line = self._line(value, metrics, gradient)
         line["step"] = self._step
@@ -93,6 +109,9 @@ class RunTrial:
             self.checkpoint = str(checkpoint)
         self._last = line
         self._send(line)
+        self._hear()
+        if b"finish" in self._heard:
+            return "FINISH"
         return "STOP" if self.should_stop() else "PAUSE" if self.should_pause() else "CONTINUE"
 
     def _line(self, value: Any, metrics: Any, gradient: Any) -> dict[str, Any]:
@@ -132,7 +151,7 @@ class RunTrial:
     def should_stop(self) -> bool:
         """Whether training is to end: raise TrialPruned then."""
         self._hear()
-        return b"stop" in self._heard
+        return b"stop" in self._heard or b"finish" in self._heard
 
     should_prune = should_stop
 

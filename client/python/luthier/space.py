@@ -51,8 +51,12 @@ class Float(Domain):
         super().__init__(default)
         if log and logit:
             raise ValueError("give log or logit, not both")
-        self.low, self.high, self.log, self.logit = float(low), float(high), log, logit
-        self.step, self.count = step, count
+        self.low: float = float(low)
+        self.high: float = float(high)
+        self.log: bool = log
+        self.logit: bool = logit
+        self.step: Optional[float] = step
+        self.count: Optional[int] = count
 
     def _fill(self, spec: Any) -> None:
         out = getattr(spec, "float")
@@ -74,7 +78,10 @@ class Int(Domain):
         super().__init__(default)
         if int(low) != low or int(high) != high:
             raise ValueError(f"Int({low}, {high}): both ends are whole numbers; use Float for others")
-        self.low, self.high, self.log, self.step = int(low), int(high), log, step
+        self.low: int = int(low)
+        self.high: int = int(high)
+        self.log: bool = log
+        self.step: Optional[int] = step
 
     def _fill(self, spec: Any) -> None:
         out = getattr(spec, "int")
@@ -90,7 +97,7 @@ class Categorical(Domain):
 
     def __init__(self, choices: Sequence[Any], *, default: Any = None) -> None:
         super().__init__(default)
-        self.choices = list(choices)
+        self.choices: list[Any] = list(choices)
         self._labels()
 
     def _labels(self) -> list[str]:
@@ -329,9 +336,9 @@ class Space:
     """The parameters of a study, by the names that users know."""
 
     def __init__(self, specs: Any) -> None:
-        self.parameters = [Parameter(spec) for spec in specs]
-        self.by_name = {p.name: p for p in self.parameters}
-        self.by_legal = {p.legal: p for p in self.parameters}
+        self.parameters: list[Parameter] = [Parameter(spec) for spec in specs]
+        self.by_name: dict[str, Parameter] = {p.name: p for p in self.parameters}
+        self.by_legal: dict[str, Parameter] = {p.legal: p for p in self.parameters}
 
     @property
     def differentiable(self) -> list[Parameter]:

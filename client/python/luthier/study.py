@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from luthier import _results, _wire
 from luthier._client import Client, new_id
 from luthier._gradient import GradientCheck, check_gradient
-from luthier._handle import UNCAPPED, Handle
+from luthier._handle import UNCAPPED
 from luthier._optimize import Run, in_threads
-from luthier._retry import ASK, ORDINARY, Policy
+from luthier._records import Records
+from luthier._retry import ASK, Policy
 from luthier.errors import LuthierError, StudyPaused
 from luthier.space import Space
-from luthier.trial import FrozenTrial, Trial, TrialState, Value
+from luthier.trial import FrozenTrial, Trial, Value
 
 _PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
@@ -30,7 +31,7 @@ def new_worker() -> str:
     return f"py-{uuid.uuid4().hex[:20]}"
 
 
-class Study(Handle):
+class Study(Records):
     """A study of the service. Any thread may use it; nothing of its trials is kept here.
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
@@ -297,85 +298,9 @@ class Study(Handle):
         rows, name = rows_of(self, source, study_name)
         return self._import(rows, name)
 
-    def export(self, path: str, *, curves: bool = False) -> None:
-        """Writes all trials to a file, in the form that its name says.
-
-        `.jsonl` loses nothing and goes back in by `import_trials` and `luthier study import`; with `curves` it has the
-        learning curves, which takes a call for each trial. `.csv` is for spreadsheets, `.parquet` needs pyarrow.
-        """
-        from luthier.table import export
-
-        export(self, path, curves=curves)
-
     def add_trial(self, trial: Union[FrozenTrial, Mapping[str, Any]]) -> int:
         """Adds one result from elsewhere; returns its number."""
         return self.add_trials([trial])[0]
-
-    def _frozen(self, trial: Any) -> FrozenTrial:
-        return _results.freeze(self._space, self.metric, trial)
-
-    def get_trials(self, states: Iterable[Union[str, TrialState]] = ()) -> list[FrozenTrial]:
-        """Returns all trials, or those in some states, in order of number."""
-        messages = list(self._messages(states))
-        self._refresh()  # After the trials: an open space has all of their parameters then.
-        return [self._frozen(message) for message in messages]
-
-    def _messages(self, states: Iterable[Union[str, TrialState]] = ()) -> Iterator[Any]:
-        numbers = [_wire.enum("Trial.State")[str(getattr(s, "value", s))] for s in states]
-        request = _wire.message("ListTrialsRequest")(parent=self._path, page_size=1000, states=numbers)
-        while True:
-            page = self._call("ListTrials", request, seconds=60.0)
-            yield from page.trials
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
-
-    @property
-    def trials(self) -> list[FrozenTrial]:
-        """All trials, in order of number."""
-        return self.get_trials()
-
-    def trial(self, number: int) -> FrozenTrial:
-        """Returns one trial, with its learning curve. Raises NotFound."""
-        return self._trial(number, ORDINARY)
-
-    def _trial(self, number: int, policy: Policy) -> FrozenTrial:
-        message = self._message_of(number, policy)
-        if any(legal not in self._space.by_legal for legal in message.parameters.fields):
-            self._refresh(policy)  # Another process made the space grow.
-        return self._frozen(message)
-
-    def _message_of(self, number: int, policy: Policy = ORDINARY) -> Any:
-        request = _wire.message("GetTrialRequest")(name=self._trial_path(number), with_measurements=True)
-        return self._call("GetTrial", request, policy=policy)
-
-    @property
-    def best_trial(self) -> FrozenTrial:
-        """The best COMPLETE trial. Raises ValueError while there is none."""
-        best = self._refresh().best_trial
-        if not best:
-            raise ValueError(f"no trial of {self.name} is complete yet")
-        return self.trial(best)
-
-    @property
-    def best_value(self) -> float:
-        """The best value of the metric. Raises ValueError while there is none."""
-        message = self._refresh()
-        if not message.best_trial:
-            raise ValueError(f"no trial of {self.name} is complete yet")
-        return float(message.best_value)
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The setting of the best trial. Raises ValueError while there is none."""
-        return self.best_trial.params
-
-    def trials_dataframe(self, *, attributes: Iterable[str] = ()) -> Any:
-        """Returns the trials as a pandas data frame: number, state, value, params_*, metrics_*, attrs_* of the named
-        `attributes`, started, ended, seconds, attempts, worker, designer. Needs pandas."""
-        from luthier.table import data_frame
-
-        return data_frame(self, attributes)
 
     def cancel_trial(self, number: int) -> None:
         """Cancels an open trial: its value, should one come, is not taken."""

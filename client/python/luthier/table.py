@@ -15,6 +15,7 @@ from luthier.space import Parameter, decode_label, encode_label, to_spec
 from luthier.trial import FrozenTrial
 
 if TYPE_CHECKING:
+    from luthier._records import Records
     from luthier.study import Study
 
 STATES = {"COMPLETE": "COMPLETE", "PRUNED": "PRUNED", "FAILED": "FAILED", "FAIL": "FAILED"}
@@ -111,7 +112,7 @@ def declare_specs(study: Study, specs: Iterable[Any]) -> None:
 # --- Columns ---
 
 
-def columns(study: Study, names: Iterable[str] = ()) -> dict[str, Any]:
+def columns(study: Records, names: Iterable[str] = ()) -> dict[str, Any]:
     """Returns columns of the service's table as numpy arrays, by the service's names; all but attributes by default."""
     import numpy as np
 
@@ -136,7 +137,7 @@ def columns(study: Study, names: Iterable[str] = ()) -> dict[str, Any]:
         request.page_token = page.next_page_token
 
 
-def data_frame(study: Study, attributes: Iterable[str] = ()) -> Any:
+def data_frame(study: Records, attributes: Iterable[str] = ()) -> Any:
     """Returns the trials as a pandas data frame."""
     import numpy as np
     import pandas as pd
@@ -186,7 +187,7 @@ def _parameter_columns(p: Parameter, table: Mapping[str, Any]) -> dict[str, Any]
 # --- Files ---
 
 
-def export(study: Study, path: str, *, curves: bool = False) -> None:
+def export(study: Records, path: str, *, curves: bool = False) -> None:
     """Writes the trials to a file: .csv, .jsonl or .parquet. ValueError for other names."""
     if path.endswith(".parquet"):
         frame = data_frame(study)
@@ -201,7 +202,7 @@ def export(study: Study, path: str, *, curves: bool = False) -> None:
         raise ValueError(f"{path}: the file's name ends in .csv, .jsonl or .parquet")
 
 
-def _write_jsonl(study: Study, path: str, curves: bool) -> None:
+def _write_jsonl(study: Records, path: str, curves: bool) -> None:
     """Writes the form of `luthier study export`: a line for the study, then one for each trial as the API's JSON has
     it."""
 
@@ -216,7 +217,7 @@ def _write_jsonl(study: Study, path: str, curves: bool) -> None:
             file.write(line(_wire.plain(trial)))
 
 
-def _write_csv(study: Study, path: str) -> None:
+def _write_csv(study: Records, path: str) -> None:
     trials = study.trials
     taken = {"number", "state", "step", study.metric}
     names = {p.name: f"params_{p.name}" if p.name in taken else p.name for p in study._space.parameters}

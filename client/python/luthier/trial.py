@@ -198,6 +198,13 @@ class Trial:
         return self._lease.resume_checkpoint or None
 
     @property
+    def tolerance(self) -> Optional[float]:
+        """How exactly an objective with an inner problem need solve it; None: to all digits. `hoag` asks for little at
+        first."""
+        provenance = self._lease.trial.provenance
+        return float(provenance.tolerance) if provenance.HasField("tolerance") else None
+
+    @property
     def direction(self) -> Optional[dict[str, float]]:
         """Along which a slope of the metric is asked for, by parameters' names; None: none is."""
         entries = list(self._lease.trial.provenance.direction)
@@ -224,8 +231,9 @@ class Trial:
 
     def _hear(self, directive: str) -> None:
         with self._lock:
-            if self._directive not in ("LOST", "STOP"):
-                self._directive = directive
+            if self._directive in ("LOST", "STOP") or (self._directive == "FINISH" and directive == "CONTINUE"):
+                return  # What was said of a trial's end is not taken back.
+            self._directive = directive
 
     # --- Reports ---
 
@@ -238,7 +246,10 @@ class Trial:
         gradient: Optional[Mapping[str, float]] = None,
         checkpoint: Optional[str] = None,
     ) -> str:
-        """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP or PAUSE.
+        """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP, FINISH or PAUSE.
+
+        With STOP the trial has ended, with FINISH somebody asks for its end: raise TrialPruned, and the last value
+        stands. `should_stop()` is true for both.
 
         Steps default to one more than the last. `checkpoint` says where a later attempt can go on, in at most 1,024
         bytes. Raises LeaseLost where the trial is somebody else's now, ConflictingReport where the step had other

@@ -21,6 +21,11 @@ for _name in [name for name in os.environ if name.startswith("LUTHIER_") and nam
         del os.environ[_name]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Names the marker, for runs that do not read the package's pyproject.toml."""
+    config.addinivalue_line("markers", "peers: needs packages from PyPI; skipped, saying so, without them")
+
+
 def pytest_sessionstart() -> None:
     """Makes the descriptors where they are missing or older than the protocol."""
     made = PACKAGE / "luthier" / "luthier.pb"

@@ -148,3 +148,43 @@ def test_processes(db):
     study = luthier.study("processes", db=db)
     study.optimize(_parabola, n_trials=7, processes=2)
     assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 7}
+
+
+@luthier.objective(space={"x": (0.0, 1.0)}, metric="loss", algorithm="random", max_trials=1, lease_ttl=10)
+def _waits_to_be_stopped(trial):
+    said = trial.report(0.5, step=1)
+    deadline = time.monotonic() + 30
+    while not trial.should_stop():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert said == "CONTINUE" and trial.report(0.25, step=2) == "FINISH"
+    raise luthier.TrialPruned
+
+
+def test_a_trial_of_the_worker_is_stopped_and_keeps_its_value(db):
+    study = _waits_to_be_stopped.study(db=db, python=sys.executable)
+
+    def stop():
+        _wait(lambda: study.get_trials(["RUNNING"]) and study.trial(1).intermediate_values)
+        study.stop_trial(1)
+
+    other = threading.Thread(target=stop)
+    other.start()
+    _waits_to_be_stopped.tune(db=db, python=sys.executable)
+    other.join()
+    assert [(t.state, t.value) for t in study.trials] == [("PRUNED", 0.25)], [t.failure for t in study.trials]
+
+
+@luthier.objective(space={"l2": luthier.Float(1e-3, 1e3, log=True)}, metric="loss", algorithm="hoag", max_trials=4)
+def _inexact(trial):
+    tolerance = -1.0 if trial.tolerance is None else trial.tolerance
+    return {"loss": (trial["l2"] - 1) ** 2, "tolerance": tolerance}, {"l2": 2 * (trial["l2"] - 1)}
+
+
+def test_the_tolerance_that_the_search_asks_for(db):
+    by_worker = _inexact.tune(db=db, python=sys.executable, name="w").trials
+    here = _inexact.study("here", db=db, python=sys.executable)
+    here.optimize(_inexact)
+    tolerances = [t.metrics["tolerance"] for t in by_worker]
+    assert tolerances[0] == 0.1 and tolerances == sorted(tolerances, reverse=True)
+    assert [t.metrics["tolerance"] for t in here.trials] == tolerances

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -52,3 +53,36 @@ def test_without_a_token(team, monkeypatch):
     monkeypatch.delenv("LUTHIER_TOKEN")
     with pytest.raises(luthier.LuthierError, match="asks for a token"):
         luthier.studies(server=team)
+
+
+@luthier.objective(space={"x": (0.0, 1.0)}, metric="loss", algorithm="random", name="vision/tuned")
+def _train(trial):
+    return trial["x"]
+
+
+def _parabola(trial):
+    return (trial["x"] - 0.5) ** 2
+
+
+def test_names_of_a_project(db, monkeypatch):
+    """All that makes, finds and runs a study takes PROJECT/NAME; a coordinator of one's own has every project."""
+    luthier.study("s", {"x": (0.0, 1.0)}, db=db)
+    study = luthier.study("vision/s", {"x": (0.0, 1.0)}, db=db)
+    assert (study.project, study.name) == ("vision", "s") and study.ask().number == 1
+    assert luthier.load("s", db=db).project == "default" and len(luthier.load("s", db=db)) == 0
+    study.optimize(_parabola, n_trials=4, processes=2)
+    assert len(luthier.load("vision/s", db=db)) == 5 and [s.name for s in luthier.studies(project="vision", db=db)] == ["s"]
+    tuned = _train.tune(3, processes=2, db=db, python=sys.executable)
+    assert (tuned.project, tuned.name) == ("vision", "tuned")
+    assert [t.state.value for t in tuned.trials] == ["COMPLETE"] * 3, [t.failure for t in tuned.trials]
+    monkeypatch.setenv("LUTHIER_PROJECT", "vision")
+    assert luthier.study("s", {"x": (0.0, 1.0)}, db=db).project == luthier.load("s", db=db).project == "vision"
+    assert repr(luthier.load("default/s", db=db)) == "<luthier.Study 's'>" and "'vision/s'" in repr(study)
+
+
+def test_a_token_of_a_project_runs_processes_and_workers(team):
+    study = luthier.study("s", {"x": luthier.Float(0, 1)}, server=team)
+    study.optimize(_parabola, n_trials=2, processes=2)
+    assert [t.state.value for t in study.trials] == ["COMPLETE"] * 2
+    with pytest.raises(luthier.LuthierError, match="no project 'nobody'"):
+        luthier.study("nobody/s", {"x": (0.0, 1.0)}, server=team)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+import luthier
 from luthier import _retry, _wire, errors
 from luthier._retry import FINISH, ONCE, ORDINARY, Advice, Budget, Retry, advice_for
 
@@ -181,8 +183,6 @@ def test_without_a_reason_the_code_decides() -> None:
 def test_nobody_there_is_an_error_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     import time
 
-    import luthier
-
     begin = time.monotonic()
     with pytest.raises(luthier.Unavailable):
         luthier.load("x", server=f"unix:{tmp_path}/nobody")
@@ -193,3 +193,24 @@ def test_nobody_there_is_an_error_soon(monkeypatch: pytest.MonkeyPatch, tmp_path
         luthier.load("x", db=str(tmp_path / "new"))
     with pytest.raises(ValueError, match="not both"):
         luthier.load("x", server="a:1", db="b")
+
+
+def test_a_call_that_an_older_server_lacks_names_both_versions() -> None:
+    grpc = pytest.importorskip("grpc")
+
+    def info(request: bytes, context: object) -> bytes:
+        reply: bytes = _wire.message("ServerInfo")(version="0.0.7").SerializeToString()
+        return reply
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    handlers = {"GetServerInfo": grpc.unary_unary_rpc_method_handler(info)}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("luthier.v1.WorkerService", handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with pytest.raises(luthier.Unimplemented) as caught:
+            luthier.load("default/s", server=f"127.0.0.1:{port}")
+    finally:
+        server.stop(None)
+    text = str(caught.value)
+    assert "StudyService.GetStudy" in text and "0.0.7" in text and luthier.__version__ in text, text

@@ -37,11 +37,11 @@ class ImplicitGradient(dict[str, Any]):
         self, derivatives: Mapping[str, Any], value: float, solution: Solution, training_gradient: float
     ) -> None:
         super().__init__(derivatives)
-        self.value = value
-        self.status = solution.status
-        self.residual = solution.residual
-        self.iterations = solution.iterations
-        self.training_gradient = training_gradient
+        self.value: float = value
+        self.status: str = solution.status
+        self.residual: float = solution.residual
+        self.iterations: int = solution.iterations
+        self.training_gradient: float = training_gradient
         self.error_bound: Optional[float] = None
 
     @property

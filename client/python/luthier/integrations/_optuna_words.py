@@ -56,9 +56,9 @@ class OptunaStudy(Study):
         """Runs trials. What only concerns Optuna's own process has no effect."""
         return super().optimize(*args, **options)
 
-    def get_trials(self, states: Optional[Iterable[str]] = None, *, deepcopy: bool = True) -> list[FrozenTrial]:
-        """Returns all trials, or those in some states."""
-        return super().get_trials(states or ())
+    def get_trials(self, states: Any = (), *, deepcopy: bool = True, **options: Any) -> list[FrozenTrial]:
+        """Returns all trials, or those in some states. Optuna's first argument is `deepcopy`: all are copies here."""
+        return super().get_trials(() if isinstance(states, bool) else states or (), **options)
 
     def add_trials(self, trials: Iterable[Any], **options: Any) -> list[int]:
         """Adds results from elsewhere. Parameters that the study has not met yet are declared."""

@@ -43,7 +43,8 @@ from luthier._create import make as study
 from luthier._foreign import from_optuna, to_optuna
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._records import Event, Prediction
-from luthier.objective import Resource, Tunable, objective
+from luthier._resource import Resource
+from luthier.objective import Tunable, objective
 from luthier.space import Bool, Categorical, Domain, Float, Int, Ordinal
 from luthier.study import Study
 from luthier.trial import FrozenTrial, Trial, TrialState

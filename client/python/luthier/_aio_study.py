@@ -10,13 +10,14 @@ from typing import Any, Optional, Union, overload
 
 import luthier
 from luthier import _wire
+from luthier._arguments import number, whole
 from luthier._aio_calls import Calls, calls_of
 from luthier._aio_optimize import Objective, Run, in_tasks, to_the_end
 from luthier._aio_trial import Trial
 from luthier._records import Event, Prediction, to_event
 from luthier._retry import ASK, Policy, Retry
 from luthier.errors import LuthierError, StudyPaused
-from luthier.study import _PAUSED_BY_USER
+from luthier.study import _PAUSED_BY_USER, to_callbacks, to_catch
 from luthier.trial import FrozenTrial, TrialState
 
 _LONGEST_ASK = 30.0
@@ -67,7 +68,7 @@ class Study:
     ) -> Any:
         """Returns the next trial, or with `n` a list of 1 to `n` of them; None (an empty list) when the study is done,
         or after `timeout` seconds. What it waits for, and its errors, are those of luthier.Study."""
-        trials = await self._ask(n or 1, timeout, worker or self.sync._worker, grow=100, alone=True) or []
+        trials = await self._ask(*self.sync._ask_arguments(n, timeout, worker), grow=100, alone=True) or []
         if n is not None:
             return trials
         return trials[0] if trials else None
@@ -149,10 +150,13 @@ class Study:
         returns; callbacks may be coroutines, too. The first exception that is not in `catch` cancels the other tasks
         and goes on to the caller. Trials of tasks that are cancelled are given back. Returns the study.
         """
+        if not callable(fn):
+            raise TypeError(f"the objective is {fn!r}: it is a function of a trial, or a coroutine function")
+        n_trials = None if n_trials is None else whole("n_trials", n_trials)
         if n_trials is not None and n_trials <= 0:
             return self
-        catches = (catch,) if isinstance(catch, type) else tuple(catch)
-        every = list(callbacks) + ([] if progress is None else [lambda _, trial: progress(trial)])
+        timeout = None if timeout is None else number("timeout", timeout)
+        catches, every, n_jobs = to_catch(catch), to_callbacks(callbacks, progress), whole("n_jobs", n_jobs)
         if n_trials is not None:
             await asyncio.to_thread(self.sync._make_room, n_trials)
         run = Run(self, fn, n_trials, timeout, catches, every)

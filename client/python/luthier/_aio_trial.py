@@ -8,11 +8,12 @@ from typing import Any, Optional
 
 import luthier.trial
 from luthier import _results, _wire
+from luthier._arguments import whole
 from luthier._aio_calls import Calls
 from luthier._retry import FINISH, Policy
 from luthier.errors import LeaseLost, LuthierError, TrialFinal
 from luthier.space import Categorical, Domain, Float, Int, to_spec
-from luthier.trial import Value
+from luthier.trial import UNCHANGED, Value
 
 
 class Trial:
@@ -139,7 +140,7 @@ class Trial:
         """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP, FINISH or PAUSE.
         Arguments and errors are those of luthier.Trial."""
         trial = self._trial
-        trial._step = trial._step + 1 if step is None else int(step)
+        trial._step = trial._step + 1 if step is None else whole("step", step)
         m = _results.measurement(trial._study, value, metrics=metrics, gradient=gradient, step=trial._step)
         request = _wire.message("ReportRequest")(trial=trial.name, token=trial._lease.token, measurements=[m])
         if checkpoint is not None:
@@ -168,10 +169,16 @@ class Trial:
     # --- Its end ---
 
     async def _end(self, method: str, request: Any, policy: Policy = FINISH) -> Any:
+        study = self._trial._study
         try:
-            return await self._calls.call("WorkerService", method, request, policy=policy)
-        finally:
-            self._trial._study._forget(self._trial)
+            reply = await self._calls.call("WorkerService", method, request, policy=policy)
+        except UNCHANGED:
+            raise
+        except BaseException:
+            study._forget(self._trial)
+            raise
+        study._forget(self._trial)
+        return reply
 
     async def _complete(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> list[str]:
         request = self._trial._complete_request(m, pruned=pruned, checkpoint=checkpoint)

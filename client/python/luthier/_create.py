@@ -11,13 +11,20 @@ from datetime import timedelta
 from typing import Any, Optional, Union
 
 from luthier import _wire
+from luthier._arguments import count, flag, number, options, text, texts, whole
 from luthier._client import Client, connect
 from luthier._handle import UNCAPPED
 from luthier._server import program
 from luthier.errors import LuthierError, NotFound
 from luthier.space import SpaceLike, to_specs
+from luthier._resource import Resource
 from luthier.study import Study
 
+_EXAMPLES = {
+    "algorithm": '"bo" or {"bo": {"initial": 10}}',
+    "stopping": '"median" or {"median": {"warmup": 5}}',
+    "objective": '{"command": {"argv": ["python3", "train.py"]}}',
+}
 _GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
 Named = Union[str, Mapping[str, Any]]
 
@@ -64,37 +71,43 @@ def make(
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
     """
-    goal = goal.lower()
+    goal = text("goal", goal).lower()
     if goal not in _GOALS:
         raise ValueError(f"goal is {goal!r}, not 'minimize' or 'maximize'")
-    spec = _wire.message("StudySpec")(seed=seed, reproducible=reproducible)
-    spec.display_name, spec.description = display_name, description
-    spec.metric.name, spec.metric.goal = metric, _wire.enum("Goal")[_GOALS[goal]]
+    if whole("seed", seed) < 0:
+        raise ValueError(f"seed is {seed}: it is at least 0")
+    spec = _wire.message("StudySpec")(seed=whole("seed", seed), reproducible=flag("reproducible", reproducible))
+    spec.display_name, spec.description = text("display_name", display_name), text("description", description)
+    spec.metric.name, spec.metric.goal = text("metric", metric), _wire.enum("Goal")[_GOALS[goal]]
     if space is None:
         spec.open_space = True
     else:
         spec.space.extend(to_specs(space))
     for field, named in (("algorithm", algorithm), ("stopping", stopping), ("objective", objective)):
         if named is not None:
-            _parse(field, {named: {}} if isinstance(named, str) else dict(named), getattr(spec, field))
+            _parse(field, options(field, named, _EXAMPLES[field]), getattr(spec, field))
     if resource is not None:
-        spec.resource.max, spec.resource.unit = resource.max, resource.unit
+        if not isinstance(resource, Resource):
+            raise TypeError(f"resource is {resource!r}: it is a luthier.Resource, as luthier.Resource(max=81)")
+        spec.resource.max = whole("resource.max", resource.max)
+        spec.resource.unit = text("resource.unit", resource.unit)
         if resource.min is not None:
-            spec.resource.min = resource.min
+            spec.resource.min = whole("resource.min", resource.min)
     if weight is not None:
-        spec.weight = weight
-    spec.budget.max_trials = max_trials if max_trials is not None else 100
-    budget = {"max_parallel": max_parallel, "max_failed_trials": max_failed_trials}
-    budget.update({"patience": patience})
-    for key, number in {**budget, "target_value": target_value}.items():
-        if number is not None:
-            setattr(spec.budget, key, number)
+        spec.weight = number("weight", weight)
+    budget = {"max_trials": 100 if max_trials is None else max_trials, "max_parallel": max_parallel}
+    budget.update(max_failed_trials=max_failed_trials, patience=patience)
+    for key, most in budget.items():
+        if most is not None:
+            setattr(spec.budget, key, count(key, most))
+    if target_value is not None:
+        spec.budget.target_value = number("target_value", target_value)
     if lease_ttl is not None:
-        spec.lease.ttl.FromTimedelta(timedelta(seconds=lease_ttl))
+        spec.lease.ttl.FromTimedelta(_duration("lease_ttl", lease_ttl))
     if max_attempts is not None:
-        spec.lease.max_attempts = max_attempts
-    for label, text in (labels or {}).items():
-        spec.labels[label] = text
+        spec.lease.max_attempts = count("max_attempts", max_attempts)
+    for label, word in texts("labels", {} if labels is None else labels, '{"team": "vision"}').items():
+        spec.labels[label] = word
     if max_trials is None:
         spec.labels[UNCAPPED] = "open"
     client = connect(server, db)
@@ -107,10 +120,18 @@ def make(
         raise NotFound(message, reason=error.reason, code=error.code) from None
 
 
-def study_id(text: str) -> str:
+def study_id(given: str) -> str:
     """Returns a legal name for a study that is made from any text: a file's name, a function's, another tool's."""
-    plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")
+    plain = re.sub(r"[^a-z0-9_-]+", "-", given.lower()).strip("-_")
     return plain[:64] or "study"
+
+
+def _duration(name: str, seconds: Any) -> timedelta:
+    """Returns so many seconds. TypeError, ValueError."""
+    try:
+        return timedelta(seconds=number(name, seconds))
+    except OverflowError:
+        raise ValueError(f"{name} is {seconds!r}: so many seconds are too many") from None
 
 
 def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
@@ -120,17 +141,18 @@ def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
         ParseDict(dict(given), out)
     except ParseError as error:
         raise ValueError(f"{field}: {error}") from None
+    except (AttributeError, TypeError):  # A number in place of options, for example.
+        raise ValueError(f"{field} is {given!r}: it is as {_EXAMPLES[field]}") from None
 
 
 def _split(name: str) -> tuple[str, str]:
     """Returns project and id of "PROJECT/NAME"; without a project that of the environment, or none."""
-    if not isinstance(name, str):
-        raise TypeError(f"a study's name is a text, not {name!r}")
-    project, slash, short = name.rpartition("/")
+    project, slash, short = text("the study's name", name).rpartition("/")
     return project if slash else os.environ.get("LUTHIER_PROJECT", ""), short
 
 
-def _parent(project: str) -> str:
+def _parent(project: Optional[str]) -> str:
+    project = project and text("project", project)
     return f"projects/{project}" if project else ""
 
 
@@ -196,14 +218,14 @@ def workers(
             print(worker.name, worker.leases, worker.failed)
     """
     client = connect(server, db)
-    request = _wire.message("ListWorkersRequest")(page_size=1000, parent=_parent(project or ""))
-    counts = [field.name for field in fields(Worker) if field.name not in ("name", "first_seen", "last_seen")]
+    request = _wire.message("ListWorkersRequest")(page_size=1000, parent=_parent(project))
+    columns = [field.name for field in fields(Worker) if field.name not in ("name", "first_seen", "last_seen")]
     out: list[Worker] = []
     while True:
         page = client.call("StudyService", "ListWorkers", request)
         for w in page.workers:
             first, last = (t.seconds + 1e-9 * t.nanos for t in (w.first_seen, w.last_seen))
-            out.append(Worker(w.name, first, last, **{name: int(getattr(w, name)) for name in counts}))
+            out.append(Worker(w.name, first, last, **{name: int(getattr(w, name)) for name in columns}))
         if not page.next_page_token:
             return out
         request.page_token = page.next_page_token
@@ -218,6 +240,7 @@ def from_file(
 
         study = luthier.from_file("examples/branin.yaml")
     """
+    path = text("the path of the study file", os.fspath(path))
     if name is None:
         name = study_id(os.path.splitext(os.path.basename(path))[0])
     client = connect(server, db)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from luthier import _wire
+from luthier._arguments import count as count_of, number, text, texts, whole
 from luthier._client import Client, new_id
 from luthier._retry import ASK, ORDINARY, Policy
 from luthier.errors import BadField, Violation
@@ -72,7 +73,7 @@ class Handle:
         return str(self._message.name)
 
     def _trial_path(self, number: int) -> str:
-        return f"{self._path}/trials/{int(number)}"
+        return f"{self._path}/trials/{whole('the number of a trial', number)}"
 
     @property
     def name(self) -> str:
@@ -214,21 +215,25 @@ class Handle:
             "patience": patience,
             "target_value": target_value,
         }
-        for field, number in budget.items():
-            if number is not None:
-                setattr(spec.budget, field, number)
+        for field, count in budget.items():
+            if count is not None:
+                setattr(spec.budget, field, (number if field == "target_value" else count_of)(field, count))
                 paths.append("budget." + field)
-        for field, value in {"weight": weight, "display_name": display_name, "description": description}.items():
-            if value is not None:
-                setattr(spec, field, value)
+        if weight is not None:
+            spec.weight = number("weight", weight)
+            paths.append("weight")
+        for field, word in {"display_name": display_name, "description": description}.items():
+            if word is not None:
+                setattr(spec, field, text(field, word))
                 paths.append(field)
         if space is not None:
             spec.space.extend(to_specs(space))
             paths.append("space")
         uncapped = self._refresh().spec.labels.get(UNCAPPED)
         if labels is not None or (max_trials is not None and uncapped):
-            for key, text in (self._spec.labels if labels is None else labels).items():
-                spec.labels[key] = text
+            given = dict(self._spec.labels) if labels is None else texts("labels", labels, '{"team": "vision"}')
+            for key, word in given.items():
+                spec.labels[key] = word
             if max_trials is not None:
                 spec.labels.pop(UNCAPPED, None)
             elif uncapped:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union, overload
 
 from luthier import _results, _wire
+from luthier._arguments import mapping, sequence, text, whole
 from luthier._client import new_id
 from luthier._handle import Handle
 from luthier._retry import ASK, ORDINARY, Policy, Retry
@@ -79,9 +80,12 @@ class Records(Handle):
         limit: Optional[int] = None,
     ) -> Iterator[Any]:
         request = _wire.message("ListTrialsRequest")(
-            parent=self._path, states=_numbers_of(states), filter=filter, order_by=order_by
+            parent=self._path,
+            states=_numbers_of(states),
+            filter=text("filter", filter),
+            order_by=text("order_by", order_by),
         )
-        left = limit
+        left = None if limit is None else whole("limit", limit)
         while left is None or left > 0:
             request.page_size = _PAGE if left is None else min(_PAGE, left)
             page = self._call("ListTrials", request, seconds=60.0)
@@ -153,15 +157,18 @@ class Records(Handle):
     def set_attributes(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Adds notes to a trial: texts of at most 64 KiB, other values as JSON; "" removes one."""
         request = _wire.message("SetAttributesRequest")(name=self._trial_path(number))
-        for key, text in attributes.items():
-            request.attributes[key] = _results.note(text)
+        for key, note in mapping("attributes", attributes, '{"note": "the first"}').items():
+            request.attributes[text("a key of attributes", key)] = _results.note(note)
         self._call("SetAttributes", request)
 
     def retry(self, numbers: Sequence[int] = ()) -> list[int]:
         """Tries trials again that failed; all of them where none is named, a thousand at most. Returns the numbers of
         the new trials."""
         request = _wire.message("RetryTrialsRequest")(
-            parent=self._path, numbers=list(numbers), all_failed=not numbers, request_id=new_id()
+            parent=self._path,
+            numbers=[whole("the number of a trial", n) for n in sequence("numbers", numbers)],
+            all_failed=not numbers,
+            request_id=new_id(),
         )
         return [t.number for t in self._call("RetryTrials", request).trials]
 
@@ -197,7 +204,7 @@ class Records(Handle):
     def importance(self, metric: Optional[str] = None) -> dict[str, float]:
         """Returns the share of the metric's variance that each parameter explains, largest first. Raises TooFewResults
         with fewer than ten COMPLETE trials."""
-        request = _wire.message("GetImportanceRequest")(name=self._path, metric=metric or "")
+        request = _wire.message("GetImportanceRequest")(name=self._path, metric=text("metric", metric or ""))
         reply = self._call("GetImportance", request, seconds=60.0)
         names = {p.legal: p.name for p in self._space.parameters}
         return {names.get(s.parameters[0], s.parameters[0]): s.share for s in reply.parameters}
@@ -217,9 +224,10 @@ class Records(Handle):
 
             study.predict({"lr": 0.01, "layers": 3}).mean
         """
+        at_seq = whole("at_seq", at_seq)
         if isinstance(settings, Mapping):
             return self._predict([settings], at_seq)[0]
-        return self._predict(list(settings), at_seq)
+        return self._predict(sequence("settings", settings), at_seq)
 
     def _predict(self, settings: Sequence[Mapping[str, Any]], at_seq: int) -> list[Prediction]:
         out: list[Prediction] = []
@@ -281,7 +289,7 @@ def _numbers_of(states: Iterable[Union[str, TrialState]]) -> list[int]:
     """Returns states as the service numbers them. ValueError names one that there is not."""
     known = _wire.enum("Trial.State")
     out: list[int] = []
-    for state in [states] if isinstance(states, str) else states:
+    for state in [states] if isinstance(states, str) else sequence("states", states):
         name = str(getattr(state, "value", state)).upper()
         name = TrialState.__members__[name].value if name in TrialState.__members__ else name
         if name not in known or name.endswith("UNSPECIFIED"):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
+from luthier._arguments import mapping, sequence, text
 from luthier.space import Space
 from luthier.trial import FrozenTrial, TrialState
 
@@ -37,21 +38,21 @@ def measurement(
     """Returns the Measurement of a value of the study's metric, or of a dictionary of metrics. TypeError,
     ValueError."""
     m = _wire.message("Measurement")(step=step)
-    every: dict[str, Any] = dict(metrics or {})
+    every: dict[Any, Any] = dict(mapping("metrics", metrics or {}, '{"accuracy": 0.9}'))
     if isinstance(value, Mapping):
         every.update(value)
     elif value is not None:
         every[study.metric] = value
     for name, number in every.items():
-        m.metrics[str(name)] = to_number(name, number)
-    for name, number in (standard_errors or {}).items():
+        m.metrics[text("a metric's name", name)] = to_number(name, number)
+    for name, number in mapping("standard_errors", standard_errors or {}, '{"loss": 0.1}').items():
         if name not in every:
             raise ValueError(f"standard_errors names {name!r}, which is none of the metrics {sorted(every)}")
         m.standard_errors[name] = to_number(name, number)
     if gradient:
-        _put_gradient(study._space, gradient, m)
+        _put_gradient(study._space, mapping("gradient", gradient, '{"l2": -2.0}'), m)
         if error_bound is not None:
-            m.gradient.error_bound = float(error_bound)
+            m.gradient.error_bound = to_number("error_bound", error_bound)
     return m
 
 
@@ -93,7 +94,7 @@ def ordered_gradient(space: Space, gradient: Mapping[str, Any]) -> Optional[list
         if not p.spec.HasField("count"):
             values.append(to_number(p.name, some))
             continue
-        entries = [float(x) for x in some]
+        entries = [to_number(p.name, x) for x in sequence(f"the gradient of {p.name}", some)]
         if len(entries) != p.spec.count:
             raise ValueError(f"the gradient of {p.name!r} has {len(entries)} entries, not {p.spec.count}")
         values += entries
@@ -114,7 +115,12 @@ def _put_gradient(space: Space, gradient: Mapping[str, Any], m: Any) -> None:
 
 def note(value: Any) -> str:
     """Returns an attribute's text: texts as they are, other values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return text("an attribute", value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"an attribute is {value!r}: it is a text, or what JSON can say") from None
 
 
 def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:

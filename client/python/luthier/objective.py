@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -18,16 +17,6 @@ from luthier._server import program
 
 if TYPE_CHECKING:
     from luthier.study import Study
-
-
-@dataclass(frozen=True)
-class Resource:
-    """What training one setting may cost, in the steps of its reports: at most `max` ("epochs"), at least `min` to say
-    anything."""
-
-    max: int
-    min: Optional[int] = None
-    unit: str = ""
 
 
 class Tunable:

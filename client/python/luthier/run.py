@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
+from luthier._arguments import whole
 from luthier._results import ordered_gradient, split, to_number
 from luthier.errors import Retry, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
@@ -101,7 +102,7 @@ class RunTrial:
         checkpoint: Optional[str] = None,
     ) -> str:
         """Reports a point of the learning curve. Returns CONTINUE, STOP, FINISH or PAUSE."""
-        self._step = self._step + 1 if step is None else int(step)
+        self._step = self._step + 1 if step is None else whole("step", step)
         line = self._line(value, metrics, gradient)
         line["step"] = self._step
         if checkpoint is not None:

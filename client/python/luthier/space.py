@@ -7,10 +7,11 @@ import json
 import math
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from luthier import _wire
+from luthier._arguments import flag, mapping, number, sequence, text, whole
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
 
@@ -49,14 +50,16 @@ class Float(Domain):
         default: Any = None,
     ) -> None:
         super().__init__(default)
-        if log and logit:
+        self.low: float = number("Float's low", low)
+        self.high: float = number("Float's high", high)
+        self.log: bool = flag("log", log)
+        self.logit: bool = flag("logit", logit)
+        self.step: Optional[float] = None if step is None else number("step", step)
+        self.count: Optional[int] = None if count is None else whole("count", count)
+        if self.log and self.logit:
             raise ValueError("give log or logit, not both")
-        self.low: float = float(low)
-        self.high: float = float(high)
-        self.log: bool = log
-        self.logit: bool = logit
-        self.step: Optional[float] = step
-        self.count: Optional[int] = count
+        if self.count is not None and not 0 < self.count < 2**31:
+            raise ValueError(f"count is {count}: a vector has at least one entry, and not so many")
 
     def _fill(self, spec: Any) -> None:
         out = getattr(spec, "float")
@@ -76,12 +79,13 @@ class Int(Domain):
         self, low: int, high: int, *, log: bool = False, step: Optional[int] = None, default: Any = None
     ) -> None:
         super().__init__(default)
-        if int(low) != low or int(high) != high:
+        ends = number("Int's low", low), number("Int's high", high)
+        if not all(end.is_integer() for end in ends):
             raise ValueError(f"Int({low}, {high}): both ends are whole numbers; use Float for others")
-        self.low: int = int(low)
-        self.high: int = int(high)
-        self.log: bool = log
-        self.step: Optional[int] = step
+        self.low: int = whole("Int's low", int(low))
+        self.high: int = whole("Int's high", int(high))
+        self.log: bool = flag("log", log)
+        self.step: Optional[int] = None if step is None else whole("step", step)
 
     def _fill(self, spec: Any) -> None:
         out = getattr(spec, "int")
@@ -97,6 +101,8 @@ class Categorical(Domain):
 
     def __init__(self, choices: Sequence[Any], *, default: Any = None) -> None:
         super().__init__(default)
+        if isinstance(choices, (str, bytes)) or not isinstance(choices, Iterable):
+            raise TypeError(f"the labels are {choices!r}: they are a list of texts, numbers, True, False or None")
         self.choices: list[Any] = list(choices)
         self._labels()
 
@@ -158,8 +164,8 @@ def decode_label(label: str) -> Any:
 
 def legal_name(name: str) -> str:
     """Returns `name` where the service takes it, else a name made from it and its hash."""
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{name!r} is no name of a parameter: it is a text that is not empty")
+    if not text("a parameter's name", name):
+        raise ValueError("a parameter's name is empty")
     if _NAME.match(name) and not name.startswith("luthier."):
         return name
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48]
@@ -225,7 +231,8 @@ def to_spec(name: str, given: Any) -> Any:
 
 def to_specs(space: Mapping[str, Any]) -> list[Any]:
     """Returns the ParameterSpecs of a space. Values in conditions are of the parent's kind."""
-    domains = {name: to_domain(given) for name, given in space.items()}
+    given_space = mapping("space", space, '{"lr": luthier.Float(1e-5, 1e-1, log=True)}')
+    domains = {name: to_domain(given) for name, given in given_space.items()}
     specs = {name: to_spec(name, domain) for name, domain in domains.items()}
     for name, domain in domains.items():
         if domain.condition is None:
@@ -248,8 +255,8 @@ def _set_value(out: Any, value: Any) -> None:
     elif isinstance(value, str):
         out.string_value = value
     else:
-        for number in value:
-            out.list_value.values.add().number_value = number
+        for entry in value:
+            out.list_value.values.add().number_value = entry
 
 
 class Parameter:
@@ -267,12 +274,12 @@ class Parameter:
             return encode_label(value)
         if self.kind == "bool":
             return bool(value)
-        if self.spec.HasField("count"):
-            return [float(x) for x in value] if not _is_number(value) else float(value)
-        number = float(value)
-        if math.isnan(number) or math.isinf(number):
+        if self.spec.HasField("count") and not _is_number(value):
+            return [number(f"{self.name}[{i}]", x) for i, x in enumerate(sequence(self.name, value))]
+        out = number(self.name, value)
+        if math.isinf(out):
             raise ValueError(f"{self.name} is {value!r}: a parameter has finite values")
-        return number
+        return out
 
     def decode(self, value: Any) -> Any:
         """Returns a google.protobuf.Value as the user's value."""
@@ -364,7 +371,7 @@ class Space:
 
     def encode(self, values: Mapping[str, Any], out: Any) -> None:
         """Puts a user's values into a Struct. Names that the space lacks go as they are: the service says so."""
-        for name, value in values.items():
+        for name, value in mapping("a setting", values, '{"lr": 0.01}').items():
             p = self.by_name.get(name)
             if p is not None:
                 _set_value(out.fields[p.legal], p.encode(value))

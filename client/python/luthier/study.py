@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from luthier import _results, _wire
+from luthier._arguments import mapping, number, sequence, text, whole
 from luthier._client import Client, new_id
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._handle import UNCAPPED
@@ -22,6 +23,8 @@ _PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
 _POLL_SECONDS = 30.0
+_MOST_ASKED = 64  # One worker holds no more leases.
+_MOST_JOBS = 1000
 
 Objective = Callable[[Trial], Any]
 
@@ -29,6 +32,23 @@ Objective = Callable[[Trial], Any]
 def new_worker() -> str:
     """Returns a name for who asks: leases belong to it."""
     return f"py-{uuid.uuid4().hex[:20]}"
+
+
+def to_callbacks(callbacks: Any, progress: Any) -> list[Any]:
+    """Returns all functions that hear of trials, which get the study and the trial. TypeError."""
+    every = sequence("callbacks", callbacks)
+    if any(not callable(one) for one in [*every, *([] if progress is None else [progress])]):
+        raise TypeError("callbacks and progress are functions")
+    return every + ([] if progress is None else [lambda _, trial: progress(trial)])
+
+
+def to_catch(catch: Any) -> tuple[type[BaseException], ...]:
+    """Returns exceptions as a tuple. TypeError."""
+    kinds = [catch] if isinstance(catch, type) else sequence("catch", catch)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise TypeError(f"catch has {kind!r}: it has classes of exceptions")
+    return tuple(kinds)
 
 
 class Study(Records):
@@ -59,10 +79,17 @@ class Study(Records):
             trial = study.ask()
             study.tell(trial, loss(trial["x"]))
         """
-        trials = self._ask(n or 1, timeout, worker or self._worker, grow=100, alone=True) or []
+        trials = self._ask(*self._ask_arguments(n, timeout, worker), grow=100, alone=True) or []
         if n is not None:
             return trials
         return trials[0] if trials else None
+
+    def _ask_arguments(self, n: Any, timeout: Any, worker: Any) -> tuple[int, Optional[float], str]:
+        wanted = 1 if n is None else whole("n", n)
+        if not 0 < wanted <= _MOST_ASKED:
+            raise ValueError(f"n is {n}: from 1 to {_MOST_ASKED} trials are asked for at a time")
+        seconds = None if timeout is None else number("timeout", timeout)
+        return wanted, seconds, self._worker if worker is None else text("worker", worker)
 
     def _ask(
         self, n: int, timeout: Optional[float], worker: str, grow: int, alone: bool = False
@@ -158,9 +185,9 @@ class Study(Records):
         return list(reply.warnings)
 
     def _trial_of(self, trial: Union[Trial, int]) -> Trial:
-        if not isinstance(trial, int):
+        if isinstance(trial, Trial):
             return trial
-        found = self._open_trials.get(trial)
+        found = self._open_trials.get(whole("the trial", trial))
         if found is None:
             raise ValueError(f"trial {trial} was not asked for by this study object, or was told")
         return found
@@ -220,10 +247,20 @@ class Study(Records):
         checkpoint. C code that keeps the interpreter's lock for a lease's whole time to live starves heartbeats;
         `processes` do not mind. Returns the study.
         """
+        if not callable(fn):
+            raise TypeError(f"the objective is {fn!r}: it is a function of a trial")
+        n_trials = None if n_trials is None else whole("n_trials", n_trials)
         if n_trials is not None and n_trials <= 0:
             return self
-        catches = (catch,) if isinstance(catch, type) else tuple(catch)
-        if processes is not None and (callbacks or progress is not None):
+        timeout = None if timeout is None else number("timeout", timeout)
+        catches, every = to_catch(catch), to_callbacks(callbacks, progress)
+        n_jobs = whole("n_jobs", n_jobs)
+        if n_jobs == 0 or not -1 <= n_jobs <= _MOST_JOBS:
+            raise ValueError(f"n_jobs is {n_jobs}: it is from 1 to {_MOST_JOBS}, or -1 for one a core")
+        processes = None if processes is None else whole("processes", processes)
+        if processes is not None and not 0 < processes <= _MOST_JOBS:
+            raise ValueError(f"processes is {processes}: it is from 1 to {_MOST_JOBS}")
+        if processes is not None and every:
             raise ValueError("callbacks and progress are called in this process: use n_jobs=, or follow study.watch()")
         if n_trials is not None:
             self._make_room(n_trials)
@@ -232,7 +269,6 @@ class Study(Records):
 
             optimize_in_processes(self, fn, n_trials, timeout, processes, catches)
             return self
-        every = list(callbacks) + ([] if progress is None else [lambda _, trial: progress(trial)])
         run = Run(self, fn, n_trials, timeout, catches, every)
         if n_jobs == 1:
             run.alone()
@@ -249,8 +285,8 @@ class Study(Records):
         trial = request.trials.add()
         message = self._refresh()
         self._space.encode(params, trial.parameters)
-        for key, text in (attributes or {}).items():
-            trial.attributes[key] = _results.note(text)
+        for key, note in mapping("attributes", attributes or {}, '{"note": "mine"}').items():
+            trial.attributes[text("a key of attributes", key)] = _results.note(note)
         if message.spec.labels.get(UNCAPPED) == "open" and self._rows(message) >= message.spec.budget.max_trials:
             self._more_room(1)
         return self._frozen(self._call("EnqueueTrials", request).trials[0])
@@ -266,7 +302,7 @@ class Study(Records):
         """
         from luthier.table import to_import
 
-        return self._import([to_import(self, trial) for trial in trials], source)
+        return self._import([to_import(self, trial) for trial in sequence("trials", trials)], source)
 
     def _import(self, rows: Sequence[Any], source: str) -> list[int]:
         numbers: list[int] = []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _wire
+from luthier._arguments import mapping, number, text, whole
 from luthier._results import measurement, note
 from luthier.space import Parameter, decode_label, encode_label, to_spec
 from luthier.trial import FrozenTrial
@@ -40,7 +41,8 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a for
 
 def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any:
     """Returns a result from elsewhere as the Trial that the service imports. ValueError names what is wrong."""
-    row = _row_of(given) if isinstance(given, FrozenTrial) else given
+    example = '{"params": {"x": 0.1}, "value": 3.2}'
+    row = _row_of(given) if isinstance(given, FrozenTrial) else mapping("a result", given, example)
     unknown = set(row) - set(_FIELDS)
     if unknown:
         raise ValueError(f"a result has no {sorted(unknown)}; it has {', '.join(_FIELDS)}")
@@ -56,16 +58,20 @@ def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any
             metrics=row.get("metrics"),
             gradient=row.get("gradient"),
             standard_errors=row.get("standard_errors"),
-            step=int(row.get("step", 0)),
+            step=whole("step", row.get("step", 0)),
         )
         out.final_measurement.CopyFrom(m)
-    for step, value in sorted((row.get("curve") or {}).items()):
-        out.measurements.append(measurement(study, value, step=int(step)))
-    for key, text in (row.get("attributes") or {}).items():
-        out.attributes[key] = note(text)
-    for time, given_time in ((out.create_time, row.get("started")), (out.end_time, row.get("ended"))):
-        if given_time is not None:
-            time.FromNanoseconds(round(given_time * 1e6) * 1000)
+    curve = mapping("curve", row.get("curve") or {}, "{1: 0.5, 2: 0.4}")
+    for step, value in sorted((whole("a step of curve", step), value) for step, value in curve.items()):
+        out.measurements.append(measurement(study, value, step=step))
+    for key, word in mapping("attributes", row.get("attributes") or {}, '{"note": "mine"}').items():
+        out.attributes[text("a key of attributes", key)] = note(word)
+    for name, time in (("started", out.create_time), ("ended", out.end_time)):
+        if row.get(name) is not None:
+            seconds = number(name, row[name])
+            if not abs(seconds) < 1e11:
+                raise ValueError(f"{name} is {seconds}: it is in seconds since 1970")
+            time.FromNanoseconds(round(seconds * 1e6) * 1000)
     return out
 
 
@@ -189,6 +195,7 @@ def _parameter_columns(p: Parameter, table: Mapping[str, Any]) -> dict[str, Any]
 
 def export(study: Records, path: str, *, curves: bool = False) -> None:
     """Writes the trials to a file: .csv, .jsonl or .parquet. ValueError for other names."""
+    path = text("the file's name", os.fspath(path))
     if path.endswith(".parquet"):
         frame = data_frame(study)
         for name in [name for name in frame.columns if frame[name].dtype == object and name.startswith("params_")]:
@@ -278,11 +285,11 @@ def _read_jsonl(study: Study, path: str) -> list[Any]:
 
     trials: list[Any] = []
     with open(path, encoding="utf-8") as file:
-        for number, text in enumerate(file, 1):
-            if not text.strip():
+        for row, line_text in enumerate(file, 1):
+            if not line_text.strip():
                 continue
             try:
-                line = json.loads(text)
+                line = json.loads(line_text)
                 if "luthier" in line:
                     spec = ParseDict(line["spec"], _wire.message("StudySpec")(), ignore_unknown_fields=True)
                     if study._open:
@@ -290,7 +297,7 @@ def _read_jsonl(study: Study, path: str) -> list[Any]:
                     continue
                 trial = ParseDict(line, _wire.message("Trial")(), ignore_unknown_fields=True)
             except (ValueError, ParseError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
+                raise ValueError(f"{path}:{row}: {error}") from None
             if _wire.enum_names("Trial.State")[trial.state] in STATES and not trial.retried_by:
                 trials.append(trial)
     return trials
@@ -301,7 +308,7 @@ def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str
     other metrics (`metrics_NAME`), `state`, `step` and attributes (`attrs_NAME`). Rows of open trials are left out.
     `texts`: labels are as the service has them, 1 for a number and "1" in quotes for a text."""
     out: list[Any] = []
-    for number, record in enumerate(records, 2):
+    for line, record in enumerate(records, 2):
         cells = {str(name): _plain(value) for name, value in record.items() if name is not None}
         metric = next((n for n in (study.metric, f"metrics_{study.metric}", "value") if n in cells), None)
         if metric is None:
@@ -323,7 +330,7 @@ def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str
             row["step"] = int(float(cells.get("step") or 0))
             out.append(to_import(study, row))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{source}:{number}: {error}") from None
+            raise ValueError(f"{source}:{line}: {error}") from None
     return out
 
 

@@ -10,14 +10,25 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _wire
+from luthier._arguments import whole
 from luthier._retry import ASK, FINISH, Policy
-from luthier.errors import LeaseLost, LuthierError, NotOpen, ParameterDiffers, TrialFinal
+from luthier.errors import (
+    BadField,
+    LeaseLost,
+    LimitExceeded,
+    LuthierError,
+    MessageTooLarge,
+    NotOpen,
+    ParameterDiffers,
+    TrialFinal,
+)
 from luthier.space import Categorical, Domain, Float, Int, Parameter, to_spec
 
 if TYPE_CHECKING:
     from luthier.study import Study
 
 Value = Union[float, Mapping[str, float]]
+UNCHANGED = (BadField, LimitExceeded, MessageTooLarge)  # After these the trial is still held, and can be told again.
 
 
 class TrialState(str, Enum):
@@ -257,7 +268,7 @@ class Trial:
         """
         from luthier._results import measurement
 
-        self._step = self._step + 1 if step is None else int(step)
+        self._step = self._step + 1 if step is None else whole("step", step)
         m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step)
         request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
         if checkpoint is not None:
@@ -306,9 +317,14 @@ class Trial:
 
     def _end(self, method: str, request: Any, policy: Policy = FINISH) -> Any:
         try:
-            return self._study._client.call("WorkerService", method, request, policy=policy)
-        finally:
+            reply = self._study._client.call("WorkerService", method, request, policy=policy)
+        except UNCHANGED:
+            raise
+        except BaseException:
             self._study._forget(self)
+            raise
+        self._study._forget(self)
+        return reply
 
     def _complete_request(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> Any:
         request = _wire.message("CompleteRequest")(

@@ -133,7 +133,7 @@ def test_vectors(name: str, session_db: str) -> None:
     [
         ({"x": 3}, TypeError, "is no domain"),
         ({"x": "abc"}, TypeError, "is no domain"),
-        ({"": (0.0, 1.0)}, ValueError, "no name"),
+        ({"": (0.0, 1.0)}, ValueError, "is empty"),
         ({"x": luthier.Int(0, 1).when("y", 1)}, ValueError, "there is no 'y'"),
         ({"x": (1.0, 0.0)}, luthier.BadField, r"space\[0\]"),
         ({"x": luthier.Float(0, 1, log=True)}, luthier.BadField, "min"),

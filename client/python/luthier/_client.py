@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from luthier import _security, _wire
+from luthier._arguments import text
 from luthier._retry import LOCAL, ONCE, ORDINARY, Budget, Policy, Retry
 from luthier._server import LocalServer
 from luthier._version import installed
@@ -309,14 +310,19 @@ def connect(server: Optional[str] = None, db: Optional[str] = None) -> Client:
     is started where nobody serves it. ValueError where both are given, and for addresses that are none."""
     if server is not None and db is not None:
         raise ValueError("give server= or db=, not both")
+    server = None if server is None else text("server", server)
     if server is None and db is None:
         server = os.environ.get("LUTHIER_SERVER") or None
     if server is not None:
         key = _security.check_address(server)
     else:
-        key = os.path.abspath(db or os.environ.get("LUTHIER_DB") or "luthier.db.d")
+        place = text("db", os.fspath(db)) if db is not None else os.environ.get("LUTHIER_DB") or "luthier.db.d"
+        key = os.path.abspath(place)
     with _clients_lock:
         found = _clients.get(key)
+        if found is not None and found._local is not None and found._local.gone():
+            found.close()
+            found = None
         if found is None:
             found = _clients[key] = Client(server, None if server is not None else LocalServer(key))
         return found

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from luthier import _wire
 from luthier._arguments import count as count_of, number, text, texts, whole
-from luthier._client import Client, new_id
+from luthier._client import Client, connect, new_id
 from luthier._retry import ASK, ORDINARY, Policy
 from luthier.errors import BadField, Violation
 from luthier.space import Space, SpaceLike, to_specs
@@ -29,6 +29,11 @@ class Handle:
 
     def __bool__(self) -> bool:
         return True
+
+    def __reduce__(self) -> Any:
+        """A copy, also in another process, is the same study by its name."""
+        where = (self._client._server, None if self._client._local is None else self._client._local.directory)
+        return _again, (type(self), self._path, *where)
 
     def _take(self, message: Any) -> None:
         self._message = message
@@ -242,3 +247,9 @@ class Handle:
         message = self._call("UpdateStudy", request)
         with self._lock:
             self._take(message)
+
+
+def _again(kind: Any, path: str, server: Optional[str], db: Optional[str]) -> Any:
+    """Returns the study of this full name. Raises NotFound."""
+    client = connect(server, db)
+    return kind(client, client.call("StudyService", "GetStudy", _wire.message("GetStudyRequest")(name=path)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import numbers
 from collections.abc import Mapping
@@ -59,6 +60,9 @@ def measurement(
 def final(study: Study, result: Any, step: int) -> Any:
     """Returns the Measurement of what an objective returned. TypeError and ValueError say what is wrong with it."""
     value, gradient = split(result)
+    if inspect.isawaitable(value):
+        getattr(value, "close", lambda: None)()  # Else Python complains that nobody awaited it.
+        raise TypeError("the objective returned a coroutine: asynchronous functions are for luthier.aio.study")
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
     bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import select
 import shutil
 import socket
@@ -17,7 +18,9 @@ from typing import Optional
 from luthier.errors import Unavailable
 
 _PATH_LIMIT = 100  # Bytes of a socket's path.
+_PLAIN = re.compile(r"[A-Za-z0-9_./@+=-]+\Z")  # gRPC reads others in an address, as % and the space, otherwise.
 _START_SECONDS = 30.0
+_IN_USE = "is in use"  # What a coordinator says of a directory that another one is starting on.
 
 
 def program(name: str) -> str:
@@ -60,14 +63,17 @@ class LocalServer:
                 said = self._start(deadline)
                 if said is None:
                     return "unix:" + self._socket()
-                # Another process may be starting one on the same directory.
-                if time.monotonic() > deadline:
+                if _IN_USE not in said or time.monotonic() > deadline:
                     raise Unavailable(f"no coordinator starts on {self.directory}: {said}")
                 time.sleep(0.05)
 
+    def gone(self) -> bool:
+        """Whether this process has a coordinator whose directory was removed: what it stores, nobody will find."""
+        return self._process is not None and not os.path.exists(os.path.join(self.directory, "socket"))
+
     def _socket(self) -> str:
         path = os.path.join(self.directory, "socket")
-        if len(os.fsencode(path)) <= _PATH_LIMIT:
+        if len(os.fsencode(path)) <= _PATH_LIMIT and _PLAIN.match(path):
             return path
         if self._short is None:
             self._short = tempfile.mkdtemp(prefix="luthier-")
@@ -77,9 +83,16 @@ class LocalServer:
 
     def _start(self, deadline: float) -> Optional[str]:
         """Starts a coordinator and waits until it serves; returns what it said where it does not."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
         path = os.path.join(self.directory, "luthierd.log")
-        with open(path, "ab") as log:
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            log = open(path, "ab")
+        except OSError as error:
+            raise Unavailable(
+                f"no data can be kept in {self.directory}: {error.strerror}; name another directory (db=, LUTHIER_DB) "
+                "or a server (server=, LUTHIER_SERVER)"
+            ) from error
+        with log:
             begin = log.tell()
             process = subprocess.Popen(
                 [program("luthierd"), "--listen", "unix:" + self._socket(), "--data-dir", self.directory]

@@ -112,6 +112,9 @@ class Trial:
         ttl = lease.ttl.seconds + 1e-9 * lease.ttl.nanos
         study._client.beats.add(worker, lease.token, ttl, self._hear)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"trial {self.number} is leased to this process: hand on its params, and tell it here")
+
     def __repr__(self) -> str:
         return f"<luthier.Trial {self.number} of {self._study.name!r}: {self.params}>"
 

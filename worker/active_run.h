@@ -38,6 +38,7 @@ class Runtime::ActiveRun final : public RunSink {
     request_.tolerance = lease_.trial.provenance.tolerance;
     request_.seed = ObjectiveSeed(lease_.spec.seed, lease_.trial.number);
     request_.resume_checkpoint = lease_.resume_checkpoint;
+    request_.resume_step = lease_.resume_step;
     request_.target_step = lease_.target_step;
     request_.warm_start = lease_.trial.provenance.warm_start;
     start_ = runtime_->clock_->Monotonic();

@@ -23,6 +23,7 @@ struct Lease {
   absl::Duration ttl = absl::Seconds(60);
   study::StudySpec spec;
   std::string resume_checkpoint;
+  int64_t resume_step = 0;  // The step that it was reported at.
   int32_t attempt = 1;
   int64_t target_step = 0;  // To pause at; 0: none.
   // The derivative that the search can use; kDirectional: along trial.provenance.direction.

@@ -41,6 +41,7 @@ absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   lease.trial.number = id.number;
   lease.token = message.token();
   lease.resume_checkpoint = message.resume_checkpoint();
+  lease.resume_step = message.resume_step();
   lease.attempt = message.attempt();
   lease.target_step = message.target_step();
   lease.gradient = GradientOf(message);

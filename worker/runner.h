@@ -32,6 +32,8 @@ struct RunRequest {
   uint32_t seed = 0;
   // The checkpoint that an earlier attempt reported; empty: start afresh.
   std::string resume_checkpoint;
+  // The step that it was reported at.
+  int64_t resume_step = 0;
   // The step of the learning curve to pause at: its measurement, a checkpoint, kPaused. 0: run to the end.
   int64_t target_step = 0;
   // The earlier trial of the study from whose model training is to start; 0: from zero.

@@ -211,7 +211,13 @@ absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& pat
     if (path == "-") return absl::InvalidArgumentError("a study from standard input needs --name");
     id = study::Slug(std::filesystem::path(path).stem().string());
   }
-  LUTHIER_RETURN_IF_ERROR(study::ValidateId("name", id));
+  LUTHIER_RETURN_IF_ERROR(study::ValidateId("name", study::ShortId(id)));
+  std::string project = options_.project;
+  if (absl::StrContains(id, '/')) {
+    project = std::string(study::ProjectOf(id));
+    LUTHIER_RETURN_IF_ERROR(study::ValidateId("project of name", project));
+  }
+  if (!project.empty()) id = study::IdWithin(project, study::ShortId(id));
   return StudyToCreate{std::move(file), std::move(id)};
 }
 

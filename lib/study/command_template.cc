@@ -43,9 +43,9 @@ void ValidateOne(absl::string_view text, const SearchSpace& space, const std::st
 }  // namespace
 
 const std::vector<std::string>& TemplateFacts() {
-  static const std::vector<std::string> facts = {"attempt",         "checkpoint", "direction_file", "gradient",
-                                                 "parameters_file", "seed",       "study",          "target_step",
-                                                 "tolerance",       "trial"};
+  static const std::vector<std::string> facts = {"attempt",     "checkpoint",      "checkpoint_step", "direction_file",
+                                                 "gradient",    "parameters_file", "seed",            "study",
+                                                 "target_step", "tolerance",       "trial"};
   return facts;
 }
 

@@ -94,7 +94,7 @@ struct Trial {
   // Grants that were given back since the trial was last PAUSED; they do not count as attempts.
   int32_t releases = 0;
   std::string checkpoint;                         // Newest reference any attempt reported; opaque to the service.
-  int64_t checkpoint_step = 0;                    // In studies with a resource: the step it was reported at.
+  int64_t checkpoint_step = 0;                    // The step that it was reported at.
   std::map<std::string, std::string> attributes;  // The user's own notes.
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();

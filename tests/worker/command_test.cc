@@ -138,6 +138,7 @@ print("hello")
 TEST_F(CommandTest, ArgumentsEnvironmentAndFileCarryTheParameters) {
   LUTHIER_NEEDS_PYTHON();
   request_.resume_checkpoint = "old";
+  request_.resume_step = 9;
   setenv("LUTHIER_TOKEN", "secret", 1);
   setenv("COMMAND_TEST_VARIABLE", "kept", 1);
   study::CommandObjective& command =
@@ -152,7 +153,7 @@ os.write(2, (json.dumps([sys.argv[1:], own, parameters, os.environ["EXTRA"], "DR
 print('{"loss": 1}')
 )"),
                "--lr={lr}", "{kind}", "{{x}}", "--a={absent}", "{luthier.study}/{luthier.trial}/{luthier.attempt}",
-               "--resume={luthier.checkpoint}", "{fast}"});
+               "--resume={luthier.checkpoint}@{luthier.checkpoint_step}", "{fast}"});
   command.environment = {{"EXTRA", "{opt.depth}!"}, {"DROPPED", "{absent}"}};
   const RunOutcome outcome = Run();
   ExpectLoss(outcome, 1.0);
@@ -161,7 +162,7 @@ print('{"loss": 1}')
   for (const std::string& line : lines) {
     if (!line.empty() && line[0] == '[') seen = nlohmann::json::parse(line);
   }
-  EXPECT_EQ(seen[0], (nlohmann::json{"--lr=0.25", "a b", "{x}", "demo/3/2", "--resume=old", "true"}));
+  EXPECT_EQ(seen[0], (nlohmann::json{"--lr=0.25", "a b", "{x}", "demo/3/2", "--resume=old@9", "true"}));
   EXPECT_EQ(seen[1], (nlohmann::json{{"LUTHIER_PARAM_LR", "0.25"},
                                      {"LUTHIER_METRIC", "loss"},
                                      {"LUTHIER_PARAM_OPT_DEPTH", "4"},
@@ -172,6 +173,7 @@ print('{"loss": 1}')
                                      {"LUTHIER_ATTEMPT", "2"},
                                      {"LUTHIER_SEED", "77"},
                                      {"LUTHIER_CHECKPOINT", "old"},
+                                     {"LUTHIER_CHECKPOINT_STEP", "9"},
                                      {"LUTHIER_GRADIENT", "full"},
                                      {"LUTHIER_RESULT_FD", "3"},
                                      {"LUTHIER_REPLY_FD", "4"}}));

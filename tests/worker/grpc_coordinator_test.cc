@@ -139,6 +139,7 @@ class GrpcCoordinatorTest : public ::testing::Test {
     lease.set_token("token");
     lease.mutable_ttl()->set_seconds(60);
     lease.set_resume_checkpoint("c");
+    lease.set_resume_step(4);
     lease.set_attempt(2);
     return lease;
   }
@@ -178,6 +179,7 @@ TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
   EXPECT_EQ(lease.ttl, absl::Seconds(60));
   EXPECT_EQ(lease.spec, Spec());
   EXPECT_EQ(lease.resume_checkpoint, "c");
+  EXPECT_EQ(lease.resume_step, 4);
   EXPECT_EQ(lease.attempt, 2);
   EXPECT_EQ(reply.retry_after, absl::Seconds(7));
   EXPECT_FALSE(reply.study_done);

@@ -605,6 +605,7 @@ CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_
   }
   if (!request.resume_checkpoint.empty()) {
     own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request.resume_checkpoint;
+    own["LUTHIER_CHECKPOINT_STEP"] = values["luthier.checkpoint_step"] = absl::StrCat(request.resume_step);
   }
   return inputs;
 }

@@ -209,9 +209,7 @@ class Study:
         limit: Optional[int] = None,
     ) -> list[FrozenTrial]:
         """Returns all trials, or those in some states, in order of number. Arguments are those of luthier.Study."""
-        return await asyncio.to_thread(
-            self.sync.get_trials, states, filter=filter, order_by=order_by, limit=limit
-        )
+        return await asyncio.to_thread(self.sync.get_trials, states, filter=filter, order_by=order_by, limit=limit)
 
     async def trial(self, number: int) -> FrozenTrial:
         """Returns one trial, with its learning curve. Raises NotFound."""

@@ -208,9 +208,7 @@ class Worker:
     cancelled: int
 
 
-def workers(
-    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
-) -> list[Worker]:
+def workers(*, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None) -> list[Worker]:
     """Returns the workers that a coordinator knows in a project, which is that of their tokens; this program's own are
     among them.
 

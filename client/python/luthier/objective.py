@@ -100,7 +100,16 @@ def optimize_in_processes(
         path = os.path.join(folder, "objective")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             file.write(_pickled((fn, catch)))
-        command = [sys.executable, "-m", "luthier.run", "--child", path, *where, "--study", f"{study.project}/{study.name}"]
+        command = [
+            sys.executable,
+            "-m",
+            "luthier.run",
+            "--child",
+            path,
+            *where,
+            "--study",
+            f"{study.project}/{study.name}",
+        ]
         command += ["--timeout", str(timeout or 0), "--trials"]
         _run_all([_start([*command, str(n)]) for n in counts if n != 0], echo=True)
 

@@ -32,7 +32,9 @@ class RunTrial:
         with open(os.environ["LUTHIER_PARAMETERS_FILE"], encoding="utf-8") as file:
             raw = json.load(file)
         self._legal = {name: legal for legal, name in names.items()}
-        self.params: dict[str, Any] = {names.get(p, p): decode_label(v) if isinstance(v, str) else v for p, v in raw.items()}
+        self.params: dict[str, Any] = {
+            names.get(p, p): decode_label(v) if isinstance(v, str) else v for p, v in raw.items()
+        }
         self.number: int = int(os.environ["LUTHIER_TRIAL"])
         self.attempt: int = int(os.environ["LUTHIER_ATTEMPT"])
         self.seed: int = int(os.environ["LUTHIER_SEED"])

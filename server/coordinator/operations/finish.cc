@@ -79,6 +79,11 @@ void NoteRefused(Context& c, StudyState& s, const TrialRecord& record, size_t ho
   if (value != measurement.metrics.end()) event.value = value->second;
 }
 
+// The largest step that the attempt reported to this program; 0: none.
+int64_t LastReported(const TrialSlot& slot) {
+  return slot.curve && !slot.curve->digests.empty() ? slot.curve->digests.rbegin()->first : 0;
+}
+
 // What every ending leaves in the row.
 void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
@@ -87,9 +92,10 @@ void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
     NoteTraining(c, e.s, e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
   }
   e.attempt().output_tail = Tail(op.output_tail);
-  if (!op.checkpoint.empty()) {
+  // A worker passes on the newest checkpoint with every ending; one that was reported keeps its step.
+  if (!op.checkpoint.empty() && op.checkpoint != e.record().trial.checkpoint) {
     e.record().trial.checkpoint = op.checkpoint;
-    e.record().trial.checkpoint_step = e.attempt().last_step;
+    e.record().trial.checkpoint_step = e.s.spec->resource ? e.attempt().last_step : LastReported(e.slot);
   }
   EndLease(c, op.token, study::Directive::kLost);
 }

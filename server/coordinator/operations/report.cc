@@ -86,7 +86,7 @@ void Store(Context& c, StudyState& s, TrialSlot& slot, const ReportOp& op, const
   TrialRecord& record = *slot.record;
   if (op.checkpoint.empty() || op.checkpoint == record.trial.checkpoint) return;
   record.trial.checkpoint = op.checkpoint;
-  record.trial.checkpoint_step = record.trial.attempts.back().last_step;
+  record.trial.checkpoint_step = s.spec->resource ? record.trial.attempts.back().last_step : last->step;
   MarkDirty(c, s, record);
 }
 

@@ -40,6 +40,16 @@ TEST_F(CliTest, StudyIsCreatedOnceUnderTheFilesName) {
   EXPECT_THAT(Run({"study", "create", "-f", file, "--name", "No Id"}).err, HasSubstr("is not an id"));
 }
 
+TEST_F(CliTest, StudyIsCreatedInTheProjectThatIsNamed) {
+  StartServer();
+  const std::string file = Write("s.yaml", kStudy);
+  EXPECT_EQ(Out({"study", "create", "-f", file, "--project", "vision", "-o", "name"}), "projects/vision/studies/s\n");
+  EXPECT_EQ(Out({"study", "create", "-f", file, "--name", "vision/t", "-o", "name"}), "projects/vision/studies/t\n");
+  EXPECT_EQ(Out({"study", "create", "-f", file, "--name", "default/u", "-o", "name"}), "projects/default/studies/u\n");
+  EXPECT_EQ(Json({"study", "list", "--project", "vision"}).size(), 2u);
+  EXPECT_THAT(Run({"study", "create", "-f", file, "--name", "No Id/t"}).err, HasSubstr("project of name"));
+}
+
 TEST_F(CliTest, StudyFileErrorsHaveFileLineAndColumn) {
   const std::string file = Write("bad.yaml", "spce: []\nmetric: {name: y}\n");
   const Result result = Run({"study", "create", "-f", file});

@@ -37,7 +37,14 @@ def complaint(call: Callable[[], Any]) -> str:
         call()
     except (TypeError, ValueError, KeyError, luthier.LuthierError) as error:
         text = str(error)
-        for of_python in ("has type", "has no attribute", "not iterable", "unsupported", "not supported", "required argument"):
+        for of_python in (
+            "has type",
+            "has no attribute",
+            "not iterable",
+            "unsupported",
+            "not supported",
+            "required argument",
+        ):
             assert of_python not in text, text
         assert text
         return text

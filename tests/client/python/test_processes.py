@@ -175,6 +175,35 @@ def test_a_trial_of_the_worker_is_stopped_and_keeps_its_value(db):
     assert [(t.state, t.value) for t in study.trials] == [("PRUNED", 0.25)], [t.failure for t in study.trials]
 
 
+@luthier.objective(space={"x": (0.0, 1.0)}, metric="loss", algorithm="random", max_trials=1)
+def _goes_on(trial):
+    if trial.attempt == 1:
+        assert trial.checkpoint is None and trial.start_step == 0 and trial.tolerance is None
+        trial.report(0.9, step=1)
+        trial.report(0.8, step=2, checkpoint="two")
+        trial.report(0.7, step=3)
+        raise luthier.Retry("the machine is taken away")
+    return {"loss": trial.start_step, "again": float(trial.checkpoint == "two")}
+
+
+def test_the_step_of_a_checkpoint_reaches_the_next_attempt(db):
+    study = _goes_on.tune(db=db, python=sys.executable)
+    assert study.best_trial.metrics == {"loss": 2.0, "again": 1.0}
+    local = luthier.study("local", {"x": (0.0, 1.0)}, algorithm="random", db=db)
+
+    def objective(trial):
+        if trial.attempt == 1:
+            trial.report(0.8, step=2, checkpoint="two")
+            trial.report(0.7, step=3)
+            raise KeyboardInterrupt
+        return float(trial.start_step) if trial.checkpoint == "two" else -1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        local.optimize(objective, n_trials=1)
+    local.optimize(objective, n_trials=1)
+    assert local.trial(1).value == 2.0
+
+
 @luthier.objective(space={"l2": luthier.Float(1e-3, 1e3, log=True)}, metric="loss", algorithm="hoag", max_trials=4)
 def _inexact(trial):
     tolerance = -1.0 if trial.tolerance is None else trial.tolerance

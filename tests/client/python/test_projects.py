@@ -33,7 +33,9 @@ def team(tmp_path, monkeypatch):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     admin("project", "create", "vision")
-    monkeypatch.setenv("LUTHIER_TOKEN", admin("token", "create", "--project", "vision", "--role", "user", "--name", "a"))
+    monkeypatch.setenv(
+        "LUTHIER_TOKEN", admin("token", "create", "--project", "vision", "--role", "user", "--name", "a")
+    )
     yield address
     _client.close_all()
     server.communicate()
@@ -64,18 +66,25 @@ def _parabola(trial):
     return (trial["x"] - 0.5) ** 2
 
 
-def test_names_of_a_project(db, monkeypatch):
+def test_names_of_a_project(db, tmp_path, monkeypatch):
     """All that makes, finds and runs a study takes PROJECT/NAME; a coordinator of one's own has every project."""
     luthier.study("s", {"x": (0.0, 1.0)}, db=db)
     study = luthier.study("vision/s", {"x": (0.0, 1.0)}, db=db)
     assert (study.project, study.name) == ("vision", "s") and study.ask().number == 1
     assert luthier.load("s", db=db).project == "default" and len(luthier.load("s", db=db)) == 0
     study.optimize(_parabola, n_trials=4, processes=2)
-    assert len(luthier.load("vision/s", db=db)) == 5 and [s.name for s in luthier.studies(project="vision", db=db)] == ["s"]
+    assert len(luthier.load("vision/s", db=db)) == 5 and [s.name for s in luthier.studies(project="vision", db=db)] == [
+        "s"
+    ]
     tuned = _train.tune(3, processes=2, db=db, python=sys.executable)
     assert (tuned.project, tuned.name) == ("vision", "tuned")
     assert [t.state.value for t in tuned.trials] == ["COMPLETE"] * 3, [t.failure for t in tuned.trials]
+    file = tmp_path / "f.yaml"
+    file.write_text("space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: loss, goal: MINIMIZE}\n")
+    assert luthier.from_file(str(file), "vision/f", db=db).project == "vision"
     monkeypatch.setenv("LUTHIER_PROJECT", "vision")
+    assert luthier.from_file(str(file), db=db).project == "vision"
+    assert sorted(s.name for s in luthier.studies(db=db)) == ["f", "s", "tuned"]
     assert luthier.study("s", {"x": (0.0, 1.0)}, db=db).project == luthier.load("s", db=db).project == "vision"
     assert repr(luthier.load("default/s", db=db)) == "<luthier.Study 's'>" and "'vision/s'" in repr(study)
 

@@ -109,6 +109,37 @@ TEST_F(CoreParts, ACompleteTrialThatNeverNamedAStepIsLogged) {
                           HasSubstr("WARNING: it was to pause at step 1 and trained on to step 2")));
 }
 
+TEST_F(CoreParts, AReleaseThatPassesOnACheckpointLeavesItsStep) {
+  const Grant first = h_.Get("s", "a");
+  ASSERT_TRUE(h_.Report(first, {Loss(0.9, 1)}, "c1").ok());
+  ASSERT_TRUE(h_.Report(first, {Loss(0.8, 2)}).ok());
+  ASSERT_TRUE(h_.Release(first, "c1").ok());
+  const Grant again = h_.Get("s", "b");
+  ASSERT_EQ(again.trial.number, 1);
+  EXPECT_EQ(again.resume_checkpoint, "c1");
+  EXPECT_EQ(again.resume_step, 1);
+  // One that nobody has heard of was saved at the last step.
+  ASSERT_TRUE(h_.Report(again, {Loss(0.7, 2)}).ok());
+  ASSERT_TRUE(h_.Release(again, "c2").ok());
+  EXPECT_EQ(h_.Get("s", "c").resume_step, 2);
+}
+
+TEST_F(CoreParts, WithoutAResourceCheckpointsHaveTheirStepsToo) {
+  study::StudySpec spec = PartsSpec(1);
+  spec.resource.reset();
+  ASSERT_TRUE(h_.Create("t", spec).ok());
+  const Grant first = h_.Get("t", "a");
+  ASSERT_TRUE(h_.Report(first, {Loss(0.9, 4), Loss(0.8, 5)}, "c5").ok());
+  ASSERT_TRUE(h_.Report(first, {Loss(0.7, 6)}).ok());
+  ASSERT_TRUE(h_.Release(first, "c5").ok());
+  const Grant again = h_.Get("t", "b");
+  EXPECT_EQ(again.resume_checkpoint, "c5");
+  EXPECT_EQ(again.resume_step, 5);
+  ASSERT_TRUE(h_.Report(again, {Loss(0.6, 7)}).ok());
+  ASSERT_TRUE(h_.Release(again, "c7").ok());
+  EXPECT_EQ(h_.Get("t", "c").resume_step, 7);
+}
+
 TEST_F(CoreParts, ASilentAttemptIsNotTakenForATrialThatNeverSpoke) {
   PauseFirst();
   const Grant again = h_.Get("s", "c");

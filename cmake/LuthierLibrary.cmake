@@ -42,7 +42,7 @@ function(luthier_program name)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${A_SRCS})
   luthier_configure(${name})
-  target_link_libraries(${name} PRIVATE ${A_DEPS})
+  target_link_libraries(${name} PRIVATE ${A_DEPS} luthier_processor_check)
 endfunction()
 
 # luthier_test(name SRCS ... DEPS ... [LABELS unit|contract|property|e2e|tsan|slow] [SERIAL] [ENV A=b] [TIMEOUT s])

@@ -38,7 +38,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
       {"worker", "Look at workers"},
       {"model", "Train the model of a setting, keep it in a file, apply it"},
       {"server", "The coordinator that answers"},
-      {"admin", "Who may do what: certificates, tokens, projects, the audit"},
+      {"admin", "Who may do what: certificates, tokens, projects, the audit; copies of the data"},
       {"admin pki", "A private certificate authority"},
       {"admin token", "Tokens, by which callers are known"},
       {"admin project", "Projects, which keep studies apart"}};
@@ -168,7 +168,7 @@ bool HasNames(const Options& options) {
       new std::set<std::string>{"study preview", "study importance", "study predict", "study export",   "study schema",
                                 "study watch",   "trial explain",    "trial command", "report",         "worker list",
                                 "model train",   "model show",       "model predict", "model evaluate", "bilevel",
-                                "simulate",      "verify-replay",    "completion",    "manual",         "version"};
+                                "simulate",      "verify-replay",    "completion",    "manual",         "version",       "health"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
          !absl::StartsWith(options.path, "server ");
 }

@@ -49,6 +49,9 @@ class Context {
   // Whose token is for another project than the default one names studies of that project: asks the server for it, where a
   // token is used and a verb names a study without a project. Sets *project, unless it was given.
   absl::Status FindProject(std::string* project);
+  // Returns how calls to the server are protected, by options, else variables. A usage error for files that can't be
+  // read.
+  absl::StatusOr<wire::ChannelSecurity> Security() const;
   // From now on the client talks to `local`.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);
   void Disconnect();
@@ -79,7 +82,6 @@ class Context {
 
  private:
   absl::StatusOr<client::Client*> Connect();
-  absl::StatusOr<wire::ChannelSecurity> Security() const;
 
   const Environment& environment_;
   const Options& options_;

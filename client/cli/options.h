@@ -116,6 +116,8 @@ struct Options {
   std::string label;
   std::string labels_file;
 
+  absl::Duration health_timeout = absl::Seconds(5);  // health
+
   // admin
   int64_t entries = 100;
   std::optional<int64_t> quota_studies, quota_running, quota_waiting;

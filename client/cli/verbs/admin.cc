@@ -55,6 +55,18 @@ void ProjectOption(CLI::App& app, Options& o) {
                  "Processors for its suggestions, on average over a minute: 0.5 is half of one");
 }
 
+void BackupOptions(CLI::App& app, Options& o) {
+  app.add_option("--out", o.out, "Folder to make, with the copy in it")->required();
+}
+
+void RestoreOptions(CLI::App& app, Options& o) {
+  app.add_option("FOLDER", o.file, "Folder that luthier admin backup made")->required();
+}
+
+void HealthOptions(CLI::App& app, Options& o) {
+  Duration(app, "--timeout", &o.health_timeout, "How long to wait for an answer (default: 5s)");
+}
+
 void AuditOptions(CLI::App& app, Options& o) {
   app.add_option("--count", o.entries, "Entries")->check(CLI::Range(1, 1000000))->capture_default_str();
 }
@@ -68,6 +80,11 @@ std::vector<Verb> AdminVerbs() {
        "luthier server info",
        None,
        ServerInfo},
+      {{"health"},
+       "Whether a coordinator is ready to write: exit code 0, else 1, or 3 where none answers",
+       "luthier health --db /var/lib/luthier",
+       HealthOptions,
+       Health},
       {{"admin", "pki", "init"},
        "Make a private certificate authority",
        "luthier admin pki init --out pki",
@@ -114,6 +131,16 @@ std::vector<Verb> AdminVerbs() {
        "luthier admin audit --count 20",
        AuditOptions,
        AdminAudit},
+      {{"admin", "backup"},
+       "Copy a data directory into a new folder, while its coordinator runs or not",
+       "luthier admin backup --db /var/lib/luthier --out /var/backups/luthier-monday",
+       BackupOptions,
+       AdminBackup},
+      {{"admin", "restore"},
+       "Make a new data directory of a backup",
+       "luthier admin restore /var/backups/luthier-monday --db /var/lib/luthier-restored",
+       RestoreOptions,
+       AdminRestore},
       {{"completion"},
        "A script that completes verbs and options in a shell",
        "luthier completion bash > ~/.local/share/bash-completion/completions/luthier",

@@ -94,7 +94,7 @@ absl::StatusOr<Descriptor> ListenUnix(const ListenAddress& address) {
   Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0 || bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
       listen(fd.get(), SOMAXCONN) != 0) {
-    return InUse(address);
+    return errno == EADDRINUSE ? InUse(address) : CannotListen(address, errno);
   }
   return fd;
 }

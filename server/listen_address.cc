@@ -1,6 +1,7 @@
 #include "server/listen_address.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -59,6 +60,8 @@ absl::Status CheckUnix(const ListenAddress& address) {
     return Refuse(address.Target(),
                   absl::StrCat("can't be made: there is no folder ", base::Quote(folder.string()), "; make it first"));
   }
+  // Before a socket is made: there is no better time to say so.
+  if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return CannotListen(address, errno);
   struct stat info;
   if (stat(address.path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) return Refuse(address.Target(), "is a file that is no socket; choose another path");
@@ -72,6 +75,19 @@ absl::Status CheckUnix(const ListenAddress& address) {
 }
 
 }  // namespace
+
+absl::Status CannotListen(const ListenAddress& address, int problem) {
+  const char* remedy = "";
+  if (problem == EADDRNOTAVAIL) remedy = "; it is not an address of this machine";
+  if (problem == EROFS) remedy = "; choose a folder that can be written to";
+  if (problem == EACCES) {
+    remedy = address.unix_socket() ? "; luthierd's user must be allowed to write into the socket's folder, as its unit is "
+                                     "into /run/luthier: choose another path"
+                                   : "; ports below 1024 need more rights, choose another";
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("can't listen on ", base::Quote(address.Target()), ": ", std::strerror(problem), remedy));
+}
 
 bool ListenAddress::loopback() const {
   if (unix_socket() || host == "localhost" || host == "::1") return true;
@@ -155,11 +171,7 @@ absl::Status CheckFree(const ListenAddress& address) {
     problem = errno;
   }
   if (possible) return absl::OkStatus();
-  const char* remedy = problem == EADDRNOTAVAIL ? "; it is not an address of this machine"
-                       : problem == EACCES      ? "; ports below 1024 need more rights, choose another"
-                                                : "";
-  return absl::FailedPreconditionError(
-      absl::StrCat("can't listen on ", base::Quote(address.Target()), ": ", std::strerror(problem), remedy));
+  return CannotListen(address, problem);
 }
 
 }  // namespace luthier::server

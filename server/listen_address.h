@@ -35,6 +35,9 @@ ListenAddress WithKnownHost(ListenAddress address);
 // rights.
 absl::Status CheckFree(const ListenAddress& address);
 
+// Returns what the system said, as errno, with what to do about it: FAILED_PRECONDITION.
+absl::Status CannotListen(const ListenAddress& address, int problem);
+
 }  // namespace luthier::server
 
 #endif  // LUTHIER_SERVER_LISTEN_ADDRESS_H_

@@ -14,6 +14,7 @@
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "server/server.h"
+#include "server/supervisor.h"
 
 namespace {
 
@@ -117,10 +118,12 @@ int main(int argc, char** argv) {
     return usage ? luthier::command_line::kExitUsage : 1;
   }
   std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
+  luthier::server::TellSupervisor("READY=1");
   if (exit_with_stdin) std::thread(StopWithStdin).detach();
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   luthier::base::LogInfo("stopping", {{"signal", std::to_string(signal_number)}});
+  luthier::server::TellSupervisor("STOPPING=1");
   // A second signal ends the process at once; that is always safe.
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   signal(SIGTERM, SIG_DFL);

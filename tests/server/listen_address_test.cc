@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -103,6 +104,31 @@ TEST_F(CheckFreeTest, APlaceThatIsNotThereIsNamed) {
   std::ofstream(Path("file")) << "precious";
   EXPECT_THAT(std::string(Start("unix:" + Path("file"), "data").message()), HasSubstr("a file that is no socket"));
   EXPECT_TRUE(std::filesystem::exists(Path("file")));
+  EXPECT_FALSE(std::filesystem::exists(Path("data")));
+}
+
+// A folder that this user may not write to. Root may write to all of them, so it becomes somebody else for that time.
+TEST_F(CheckFreeTest, AFolderThatIsNotOursIsNotCalledATakenAddress) {
+  const std::string folder = Path("closed");
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(folder, static_cast<std::filesystem::perms>(0500));
+  constexpr uid_t kNobody = 65534;
+  const uid_t before = geteuid();
+  if (before == 0) {
+    std::filesystem::permissions(folder, static_cast<std::filesystem::perms>(0755));
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
+  const absl::Status status = CheckFree(ParseListenAddress("unix:" + folder + "/socket").value());
+  const absl::Status listening = Start("unix:" + folder + "/socket", "data");
+  if (before == 0) {
+    ASSERT_EQ(seteuid(before), 0);
+  }
+  for (const absl::Status& refused : {status, listening}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("Permission denied; luthierd's user must be allowed to write"));
+    EXPECT_EQ(base::GetReason(refused), "");
+  }
   EXPECT_FALSE(std::filesystem::exists(Path("data")));
 }
 

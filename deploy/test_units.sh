@@ -196,4 +196,17 @@ active luthier-worker
 create hand
 completes hand
 [[ $(count hand) == 24 ]] || fail "not 24 trials"
+
+step "A coordinator for this machine alone, without a certificate"
+on 'mkdir -p /etc/systemd/system/luthierd.service.d
+  printf "%s\n" "[Service]" LoadCredential= "Environment=LUTHIER_LISTEN=localhost:7790 LUTHIER_TLS_CERT= LUTHIER_TLS_KEY=" \
+    >/etc/systemd/system/luthierd.service.d/alone.conf
+  printf "%s\n" LUTHIER_SERVER=localhost:7790 LUTHIER_TLS_CA= >/etc/luthier/luthier-worker.env
+  mv /etc/luthier/pki /etc/luthier/ca.pem /root/
+  systemctl daemon-reload
+  systemctl restart luthierd luthier-worker
+  luthier health --server localhost:7790' >/dev/null || fail "it does not start without a certificate"
+create alone
+completes alone
+[[ $(count alone) == 24 ]] || fail "not 24 trials"
 step "Units work"

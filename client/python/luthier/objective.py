@@ -60,7 +60,11 @@ class Tunable:
         self, n_trials: Optional[int] = None, *, processes: int = 1, name: Optional[str] = None, **where: Any
     ) -> Study:
         """Runs `n_trials` trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or keeps
-        the interpreter's lock costs its own trial alone. Returns the study."""
+        the interpreter's lock costs its own trial alone. Returns the study. Raises StudyPaused where the service paused
+        the study, because three trials failed alike or 20 in a row; the same call resumes it."""
+        from luthier.errors import StudyPaused
+        from luthier.study import _PAUSED_BY_USER
+
         study = self.study(name, **where)
         if n_trials is not None:
             study._make_room(n_trials)
@@ -69,7 +73,17 @@ class Tunable:
             command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
                 command += ["--run-as", "0"]
-            _run_all([_start(command)], echo=False)
+
+            def reason() -> str:
+                """Why the service paused the study; empty where it did not."""
+                why: str = study._refresh().state_reason if study.state == "PAUSED" else ""
+                return "" if why == _PAUSED_BY_USER else why
+
+            if reason():
+                study.resume()
+            _run_all([_start(command)], echo=False, until=lambda: reason() != "")
+        if reason():
+            raise StudyPaused(f"study {study.name} paused itself: {reason()}")
         return study
 
 
@@ -127,9 +141,12 @@ def _environment() -> dict[str, str]:
     return dict(os.environ, PYTHONPATH=os.pathsep.join([*(p for p in sys.path if p), os.getcwd()]))
 
 
-def _run_all(children: list[subprocess.Popen[bytes]], *, echo: bool) -> None:
+def _run_all(
+    children: list[subprocess.Popen[bytes]], *, echo: bool, until: Optional[Callable[[], bool]] = None
+) -> None:
     """Waits until all have ended; where one fails, or this is interrupted, ends the others. Raises RuntimeError with
-    what the one that failed said last. `echo`: what they say on standard error is also ours."""
+    what the one that failed said last. `echo`: what they say on standard error is also ours. `until` is asked twice a
+    second; once it is true all are ended, and none has failed."""
     said = [b""] * len(children)
 
     def read(i: int) -> None:
@@ -145,8 +162,13 @@ def _run_all(children: list[subprocess.Popen[bytes]], *, echo: bool) -> None:
     try:
         for reader in readers:
             reader.start()
+        look = time.monotonic() + 0.5
         while failed is None and any(child.poll() is None for child in children):
             failed = next((i for i, child in enumerate(children) if child.poll()), None)
+            if until is not None and time.monotonic() >= look:
+                look = time.monotonic() + 0.5
+                if until():
+                    return
             time.sleep(0.02)
     finally:
         for child in children:

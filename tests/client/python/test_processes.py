@@ -130,6 +130,21 @@ def test_what_goes_wrong_at_the_worker(db):
     assert "returned None" in failures[5] and "(1.0, 2.0)" in failures[6] and "nope" in failures[7], failures
 
 
+@luthier.objective(space={"x": (0.0, 1.0)}, algorithm="random")
+def _typo(trial):
+    return undefined_name + trial["x"]  # noqa: F821
+
+
+def test_tune_says_why_the_study_paused_itself(db):
+    with pytest.raises(luthier.StudyPaused, match="3 trials failed alike .*NameError.*undefined_name"):
+        _typo.tune(20, processes=1, db=db, python=sys.executable)
+    study = luthier.load("typo", db=db)
+    assert [t.state.value for t in study.trials] == ["FAILED"] * 3
+    with pytest.raises(luthier.StudyPaused):  # The same call goes on, and it fails again.
+        _typo.tune(processes=1, db=db, python=sys.executable)
+    assert len(study.trials) == 6
+
+
 @luthier.objective(space={"x": (0.0, 1.0)}, algorithm="random", timeout=0.5)
 def _hangs(trial):
     time.sleep(60)

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Installs the Debian packages of the named sections of tools/packages.txt, those that are missing.
+# Installs the Debian packages of the named sections of tools/packages.txt, those that are missing. Lines NAME==VERSION
+# are of PyPI: all of them go into the virtual environment build/peers of this checkout ($LUTHIER_PEERS_DIR: another
+# folder), made anew when they change.
 #
 #   tools/install_packages.sh [--list] [--file FILE] SECTION...
 #
@@ -8,7 +10,8 @@
 set -eu
 
 program=$(basename "$0")
-file=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/packages.txt
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+file=$root/tools/packages.txt
 list_only=false
 
 die() {
@@ -74,10 +77,39 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
 fi
 
 missing=
+from_pypi=
 for package in $wanted; do
-  is_installed "$package" || missing="$missing $package"
+  case $package in
+    *==*) from_pypi="$from_pypi $package" ;;
+    *) is_installed "$package" || missing="$missing $package" ;;
+  esac
 done
-[ -n "$missing" ] || exit 0
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+fail() {
+  tail -n 20 "$log" >&2
+  die 1 "$1 failed; its last lines are above"
+}
+
+# Makes the virtual environment of the packages from PyPI, unless it is there with these very versions.
+install_from_pypi() {
+  [ -n "$from_pypi" ] || return 0
+  venv=${LUTHIER_PEERS_DIR:-$root/build/peers}
+  [ ! -r "$venv/packages" ] || [ "$(cat "$venv/packages")" != "$from_pypi" ] || return 0
+  printf 'Installing%s\n' "$from_pypi"
+  rm -rf "$venv"
+  "${LUTHIER_PYTHON:-/usr/bin/python3}" -m venv "$venv" >"$log" 2>&1 || fail "python3 -m venv"
+  # shellcheck disable=SC2086  # A list of names, split on purpose. Each is named, so that none is chosen by a resolver.
+  "$venv/bin/python" -m pip --disable-pip-version-check -q install --no-deps --only-binary :all: $from_pypi \
+    >"$log" 2>&1 </dev/null || fail "pip install"
+  printf '%s\n' "$from_pypi" >"$venv/packages"
+}
+
+if [ -z "$missing" ]; then
+  install_from_pypi
+  exit 0
+fi
 
 if [ "$(id -u)" = 0 ]; then
   as_root=
@@ -93,12 +125,6 @@ run_apt() {
     -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-fail() {
-  tail -n 20 "$log" >&2
-  die 1 "$1 failed; its last lines are above"
-}
 printf 'Installing%s\n' "$missing"
 run_apt update >"$log" 2>&1 || fail "apt-get update"
 # shellcheck disable=SC2086  # A list of names, split on purpose.
@@ -106,3 +132,4 @@ run_apt install --no-install-recommends $missing >"$log" 2>&1 || fail "apt-get i
 for package in $missing; do
   is_installed "$package" || die 1 "apt-get said done, yet $package is not installed"
 done
+install_from_pypi

@@ -44,7 +44,20 @@ alpha
 beta   # with a remark
 [other]
 gamma
+[peers]
+delta
+one==1.0
+two==2.0.1
 LIST
+
+# A Python whose `-m venv DIR` makes a DIR/bin/python that keeps a record, too.
+cat >"$scratch/bin/python-stub" <<'STUB'
+#!/bin/sh
+echo "python $*" >>"$STATE/calls"
+[ ! -e "$STATE/no-pypi" ] || { echo "ERROR: no network"; exit 1; }
+[ "$2" != venv ] || { "$MKDIR" -p "$3/bin" && "$LN" -s "$0" "$3/bin/python"; }
+STUB
+chmod +x "$scratch/bin/python-stub"
 
 fail() { echo "FAILED: $case_name: $*" >&2; cat "$scratch/out" "$scratch/state/calls" >&2; exit 1; }
 # run UID WITH_SUDO ARGUMENTS...: sets status; output in $scratch/out.
@@ -53,7 +66,8 @@ run() {
   [[ $2 == sudo ]] && path=$path:$scratch/sudo-bin
   shift 2
   status=0
-  env -i PATH="$path" STATE="$scratch/state" UID_OF_TEST="$uid" TMPDIR="$scratch" \
+  env -i PATH="$path" STATE="$scratch/state" UID_OF_TEST="$uid" TMPDIR="$scratch" MKDIR="$(command -v mkdir)" \
+    LN="$(command -v ln)" LUTHIER_PYTHON="$scratch/bin/python-stub" LUTHIER_PEERS_DIR="$scratch/state/venv" \
     "$scratch/bin/sh" "$script" --file "$scratch/packages.txt" "$@" >"$scratch/out" 2>&1 || status=$?
 }
 begin() {
@@ -117,5 +131,33 @@ run 0 none
 begin "--list prints names and installs nothing"
 run 0 none --list build other
 [[ $status == 0 && -z $(calls) && $(tr '\n' ' ' <"$scratch/out") == "alpha beta gamma " ]] || fail "status $status"
+
+begin "packages of PyPI go into a virtual environment, all of them at once, Debian's first"
+run 0 none peers
+[[ $status == 0 && $(calls | wc -l) == 4 ]] || fail "status $status"
+[[ $(calls | sed -n 2p) == *install*delta && $(calls | sed -n 3p) == "python -m venv $scratch/state/venv" ]] || fail "calls"
+[[ $(calls | sed -n 4p) == "python -m pip "*"--no-deps"*" one==1.0 two==2.0.1" ]] || fail "calls"
+
+begin "an environment with these versions is kept, silently"
+run 0 none peers
+run 0 none peers
+[[ $status == 0 && ! -s $scratch/out && $(calls | wc -l) == 4 ]] || fail "status $status"
+
+begin "another version makes it anew"
+run 0 none peers
+echo " one==0.9 two==2.0.1" >"$scratch/state/venv/packages"
+run 0 none peers
+[[ $status == 0 && $(calls | grep -c "pip ") == 2 && $(cat "$scratch/state/venv/packages") == " one==1.0 two==2.0.1" ]] ||
+  fail "status $status"
+
+begin "where PyPI is not reached it fails, and the next run tries again"
+installed delta
+: >"$scratch/state/no-pypi"
+run 0 none peers
+[[ $status == 1 && ! -e $scratch/state/venv/packages ]] || fail "status $status"
+grep -q "ERROR: no network" "$scratch/out" || fail "message"
+rm "$scratch/state/no-pypi"
+run 0 none peers
+[[ $status == 0 && -e $scratch/state/venv/packages ]] || fail "status $status"
 
 echo "install_packages.sh: all cases passed"

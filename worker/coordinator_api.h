@@ -50,6 +50,7 @@ struct ReportRequest {
   std::vector<study::Measurement> measurements;
   std::string checkpoint;
   std::optional<int64_t> start_step;  // RunSink::Started; absent: not said.
+  int64_t checkpoint_step = 0;        // The step that `checkpoint` holds.
 };
 
 // The end of an attempt with an answer; what the spool keeps.
@@ -64,6 +65,8 @@ struct FinalResult {
   std::optional<int64_t> start_step;
   study::Failure failure;  // If failed.
   std::string checkpoint;  // Unless failed.
+  std::optional<int64_t> checkpoint_step =
+      std::nullopt;  // The step that it holds; absent: of an older program's spool.
   std::string output_tail;
   friend bool operator==(const FinalResult&, const FinalResult&) = default;
 };
@@ -92,7 +95,7 @@ class CoordinatorApi {
   // Complete or Fail.
   virtual absl::StatusOr<FinishReply> Finish(const FinalResult& result) = 0;
   virtual absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                              const std::string& checkpoint) = 0;
+                                              const std::string& checkpoint, int64_t checkpoint_step) = 0;
 };
 
 }  // namespace luthier::worker

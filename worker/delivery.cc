@@ -50,7 +50,7 @@ void Runtime::ActiveRun::Report(study::Measurement measurement, std::string chec
       measurement.gradient.reset();
     }
   }
-  if (!checkpoint.empty()) queue_.SetCheckpoint(std::move(checkpoint));
+  if (!checkpoint.empty()) queue_.SetCheckpoint(std::move(checkpoint), measurement.step);
   const int64_t step = measurement.step;
   newest_ = measurement;
   newest_->gradient.reset();
@@ -115,8 +115,11 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   FinalResult result;
   {
     const base::MutexLock lock(&mutex_);
-    if (!outcome.checkpoint.empty()) run->queue_.SetCheckpoint(outcome.checkpoint);
+    if (!outcome.checkpoint.empty() && outcome.checkpoint != run->queue_.checkpoint()) {
+      run->queue_.SetCheckpoint(outcome.checkpoint, std::max(outcome.measurement.step, run->LastStep()));
+    }
     result.checkpoint = run->queue_.checkpoint();
+    if (!result.checkpoint.empty()) result.checkpoint_step = run->queue_.checkpoint_step();
     result.start_step = run->start_step_;
     const bool asked_to_pause = outcome.result == RunResult::kStopped && run->stop().reason() == StopReason::kPause;
     if (asked_to_pause && run->newest_) {  // It does not look at its target, but stops when it is told to.
@@ -154,7 +157,9 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
     if (reason == StopReason::kDrain || reason == StopReason::kFinish) {
       FlushReports(run, backoff);
       // Without news of its own the attempt passes on what it was given.
-      ReturnLease(lease, result.checkpoint.empty() ? lease.resume_checkpoint : result.checkpoint, backoff);
+      const bool news = !result.checkpoint.empty();
+      ReturnLease(lease, news ? result.checkpoint : lease.resume_checkpoint,
+                  news ? *result.checkpoint_step : lease.resume_step, backoff);
       if (reason == StopReason::kFinish) runner_->Discard(run->request());
       return;
     }
@@ -167,6 +172,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   if (result.failed) {
     result.failure = outcome.failure;
     result.checkpoint.clear();
+    result.checkpoint_step.reset();
   } else {
     result.measurement = outcome.measurement;
     result.pruned = outcome.result == RunResult::kPruned;
@@ -188,13 +194,15 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   if (DeliverDurably(std::move(result), backoff)) runner_->Discard(run->request());
 }
 
-void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, base::Backoff* backoff) {
+void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, int64_t checkpoint_step,
+                          base::Backoff* backoff) {
   const absl::Duration start = clock_->Monotonic();
   int odd = 0;
   backoff->Reset();
   for (;;) {
     const uint64_t hurry = Hurry();
-    const absl::StatusOr<FinishReply> reply = api_->Release(lease.study, lease.trial.number, lease.token, checkpoint);
+    const absl::StatusOr<FinishReply> reply =
+        api_->Release(lease.study, lease.trial.number, lease.token, checkpoint, checkpoint_step);
     NoteContact(reply.status());
     const std::string trial = TrialText(lease.study, lease.trial.number);
     if (reply.ok()) {

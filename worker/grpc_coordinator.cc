@@ -85,7 +85,7 @@ class GrpcCoordinator final : public CoordinatorApi {
   absl::StatusOr<study::Directive> Report(const ReportRequest& request) override;
   absl::StatusOr<FinishReply> Finish(const FinalResult& result) override;
   absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                      const std::string& checkpoint) override;
+                                      const std::string& checkpoint, int64_t checkpoint_step) override;
 
  private:
   template <typename Request, typename Response>
@@ -206,6 +206,7 @@ absl::StatusOr<study::Directive> GrpcCoordinator::Report(const ReportRequest& re
   message.set_token(request.token);
   for (const study::Measurement& m : request.measurements) *message.add_measurements() = wire::ToProto(m);
   message.set_checkpoint(request.checkpoint);
+  if (!request.checkpoint.empty()) message.set_checkpoint_step(request.checkpoint_step);
   if (request.start_step) message.set_start_step(*request.start_step);
   v1::ReportResponse response;
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Report, message, &response));
@@ -233,17 +234,19 @@ absl::StatusOr<FinishReply> GrpcCoordinator::Finish(const FinalResult& result) {
   request.set_paused(result.paused);
   if (result.start_step) request.set_start_step(*result.start_step);
   request.set_checkpoint(result.checkpoint);
+  if (result.checkpoint_step) request.set_checkpoint_step(*result.checkpoint_step);
   request.set_output_tail(tail);
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Complete, request, &response));
   return FromProto(response);
 }
 
 absl::StatusOr<FinishReply> GrpcCoordinator::Release(const std::string& study, int64_t trial, const std::string& token,
-                                                     const std::string& checkpoint) {
+                                                     const std::string& checkpoint, int64_t checkpoint_step) {
   v1::ReleaseRequest request;
   request.set_trial(wire::TrialName(study, trial));
   request.set_token(token);
   request.set_checkpoint(checkpoint);
+  if (!checkpoint.empty()) request.set_checkpoint_step(checkpoint_step);
   v1::FinishResponse response;
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Release, request, &response));
   return FromProto(response);
@@ -258,8 +261,8 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
-                                                                    const wire::ChannelSecurity& security,
-                                                                    GrpcCoordinatorOptions options) {
+                                                                   const wire::ChannelSecurity& security,
+                                                                   GrpcCoordinatorOptions options) {
   LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, security));
   return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel), options);
 }

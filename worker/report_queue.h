@@ -26,8 +26,13 @@ class ReportQueue {
   enum class Added { kYes, kRepeatedStep, kTooMany };
   // A step counts once: the service would refuse it with other content.
   Added Add(study::Measurement measurement);
-  void SetCheckpoint(std::string checkpoint) { checkpoint_ = std::move(checkpoint); }
+  // `step`: the last one of the curve that the checkpoint holds.
+  void SetCheckpoint(std::string checkpoint, int64_t step) {
+    checkpoint_ = std::move(checkpoint);
+    checkpoint_step_ = step;
+  }
   const std::string& checkpoint() const { return checkpoint_; }
+  int64_t checkpoint_step() const { return checkpoint_step_; }
 
   bool empty() const { return points_.empty(); }
   // The oldest points, as many as one call takes; they stay until Pop.
@@ -47,6 +52,7 @@ class ReportQueue {
   std::set<int64_t> steps_;  // All ever added.
   size_t gradient_bytes_ = 0;
   std::string checkpoint_;
+  int64_t checkpoint_step_ = 0;
   bool closed_ = false;
   bool without_gradients_ = false;
 };

@@ -211,7 +211,7 @@ void Runtime::StartRuns(std::vector<Lease> leases) {
     changed_.SignalAll();
   }
   base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 1));
-  for (const Lease& lease : unwanted) ReturnLease(lease, lease.resume_checkpoint, &backoff);
+  for (const Lease& lease : unwanted) ReturnLease(lease, lease.resume_checkpoint, lease.resume_step, &backoff);
 }
 
 // --- Heartbeats ---
@@ -320,8 +320,9 @@ void Runtime::ReportLoop() {
 }
 
 absl::Status Runtime::SendReports(ActiveRun* run) {
-  const ReportRequest request = {run->lease().study,  run->lease().trial.number, run->lease().token,
-                                 run->queue_.Front(), run->queue_.checkpoint(),  run->start_step_};
+  const ReportRequest request = {run->lease().study,           run->lease().trial.number, run->lease().token,
+                                 run->queue_.Front(),          run->queue_.checkpoint(),  run->start_step_,
+                                 run->queue_.checkpoint_step()};
   run->sending_ = true;
   mutex_.Unlock();
   const absl::StatusOr<study::Directive> reply = api_->Report(request);

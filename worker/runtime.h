@@ -94,7 +94,7 @@ class Runtime {
   void FlushReports(ActiveRun* run, base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Execute(ActiveRun* run, base::Backoff* backoff);
-  void ReturnLease(const Lease& lease, const std::string& checkpoint, base::Backoff* backoff);
+  void ReturnLease(const Lease& lease, const std::string& checkpoint, int64_t checkpoint_step, base::Backoff* backoff);
   // Spool, send, and what the answer asks for. True when the trial is final.
   bool DeliverDurably(FinalResult result, base::Backoff* backoff);
   Delivery Deliver(const FinalResult& result, base::Backoff* backoff, absl::Status* error);

@@ -218,6 +218,7 @@ std::string SerializeResult(const FinalResult& result) {
     if (result.paused) json["paused"] = true;
   }
   if (result.start_step) json["start_step"] = *result.start_step;
+  if (result.checkpoint_step) json["checkpoint_step"] = *result.checkpoint_step;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -234,6 +235,7 @@ absl::StatusOr<FinalResult> ParseResult(const std::string& text) {
   result.checkpoint = reader.Text("checkpoint");
   result.output_tail = reader.Text("output_tail");
   if (reader.Has("start_step")) result.start_step = reader.Integer("start_step");
+  if (reader.Has("checkpoint_step")) result.checkpoint_step = reader.Integer("checkpoint_step");
   if (!reader.ok()) return bad;
   if (!result.failed) {
     result.pruned = reader.Flag("pruned");

@@ -197,6 +197,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
   op.token = backend_.CallerOf(*context).Lease(request->token());
   op.checkpoint = request->checkpoint();
   if (request->has_start_step()) op.start_step = request->start_step();
+  if (request->has_checkpoint_step()) op.checkpoint_step = request->checkpoint_step();
   op.done = [reactor, response](absl::StatusOr<coordinator::ReportReply> reply) {
     if (reply.ok()) {
       response->set_directive(ToMessage(reply->directive));
@@ -256,6 +257,7 @@ grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* c
   if (request->has_start_step()) op.start_step = request->start_step();
   op.content = std::move(content);
   op.checkpoint = request->checkpoint();
+  if (request->has_checkpoint_step()) op.checkpoint_step = request->checkpoint_step();
   op.output_tail = request->output_tail();
   TakeUnused(request->unused(), &op, &violations);
   return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
@@ -285,8 +287,7 @@ grpc::ServerUnaryReactor* WorkerService::DeclareParameters(grpc::CallbackServerC
   violations.AddAll("", id.status());
   CheckToken(request->token(), &violations);
   if (request->parameters_size() < 1 || request->parameters_size() > kMaxDeclared) {
-    violations.Add("parameters",
-                   absl::StrCat("has ", request->parameters_size(), " entries, not 1 to ", kMaxDeclared));
+    violations.Add("parameters", absl::StrCat("has ", request->parameters_size(), " entries, not 1 to ", kMaxDeclared));
   } else if (request->ByteSizeLong() > kMaxDeclaredBytes) {
     violations.Add("parameters", absl::StrCat("have ", request->ByteSizeLong(), " bytes; at most ", kMaxDeclaredBytes,
                                               " are allowed"));
@@ -325,6 +326,7 @@ grpc::ServerUnaryReactor* WorkerService::Release(grpc::CallbackServerContext* co
   coordinator::FinishOp op;
   op.content = coordinator::ReleaseContent{};
   op.checkpoint = request->checkpoint();
+  if (request->has_checkpoint_step()) op.checkpoint_step = request->checkpoint_step();
   return Finish(context, request->trial(), request->token(), std::move(op), {}, response);
 }
 

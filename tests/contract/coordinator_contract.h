@@ -193,7 +193,7 @@ TEST_P(CoordinatorContract, AHeartbeatSaysForEachTokenInOrderWhetherItIsHeld) {
   EXPECT_THAT(Beat({first.token, Forged(first).token, second.token}),
               ::testing::ElementsAre(Directive::kContinue, Directive::kLost, Directive::kContinue));
   ASSERT_TRUE(api().Finish(Result(first, 0.5)).ok());
-  ASSERT_TRUE(api().Release(second.study, second.trial.number, second.token, "").ok());
+  ASSERT_TRUE(api().Release(second.study, second.trial.number, second.token, "", 0).ok());
   EXPECT_THAT(Beat({first.token, second.token}), ::testing::ElementsAre(Directive::kLost, Directive::kLost));
 }
 
@@ -239,7 +239,7 @@ TEST_P(CoordinatorContract, TheReplySaysWhatBecameOfTheTrial) {
 
 TEST_P(CoordinatorContract, AReleaseGivesTheTrialBackAndMayBeSentAgain) {
   const Lease lease = Take();
-  const auto release = [&](const Lease& l) { return api().Release(l.study, l.trial.number, l.token, "c"); };
+  const auto release = [&](const Lease& l) { return api().Release(l.study, l.trial.number, l.token, "c", 0); };
   ExpectReason(release(Forged(lease)).status(), base::reason::kLeaseLost);
   for (int k = 0; k < 2; ++k) {
     const absl::StatusOr<FinishReply> reply = release(lease);
@@ -258,7 +258,7 @@ TEST_P(CoordinatorContract, ACoordinatorThatIsAwayAnswersNothing) {
        {api().GetSpec(kContractStudy).status(), Ask(1, "00000000-0000-4000-8000-000000000000").status(),
         api().Heartbeat("w1", {lease.token}).status(), api().Report(Points(lease, {Loss(1.0, 1)})).status(),
         api().Finish(Result(lease, 0.5)).status(),
-        api().Release(lease.study, lease.trial.number, lease.token, "").status()}) {
+        api().Release(lease.study, lease.trial.number, lease.token, "", 0).status()}) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_TRUE(base::NobodyAnswered(status)) << status;
     EXPECT_EQ(base::AdviceFor(status), base::RetryAdvice::kRepeat);

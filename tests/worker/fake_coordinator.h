@@ -26,6 +26,7 @@ class FakeCoordinator final : public CoordinatorApi {
   struct Released {
     int64_t trial;
     std::string checkpoint;
+    int64_t checkpoint_step = 0;
   };
 
   template <typename F>
@@ -148,7 +149,7 @@ class FakeCoordinator final : public CoordinatorApi {
     return *grant->second.reply;
   }
   absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                      const std::string& checkpoint) override {
+                                      const std::string& checkpoint, int64_t checkpoint_step) override {
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("release");
     if (away) return absl::UnavailableError("away");
@@ -160,7 +161,7 @@ class FakeCoordinator final : public CoordinatorApi {
       if (grant->second.result) return Conflict();
       return *grant->second.reply;
     }
-    released.push_back({trial, checkpoint});
+    released.push_back({trial, checkpoint, checkpoint_step});
     grant->second.reply = FinishReply{study::TrialState::kPending, {}};
     return *grant->second.reply;
   }

@@ -285,7 +285,7 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
   EXPECT_EQ(wire::FromProto(service_.fail.failure()).value(), result.failure);
   EXPECT_EQ(service_.fail.output_tail(), "tail");
 
-  EXPECT_EQ(api_->Release("demo", 3, "token", "c3")->state, study::TrialState::kPending);
+  EXPECT_EQ(api_->Release("demo", 3, "token", "c3", 3)->state, study::TrialState::kPending);
   EXPECT_EQ(service_.release.checkpoint(), "c3");
 }
 
@@ -299,7 +299,7 @@ TEST_F(GrpcCoordinatorTest, ErrorsKeepTheirReasons) {
   for (const absl::Status& status :
        {api_->Suggest({"demo", "w1", 1, "id"}).status(), api_->Heartbeat("w1", {"a"}).status(),
         api_->Report({"demo", 3, "t", {}, "", {}}).status(), api_->Finish(result).status(),
-        api_->Release("demo", 3, "t", "").status()}) {
+        api_->Release("demo", 3, "t", "", 0).status()}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_EQ(base::GetReason(status), base::reason::kLeaseLost);
   }

@@ -21,6 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Le;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 // --- The plain path ---
@@ -291,7 +292,7 @@ TEST_F(RuntimeTest, ARunThatDoesNotIsGivenBackWithItsCheckpoint) {
   options_.slots = 2;
   int running = 0;
   runner_.run = [&](const RunRequest& request, RunSink* sink) {
-    if (request.trial == 1) sink->Report(Point(0, 1), "early");
+    if (request.trial == 1) sink->Report(Point(4, 1), "early");
     coordinator_.Do([&] { ++running; });
     RunOutcome outcome = UntilStopped(sink);
     EXPECT_EQ(sink->stop().reason(), StopReason::kDrain);
@@ -301,6 +302,7 @@ TEST_F(RuntimeTest, ARunThatDoesNotIsGivenBackWithItsCheckpoint) {
   coordinator_.Do([&] {
     coordinator_.queue = {MakeLease(1), MakeLease(2)};
     coordinator_.queue[1].resume_checkpoint = "inherited";
+    coordinator_.queue[1].resume_step = 7;
   });
   Start();
   coordinator_.Await([&] { return running == 2; });
@@ -309,9 +311,11 @@ TEST_F(RuntimeTest, ARunThatDoesNotIsGivenBackWithItsCheckpoint) {
   EXPECT_TRUE(JoinDriven().ok());
   EXPECT_GE(clock_.Monotonic() - begin, options_.drain_timeout);
   EXPECT_THAT(coordinator_.results, IsEmpty());
-  std::map<int64_t, std::string> released;
-  for (const auto& release : coordinator_.released) released[release.trial] = release.checkpoint;
-  EXPECT_EQ(released, (std::map<int64_t, std::string>{{1, "late"}, {2, "inherited"}}));
+  std::map<int64_t, std::pair<std::string, int64_t>> released;
+  for (const auto& release : coordinator_.released) {
+    released[release.trial] = {release.checkpoint, release.checkpoint_step};
+  }
+  EXPECT_THAT(released, ElementsAre(Pair(1, Pair("late", 4)), Pair(2, Pair("inherited", 7))));
   EXPECT_THAT(discarded_, IsEmpty());
 }
 

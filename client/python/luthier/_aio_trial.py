@@ -144,7 +144,7 @@ class Trial:
         m = _results.measurement(trial._study, value, metrics=metrics, gradient=gradient, step=trial._step)
         request = _wire.message("ReportRequest")(trial=trial.name, token=trial._lease.token, measurements=[m])
         if checkpoint is not None:
-            request.checkpoint = trial._checkpoint = str(checkpoint)
+            trial._save(str(checkpoint), request)
         trial._last = m
         try:
             reply = await self._calls.call("WorkerService", "Report", request, policy=FINISH)
@@ -193,8 +193,7 @@ class Trial:
         """Gives the trial back, if that takes no more than some seconds."""
         trial = self._trial
         request = _wire.message("ReleaseRequest")(trial=trial.name, token=trial._lease.token)
-        if trial._checkpoint:
-            request.checkpoint = trial._checkpoint
+        trial._pass_on(request)
         try:
             await self._end("Release", request, Policy(attempts=10, patience=5.0))
         except LuthierError:

@@ -105,6 +105,7 @@ class Trial:
         self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
         self._last: Optional[Any] = None
         self._checkpoint: str = lease.resume_checkpoint
+        self._checkpoint_step: int = lease.resume_step  # The step that it holds.
         self._step = 0
         self.number: int = lease.trial.number
         self.name: str = lease.trial.name
@@ -275,7 +276,7 @@ class Trial:
         m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step)
         request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
         if checkpoint is not None:
-            request.checkpoint = self._checkpoint = str(checkpoint)
+            self._save(str(checkpoint), request)
         self._last = m
         try:
             reply = self._study._client.call("WorkerService", "Report", request, policy=FINISH)
@@ -329,12 +330,21 @@ class Trial:
         self._study._forget(self)
         return reply
 
+    def _save(self, checkpoint: str, request: Any) -> None:
+        """Takes note of a checkpoint of the step that is being reported, and puts it into the report."""
+        self._checkpoint, self._checkpoint_step = checkpoint, self._step
+        self._pass_on(request)
+
+    def _pass_on(self, request: Any) -> None:
+        if self._checkpoint:
+            request.checkpoint, request.checkpoint_step = self._checkpoint, self._checkpoint_step
+
     def _complete_request(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> Any:
         request = _wire.message("CompleteRequest")(
             trial=self.name, token=self._lease.token, measurement=m, pruned=pruned, unused=self._unused()
         )
         if checkpoint:
-            request.checkpoint = checkpoint
+            request.checkpoint, request.checkpoint_step = checkpoint, self._checkpoint_step
         target = self.target_step
         if target is not None and not pruned and m.step >= target and checkpoint:
             request.paused = True
@@ -359,8 +369,7 @@ class Trial:
     def _release(self) -> None:
         """Gives the trial back, if that takes no more than some seconds."""
         request = _wire.message("ReleaseRequest")(trial=self.name, token=self._lease.token)
-        if self._checkpoint:
-            request.checkpoint = self._checkpoint
+        self._pass_on(request)
         try:
             self._end("Release", request, Policy(attempts=10, patience=5.0))
         except LuthierError:

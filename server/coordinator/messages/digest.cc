@@ -95,6 +95,7 @@ std::string DigestOf(const FinishOp& op) {
   Put(&text, op.output_tail);
   if (op.start_step) absl::StrAppend(&text, "s", *op.start_step);
   for (const std::string& name : op.unused) Put(&text.append("n"), name);
+  if (op.checkpoint_step) absl::StrAppend(&text, "c", *op.checkpoint_step);
   return Finish(text);
 }
 

@@ -40,7 +40,8 @@ absl::Status CheckTraining(const study::Measurement& m) {
   return violations.ToStatus();
 }
 
-absl::Status CheckCheckpoint(const std::string& checkpoint) {
+absl::Status CheckCheckpoint(const std::string& checkpoint, std::optional<int64_t> step) {
+  if (step && *step < 0) return base::BadField("checkpoint_step", absl::StrCat(*step, " is below 0"));
   if (checkpoint.size() <= kMaxCheckpoint) return absl::OkStatus();
   return base::BadField("checkpoint",
                         absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));

@@ -16,7 +16,7 @@ namespace luthier::coordinator {
 absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at);
 // `training` and `gradient_seconds`, fields relative to the measurement.
 absl::Status CheckTraining(const study::Measurement& m);
-absl::Status CheckCheckpoint(const std::string& checkpoint);
+absl::Status CheckCheckpoint(const std::string& checkpoint, std::optional<int64_t> step);
 absl::Status CheckStartStep(std::optional<int64_t> step);
 
 // "accuracy=0.9 loss=0.25", for people.

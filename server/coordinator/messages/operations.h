@@ -167,7 +167,7 @@ struct SuggestReply {
 };
 
 struct SuggestOp {
-  std::string id;    // Empty: any study of `pool` that workers may take.
+  std::string id;  // Empty: any study of `pool` that workers may take.
   std::string pool = study::PoolKey(study::kDefaultProject, study::kDefaultPool);
   std::string worker;
   int count = 1;
@@ -191,6 +191,7 @@ struct ReportOp {
   std::string checkpoint;
   std::optional<int64_t> start_step = std::nullopt;  // The attempt went on from here; absent: not said.
   Done<ReportReply> done;
+  std::optional<int64_t> checkpoint_step = std::nullopt;  // The step that `checkpoint` holds; absent: not said.
 };
 
 struct CompleteContent {
@@ -218,6 +219,7 @@ struct FinishOp {
   std::string output_tail;
   std::optional<int64_t> start_step = std::nullopt;
   std::vector<std::string> unused = {};  // Parameters that the objective did not ask for; in open spaces.
+  std::optional<int64_t> checkpoint_step = std::nullopt;
   Done<FinishReply> done;
 };
 

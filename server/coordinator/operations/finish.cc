@@ -92,11 +92,8 @@ void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
     NoteTraining(c, e.s, e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
   }
   e.attempt().output_tail = Tail(op.output_tail);
-  // A worker passes on the newest checkpoint with every ending; one that was reported keeps its step.
-  if (!op.checkpoint.empty() && op.checkpoint != e.record().trial.checkpoint) {
-    e.record().trial.checkpoint = op.checkpoint;
-    e.record().trial.checkpoint_step = e.s.spec->resource ? e.attempt().last_step : LastReported(e.slot);
-  }
+  const int64_t reported = e.s.spec->resource ? e.attempt().last_step : LastReported(e.slot);
+  NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &e.record().trial);
   EndLease(c, op.token, study::Directive::kLost);
 }
 
@@ -145,7 +142,9 @@ void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement m
     AddPoint(c, e.s, e.slot, point);
     if (e.s.stopper) e.s.stopper->Report(op.number, point.step, value);
   }
-  PauseTrial(c, e.s, e.slot, std::move(measurement), !op.checkpoint.empty());
+  const bool with_checkpoint =
+      !op.checkpoint.empty() && op.checkpoint_step.value_or(measurement.step) == measurement.step;
+  PauseTrial(c, e.s, e.slot, std::move(measurement), with_checkpoint);
 }
 
 // The measurement as it is kept: a gradient that can't be used is dropped, with a warning.

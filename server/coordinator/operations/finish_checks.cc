@@ -57,7 +57,7 @@ bool IsFailureReason(const std::string& reason) {
 absl::StatusOr<std::optional<double>> CheckFinish(const FinishOp& op, const study::Trial& trial,
                                                   const std::string& metric) {
   base::Violations violations;
-  violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  violations.AddAll("", CheckCheckpoint(op.checkpoint, op.checkpoint_step));
   violations.AddAll("", CheckStartStep(op.start_step));
   std::optional<double> value;
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {

@@ -41,7 +41,7 @@ absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
                         ValidateGradient(*m.gradient, static_cast<int>(spec.space.differentiable().size())));
     }
   }
-  violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  violations.AddAll("", CheckCheckpoint(op.checkpoint, op.checkpoint_step));
   violations.AddAll("", CheckStartStep(op.start_step));
   return violations.ToStatus();
 }
@@ -84,10 +84,8 @@ void Store(Context& c, StudyState& s, TrialSlot& slot, const ReportOp& op, const
                                                  [](const auto& a, const auto& b) { return a.step < b.step; });
   NoteTraining(c, s, slot, op.start_step, first->step, last->step);
   TrialRecord& record = *slot.record;
-  if (op.checkpoint.empty() || op.checkpoint == record.trial.checkpoint) return;
-  record.trial.checkpoint = op.checkpoint;
-  record.trial.checkpoint_step = s.spec->resource ? record.trial.attempts.back().last_step : last->step;
-  MarkDirty(c, s, record);
+  const int64_t reported = s.spec->resource ? record.trial.attempts.back().last_step : last->step;
+  if (NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &record.trial)) MarkDirty(c, s, record);
 }
 
 // Asks the study's rule about each point, in the order in which training came by them. True: the trial was stopped.

@@ -75,6 +75,16 @@ void NoteTraining(Context& c, StudyState& s, TrialSlot& slot, std::optional<int6
   MarkDirty(c, s, record);
 }
 
+bool NoteCheckpoint(const std::string& checkpoint, std::optional<int64_t> step, int64_t reported, study::Trial* trial) {
+  if (checkpoint.empty()) return false;
+  const bool same = checkpoint == trial->checkpoint;
+  const int64_t held = step ? *step : same ? trial->checkpoint_step : reported;
+  if (same && held == trial->checkpoint_step) return false;
+  trial->checkpoint = checkpoint;
+  trial->checkpoint_step = held;
+  return true;
+}
+
 void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement measurement, bool with_checkpoint) {
   TrialRecord& record = *slot.record;
   const study::Attempt& attempt = record.trial.attempts.back();

@@ -20,6 +20,11 @@ void RetryOrGiveUp(Context& c, StudyState& s, TrialSlot& slot);
 void NoteTraining(Context& c, StudyState& s, TrialSlot& slot, std::optional<int64_t> start_step, int64_t first,
                   int64_t last);
 
+// Keeps the checkpoint that a holder sent, unless it is empty, with the step that it holds: `step`, or where that was
+// not said `reported`, the last step reported; one that is there keeps its step then. Returns true if that changed the
+// trial.
+bool NoteCheckpoint(const std::string& checkpoint, std::optional<int64_t> step, int64_t reported, study::Trial* trial);
+
 // The attempt reached the target of its lease: it ends, and the trial is PAUSED with `measurement`; in a finished study
 // it is pruned. `with_checkpoint`: the holder sent the checkpoint of this step.
 void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement measurement, bool with_checkpoint);

@@ -201,6 +201,19 @@ def _goes_on(trial):
     return {"loss": trial.start_step, "again": float(trial.checkpoint == "two")}
 
 
+@luthier.objective(space={"x": (0.0, 1.0)}, metric="loss", algorithm="random", max_trials=1)
+def _overwrites(trial):
+    if trial.attempt == 1:
+        for step in range(1, 6):
+            trial.report(1.0, step=step, checkpoint="the same file" if step != 5 else None)
+        raise luthier.Retry("the machine is taken away")
+    return {"loss": trial.start_step}
+
+
+def test_a_checkpoint_that_is_written_over_holds_the_newest_step(db):
+    assert _overwrites.tune(db=db, python=sys.executable).best_trial.metrics == {"loss": 4.0}
+
+
 def test_the_step_of_a_checkpoint_reaches_the_next_attempt(db):
     study = _goes_on.tune(db=db, python=sys.executable)
     assert study.best_trial.metrics == {"loss": 2.0, "again": 1.0}

@@ -23,6 +23,49 @@ using ::testing::Not;
 using ::testing::SizeIs;
 namespace reason = base::reason;
 
+TEST(CoreCheckpoints, KeepTheStepThatTheyHold) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MakeSpec(3)).ok());
+  const auto report = [&](const Grant& grant, int64_t last, const std::string& checkpoint,
+                          std::optional<int64_t> step) {
+    ReportOp op;
+    op.id = "s";
+    op.number = grant.trial.number;
+    op.token = grant.token;
+    for (int64_t i = last - 1; i <= last; ++i) op.measurements.push_back(Loss(1.0, i));
+    op.checkpoint = checkpoint;
+    op.checkpoint_step = step;
+    ASSERT_TRUE(h.Batch([&] {
+                   std::vector<Operation> operations;
+                   operations.push_back(std::move(op));
+                   return operations;
+                 }())
+                    .ok());
+  };
+  const Grant grant = h.Get("s", "a");
+  const auto held = [&] { return h.Trial("s", 1).trial.checkpoint_step; };
+  report(grant, 2, "file", 1);
+  EXPECT_EQ(held(), 1) << "the points of a report may go beyond its checkpoint";
+  report(grant, 4, "file", std::nullopt);
+  EXPECT_EQ(held(), 1) << "an older program says nothing of it: the same checkpoint keeps its step";
+  report(grant, 6, "file", 6);
+  EXPECT_EQ(held(), 6) << "it was written over";
+  report(grant, 8, "other", std::nullopt);
+  EXPECT_EQ(held(), 8);
+  report(grant, 10, "bad", -1);
+  EXPECT_EQ(h.Trial("s", 1).trial.checkpoint, "other");
+  FinishOp release = MakeFinish(grant, ReleaseContent{});
+  release.checkpoint = "last";
+  release.checkpoint_step = 7;
+  std::vector<Operation> operations;
+  operations.push_back(std::move(release));
+  ASSERT_TRUE(h.Batch(std::move(operations)).ok());
+  const Grant next = h.Get("s", "b");
+  EXPECT_EQ(next.trial.number, 1);
+  EXPECT_EQ(next.resume_checkpoint, "last");
+  EXPECT_EQ(next.resume_step, 7);
+}
+
 class CoreParts : public ::testing::Test {
  protected:
   explicit CoreParts(int64_t max_trials = 2, int64_t left_out = 0)

@@ -148,7 +148,8 @@ printf '%s\n' 'space: [{name: x, float: {min: 0, max: 1}}]' 'metric: {name: y, g
 # shellcheck disable=SC2016  # Expanded where a worker runs it.
 echo 'echo "{\"y\": $(id -u)}"' >"$scratch/gpu1/folder/uid.sh"
 on gpu1 "luthier study create -f command.yaml $alice >/dev/null && luthier study wait command --timeout 60s $alice 2>/dev/null >&2" || fail "the study with a command"
-on gpu1 "luthier trial best command $alice -o json" | grep -q "\"y\": ${user[gpu1]}" || fail "the command was not run by the worker's user"
+on gpu1 "luthier trial best command $alice -o json" >"$scratch/best"
+grep -q "\"y\": ${user[gpu1]}" "$scratch/best" || fail "the command was not run by the worker's user"
 
 step "Nobody comes in without what the page hands out"
 refused() {  # exit code, what is said, options

@@ -18,6 +18,7 @@ for program in luthierd luthier-worker luthier; do
   said=$("$emulator" -cpu "$old" "$bin/$program" --help 2>&1) || status=$?
   [[ $status == 1 ]] || fail "$program on $old exits with $status: $said"
   [[ $said == "$program: this processor lacks "*"$missing"*"LUTHIER_MARCH=$advice "* ]] || fail "$program on $old says: $said"
-  "$emulator" -cpu "$new" "$bin/$program" --version 2>/dev/null | grep -q "^$program [0-9]" || fail "$program does not run on $new"
+  said=$("$emulator" -cpu "$new" "$bin/$program" --version 2>/dev/null) || fail "$program does not run on $new"
+  [[ $said == "$program "[0-9]* ]] || fail "$program on $new says: $said"
 done
 echo "three programs name what an older processor lacks"

@@ -209,4 +209,15 @@ on 'mkdir -p /etc/systemd/system/luthierd.service.d
 create alone
 completes alone
 [[ $(count alone) == 24 ]] || fail "not 24 trials"
+
+step "The unit of before there were tokens starts, and the first call that is refused says what mends it"
+on 'rm -r /etc/systemd/system/luthierd.service.d
+  printf "%s\n" "[Service]" Type=exec "ExecStart=/usr/local/bin/luthierd --data-dir /var/lib/luthier --listen localhost:7790" \
+    DynamicUser=yes StateDirectory=luthier >/etc/systemd/system/luthierd.service
+  systemctl daemon-reload
+  systemctl restart luthierd'
+active luthierd
+wait_for 20 "it does not serve" 'luthier health --server localhost:7790'
+on 'luthier study list --server localhost:7790' >"$scratch/said" 2>&1 && fail "a call without a token is taken"
+grep -q 'luthier admin token create' "$scratch/said" || { cat "$scratch/said"; fail "it is not said what mends it"; }
 step "Units work"

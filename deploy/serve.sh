@@ -12,6 +12,7 @@ umask 077
 
 data=${LUTHIER_DATA:-/data}
 pki=$data/pki
+export LUTHIER_SERVER="unix:$data/socket"
 say() { printf 'serve.sh: %s\n' "$*" >&2; }
 
 # True if file $1 is there and younger than $2 days.

@@ -42,8 +42,8 @@ OPTIONS = [
 
 
 if sys.version_info < (3, 10):
-    # `subprocess` forks there, and gRPC's handlers of forks start threads in the child, whose descriptors are then closed
-    # under them: one in ten programs that an objective ran was aborted. Later versions do not fork for programs.
+    # `subprocess` forks there, and gRPC's handlers of forks start threads in the child, whose descriptors are then
+    # closed under them: one in ten programs that an objective ran was aborted. Later versions do not fork for programs.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 

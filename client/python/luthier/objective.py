@@ -59,9 +59,12 @@ class Tunable:
     def tune(
         self, n_trials: Optional[int] = None, *, processes: int = 1, name: Optional[str] = None, **where: Any
     ) -> Study:
-        """Runs `n_trials` trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or keeps
-        the interpreter's lock costs its own trial alone. Returns the study. Raises StudyPaused where the service paused
-        the study, because three trials failed alike or 20 in a row; the same call resumes it."""
+        """Runs `n_trials` more trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or
+        keeps the interpreter's lock costs its own trial alone. Returns the study.
+
+        A study with a `max_trials` of its own is run to its end, whatever `n_trials` is. Raises StudyPaused where the
+        service paused the study, because three trials failed alike or 20 in a row; the same call resumes it.
+        """
         from luthier.errors import StudyPaused
         from luthier.study import _PAUSED_BY_USER
 
@@ -186,18 +189,24 @@ def _run_all(
 
 
 def _pickled(what: tuple[Any, Any]) -> bytes:
+    """Returns an objective as it travels to other processes. RuntimeError where it can't."""
     import pickle
 
+    dumps: Callable[[Any], bytes] = pickle.dumps
     try:
         import cloudpickle
 
-        data: bytes = cloudpickle.dumps(what)
-        return data
+        dumps = cloudpickle.dumps
     except ImportError:
-        pass
-    if getattr(what[0], "__module__", "__main__") == "__main__":
+        if getattr(what[0], "__module__", "__main__") == "__main__":
+            raise RuntimeError(
+                "a function of the main program travels to other processes by cloudpickle: pip install cloudpickle, or "
+                "put the function into a module"
+            ) from None
+    try:
+        return dumps(what)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise RuntimeError(
-            "a function of the main program travels to other processes by cloudpickle: pip install cloudpickle, or put "
-            "the function into a module"
-        )
-    return pickle.dumps(what)
+            f"the objective can't travel to other processes: {error}; make what it needs inside of it, or put it into "
+            "a module"
+        ) from error

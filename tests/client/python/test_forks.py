@@ -173,3 +173,20 @@ study.optimize(objective, n_trials=1)
     study = luthier.load("ended", db=str(tmp_path / "db"))
     assert study.trials[0].state == "PENDING"
     study._client.close()
+
+
+def test_an_objective_that_cannot_travel(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def made(lock):\n    def objective(trial):\n        return lock\n    return objective\n"
+    )
+    text = """
+import mine
+study = luthier.study("s", {"x": (0.0, 1.0)}, db="db")
+try:
+    study.optimize(mine.made(threading.Lock()), n_trials=1, processes=1)
+except RuntimeError as error:
+    print(error)
+print(len(study))
+"""
+    said = run(tmp_path, text)
+    assert "can't travel to other processes" in said and said.endswith("0\n")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from luthier._beats import Relay
 from luthier._server import program
 
 if TYPE_CHECKING:
@@ -117,26 +118,41 @@ def optimize_in_processes(
         path = os.path.join(folder, "objective")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             file.write(_pickled((fn, catch)))
-        command = [
-            sys.executable,
-            "-m",
-            "luthier.run",
-            "--child",
-            path,
-            *where,
-            "--study",
-            f"{study.project}/{study.name}",
-        ]
-        command += ["--timeout", str(timeout or 0), "--trials"]
-        _run_all([_start([*command, str(n)]) for n in counts if n != 0], echo=True)
+        command = [sys.executable, "-m", "luthier.run", "--child", path, *where]
+        command += ["--study", f"{study.project}/{study.name}", "--timeout", str(timeout or 0)]
+        children: list[subprocess.Popen[bytes]] = []
+        relays: list[Relay] = []
+        for n in counts:
+            if n != 0 and os.name == "posix":
+                relays.append(Relay(study._client.beats))
+                fd = relays[-1].fileno()
+                children.append(_start([*command, "--trials", str(n), "--beats", str(fd)], fd))
+                relays[-1].begin()
+            elif n != 0:
+                children.append(_start([*command, "--trials", str(n)]))
+
+        def let_go() -> bool:
+            """Beats no more for processes that have ended, though children of theirs may have the socket."""
+            for child, relay in zip(children, relays):
+                if child.poll() is not None:
+                    relay.close()
+            return False
+
+        try:
+            _run_all(children, echo=True, until=let_go)
+        finally:
+            for relay in relays:
+                relay.close()
 
 
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    """Starts a process that is told to end when this one is killed."""
+def _start(command: list[str], *descriptors: int) -> subprocess.Popen[bytes]:
+    """Starts a process that is told to end when this one is killed, and inherits the descriptors."""
     if sys.platform == "linux":
         tied = str(Path(__file__).with_name("_tied.py"))
         command = [sys.executable, "-I", "-S", tied, str(os.getpid()), *command]
-    return subprocess.Popen(command, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=descriptors
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -226,12 +226,15 @@ def _child(arguments: argparse.Namespace) -> int:
     """A process of `optimize(processes=...)`."""
     import pickle
 
+    from luthier._beats import Told
     from luthier._create import load as load_study
     from luthier._optimize import Run
 
     with open(arguments.child, "rb") as file:
         fn, catch = pickle.load(file)
     study = load_study(arguments.study, server=arguments.server, db=arguments.db)
+    if arguments.beats is not None:
+        study._client.beats = Told(study._client, arguments.beats)
     count = arguments.trials if arguments.trials >= 0 else None
     Run(study, fn, count, arguments.timeout or None, catch, ()).alone()
     return 0
@@ -247,6 +250,7 @@ def main() -> int:
     parser.add_argument("--server", help=argparse.SUPPRESS)
     parser.add_argument("--db", help=argparse.SUPPRESS)
     parser.add_argument("--study", help=argparse.SUPPRESS)
+    parser.add_argument("--beats", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trials", type=int, default=-1, help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=float, default=0.0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
+from luthier.integrations._labels import labels_of
 from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, to_domain
 
 if TYPE_CHECKING:
@@ -63,22 +64,40 @@ def _optuna_study(storage: Any, name: Optional[str]) -> Any:
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def _from_optuna(study: Study, source: Any) -> list[Any]:
+def _one_objective(source: Any) -> None:
     if len(source.directions) != 1:
         raise ValueError(f"{source.study_name} has {len(source.directions)} objectives; a study here has one")
+
+
+def _from_optuna(study: Study, source: Any) -> list[Any]:
+    _one_objective(source)
     if source.direction.name.lower() != study.direction:
         raise ValueError(
             f"{source.study_name} wants its value to {source.direction.name}, {study.name} to {study.direction}"
         )
     trials = [t for t in source.get_trials(deepcopy=False) if t.state.is_finished()]
     space: dict[str, Domain] = {}
+    rows = []
     for trial in trials:
+        row = _optuna_row(trial)
         for name, distribution in trial.distributions.items():
-            domain = to_domain(distribution)
+            domain = _to_domain(distribution, row["params"], name)
             space[name] = _union(space[name], domain) if name in space else domain
+        rows.append(row)
     if study._open:
         table._declare(study, space)
-    return [table.to_import(study, _optuna_row(trial)) for trial in trials]
+    return [table.to_import(study, row) for row in rows]
+
+
+def _to_domain(distribution: Any, params: dict[str, Any], name: str) -> Domain:
+    """Returns the domain of a distribution. Choices that can't be labels, as tuples, go by their texts, in `params`
+    too."""
+    choices = list(getattr(distribution, "choices", ()))
+    if all(isinstance(c, (str, int, float, bool, type(None))) for c in choices):
+        return to_domain(distribution)
+    texts = labels_of(choices)
+    params[name] = texts[choices.index(params[name])]
+    return Categorical(texts)
 
 
 def _union(a: Domain, b: Domain) -> Domain:
@@ -108,7 +127,7 @@ def _optuna_row(trial: Any) -> dict[str, Any]:
     if value is not None and not math.isfinite(value):
         state, value = "FAILED", None
     notes = {str(key)[:64]: to_note(note) for key, note in list(trial.user_attrs.items())[:_MANY]}
-    row = {"params": trial.params, "state": state, "value": value, "curve": curve, "attributes": notes}
+    row = {"params": dict(trial.params), "state": state, "value": value, "curve": curve, "attributes": notes}
     row["step"] = max(curve) if curve and value is not None else 0
     for ours, time in (("started", trial.datetime_start), ("ended", trial.datetime_complete)):
         row[ours] = None if time is None else time.timestamp()
@@ -126,6 +145,7 @@ def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[
     from luthier._create import make, study_id
 
     source = given if hasattr(given, "get_trials") else _optuna_study(given, study_name)
+    _one_objective(source)
     options.setdefault("goal", source.direction.name.lower())
     study = make(name or study_id(source.study_name), **options)
     study.import_trials(source)

@@ -11,7 +11,9 @@ from typing import Any
 
 def script(path: Path, text: str) -> list[str]:
     """Returns the command that runs a program, which is written to `path`."""
-    path.write_text("import luthier, os, sys, time, threading, signal\n" + text, encoding="utf-8")
+    head = "import luthier, os, sys, time, threading, signal\n"
+    head += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # Background jobs of a shell ignore it.
+    path.write_text(head + text, encoding="utf-8")
     return [sys.executable, str(path)]
 
 

@@ -252,3 +252,15 @@ def test_notebook(name: str, session_db: str) -> None:
     # The line of the best so far only rises, where larger is better: up is a smaller y.
     heights = [float(part.split("H")[0]) for part in shown.split('<path d="M')[1].split('"')[0].split("V")[1:]]
     assert heights == sorted(heights, reverse=True)
+
+
+def test_studies_of_optuna_that_are_unlike_ours(name: str, session_db: str) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    tuples = optuna.create_study(sampler=optuna.samplers.RandomSampler(1))
+    tuples.optimize(lambda t: float(len(t.suggest_categorical("sizes", [(1,), (2, 3)]))), n_trials=8)
+    study = luthier.from_optuna(tuples, name, db=session_db)
+    assert [t.params["sizes"] for t in study.trials] == [str(t.params["sizes"]) for t in tuples.trials]
+    two = optuna.create_study(directions=["minimize", "maximize"])
+    with pytest.raises(ValueError, match="has 2 objectives; a study here has one"):
+        luthier.from_optuna(two, name + "-two", db=session_db)

@@ -62,7 +62,7 @@ def final(study: Study, result: Any, step: int) -> Any:
     value, gradient = split(result)
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # Else Python complains that nobody awaited it.
-        raise TypeError("the objective returned a coroutine: asynchronous functions are for luthier.aio.study")
+        raise TypeError("the objective returned a coroutine: await it; async objectives are for luthier.aio.study")
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
     bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.

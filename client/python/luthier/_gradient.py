@@ -65,7 +65,8 @@ class _FixedTrial:
     """Stands for a trial of which only the setting matters."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self.params = dict(params)
+        self.params = self.suggested = dict(params)
+        self.tolerance: Optional[float] = None
         self.number, self.attempt, self.seed = 1, 1, 0
         self.start_step = 0
         self.checkpoint: Optional[str] = None

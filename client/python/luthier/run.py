@@ -23,8 +23,8 @@ from luthier.space import Space, decode_label, legal_name, to_specs
 
 
 class RunTrial:
-    """The trial of this process. As luthier.Trial, but for open spaces. `domains` is the space of the objective's
-    decorator; empty where it has none, and parameters have the service's names then."""
+    """The trial of this process. As luthier.Trial, but for open spaces, `name` and `explain`. `domains` is the space of
+    the objective's decorator; empty where it has none, and parameters have the service's names then."""
 
     def __init__(self, domains: Mapping[str, Any]) -> None:
         self._domains = dict(domains)

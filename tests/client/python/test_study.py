@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import math
 import os
 from collections import Counter
@@ -243,3 +244,24 @@ def test_a_number_of_the_environment_is_not_needed(db, monkeypatch):
     study = luthier.study("elsewhere", {"x": (0.0, 1.0)})
     assert os.path.isdir(db)
     assert luthier.load("elsewhere").name == study.name
+
+
+def test_trials_of_every_way_to_run_have_the_same_members(session_db, tmp_path, monkeypatch):
+    import luthier.aio
+    from luthier._gradient import _FixedTrial
+    from luthier.run import RunTrial
+
+    def public(of):
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    trial = luthier.study("members", {"x": (0.0, 1.0)}, algorithm="random", db=session_db).ask()
+    (tmp_path / "p.json").write_text('{"x": 0.5}')
+    for name, text in {"PARAMETERS_FILE": tmp_path / "p.json", "TRIAL": 1, "ATTEMPT": 1, "SEED": 1}.items():
+        monkeypatch.setenv("LUTHIER_" + name, str(text))
+    for name in ("RESULT_FD", "REPLY_FD"):
+        read, write = os.pipe()
+        monkeypatch.setenv("LUTHIER_" + name, str(write if name == "RESULT_FD" else read))
+    of_study = {"name", "explain"}
+    assert public(trial) - public(RunTrial({"x": (0.0, 1.0)})) == of_study
+    assert public(trial) - public(_FixedTrial({"x": 0.5})) == of_study
+    assert public(trial) - public(luthier.aio.Trial) == {"name"}

@@ -120,7 +120,7 @@ struct Options {
 
   // admin
   int64_t entries = 100;
-  std::optional<int64_t> quota_studies, quota_running, quota_waiting;
+  std::optional<int64_t> quota_studies, quota_running, quota_waiting, quota_bytes;
   std::optional<double> quota_cpu;
   std::vector<std::string> hosts;
   std::vector<std::string> roles;

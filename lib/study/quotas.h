@@ -17,6 +17,7 @@ struct Quotas {
   int64_t running_trials = 0;  // Unexpired leases; asks beyond it wait.
   int64_t waiting_asks = 0;    // More are refused, with a delay after which to ask again.
   double suggest_cpu = 0.0;    // Processors that compute its suggestions, on average over a minute: 0.5 is half of one.
+  int64_t bytes = 0;           // About, of results and curves; more brings no new studies and trials.
   friend bool operator==(const Quotas&, const Quotas&) = default;
 };
 

@@ -478,6 +478,7 @@ absl::Status CheckQuotas(const study::Quotas& quotas) {
   check("running_trials", static_cast<double>(quotas.running_trials));
   check("waiting_asks", static_cast<double>(quotas.waiting_asks));
   check("suggest_cpu", quotas.suggest_cpu);
+  check("bytes", static_cast<double>(quotas.bytes));
   return violations.ToStatus();
 }
 

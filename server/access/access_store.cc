@@ -23,7 +23,7 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 3;
+constexpr int64_t kVersion = 4;
 
 // Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
@@ -48,6 +48,8 @@ ALTER TABLE projects ADD COLUMN suggest_cpu REAL NOT NULL DEFAULT 0;
 )";
 
 constexpr char kSchema3[] = "ALTER TABLE tokens ADD COLUMN certificate TEXT NOT NULL DEFAULT ''";
+
+constexpr char kSchema4[] = "ALTER TABLE projects ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0";
 
 int64_t Micros(absl::Time time) {
   return absl::ToUnixMicros(time);  // Infinite times become the least and the largest.
@@ -80,7 +82,8 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
     SQLite::Transaction transaction(db);
     if (version < 1) db.exec(kSchema);
     if (version < 2) db.exec(kSchema2);
-    db.exec(kSchema3);
+    if (version < 3) db.exec(kSchema3);
+    db.exec(kSchema4);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -123,9 +126,10 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
   base::MutexLock lock(&mutex_);
   return Guarded([&]() -> absl::StatusOr<std::vector<TokenRecord>> {
     std::vector<TokenRecord> tokens;
-    SQLite::Statement rows(*db_,
-                           "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
-                           "expire_time, lifetime, last_use_time, revoke_time, certificate FROM tokens ORDER BY create_time, id");
+    SQLite::Statement rows(
+        *db_,
+        "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
+        "expire_time, lifetime, last_use_time, revoke_time, certificate FROM tokens ORDER BY create_time, id");
     while (rows.executeStep()) {
       TokenRecord t;
       t.id = StringColumn(rows, 0);
@@ -152,12 +156,13 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
   base::MutexLock lock(&mutex_);
   return Guarded([&]() -> absl::StatusOr<std::vector<ProjectRecord>> {
     std::vector<ProjectRecord> projects;
-    SQLite::Statement rows(*db_,
-                           "SELECT id, create_time, studies, running_trials, waiting_asks, suggest_cpu FROM projects "
-                           "ORDER BY id");
+    SQLite::Statement rows(
+        *db_,
+        "SELECT id, create_time, studies, running_trials, waiting_asks, suggest_cpu, bytes FROM projects "
+        "ORDER BY id");
     while (rows.executeStep()) {
       const study::Quotas quotas{Int64Column(rows, 2), Int64Column(rows, 3), Int64Column(rows, 4),
-                                 rows.getColumn(5).getDouble()};
+                                 rows.getColumn(5).getDouble(), Int64Column(rows, 6)};
       projects.push_back({StringColumn(rows, 0), TimeColumn(rows, 1), quotas});
     }
     return projects;
@@ -188,13 +193,14 @@ absl::Status AccessStore::Put(const TokenRecord& t) {
 
 absl::Status AccessStore::Put(const ProjectRecord& project) {
   return Write([&](SQLite::Database& db) {
-    SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?, ?, ?, ?, ?)");
+    SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?, ?, ?, ?, ?, ?)");
     BindText(put, 1, project.id);
     Bind(put, 2, Micros(project.create_time));
     Bind(put, 3, project.quotas.studies);
     Bind(put, 4, project.quotas.running_trials);
     Bind(put, 5, project.quotas.waiting_asks);
     put.bind(6, project.quotas.suggest_cpu);
+    Bind(put, 7, project.quotas.bytes);
     put.exec();
   });
 }

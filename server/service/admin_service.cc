@@ -60,7 +60,7 @@ void Fill(const access::TokenRecord& token, v1::Token* message) {
 }
 
 study::Quotas FromProto(const v1::Quotas& quotas) {
-  return {quotas.studies(), quotas.running_trials(), quotas.waiting_asks(), quotas.suggest_cpu()};
+  return {quotas.studies(), quotas.running_trials(), quotas.waiting_asks(), quotas.suggest_cpu(), quotas.bytes()};
 }
 
 void Fill(const access::ProjectRecord& project, v1::Project* message) {
@@ -70,6 +70,7 @@ void Fill(const access::ProjectRecord& project, v1::Project* message) {
   quotas.set_running_trials(project.quotas.running_trials);
   quotas.set_waiting_asks(project.quotas.waiting_asks);
   quotas.set_suggest_cpu(project.quotas.suggest_cpu);
+  quotas.set_bytes(project.quotas.bytes);
   if (project.create_time != absl::UnixEpoch()) *message->mutable_create_time() = wire::ToProto(project.create_time);
 }
 

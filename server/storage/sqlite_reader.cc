@@ -18,9 +18,9 @@
 namespace luthier::storage {
 namespace {
 
-#define LUTHIER_STUDY_COLUMNS \
-  "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec,"  \
-  " added_trials, created_digest"
+#define LUTHIER_STUDY_COLUMNS                                                                               \
+  "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec," \
+  " added_trials, created_digest, bytes"
 #define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body"
 
 absl::Status Unreadable(absl::string_view what) {
@@ -43,6 +43,7 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   LUTHIER_ASSIGN_OR_RETURN(record.spec, DecodeSpec(BytesColumn(row, 9)));
   record.added_trials = Int64Column(row, 10);
   record.created_digest = StringColumn(row, 11);
+  record.bytes = Int64Column(row, 12);
   return record;
 }
 

@@ -59,11 +59,12 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1 AND id < '~'"),
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
-                    " update_seq, resume_seq, added_trials, id, spec, created_digest)"
-                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
-      update_study_(*db_,
-                    "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
-                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9 WHERE key = ?1"),
+                    " update_seq, resume_seq, added_trials, bytes, id, spec, created_digest)"
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
+      update_study_(
+          *db_,
+          "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
+          " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10 WHERE key = ?1"),
       update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
       delete_study_(*db_, "UPDATE study SET id = '~' || key WHERE key = ?1 AND id < '~'"),
       erase_measurements_(*db_,
@@ -73,8 +74,7 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     "DELETE FROM trial WHERE study = ?1 AND number IN"
                     " (SELECT number FROM trial WHERE study = ?1 LIMIT ?2)"),
       erase_study_(*db_, "DELETE FROM study WHERE key = ?1"),
-      put_former_spec_(*db_,
-                       "INSERT INTO former_spec (study, until_seq, max_trials, spec) VALUES (?1, ?2, ?3, ?4)"),
+      put_former_spec_(*db_, "INSERT INTO former_spec (study, until_seq, max_trials, spec) VALUES (?1, ?2, ?3, ?4)"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
                  "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
@@ -226,7 +226,7 @@ absl::StatusOr<const SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key)
 
 namespace {
 
-// Parameters ?1 to ?9, in the order insert and update share.
+// Parameters ?1 to ?10, in the order insert and update share.
 void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 1, r.key);
   BindName(statement, 2, study::StudyStateName(r.state).data());
@@ -237,6 +237,7 @@ void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 7, r.update_seq);
   Bind(statement, 8, r.resume_seq);
   Bind(statement, 9, r.added_trials);
+  Bind(statement, 10, r.bytes);
 }
 
 }  // namespace
@@ -261,9 +262,9 @@ absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_befor
   LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
   LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
   BindStudy(insert_study_, r);
-  BindText(insert_study_, 10, r.id);
-  BindBlob(insert_study_, 11, spec);
-  BindText(insert_study_, 12, r.created_digest);
+  BindText(insert_study_, 11, r.id);
+  BindBlob(insert_study_, 12, spec);
+  BindText(insert_study_, 13, r.created_digest);
   Run(insert_study_);
   studies_[r.key] = {r.id, r.spec};
   return absl::OkStatus();

@@ -29,10 +29,11 @@ struct StudyRecord {
   absl::Time create_time;
   absl::Time update_time;
   uint64_t create_seq = 0;
-  uint64_t update_seq = 0;  // Newest event of the study or its trials.
-  uint64_t resume_seq = 0;  // Failures with a finish_seq above it count towards the pause after many in a row.
+  uint64_t update_seq = 0;     // Newest event of the study or its trials.
+  uint64_t resume_seq = 0;     // Failures with a finish_seq above it count towards the pause after many in a row.
   std::string created_digest;  // Digest of the spec that the study was created with; empty in those of old programs.
-  int64_t added_trials = 0;  // By how much imports and retries raised spec.budget.max_trials.
+  int64_t added_trials = 0;    // By how much imports and retries raised spec.budget.max_trials.
+  int64_t bytes = 0;           // About what its ended trials and the points of curves take; it only grows.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 

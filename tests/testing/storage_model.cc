@@ -262,6 +262,7 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
     record.update_seq = random.NextU64() >> 1;
     record.resume_seq = random.UniformInt(100);
     record.added_trials = static_cast<int64_t>(random.UniformInt(10));
+    record.bytes = static_cast<int64_t>(random.UniformInt(1'000'000'000'000));
     if (found == s.studies.end()) record.created_digest = absl::StrCat("digest ", random.UniformInt(100));
     if (random.UniformInt(4) == 0) record.spec.budget.max_trials = 1 + static_cast<int64_t>(random.UniformInt(1000));
     return storage::PutStudy{record};

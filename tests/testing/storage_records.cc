@@ -179,6 +179,7 @@ std::string Text(const storage::StudyRecord& r) {
   printer.Add("name", r.spec.display_name).Add("metric", r.spec.metric.name).Add("goal", r.spec.metric.goal);
   printer.Add("seed", r.spec.seed).Add("labels", r.spec.labels);
   if (r.added_trials != 0) printer.Add("added_trials", r.added_trials);
+  if (r.bytes != 0) printer.Add("bytes", r.bytes);
   if (!r.created_digest.empty()) printer.Add("created_digest", r.created_digest);
   return std::move(printer).text();
 }

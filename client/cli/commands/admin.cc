@@ -173,8 +173,8 @@ absl::StatusOr<int> AdminTokenCreate(Context& context) {
     pem << std::ifstream(options.certificate).rdbuf();
     const absl::StatusOr<std::string> fingerprint = wire::CertificateSha256(pem.str());
     if (!fingerprint.ok()) {
-      return UsageError("--certificate",
-                        absl::StrCat(base::Quote(options.certificate), ": ", std::string(fingerprint.status().message())));
+      return UsageError("--certificate", absl::StrCat(base::Quote(options.certificate), ": ",
+                                                      std::string(fingerprint.status().message())));
     }
     request.set_certificate_sha256(*fingerprint);
   }
@@ -238,12 +238,13 @@ Json ProjectJson(const v1::Project& project) {
 
 Table ProjectTable(const std::vector<v1::Project>& projects) {
   const auto limit = [](double value) { return value > 0 ? Cell::Number(value) : Cell::Text("-"); };
-  Table table({"project", "created", "studies", "running", "asks", "cpu"});
+  Table table({"project", "created", "studies", "running", "asks", "cpu", "bytes"});
   for (const v1::Project& project : projects) {
     const v1::Quotas& quotas = project.quotas();
     table.Add({Cell::Text(project.id()), Cell::Text(TimeText(project.has_create_time(), project.create_time())),
                limit(static_cast<double>(quotas.studies())), limit(static_cast<double>(quotas.running_trials())),
-               limit(static_cast<double>(quotas.waiting_asks())), limit(quotas.suggest_cpu())});
+               limit(static_cast<double>(quotas.waiting_asks())), limit(quotas.suggest_cpu()),
+               limit(static_cast<double>(quotas.bytes()))});
   }
   return table;
 }
@@ -253,6 +254,7 @@ v1::Quotas GivenQuotas(const Options& options, v1::Quotas quotas) {
   if (options.quota_studies) quotas.set_studies(*options.quota_studies);
   if (options.quota_running) quotas.set_running_trials(*options.quota_running);
   if (options.quota_waiting) quotas.set_waiting_asks(*options.quota_waiting);
+  if (options.quota_bytes) quotas.set_bytes(*options.quota_bytes);
   if (options.quota_cpu) quotas.set_suggest_cpu(*options.quota_cpu);
   return quotas;
 }

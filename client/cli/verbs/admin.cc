@@ -51,6 +51,8 @@ void ProjectOption(CLI::App& app, Options& o) {
   app.add_option("--max-studies", o.quota_studies, "Studies that it may have; 0: no limit of its own");
   app.add_option("--max-running", o.quota_running, "Trials that may run at once; asks for more wait");
   app.add_option("--max-asks", o.quota_waiting, "Asks that may wait; more are told to come back");
+  app.add_option("--max-bytes", o.quota_bytes,
+                 "Bytes of results and curves that it may keep, about; then no new trials");
   app.add_option("--max-cpu", o.quota_cpu,
                  "Processors for its suggestions, on average over a minute: 0.5 is half of one");
 }

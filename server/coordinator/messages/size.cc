@@ -76,8 +76,8 @@ size_t Bytes(const std::vector<study::ParameterSpec>& parameters) {
 }
 
 size_t Bytes(const study::StudySpec& spec) {
-  return 64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) +
-         Bytes(spec.objective) + Bytes(spec.space.parameters());
+  return 64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) + Bytes(spec.objective) +
+         Bytes(spec.space.parameters());
 }
 
 }  // namespace
@@ -120,9 +120,16 @@ size_t BytesOf(const study::StudySpec& spec) {
 }
 
 size_t BytesOf(const Grant& grant) {
-  const study::Trial& trial = grant.trial;
-  size_t bytes = 16 * kSmall + Bytes(*grant.spec) + Bytes(trial.parameters) + Bytes(trial.attributes) +
-                 Bytes(trial.provenance.details) + trial.provenance.designer_state.size() + 2 * trial.checkpoint.size();
+  return Bytes(*grant.spec) + BytesOf(grant.trial);
+}
+
+size_t BytesOf(const study::Measurement& point) {
+  return Bytes(point);
+}
+
+size_t BytesOf(const study::Trial& trial) {
+  size_t bytes = 16 * kSmall + Bytes(trial.parameters) + Bytes(trial.attributes) + Bytes(trial.provenance.details) +
+                 trial.provenance.designer_state.size() + 2 * trial.checkpoint.size();
   bytes += sizeof(double) * trial.provenance.direction.size() + sizeof(int64_t) * trial.provenance.set_aside.size();
   for (const study::Provenance& promotion : trial.promotions) {
     bytes += 8 * kSmall + Bytes(promotion.details) + promotion.designer_state.size();
@@ -131,6 +138,8 @@ size_t BytesOf(const Grant& grant) {
     bytes += 4 * kSmall + attempt.worker.size() + attempt.output_tail.size();
     if (attempt.failure) bytes += Bytes(*attempt.failure);
   }
+  if (trial.final_measurement) bytes += Bytes(*trial.final_measurement);
+  if (trial.failure) bytes += Bytes(*trial.failure);
   return bytes;
 }
 

@@ -22,6 +22,10 @@ size_t BytesOf(const Grant& grant);
 // Bytes that a new trial of this setting takes in a message: never fewer than it takes.
 size_t BytesOf(const study::Parameters& setting, const std::map<std::string, std::string>& attributes);
 
+// Bytes that a trial's row takes, and a point of its curve.
+size_t BytesOf(const study::Trial& trial);
+size_t BytesOf(const study::Measurement& point);
+
 }  // namespace luthier::coordinator
 
 #endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_SIZE_H_

@@ -6,6 +6,7 @@
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "lib/study/project.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/index.h"
@@ -36,6 +37,7 @@ absl::Status TooManyStudies(size_t studies, int64_t limit) {
 absl::Status CheckQuota(const Context& c, const std::string& id) {
   if (c.options.quotas == nullptr) return absl::OkStatus();
   const std::string project(study::ProjectOf(id));
+  if (absl::Status bytes = CheckBytes(c, project); !bytes.ok()) return bytes;
   const int64_t quota = c.options.quotas->Of(project).studies;
   const auto used = c.state.projects.find(project);
   if (quota == 0 || used == c.state.projects.end() || used->second.studies < quota) return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/rung_schedule.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
@@ -142,6 +143,9 @@ void Run(Context& c, EnqueueOp op) {
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
   StudyState& s = **found;
+  if (absl::Status bytes = CheckBytes(c, study::ProjectOf(op.id)); !bytes.ok()) {
+    return Answer<EnqueueReply>(c, op.done, std::move(bytes));
+  }
   absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op, c.options.limits);
   if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
   EnqueueReply reply;

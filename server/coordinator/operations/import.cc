@@ -9,12 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/state/counts.h"
@@ -102,6 +104,7 @@ void CheckTrial(const StudyState& s, const std::string& at, int64_t points, Impo
 
 absl::Status Check(const Context& c, const StudyState& s, ImportOp* op) {
   LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
+  LUTHIER_RETURN_IF_ERROR(CheckBytes(c, study::ProjectOf(op->id)));
   if (s.spec->reproducible) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kReproducible,
                            absl::StrCat("study ", base::Quote(op->id),
@@ -126,6 +129,7 @@ int64_t Store(Context& c, StudyState& s, ImportedTrial imported, const std::stri
   storage::TrialRecord& record = *slot.record;
   MoveImported(c.state, s, slot, imported.state);
   for (study::Measurement& point : imported.curve) {
+    AddBytes(c, s, BytesOf(point));
     c.batch.measurements.push_back({s.record.key, number, 0, std::move(point)});
   }
   record.trial.final_measurement = std::move(imported.measurement);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
@@ -67,20 +68,24 @@ absl::Status KnowPool(const Context& c, const std::string& pool) {
                                     "to forget those without studies"));
 }
 
+// RESOURCE_EXHAUSTED QUEUE_FULL: workers come back by themselves.
+absl::Status AskAgain(std::string why) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kQueueFull;
+  detail.retry_delay = kAskAgain;
+  return MakeError(absl::StatusCode::kResourceExhausted, std::move(why), std::move(detail));
+}
+
 // Whether one more ask of the project may wait.
 absl::Status CheckAsks(const Context& c, const std::string& pool) {
   if (c.options.quotas == nullptr) return absl::OkStatus();
   const absl::string_view project = study::ProjectOfPool(pool);
+  if (const absl::Status bytes = CheckBytes(c, project); !bytes.ok()) return AskAgain(std::string(bytes.message()));
   const int64_t quota = c.options.quotas->Of(project).waiting_asks;
   const auto used = c.state.projects.find(std::string(project));
   if (quota == 0 || used == c.state.projects.end() || used->second.waiting < quota) return absl::OkStatus();
-  base::ErrorDetail detail;
-  detail.reason = base::reason::kQueueFull;
-  detail.retry_delay = kAskAgain;
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("project ", base::Quote(project), " has ", quota,
-                                " asks waiting, the most that its quota allows; ask again later"),
-                   std::move(detail));
+  return AskAgain(absl::StrCat("project ", base::Quote(project), " has ", quota,
+                               " asks waiting, the most that its quota allows; ask again later"));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct ProjectUse {
   int64_t studies = 0;
   int64_t running = 0;         // Unexpired leases.
   int64_t waiting = 0;         // Asks.
+  int64_t bytes = 0;           // StudyRecord::bytes of all its studies.
   std::set<uint64_t> stalled;  // Asks that wait until fewer trials of the project run.
   friend bool operator==(const ProjectUse&, const ProjectUse&) = default;
 };
@@ -49,7 +50,7 @@ struct CoreState {
   std::unordered_map<std::string, storage::StudyKey> by_id;
   Counters counters;
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
-  std::unordered_map<std::string, int> held;  // Worker -> its unexpired leases; CountHeld(), kept up to date.
+  std::unordered_map<std::string, int> held;   // Worker -> its unexpired leases; CountHeld(), kept up to date.
   std::map<std::string, ProjectUse> projects;  // Projects that use something; CountUse(), kept up to date.
   uint64_t quotas_version = 0;                 // Version of the QuotaTable that stalled asks were held back by.
 

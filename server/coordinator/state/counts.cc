@@ -116,6 +116,7 @@ std::map<std::string, ProjectUse> CountUse(const CoreState& state) {
   for (const auto& [key, s] : state.studies) {
     ProjectUse& use = projects[std::string(study::ProjectOf(s.record.id))];
     ++use.studies;
+    use.bytes += s.record.bytes;
     use.running += static_cast<int64_t>(s.running.size() - s.expired.size());
   }
   for (const auto& [number, waiter] : state.waiters.Behind(0, state.waiters.size())) {
@@ -124,7 +125,7 @@ std::map<std::string, ProjectUse> CountUse(const CoreState& state) {
   return projects;
 }
 
-void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* count, int by) {
+void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* count, int64_t by) {
   const auto place = state.projects.try_emplace(std::string(project)).first;
   ProjectUse& use = place->second;
   use.*count += by;

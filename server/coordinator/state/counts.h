@@ -42,7 +42,7 @@ void AddHeld(CoreState& state, const StudyState& s, const std::string& worker, i
 // Use of all projects, counted from studies and asks; without the asks that are stalled.
 std::map<std::string, ProjectUse> CountUse(const CoreState& state);
 // Changes one count of a project.
-void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::*count, int by);
+void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* count, int64_t by);
 // Asks that were held back by the project's quota are looked at again.
 void Unstall(CoreState& state, ProjectUse& use);
 

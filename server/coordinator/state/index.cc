@@ -12,6 +12,7 @@ using storage::StudyKey;
 
 void CountTrials(CoreState& state, const StudyState& s, int by) {
   AddUse(state, study::ProjectOf(s.record.id), &ProjectUse::studies, by);
+  AddUse(state, study::ProjectOf(s.record.id), &ProjectUse::bytes, by * s.record.bytes);
   for (size_t i = 0; i < state.totals.size(); ++i) state.totals[i] += by * s.counts[i];
   for (const int64_t number : s.running) {
     if (s.expired.count(number) > 0) continue;

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "lib/base/status_macros.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/messages/size.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/trials/text.h"
 
@@ -41,6 +43,7 @@ absl::Status LoadCurve(Context& c, const StudyState& s, TrialSlot& slot) {
 void AddPoint(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& m) {
   storage::TrialRecord& record = *slot.record;
   Count(s, m, *slot.curve);
+  AddBytes(c, s, BytesOf(m));
   storage::MeasurementRecord point;
   point.study = s.record.key;
   point.trial = record.trial.number;

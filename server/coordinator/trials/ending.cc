@@ -1,7 +1,9 @@
 #include "server/coordinator/trials/ending.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
+#include "server/coordinator/messages/size.h"
 #include "server/coordinator/state/counts.h"
 #include "server/storage/rules.h"
 
@@ -21,6 +23,7 @@ void Finalize(Context& c, StudyState& s, TrialSlot& slot) {
   TrialRecord& record = *slot.record;
   record.trial.end_time = c.batch.wall;
   record.finish_seq = c.state.counters.seq;
+  AddBytes(c, s, BytesOf(record.trial));
   MarkDirty(c, s, record);
   PushUpdate(c, s, HistoryUpdate::Kind::kFinished, record.trial.number, [&](HistoryUpdate& update) {
     update.trial = ToHistoryTrial(record.trial, s.spec->metric);

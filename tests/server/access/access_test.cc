@@ -386,13 +386,25 @@ TEST(AccessStore, TokensOfOlderProgramsStay) {
   token.project = "default";
   token.roles = {Role::kUser};
   token.create_time = token.expire_time = absl::UnixEpoch();
-  ASSERT_TRUE(AccessStore::Open(dir.path()).value()->Put(token).ok());
+  ProjectRecord project;
+  project.id = "vision";
+  project.quotas.studies = 7;
+  project.quotas.bytes = 1'000'000;
+  {
+    const auto store = AccessStore::Open(dir.path()).value();
+    ASSERT_TRUE(store->Put(token).ok());
+    ASSERT_TRUE(store->Put(project).ok());
+    EXPECT_EQ(store->Projects().value().back().quotas, project.quotas);
+  }
   {
     SQLite::Database db(path, SQLite::OPEN_READWRITE);  // As the program before bound tokens left it.
-    db.exec("ALTER TABLE tokens DROP COLUMN certificate; PRAGMA user_version = 2");
+    db.exec(
+        "ALTER TABLE tokens DROP COLUMN certificate; ALTER TABLE projects DROP COLUMN bytes; PRAGMA user_version = 2");
   }
   const auto store = AccessStore::Open(dir.path());
   ASSERT_TRUE(store.ok()) << store.status();
+  project.quotas.bytes = 0;
+  EXPECT_EQ((*store)->Projects().value().back().quotas, project.quotas);
   const auto tokens = (*store)->Tokens();
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   ASSERT_EQ(tokens->size(), 1u);

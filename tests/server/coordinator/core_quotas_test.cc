@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/error.h"
 #include "lib/study/quotas.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 Core::Options WithQuotas(const study::QuotaTable* quotas) {
@@ -104,6 +106,40 @@ TEST_F(CoreQuotas, AsksBeyondTheQuotaAreToldToComeBack) {
   h_.Pass(absl::Seconds(61));
   EXPECT_TRUE(first.ready() && second.ready());
   ExpectSound();
+}
+
+TEST_F(CoreQuotas, BytesBeyondTheQuotaBringNothingNewAndResultsAreTaken) {
+  const auto kept = [&](const std::string& id) { return h_.Study(id).bytes; };
+  EXPECT_EQ(kept("p/a"), 0);
+  const Grant first = h_.Get("p/a", "v"), second = h_.Get("p/b", "w");
+  ASSERT_TRUE(h_.Report(first, {Loss(2, 1), Loss(1, 2)}).ok());
+  const int64_t points = kept("p/a");
+  EXPECT_GT(points, 0);
+  ASSERT_TRUE(h_.Complete(first, Loss(1)).ok());
+  EXPECT_GT(kept("p/a"), points);
+  ExpectSound();
+  h_.Restart();
+  ExpectSound();
+  quotas_.Set("p", {0, 0, 0, 0, kept("p/a")});
+  // Whatever is new in the project, not in others.
+  const absl::StatusOr<SuggestReply> ask = h_.Suggest("p/b", "v");
+  EXPECT_EQ(base::GetReason(ask.status()), base::reason::kQueueFull);
+  EXPECT_TRUE(base::GetErrorDetail(ask.status())->retry_delay.has_value());
+  EXPECT_THAT(std::string(ask.status().message()), HasSubstr("project \"p\" keeps about"));
+  for (const absl::Status& status : {h_.Create("p/c", MakeSpec()).status(), h_.Enqueue("p/b", {NewTrial()}).status(),
+                                     h_.Import("p/b", {ImportedTrial()}).status()}) {
+    EXPECT_EQ(base::GetReason(status), base::reason::kLimitExceeded) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("luthier study delete"));
+  }
+  EXPECT_THAT(h_.Suggest("q/a", "z")->grants, SizeIs(1));
+  ASSERT_TRUE(h_.Report(second, {Loss(3, 1)}).ok());
+  ASSERT_TRUE(h_.Complete(second, Loss(2)).ok());
+  EXPECT_GT(kept("p/b"), 0);
+  ExpectSound();
+  ASSERT_TRUE(h_.Control("p/a", Control::kDelete).ok());
+  ExpectSound();
+  EXPECT_TRUE(h_.Create("p/c", MakeSpec()).ok()) << "what went with the study is room again";
+  EXPECT_THAT(h_.Suggest("p/b", "v")->grants, SizeIs(1));
 }
 
 }  // namespace

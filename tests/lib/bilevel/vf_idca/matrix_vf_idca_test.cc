@@ -98,44 +98,41 @@ TEST(MatrixVfIdca, FindsAModelThatPredicts) {
   EXPECT_LT(penalties[2], penalties[1]);
 }
 
+// Runs at most `steps` steps on `problem`; every subproblem must be solved to 1e-6.
+VfIdcaResult Solved(const MatrixProblem& problem, int steps) {
+  VfIdcaOptions options = MatrixVfOptions(problem);
+  options.max_steps = steps;
+  MatrixVfProblem solver(&problem, &options);
+  const auto result = RunVfIdca(solver, options, nullptr, {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_LE(result->worst_gap, 1e-6);
+  return *result;
+}
+
 TEST(MatrixVfIdca, EmptyRowsAndNoFeatures) {
   for (int draw = 1; draw <= 40; ++draw) {
+    SCOPED_TRACE(draw);
     MatrixProblem problem = RandomMatrixProblem(9, 7, 0, draw);
     problem.rows += 2;  // Nothing is known of these.
-    VfIdcaOptions options = MatrixVfOptions(problem);
-    options.max_steps = 4;
-    MatrixVfProblem solver(&problem, &options);
-    const auto result = RunVfIdca(solver, options, nullptr, {});
-    ASSERT_TRUE(result.ok());
-    EXPECT_LE(result->worst_gap, 1e-6) << draw;
-    EXPECT_LT(LowRankOf(problem, result->best_refit).bottomRows(2).cwiseAbs().maxCoeff(), 1e-6) << draw;
+    const VfIdcaResult result = Solved(problem, 4);
+    EXPECT_LT(LowRankOf(problem, result.best_refit).bottomRows(2).cwiseAbs().maxCoeff(), 1e-6);
   }
 }
 
 // A step lets a bound fall to 1e-6 while the weights under it are far from 0, so that the next lower problem starts far
-// outside (draws 2, 37, 47 and 57).
+// outside.
 TEST(MatrixVfIdca, GroupsThatVanish) {
   for (const int draw : {2, 37, 47, 57}) {
-    const MatrixProblem problem = RandomMatrixProblem(9, 7, 4, draw);
-    VfIdcaOptions options = MatrixVfOptions(problem);
-    options.max_steps = 5;
-    MatrixVfProblem solver(&problem, &options);
-    const auto result = RunVfIdca(solver, options, nullptr, {});
-    ASSERT_TRUE(result.ok());
-    EXPECT_LE(result->worst_gap, 1e-6) << draw;
+    SCOPED_TRACE(draw);
+    Solved(RandomMatrixProblem(9, 7, 4, draw), 5);
   }
 }
 
 // With as many factors as columns a solver of the factored problem can rest at a saddle point.
 TEST(MatrixVfIdca, SaddlePointsOfTinyMatrices) {
   for (const int draw : {39, 43, 107, 112, 120}) {
-    const MatrixProblem problem = RandomMatrixProblem(3, 3, 0, draw);
-    VfIdcaOptions options = MatrixVfOptions(problem);
-    options.max_steps = 10;
-    MatrixVfProblem solver(&problem, &options);
-    const auto result = RunVfIdca(solver, options, nullptr, {});
-    ASSERT_TRUE(result.ok());
-    EXPECT_LE(result->worst_gap, 1e-6) << draw;
+    SCOPED_TRACE(draw);
+    Solved(RandomMatrixProblem(3, 3, 0, draw), 10);
   }
 }
 

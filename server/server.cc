@@ -32,8 +32,8 @@
 #include "lib/wire/channel.h"
 #include "server/acceptor.h"
 #include "server/connections.h"
-#include "server/exposure.h"
 #include "server/coordinator/writer/coordinator.h"
+#include "server/exposure.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
 #include "server/metrics/exposer.h"
@@ -184,7 +184,7 @@ class ServerImpl final : public Server {
     }
     farewell_ = options.farewell;
     grace_ = options.grace;
-    wire::RouteGrpcLog();
+    wire::PrepareGrpc();
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
@@ -245,9 +245,8 @@ class ServerImpl final : public Server {
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
-                                   memory_.get(),      metrics_.get(), &closing_,      access_.get(),
-                                   workers_.get()};
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,       memory_.get(),
+                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
@@ -341,6 +340,7 @@ class ServerImpl final : public Server {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     calls_ = std::make_unique<OpenCalls>(&clock_, options.calls_per_connection,
                                          [this](const std::string& peer) { Abort(peer); });
+    builder.SetContextAllocator(access_->Contexts());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(calls_->Interceptors());
     interceptors.push_back(access_->Interceptors());

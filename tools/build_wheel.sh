@@ -56,14 +56,19 @@ for tool in patchelf protoc strip ldd; do
   command -v "$tool" >/dev/null || die 77 "$tool is missing"
 done
 
-# Says which programs hold 256-bit instructions, which x86-64-v2 does not have.
+# Says which programs hold instructions that x86-64-v2 does not have, outside of the CRF's kernels: these are there once for
+# each level, and one is chosen when the program runs (lib/crf/inference/kernel.cc).
 warn_about_instructions() {
   command -v objdump >/dev/null || return 0
-  local name
+  local name found
   for name in "${programs[@]}"; do
-    if [[ -n $(objdump -d --no-show-raw-insn "$from/$name" 2>/dev/null | grep -m 1 '%ymm' || true) ]]; then
-      say "warning: $name needs AVX (x86-64-v3): for others' machines build with -DLUTHIER_MARCH=x86-64-v2" >&2
-    fi
+    found=$(objdump -d --no-show-raw-insn "$from/$name" | awk '
+      /^[0-9a-f]+ <.*>:$/ { kernel = $2 ~ /_ZN7luthier3crf12_GLOBAL__N_1/ }
+      !kernel && $2 ~ /^(v[a-z0-9]+|shlx|sarx|shrx|mulx|rorx|pdep|pext|andn|bzhi|blsr|blsi|blsmsk|lzcnt|movbe)$/ &&
+        $2 !~ /^ver[rw]$/ { n++ }
+      END { print n + 0 }')
+    ((found == 0)) ||
+      say "warning: $name needs x86-64-v3 ($found instructions): for others' machines build with -DLUTHIER_MARCH=x86-64-v2" >&2
   done
 }
 

@@ -43,7 +43,7 @@ uint64_t EntropySeed() {
 
 int Run(Flags flags) {
   base::SetLogLevel(flags.log_level);
-  wire::RouteGrpcLog();
+  wire::PrepareGrpc();
   wire::LookAfterConnections();
   absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
   if (!account.ok()) return Complain("--run-as", account.status(), 2);
@@ -54,8 +54,8 @@ int Run(Flags flags) {
   if (!spool.ok()) return Complain("--spool", spool.status(), 2);
   const absl::StatusOr<CheckpointStore> checkpoints = CheckpointStore::Open(flags.checkpoints);
   if (!checkpoints.ok()) return Complain("--checkpoint-dir", checkpoints.status(), 2);
-  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(
-      flags.server, flags.security, {.pool = flags.pool, .project = flags.project});
+  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api =
+      ConnectCoordinator(flags.server, flags.security, {.pool = flags.pool, .project = flags.project});
   if (!api.ok()) return Complain("--server", api.status(), 2);
 
   std::optional<data::DataCache> cache;

@@ -27,7 +27,7 @@ int TerminalWidth(int fd) {
 int main(int argc, char** argv) {
   luthier::base::KeepFreedMemory();
   signal(SIGPIPE, SIG_IGN);
-  luthier::wire::RouteGrpcLog(/*errors_too=*/false);
+  luthier::wire::PrepareGrpc(/*errors_too=*/false);
   luthier::wire::LookAfterConnections();
   luthier::cli::Environment environment;
   environment.out = &std::cout;

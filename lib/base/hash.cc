@@ -34,7 +34,9 @@ uint64_t Hash64Parts::Value() const {
 }
 
 Sha256Parts::Sha256Parts() : state_(EVP_MD_CTX_new(), [](void* p) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(p)); }) {
-  LUTHIER_CHECK(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), EVP_sha256(), nullptr) == 1);
+  // EVP_sha256() would look for the algorithm each time.
+  static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  LUTHIER_CHECK(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), sha256, nullptr) == 1);
 }
 
 void Sha256Parts::Add(absl::string_view bytes) {

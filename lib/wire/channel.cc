@@ -24,6 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
@@ -164,7 +165,8 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   return absl::StrCat("dns:///", address);
 }
 
-void RouteGrpcLog(bool errors_too) {
+void PrepareGrpc(bool errors_too) {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   static const bool shown = errors_too;  // The handler takes no argument.
   gpr_set_log_function([](gpr_log_func_args* entry) {
     if (!shown || entry->severity != GPR_LOG_SEVERITY_ERROR) {

@@ -20,11 +20,13 @@ inline constexpr int kMaxMessageBytes = 4 << 20;
 // gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". INVALID_ARGUMENT says what is missing.
 absl::StatusOr<std::string> ServerTarget(absl::string_view address);
 
-// gRPC's own log lines become events `grpc` of ours, errors as warnings and the rest as debug. Of the errors from one
-// line of its source, one a minute is written, with the number of those left out since. What matters of them reaches
-// users as the status of a call, so `errors_too` = false (for programs whose standard error is read by people) makes
-// all of them debug. Once a process, the first call decides.
-void RouteGrpcLog(bool errors_too = true);
+// For every program that uses gRPC, before anything else of it. Its own log lines become events `grpc` of ours, errors
+// as warnings and the rest as debug. Of the errors from one line of its source, one a minute is written, with the
+// number of those left out since. What matters of them reaches users as the status of a call, so `errors_too` = false
+// (for programs whose standard error is read by people) makes all of them debug; the first call in a process decides.
+// Abseil's search for deadlocks among gRPC's locks, which Debian's packages have, is off: it is for tests of gRPC, and
+// took 3 % of a busy coordinator's time.
+void PrepareGrpc(bool errors_too = true);
 
 // For programs that are clients, before any thread starts and before anything else of gRPC: a connection that is being
 // made is looked after every 100 ms. By default only calls in flight do it, and without any a thread every 5 s, so that

@@ -104,14 +104,40 @@ bool Private(const grpc::CallbackServerContext& context) {
   return transport == "local" || transport == "ssl" || transport == "tls" || absl::StartsWith(context.peer(), "unix:");
 }
 
-// Tells the audit how a call ends.
+// A call, who makes it, and what the audit is to learn of it.
+class Access::Context final : public grpc::CallbackServerContext {
+ public:
+  Caller caller;
+  std::optional<AuditRecord> entry;  // Until it is known how the call ends.
+};
+
+const Caller& Access::CallerOf(const grpc::CallbackServerContext& context) {
+  const auto* known = dynamic_cast<const Context*>(&context);
+  LUTHIER_CHECK(known != nullptr);
+  return known->caller;
+}
+
+class Access::Allocator final : public grpc::ContextAllocator {
+ public:
+  explicit Allocator(Access* access) : access_(access) {}
+  grpc::CallbackServerContext* NewCallbackServerContext() override { return new Context; }
+  void Release(grpc::CallbackServerContext* context) override {
+    const std::unique_ptr<Context> owned(static_cast<Context*>(context));
+    access_->Ended(owned.get(), "CANCELLED");
+  }
+
+ private:
+  Access* const access_;
+};
+
+// Sees how a call ends.
 class Access::Call final : public grpc::experimental::Interceptor {
  public:
-  Call(Access* access, const void* context) : access_(access), context_(context) {}
-  ~Call() override { access_->Ended(context_, "CANCELLED"); }
+  Call(Access* access, Context* context) : access_(access), context_(context) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+    if (context_->entry &&
+        methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const absl::Status status = wire::FromGrpc(methods->GetSendStatus());
       const std::string why = base::GetReason(status);
       access_->Ended(context_, status.ok() ? "OK" : why.empty() ? absl::StatusCodeToString(status.code()) : why);
@@ -121,14 +147,15 @@ class Access::Call final : public grpc::experimental::Interceptor {
 
  private:
   Access* const access_;
-  const void* const context_;
+  Context* const context_;
 };
 
 class Access::Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   explicit Factory(Access* access) : access_(access) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    return new Call(access_, info->server_context());
+    auto* const context = dynamic_cast<Context*>(info->server_context());
+    return context == nullptr ? nullptr : new Call(access_, context);
   }
 
  private:
@@ -237,16 +264,6 @@ Caller Access::HolderOf(const TokenRecord& token) {
   return caller;
 }
 
-Caller Access::Admitted(const grpc::CallbackServerContext& context) const {
-  absl::StatusOr<Caller> caller = Identify(context);
-  if (caller.ok()) return *std::move(caller);
-  const std::string authorization = Authorization(context).value_or("");
-  const auto text = ParseToken(absl::StripPrefix(authorization, kBearer));
-  LUTHIER_CHECK(text.has_value());
-  base::MutexLock lock(&mutex_);
-  return HolderOf(tokens_.at(text->id));  // Tokens that ended are kept.
-}
-
 Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                        absl::Status status) {
   AuditRecord entry{0,
@@ -270,10 +287,14 @@ Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request
   return refusal;
 }
 
-Refusal Access::Admit(const grpc::CallbackServerContext& context, const Request& request) {
+Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request) {
+  auto* const known = dynamic_cast<Context*>(made);
+  LUTHIER_CHECK(known != nullptr);
+  Context& context = *known;
   absl::StatusOr<Caller> identified = Identify(context);
   if (!identified.ok()) return Refuse(context, request, Caller{"", "", "", {}, false}, identified.status());
-  const Caller& caller = *identified;
+  context.caller = *std::move(identified);
+  const Caller& caller = context.caller;
   const std::string project = request.project.empty() ? caller.project : request.project;
   if (project != caller.project && !caller.any_project()) {
     const std::string what = request.object.empty() ? absl::StrCat("project ", project) : request.object;
@@ -299,33 +320,28 @@ Refusal Access::Admit(const grpc::CallbackServerContext& context, const Request&
   if (audit_ && !caller.token.empty()) audit_->NoteUse(caller.token);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
   if (audit_ && told) {
-    AuditRecord entry{0,
-                      {},
-                      caller.token.empty() ? caller.name : caller.token,
-                      caller.name,
-                      AddressOf(context),
-                      request.method,
-                      Cut(request.object),
-                      Cut(request.request_id),
-                      ""};
-    const grpc::ServerContextBase* const key = &context;
-    base::MutexLock lock(&calls_mutex_);
-    calls_[key] = std::move(entry);
+    context.entry = AuditRecord{0,
+                                {},
+                                caller.token.empty() ? caller.name : caller.token,
+                                caller.name,
+                                AddressOf(context),
+                                request.method,
+                                Cut(request.object),
+                                Cut(request.request_id),
+                                ""};
   }
   return {};
 }
 
-void Access::Ended(const void* context, const std::string& outcome) {
-  AuditRecord entry;
-  {
-    base::MutexLock lock(&calls_mutex_);
-    const auto found = calls_.find(context);
-    if (found == calls_.end()) return;
-    entry = std::move(found->second);
-    calls_.erase(found);
-  }
-  entry.outcome = outcome;
-  audit_->Add(std::move(entry));
+void Access::Ended(Context* context, const std::string& outcome) {
+  if (!context->entry) return;
+  context->entry->outcome = outcome;
+  audit_->Add(*std::move(context->entry));
+  context->entry.reset();
+}
+
+std::unique_ptr<grpc::ContextAllocator> Access::Contexts() {
+  return std::make_unique<Allocator>(this);
 }
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Access::Interceptors() {

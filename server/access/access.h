@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -73,14 +72,14 @@ class Access {
   // Keeps the quotas of all projects in `table`, which must outlive this.
   void KeepQuotas(study::QuotaTable* table);
 
-  // Who calls. UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED.
-  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
-  // Who made a call that was admitted: the same, though its token may have ended since.
-  Caller Admitted(const grpc::CallbackServerContext& context) const;
-  // OK: the call may go on, and the audit learns how it ends. Also PERMISSION_DENIED ROLE, NOT_FOUND for what is in
-  // another project.
-  Refusal Admit(const grpc::CallbackServerContext& context, const Request& request);
-  // Goes to the server's builder. The server must not outlive this.
+  // OK: the call may go on, CallerOf(*context) knows who makes it, and the audit learns how it ends. Else
+  // UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED; PERMISSION_DENIED ROLE; NOT_FOUND for what is in another
+  // project. `context` is one of Contexts().
+  Refusal Admit(grpc::CallbackServerContext* context, const Request& request);
+  // Returns who makes a call that was admitted, though its token may have ended since.
+  static const Caller& CallerOf(const grpc::CallbackServerContext& context);
+  // Both go to the server's builder. The server must not outlive this.
+  std::unique_ptr<grpc::ContextAllocator> Contexts();
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
   // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
@@ -98,12 +97,16 @@ class Access {
   Auth auth() const { return auth_; }
 
  private:
+  class Context;
+  class Allocator;
   class Call;
   class Factory;
 
   Access(std::string directory, Auth auth, const base::Clock* clock);
   absl::Status Load();
   absl::Status CheckStore() const;
+  // Who calls.
+  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
   static Caller HolderOf(const TokenRecord& token);
   // The holder of the token in a value of "authorization", who calls through this connection.
   absl::StatusOr<Caller> HolderOf(const std::string& authorization, const grpc::CallbackServerContext& context) const;
@@ -113,7 +116,8 @@ class Access {
   absl::Status Keep(const ProjectRecord& project);
   Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                  absl::Status status);
-  void Ended(const void* context, const std::string& outcome);
+  // Tells the audit, unless it knows already or is not to.
+  void Ended(Context* context, const std::string& outcome);
 
   const std::string directory_;
   const Auth auth_;
@@ -127,8 +131,6 @@ class Access {
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
   study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::Mutex changing_;  // One change of tokens and projects at a time.
-  base::Mutex calls_mutex_;
-  std::unordered_map<const void*, AuditRecord> calls_ ABSL_GUARDED_BY(calls_mutex_);  // Under way, by their context.
 };
 
 // "ipv4:10.0.0.7", "unix:": the peer without its port.

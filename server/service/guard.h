@@ -46,13 +46,13 @@ access::Request RequestOf(const char* method, access::Right right, const Message
 grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, const access::Refusal& refusal);
 grpc::ServerWriteReactor<v1::Event>* StreamRefused(const access::Refusal& refusal);
 
-#define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                                         \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request,           \
-                                   v1::ResponseType* response) override {                                          \
-    const access::Refusal refusal =                                                                                    \
-        access_->Admit(*context, RequestOf(#Service "/" #Method, access::Right::right, *request));                 \
-    if (!refusal.status.ok()) return FinishRefused(context, refusal);                                   \
-    return inner_->Method(context, request, response);                                                             \
+#define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                               \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request, \
+                                   v1::ResponseType* response) override {                                \
+    const access::Refusal refusal =                                                                      \
+        access_->Admit(context, RequestOf(#Service "/" #Method, access::Right::right, *request));        \
+    if (!refusal.status.ok()) return FinishRefused(context, refusal);                                    \
+    return inner_->Method(context, request, response);                                                   \
   }
 
 // Both must outlive the services.
@@ -88,7 +88,7 @@ class GuardedStudyService final : public v1::StudyService::CallbackService {
   grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
                                                   const v1::WatchStudyRequest* request) override {
     const access::Refusal refusal =
-        access_->Admit(*context, RequestOf("StudyService/WatchStudy", access::Right::kRead, *request));
+        access_->Admit(context, RequestOf("StudyService/WatchStudy", access::Right::kRead, *request));
     if (!refusal.status.ok()) return StreamRefused(refusal);
     return inner_->WatchStudy(context, request);
   }

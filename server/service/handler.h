@@ -40,7 +40,7 @@ struct Backend {
 
   // Who makes the call, which was admitted.
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
-    return access == nullptr ? access::Caller() : access->Admitted(context);
+    return access == nullptr ? access::Caller() : access::Access::CallerOf(context);
   }
   // For events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
   std::string ActorOf(const grpc::CallbackServerContext& context) const {

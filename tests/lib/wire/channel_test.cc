@@ -37,7 +37,7 @@ TEST(Channel, OtherAddressesAreRefusedWithAHint) {
 TEST(GrpcLog, OneErrorAMinuteOfEachLineOfItsSource) {
   base::SetLogLevel(base::LogLevel::kInfo);
   grpc_init();  // It writes nothing before.
-  RouteGrpcLog();
+  PrepareGrpc();
   ::testing::internal::CaptureStderr();
   for (const char* message : {"first", "second", "third"}) gpr_log(GPR_ERROR, "%s refused", message);
   gpr_log(GPR_ERROR, "another line");

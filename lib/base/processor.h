@@ -38,6 +38,9 @@ extern const uint32_t kProcessorNeeds;
 // Returns the sets that this processor has and the operating system supports.
 uint32_t ProcessorHas();
 
+// Returns the highest level of instructions whose sets are all among `has`: "x86-64-v3", "x86-64-v2" or "x86-64".
+const char* ProcessorLevel(uint32_t has);
+
 // Writes to `text`, ended by 0 and cut to `size`, what `program` says where the sets of `missing` are not there;
 // `has` decides which level of instructions it advises.
 void DescribeMissing(const char* program, uint32_t missing, uint32_t has, char* text, size_t size);

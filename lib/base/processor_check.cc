@@ -10,9 +10,9 @@
 namespace luthier::base {
 namespace {
 
-constexpr const char* kNames[kProcessorFeatures] = {
-    "SSE3", "SSSE3", "SSE4.1", "SSE4.2", "POPCNT",  "AVX",      "F16C",     "MOVBE",    "FMA",
-    "AVX2", "BMI1",  "BMI2",   "LZCNT",  "AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL"};
+constexpr const char* kNames[kProcessorFeatures] = {"SSE3",  "SSSE3",   "SSE4.1",   "SSE4.2",   "POPCNT",   "AVX",
+                                                    "F16C",  "MOVBE",   "FMA",      "AVX2",     "BMI1",     "BMI2",
+                                                    "LZCNT", "AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL"};
 
 constexpr uint32_t kLevel2 = kSse3 | kSsse3 | kSse41 | kSse42 | kPopcnt;
 constexpr uint32_t kLevel3 = kLevel2 | kAvx | kF16c | kMovbe | kFma | kAvx2 | kBmi1 | kBmi2 | kLzcnt;
@@ -70,10 +70,12 @@ uint32_t ProcessorHas() {
   return has;
 }
 
+const char* ProcessorLevel(uint32_t has) {
+  return (has & kLevel3) == kLevel3 ? "x86-64-v3" : (has & kLevel2) == kLevel2 ? "x86-64-v2" : "x86-64";
+}
+
 void DescribeMissing(const char* program, uint32_t missing, uint32_t has, char* text, size_t size) {
-  const char* const level = (has & kLevel3) == kLevel3   ? "x86-64-v3"
-                            : (has & kLevel2) == kLevel2 ? "x86-64-v2"
-                                                         : "x86-64";
+  const char* const level = ProcessorLevel(has);
   Text out(text, size);
   out.Add(program);
   out.Add(": this processor lacks ");

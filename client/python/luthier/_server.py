@@ -20,6 +20,7 @@ from luthier.errors import Unavailable
 _PATH_LIMIT = 100  # Bytes of a socket's path.
 _PLAIN = re.compile(r"[A-Za-z0-9_./@+=-]+\Z")  # gRPC reads others in an address, as % and the space, otherwise.
 _START_SECONDS = 30.0
+_LEVEL = "LUTHIER_PROCESSOR"  # What the wheel's programs are chosen by.
 _IN_USE = "is in use"  # What a coordinator says of a directory that another one is starting on.
 
 
@@ -101,7 +102,7 @@ class LocalServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the program, not for its coordinator.
-                env={key: value for key, value in os.environ.items() if not key.startswith("LUTHIER_")},
+                env={key: value for key, value in os.environ.items() if key == _LEVEL or not key.startswith("LUTHIER_")},
             )
         if _says_serving(process, deadline):
             self._process = process

@@ -20,7 +20,15 @@ FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = ("jax", "numpy", "optuna", "pandas", "ray", "sklearn", "torch", "xgboost")
 # What is not Python installs the package: the wheel's own test does that.
 SHELL = {
-    "python.md": ["tools/build_wheel.sh\npip install ./dist/luthier-*-manylinux*.whl\n"],
+    "python.md": [
+        "tools/build_wheel.sh\npip install ./dist/luthier-*-manylinux*.whl\n",
+        "tools/install_packages.sh build\n"
+        "for level in x86-64-v2 x86-64-v3; do\n"
+        "  cmake --preset release -B build/$level -DLUTHIER_MARCH=$level -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF\n"
+        "  cmake --build build/$level --target luthier-programs luthier-launcher\n"
+        "done\n"
+        "tools/build_wheel.sh build/x86-64-v2/bin build/x86-64-v3/bin\n",
+    ],
     "from_optuna.md": ["pip install ./dist/luthier-*-manylinux*.whl optuna\n"],
     "python_packages.md": [],
 }
@@ -124,5 +132,5 @@ def test_variables_of_the_pages_exist() -> None:
         path.read_text(encoding="utf-8") for path in (ROOT / "client" / "python" / "luthier").rglob("*.py")
     )
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for name in set(re.findall(r"LUTHIER_[A-Z_]+", text)):
+    for name in set(re.findall(r"(?<!-D)LUTHIER_[A-Z_]+", text)):  # -D: an option of CMake.
         assert name in sources or name.replace("LUTHIER_TLS_", "") in sources, name

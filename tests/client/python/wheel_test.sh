@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds the wheels, installs each into a fresh virtual environment, and uses it as somebody does who has nothing else.
-#   wheel_test.sh SOURCE_DIR PROGRAMS_DIR
+#   wheel_test.sh SOURCE_DIR PROGRAMS_DIR...
 # Dependencies come from PyPI. LUTHIER_PYTHON names an interpreter that has what tools/build_wheel.sh needs. Exit 77:
 # skipped, with the reason.
 set -euo pipefail
 source_dir=$1
-programs=$2
+shift # The rest: programs of one level of instructions or of more.
 python=${LUTHIER_PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-LUTHIER_PYTHON=$python "$source_dir/tools/build_wheel.sh" "$programs" "$work/dist" >"$work/log" 2>&1 || {
+LUTHIER_PYTHON=$python "$source_dir/tools/build_wheel.sh" --out "$work/dist" "$@" >"$work/log" 2>&1 || {
   code=$?
   cat "$work/log" >&2
   ((code != 77)) || echo "skipped: the tools that build wheels are missing"
@@ -63,7 +63,22 @@ for library in libgrpc29 libssl3 libprotobuf32; do
   [[ -s $site/luthier/_bin/licenses/$library.txt ]] || fail "the copyright of $library is missing"
 done
 ls "$site/luthier-$version".dist-info/licenses/{LICENSE,NOTICE} >/dev/null || fail "our own licence is missing"
-if ldd "$site"/luthier/_bin/luthierd | grep -q 'not found'; then fail "luthierd lacks libraries"; fi
+levels=("$site"/luthier/_bin/x86-64*)
+for level in "${levels[@]}"; do
+  if ldd "$level/luthier-programs" | grep -q 'not found'; then fail "$level/luthier-programs lacks libraries"; fi
+done
+# A lower level than the processor's, where it is there; another name is refused.
+"${clean[@]}" "LUTHIER_PROCESSOR=$(basename "${levels[0]}")" "$work/full/bin/luthierd" --version >/dev/null
+if "${clean[@]}" LUTHIER_PROCESSOR=pentium "$work/full/bin/luthierd" --version 2>"$work/log"; then fail "there is a level pentium"; fi
+grep -qx 'luthierd: LUTHIER_PROCESSOR=pentium is not x86-64-v3, x86-64-v2 or x86-64' "$work/log" || fail "$(<"$work/log")"
+# The command line finds the worker beside it.
+cat >"$work/home/two.yaml" <<'YAML'
+space: [{name: x1, float: {min: -5.0, max: 10.0}}, {name: x2, float: {min: 0.0, max: 15.0}}]
+objective: {builtin: {model: "function:branin"}}
+metric: {name: value, goal: MINIMIZE}
+budget: {max_trials: 2}
+YAML
+"${clean[@]}" "$work/full/bin/luthier" run two.yaml --db two >"$work/log" 2>&1 || fail "luthier run says: $(<"$work/log")"
 
 began=$(date +%s%N)
 best=$("${clean[@]}" "$work/full/bin/python" "$work/quickstart.py")

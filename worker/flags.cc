@@ -156,7 +156,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   app.add_option("--tls-ca", flags.security.tls_ca,
                  "PEM file with the certificate that signed the coordinator's, or system; makes the connection TLS. "
                  "Default: $LUTHIER_TLS_CA");
-  app.add_option("--tls-cert", flags.security.tls_cert, "PEM file with this worker's certificate, where one is asked for");
+  app.add_option("--tls-cert", flags.security.tls_cert,
+                 "PEM file with this worker's certificate, where one is asked for");
   app.add_option("--tls-key", flags.security.tls_key, "PEM file with its private key");
   app.add_option("--tls-server-name", flags.security.tls_server_name,
                  "Name in the coordinator's certificate, where it is not the HOST of --server");
@@ -199,6 +200,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
   app.add_flag("--exit-when-done", flags.exit_when_done, "Exit with 0 when the study is done");
+  app.add_option("--max-trials", flags.max_trials,
+                 "Exit with 0 when so many trials have ended here (default: no limit)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--drain-timeout", drain_seconds, "Seconds running trials get to finish after SIGTERM")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();

@@ -32,6 +32,7 @@ struct Flags {
   std::string data_cache;
   int64_t data_cache_bytes = 0;  // Limit of that directory; 0: keep nothing.
   bool exit_when_done = false;
+  int64_t max_trials = 0;
   absl::Duration drain_timeout;
   base::LogLevel log_level = base::LogLevel::kInfo;
 };

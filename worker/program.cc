@@ -84,6 +84,7 @@ int Run(Flags flags) {
   options.study = flags.study;
   options.slots = flags.slots;
   options.exit_when_done = flags.exit_when_done;
+  options.max_trials = flags.max_trials;
   options.drain_timeout = flags.drain_timeout;
   options.seed = EntropySeed();
   Runtime runtime(options, api->get(), &runner, &*spool, &clock);

@@ -96,6 +96,12 @@ std::string Runtime::NewRequestId() {
                          0x8000 | ((low >> 48) & 0x3FFF), low & 0xFFFFFFFFFFFF);
 }
 
+int Runtime::Wanted() const {
+  const auto active = static_cast<int64_t>(active_.size());
+  const int64_t free = options_.slots - active;
+  return static_cast<int>(options_.max_trials > 0 ? std::min(free, options_.max_trials - ended_ - active) : free);
+}
+
 void Runtime::AskLoop() {
   base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 0));
   DeliverLeftovers();
@@ -107,12 +113,15 @@ void Runtime::AskLoop() {
     int free = 0;
     {
       const base::MutexLock lock(&mutex_);
-      free = options_.slots - static_cast<int>(active_.size());
-      while (!draining_ && (free == 0 || (clock_->Monotonic() < next && hurry == hurry_))) {
+      const auto all_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return options_.max_trials > 0 && ended_ >= options_.max_trials;
+      };
+      free = Wanted();
+      while (!draining_ && !all_ended() && (free == 0 || (clock_->Monotonic() < next && hurry == hurry_))) {
         clock_->WaitUntil(&mutex_, &changed_, free == 0 ? absl::InfiniteDuration() : next);
-        free = options_.slots - static_cast<int>(active_.size());
+        free = Wanted();
       }
-      if (draining_) break;
+      if (draining_ || all_ended()) break;
       hurry = hurry_;
     }
     next = open_ ? AskOnce(free, &backoff, &fresh) : OpenStudy(&backoff);
@@ -389,8 +398,9 @@ void Runtime::SlotLoop(int slot) {
       ready_.pop_front();
     }
     run->SetSlot(slot);
-    Execute(run, &backoff);
+    const bool ended = Execute(run, &backoff);
     const base::MutexLock lock(&mutex_);
+    if (ended) ++ended_;
     // A trial that was stopped leaves reports behind, one of which may be on its way: the reporter still holds `run`.
     run->flushing_ = true;
     while (run->sending_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());

@@ -29,6 +29,7 @@ struct RuntimeOptions {
   std::string study;            // Id; empty: any study.
   int slots = 1;                // Trials at once, 1 … kMaxSlots.
   bool exit_when_done = false;  // Run returns when the study (which must be named) is done.
+  int64_t max_trials = 0;       // Run returns when so many trials have ended here; 0: no limit.
   absl::Duration drain_timeout = absl::Seconds(2);    // From Drain until running trials are told to stop.
   absl::Duration delivery_timeout = absl::Hours(24);  // A result that cannot be sent for so long stays in the spool.
   absl::Duration drain_delivery_timeout = absl::Seconds(5);  // The same while draining.
@@ -53,10 +54,11 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // Works until Drain or, with exit_when_done, until the study is done. Call once.
-  // OK: drained or done. INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the coordinator's, when
-  // it refuses to be asked in a way that repeating does not mend. FAILED_PRECONDITION: the study can't be evaluated
-  // here; no trial of it was taken (but for one given back by a worker of any study, when its objective is external).
+  // Works until Drain, with exit_when_done until the study is done, with max_trials until so many have ended. Call
+  // once. OK: drained or done. INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the coordinator's,
+  // when it refuses to be asked in a way that repeating does not mend. FAILED_PRECONDITION: the study can't be
+  // evaluated here; no trial of it was taken (but for one given back by a worker of any study, when its objective is
+  // external).
   absl::Status Run();
 
   // Asks for nothing more; running trials get `drain_timeout` to finish, then they are stopped and given back with
@@ -93,7 +95,10 @@ class Runtime {
   absl::Status SendReports(ActiveRun* run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FlushReports(ActiveRun* run, base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  void Execute(ActiveRun* run, base::Backoff* backoff);
+  // Returns how many trials to ask for now.
+  int Wanted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns true if the trial has ended: it is not tried again.
+  bool Execute(ActiveRun* run, base::Backoff* backoff);
   void ReturnLease(const Lease& lease, const std::string& checkpoint, int64_t checkpoint_step, base::Backoff* backoff);
   // Spool, send, and what the answer asks for. True when the trial is final.
   bool DeliverDurably(FinalResult result, base::Backoff* backoff);
@@ -120,6 +125,7 @@ class Runtime {
   // Every lease held, by token, until its result is settled.
   std::map<std::string, std::unique_ptr<ActiveRun>> active_ ABSL_GUARDED_BY(mutex_);
   std::deque<ActiveRun*> ready_ ABSL_GUARDED_BY(mutex_);  // Not yet taken by a slot.
+  int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;             // Trials that ended here.
   bool asker_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // All threads are to end.
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -251,6 +251,20 @@ TEST_F(RuntimeTest, AnExternalStudyIsGivenBackAndSaidSo) {
   EXPECT_THAT(coordinator_.released, SizeIs(1));
 }
 
+TEST_F(RuntimeTest, EndsWhenSoManyTrialsHaveEnded) {
+  options_.slots = 3;
+  options_.max_trials = 4;
+  options_.exit_when_done = false;
+  Grant(1, 9);
+  // A trial that this worker lost counts for whoever ends it.
+  coordinator_.errors["finish"] = {
+      base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost, "another has it")};
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.results, SizeIs(4));
+  EXPECT_THAT(coordinator_.queue, SizeIs(4));
+}
+
 TEST_F(RuntimeTest, MoreLeasesThanSlotsAreGivenBack) {
   coordinator_.ignore_count = true;
   Grant(1, 3);

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from luthier._arguments import whole
 from luthier._beats import Relay
 from luthier._server import program
 
@@ -61,20 +62,26 @@ class Tunable:
         self, n_trials: Optional[int] = None, *, processes: int = 1, name: Optional[str] = None, **where: Any
     ) -> Study:
         """Runs `n_trials` more trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or
-        keeps the interpreter's lock costs its own trial alone. Returns the study.
+        keeps the interpreter's lock costs its own trial alone. Without `n_trials`, or where it ends sooner, the study is
+        run to its end. Returns the study.
 
-        A study with a `max_trials` of its own is run to its end, whatever `n_trials` is. Raises StudyPaused where the
-        service paused the study, because three trials failed alike or 20 in a row; the same call resumes it.
+        Raises StudyPaused where the service paused the study, because three trials failed alike or 20 in a row; the
+        same call resumes it. ValueError where `n_trials` is below 1.
         """
         from luthier.errors import StudyPaused
         from luthier.study import _PAUSED_BY_USER
 
+        n_trials = None if n_trials is None else whole("n_trials", n_trials)
+        if n_trials is not None and n_trials <= 0:
+            raise ValueError(f"n_trials is {n_trials}; give at least 1, or None to go on to the end of the study")
         study = self.study(name, **where)
         if n_trials is not None:
             study._make_room(n_trials)
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
             command = [program("luthier-worker"), "--server", study._client.target(), "--study", study._path]
             command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
+            if n_trials is not None:
+                command += ["--max-trials", str(n_trials)]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
                 command += ["--run-as", "0"]
 

@@ -79,6 +79,11 @@ def _train(trial):
 
 
 def test_tune_by_the_worker(db):
+    with pytest.raises(ValueError, match="n_trials is 0"):
+        _train.tune(0, db=db)
+    # A budget of the study's own is not used up by a call that wants less.
+    study = _train.tune(2, processes=2, db=db, python=sys.executable)
+    assert (study.state, Counter(t.state.value for t in study.trials)) == ("ACTIVE", {"COMPLETE": 2})
     study = _train.tune(processes=2, db=db, python=sys.executable)
     assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 6}, [t.failure for t in study.trials]
     first = study.trials[0]

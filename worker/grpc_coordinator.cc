@@ -137,6 +137,7 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   if (!options_.project.empty()) message.set_parent(wire::ProjectName(options_.project));
   message.set_count(request.count);
   message.set_request_id(request.request_id);
+  message.set_instance(options_.instance);
   v1::SuggestResponse response;
   grpc::ClientContext context;
   SetDeadline(options_.ask_timeout, &context);

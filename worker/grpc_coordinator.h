@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "luthier/v1/study_service.grpc.pb.h"
 #include "lib/wire/channel.h"
+#include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "worker/coordinator_api.h"
 
@@ -16,8 +16,9 @@ namespace luthier::worker {
 struct GrpcCoordinatorOptions {
   absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
   absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
-  std::string pool;     // Whose studies are asked for; empty: the default one's.
-  std::string project;  // The same; empty: the token's.
+  std::string pool;                                 // Whose studies are asked for; empty: the default one's.
+  std::string project;                              // The same; empty: the token's.
+  std::string instance;                             // Differs from process to process; empty: not said.
 };
 
 // CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows
@@ -29,8 +30,8 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
 
 // The same over a new channel. It connects at the first call. Errors as wire::CreateChannel.
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
-                                                                    const wire::ChannelSecurity& security = {},
-                                                                    GrpcCoordinatorOptions options = {});
+                                                                   const wire::ChannelSecurity& security = {},
+                                                                   GrpcCoordinatorOptions options = {});
 
 }  // namespace luthier::worker
 

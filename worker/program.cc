@@ -56,8 +56,9 @@ int Run(Flags flags) {
   if (!spool.ok()) return Complain("--spool", spool.status(), 2);
   const absl::StatusOr<CheckpointStore> checkpoints = CheckpointStore::Open(flags.checkpoints);
   if (!checkpoints.ok()) return Complain("--checkpoint-dir", checkpoints.status(), 2);
-  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api =
-      ConnectCoordinator(flags.server, flags.security, {.pool = flags.pool, .project = flags.project});
+  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(
+      flags.server, flags.security,
+      {.pool = flags.pool, .project = flags.project, .instance = absl::StrCat(absl::Hex(EntropySeed()))});
   if (!api.ok()) return Complain("--server", api.status(), 2);
 
   std::optional<data::DataCache> cache;

@@ -290,6 +290,12 @@ grpc::ServerUnaryReactor* StudyService::ListWorkers(grpc::CallbackServerContext*
       out.set_released(ended(WorkerLog::Outcome::kReleased));
       out.set_expired(ended(WorkerLog::Outcome::kExpired));
       out.set_cancelled(ended(WorkerLog::Outcome::kCancelled));
+      for (const LoneFailures::Rest& rest : worker.rests) {
+        v1::Worker::Rest& shown = *out.add_rests();
+        shown.set_study(wire::StudyName(rest.study_id));
+        *shown.mutable_until() = wire::ToProto(backend_.clock->Wall() + (rest.until - backend_.clock->Monotonic()));
+        shown.set_failure(rest.failure);
+      }
     }
     return absl::OkStatus();
   });

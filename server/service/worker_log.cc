@@ -3,15 +3,29 @@
 #include <algorithm>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/log.h"
 #include "lib/study/project.h"
 
 namespace luthier::service {
 
 using storage::EventType;
 
-void WorkerLog::Seen(const std::string& name) {
+void WorkerLog::Seen(const std::string& name, const std::string& instance) {
   base::MutexLock lock(&mutex_);
   Touch(name, clock_->Wall());
+  if (instance.empty()) return;
+  std::string& known = workers_.at(name).instance;
+  if (known == instance) return;
+  known = instance;
+  lone_.Forget(name);
+}
+
+std::vector<coordinator::Rest> WorkerLog::RestsOf(const std::string& name) const {
+  const absl::Duration now = clock_->Monotonic();
+  std::vector<coordinator::Rest> rests;
+  base::MutexLock lock(&mutex_);
+  for (const LoneFailures::Rest& rest : lone_.RestsOf(name, now)) rests.push_back({rest.study, rest.until - now});
+  return rests;
 }
 
 namespace {
@@ -25,10 +39,13 @@ absl::string_view ProjectOfWorker(absl::string_view name) {
 
 std::vector<WorkerLog::Worker> WorkerLog::List(const std::string& project, const std::string& after,
                                                size_t limit) const {
+  const absl::Duration now = clock_->Monotonic();
   base::MutexLock lock(&mutex_);
   std::vector<Worker> workers;
   for (auto it = workers_.upper_bound(after); it != workers_.end() && workers.size() < limit; ++it) {
-    if (ProjectOfWorker(it->first) == project) workers.push_back(it->second.worker);
+    if (ProjectOfWorker(it->first) != project) continue;
+    workers.push_back(it->second.worker);
+    workers.back().rests = lone_.RestsOf(it->first, now);
   }
   return workers;
 }
@@ -55,10 +72,18 @@ WorkerLog::Worker& WorkerLog::Touch(const std::string& name, absl::Time now) {
 void WorkerLog::End(const storage::Event& event, Outcome outcome) {
   std::string name = event.actor;
   if (const auto holder = holders_.find({event.study, event.trial}); holder != holders_.end()) {
-    name = holder->second;
+    const Holder held = holder->second;
+    name = held.worker;
     holders_.erase(holder);
     // A trial fails without its holder's word when the holder fell silent in the last attempt.
     if (outcome == Outcome::kFailed && event.actor.empty()) outcome = Outcome::kExpired;
+    const absl::Duration now = clock_->Monotonic();
+    const bool at_once = !held.reported && now - held.since <= kAtOnce;
+    if (outcome == Outcome::kCompleted || outcome == Outcome::kPruned || outcome == Outcome::kPaused) {
+      lone_.Succeeded(name, event.study);
+    } else if (outcome == Outcome::kFailed && lone_.Failed(name, event, at_once, now)) {
+      base::LogWarning("worker_rests", {{"worker", name}, {"study", event.study_id}, {"failure", event.detail}});
+    }
   } else if (outcome == Outcome::kCancelled) {
     return;  // The actor is a user.
   }
@@ -76,15 +101,20 @@ void WorkerLog::OnEvent(const storage::Event& event) {
   base::MutexLock lock(&mutex_);
   switch (event.type) {
     case EventType::kTrialGranted: {
-      std::string& holder = holders_[{event.study, event.trial}];
+      Holder& holder = holders_[{event.study, event.trial}];
       // Another had it, whose lease ran out.
-      if (const auto before = workers_.find(holder); !holder.empty() && before != workers_.end()) {
+      if (const auto before = workers_.find(holder.worker); !holder.worker.empty() && before != workers_.end()) {
         ++before->second.worker.ended[static_cast<size_t>(Outcome::kExpired)];
       }
-      holder = event.actor;
+      holder = Holder{event.actor, clock_->Monotonic()};
       ++Touch(event.actor, event.time).granted;
       return;
     }
+    case EventType::kMeasurement:
+      if (const auto holder = holders_.find({event.study, event.trial}); holder != holders_.end()) {
+        holder->second.reported = true;
+      }
+      return;
     case EventType::kTrialCompleted:
       return End(event, Outcome::kCompleted);
     case EventType::kTrialPruned:
@@ -100,6 +130,7 @@ void WorkerLog::OnEvent(const storage::Event& event) {
       return End(event, Outcome::kCancelled);
     case EventType::kStudyDeleted:
       holders_.erase(holders_.lower_bound({event.study, 0}), holders_.lower_bound({event.study + 1, 0}));
+      lone_.ForgetStudy(event.study);
       return;
     default:
       return;

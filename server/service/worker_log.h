@@ -12,7 +12,9 @@
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
+#include "server/coordinator/messages/operations.h"
 #include "server/coordinator/writer/observer.h"
+#include "server/service/lone_failures.h"
 
 namespace luthier::service {
 
@@ -30,13 +32,20 @@ class WorkerLog final : public coordinator::Observer {
     absl::Time first_seen, last_seen;
     int64_t granted = 0;
     std::array<int64_t, kOutcomes> ended{};  // Index: Outcome.
+    std::vector<LoneFailures::Rest> rests;
   };
 
   // Passes on everything to `next`, which may be null. Both must outlive it.
   WorkerLog(const base::Clock* clock, coordinator::Observer* next) : clock_(clock), next_(next) {}
 
-  // The worker asked or sent a heartbeat.
-  void Seen(const std::string& name);
+  // An attempt that fails later than this, or after it reported a step, did work that depends on its setting.
+  static constexpr absl::Duration kAtOnce = absl::Seconds(5);
+
+  // The worker asked or sent a heartbeat. `instance` differs from start to start of its process; empty: not said. A new
+  // one ends its rests.
+  void Seen(const std::string& name, const std::string& instance = "");
+  // Returns the studies that the worker gets no trials of now (LoneFailures).
+  std::vector<coordinator::Rest> RestsOf(const std::string& name) const;
   // Returns the workers of a project with names above `after`, in order, at most `limit`.
   std::vector<Worker> List(const std::string& project, const std::string& after, size_t limit) const;
 
@@ -49,7 +58,13 @@ class WorkerLog final : public coordinator::Observer {
  private:
   struct Entry {
     Worker worker;
+    std::string instance;
     std::list<std::string>::iterator place;  // In `order_`.
+  };
+  struct Holder {
+    std::string worker;
+    absl::Duration since;  // Clock::Monotonic().
+    bool reported = false;
   };
   Worker& Touch(const std::string& name, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt of this trial's holder ended; of `actor` where the holder is not known.
@@ -60,7 +75,8 @@ class WorkerLog final : public coordinator::Observer {
   mutable base::Mutex mutex_;
   std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mutex_);
   std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // Who was seen last comes first.
-  std::map<std::pair<storage::StudyKey, int64_t>, std::string> holders_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<storage::StudyKey, int64_t>, Holder> holders_ ABSL_GUARDED_BY(mutex_);
+  LoneFailures lone_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace luthier::service

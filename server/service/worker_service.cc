@@ -18,6 +18,7 @@ namespace {
 
 using study::Directive;
 
+constexpr size_t kMaxInstance = 64;
 const int kMaxTokens = coordinator::Limits().leases_per_worker;
 constexpr int kMaxPoints = 1000;
 constexpr size_t kTokenBytes = 16;
@@ -118,10 +119,17 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
   if (request->count() < 0 || request->count() > kMaxTokens) {
     violations.Add("count", absl::StrCat(request->count(), " is not between 1 and ", kMaxTokens, " (0: 1)"));
   }
+  if (request->instance().size() > kMaxInstance) {
+    violations.Add("instance",
+                   absl::StrCat("has ", request->instance().size(), " bytes; at most ", kMaxInstance, " are allowed"));
+  }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
-  auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
   op.worker = caller.Worker(request->worker());
+  if (backend_.workers != nullptr) {
+    backend_.workers->Seen(op.worker, request->instance());
+    op.rests = backend_.workers->RestsOf(op.worker);
+  }
+  auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
   op.count = std::max(1, request->count());
   op.request_id = caller.RequestId(request->request_id());
   op.fail_if_paused = request->fail_if_paused();

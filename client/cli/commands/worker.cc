@@ -1,14 +1,17 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
+#include "lib/wire/resource_name.h"
 
 namespace luthier::cli {
 namespace {
@@ -24,6 +27,28 @@ std::string Ago(const google::protobuf::Timestamp& time) {
   return absl::FormatDuration(std::max(absl::ZeroDuration(), absl::Trunc(ago, unit)));
 }
 
+// The reason of a failure, and the last line of its message: "EXIT_CODE: no module named torch".
+std::string Cause(const std::string& failure) {
+  const size_t reason = failure.find(": "), line = failure.find_last_of('\n');
+  if (reason == std::string::npos || line == std::string::npos) return failure;
+  return failure.substr(0, reason + 2) + failure.substr(line + 1);
+}
+
+// "demo for 9m58s (EXIT_CODE: no module named torch)", of each study that it gets no trials of for a while.
+std::string Rests(const v1::Worker& worker) {
+  std::vector<std::string> rests;
+  for (const v1::Worker::Rest& rest : worker.rests()) {
+    const absl::StatusOr<std::string> study = wire::ParseStudyName("study", rest.study());
+    const absl::StatusOr<absl::Time> until = wire::FromProto(rest.until());
+    const absl::Duration left = until.ok() ? *until - absl::Now() : absl::ZeroDuration();
+    rests.push_back(
+        absl::StrCat(study.value_or(rest.study()), " for ",
+                     absl::FormatDuration(std::max(absl::ZeroDuration(), absl::Trunc(left, absl::Seconds(1)))), " (",
+                     Cause(rest.failure()), ")"));
+  }
+  return absl::StrJoin(rests, ", ");
+}
+
 }  // namespace
 
 absl::StatusOr<int> WorkerList(Context& context) {
@@ -35,8 +60,11 @@ absl::StatusOr<int> WorkerList(Context& context) {
     context.Print(list);
     return kExitDone;
   }
-  Table table({"name", "seen", "leases", "granted", "completed", "pruned", "paused", "failed", "released", "expired",
-               "cancelled"});
+  std::vector<Column> headings = {"name",   "seen",   "leases",   "granted", "completed", "pruned",
+                                  "paused", "failed", "released", "expired", "cancelled"};
+  const bool any_rests = std::any_of(workers.begin(), workers.end(), [](const auto& w) { return w.rests_size() > 0; });
+  if (any_rests) headings.push_back("rests from");
+  Table table(headings);
   for (const v1::Worker& worker : workers) {
     std::vector<Cell> row = {Cell::Text(worker.name()), Cell::Text(absl::StrCat(Ago(worker.last_seen()), " ago"))};
     for (const int64_t number :
@@ -44,6 +72,7 @@ absl::StatusOr<int> WorkerList(Context& context) {
           worker.failed(), worker.released(), worker.expired(), worker.cancelled()}) {
       row.push_back(Cell::Integer(number));
     }
+    if (any_rests) row.push_back(Cell::Text(Rests(worker)));
     table.Add(std::move(row));
   }
   context.Print(table);

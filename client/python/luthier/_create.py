@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Optional, Union
 
@@ -192,7 +192,7 @@ def studies(*, project: Optional[str] = None, server: Optional[str] = None, db: 
 @dataclass(frozen=True)
 class Worker:
     """Who asked for trials, and what became of its attempts since the coordinator first saw it. Times are seconds since
-    1970; `leases` counts the trials that it holds now."""
+    1970; `leases` counts the trials that it holds now, `rests` says of studies that it gets no trials of for a while why."""
 
     name: str
     first_seen: float
@@ -206,6 +206,7 @@ class Worker:
     released: int
     expired: int
     cancelled: int
+    rests: Mapping[str, str] = field(hash=False)
 
 
 def workers(*, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None) -> list[Worker]:
@@ -217,13 +218,14 @@ def workers(*, project: Optional[str] = None, server: Optional[str] = None, db: 
     """
     client = connect(server, db)
     request = _wire.message("ListWorkersRequest")(page_size=1000, parent=_parent(project))
-    columns = [field.name for field in fields(Worker) if field.name not in ("name", "first_seen", "last_seen")]
+    columns = [column.name for column in fields(Worker) if column.name not in ("name", "first_seen", "last_seen", "rests")]
     out: list[Worker] = []
     while True:
         page = client.call("StudyService", "ListWorkers", request)
         for w in page.workers:
             first, last = (t.seconds + 1e-9 * t.nanos for t in (w.first_seen, w.last_seen))
-            out.append(Worker(w.name, first, last, **{name: int(getattr(w, name)) for name in columns}))
+            rests = {rest.study.rpartition("/")[2]: str(rest.failure) for rest in w.rests}
+            out.append(Worker(w.name, first, last, **{name: int(getattr(w, name)) for name in columns}, rests=rests))
         if not page.next_page_token:
             return out
         request.page_token = page.next_page_token

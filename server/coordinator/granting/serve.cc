@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,6 +35,16 @@ using study::TrialState;
 constexpr size_t kFullReply = size_t{1} << 20;
 const absl::Duration kRetryAfter = absl::Seconds(1);
 constexpr size_t kChecked = 16;  // Asks, in each batch.
+
+const absl::Duration kLongestRetryAfter = absl::Seconds(30);
+
+// How long the asker gets no trials of the study; not above 0: it may have some.
+absl::Duration RestFrom(const SuggestOp& op, const StudyState& s) {
+  if (std::holds_alternative<study::ExternalObjective>(s.spec->objective)) return absl::ZeroDuration();
+  const auto rest =
+      std::find_if(op.rests.begin(), op.rests.end(), [&](const Rest& r) { return r.study == s.record.key; });
+  return rest == op.rests.end() ? absl::ZeroDuration() : rest->left;
+}
 
 // What an ask gets from one study.
 struct Share {
@@ -209,8 +220,11 @@ class Round {
     const int count = static_cast<int>(std::min<int64_t>({waiter.op.count, RoomOf(c_, waiter), room}));
     const bool due = answer_due_ && waiter.op.deadline <= c_.batch.now;
     const StudyState* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
-    if (room == 0 && !due) c_.state.projects.at(std::string(study::ProjectOfPool(waiter.pool))).stalled.insert(number);
-    const bool served = room == 0 ? false
+    const absl::Duration rest = s == nullptr ? absl::ZeroDuration() : RestFrom(waiter.op, *s);
+    const bool rests = rest > absl::ZeroDuration();
+    if (room == 0 && !due && !rests)
+      c_.state.projects.at(std::string(study::ProjectOfPool(waiter.pool))).stalled.insert(number);
+    const bool served = room == 0 || rests ? false
                         : waiter.study == 0
                             ? ServeFromAny(number, waiter, count, due)
                             : ServeFrom(c_, c_.state.studies.at(waiter.study), number, waiter, count, due);
@@ -222,8 +236,8 @@ class Round {
     SuggestReply nothing;
     nothing.seq = c_.state.counters.seq;
     nothing.study_done = s != nullptr && StudyDone(*s);
-    if (!due && !nothing.study_done) return;
-    nothing.retry_after = kRetryAfter;
+    if (!due && !nothing.study_done && !rests) return;
+    nothing.retry_after = std::clamp(rest, kRetryAfter, kLongestRetryAfter);
     AnswerWaiter(c_, number, std::move(nothing));
   }
 
@@ -238,6 +252,7 @@ class Round {
       rank = *it;
       if (before != 0 && RankOf(c_.state.studies.at(before)) < rank) return false;
       StudyState& s = c_.state.studies.at(rank.key);
+      if (RestFrom(waiter.op, s) > absl::ZeroDuration()) continue;
       if (ServeFrom(c_, s, number, waiter, count, due)) return true;
       // Once a study computes for this ask, the others need not.
       if (waiter.counted_for == rank.key) return false;

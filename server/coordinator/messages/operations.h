@@ -166,6 +166,12 @@ struct SuggestReply {
   uint64_t seq = 0;
 };
 
+// A study that a worker gets no trials of for a while.
+struct Rest {
+  storage::StudyKey study = 0;
+  absl::Duration left;
+};
+
 struct SuggestOp {
   std::string id;  // Empty: any study of `pool` that workers may take.
   std::string pool = study::PoolKey(study::kDefaultProject, study::kDefaultPool);
@@ -173,6 +179,9 @@ struct SuggestOp {
   int count = 1;
   std::string request_id;
   bool fail_if_paused = false;
+  // An ask that names such a study is answered at once, without trials; studies with an external objective do not
+  // count.
+  std::vector<Rest> rests = {};
   absl::Duration deadline = absl::InfiniteDuration();  // Clock::Monotonic().
   base::StopToken caller_gone;                         // Raised when nobody waits for the reply any more.
   Done<SuggestReply> done;

@@ -55,6 +55,37 @@ TEST_F(CoreAsks, AnAskThatGetsNothingByItsDeadlineIsToldWhenToAskAgain) {
   EXPECT_FALSE(ask.get()->study_done);
 }
 
+TEST_F(CoreAsks, WhoRestsFromAStudyGetsOthers) {
+  study::StudySpec told = MakeSpec();
+  told.objective = study::ExternalObjective{};
+  ASSERT_TRUE(h_.Create("t", MakeSpec()).ok());
+  ASSERT_TRUE(h_.Create("external", told).ok());
+  const auto ask = [&](const std::string& id, const std::string& request, const std::vector<std::string>& from) {
+    SuggestOp op = MakeSuggest(id, "a", 1, request);
+    op.deadline = absl::InfiniteDuration();
+    for (const std::string& study : from) op.rests.push_back({h_.Study(study).key, absl::Seconds(20)});
+    return h_.Ask(std::move(op));
+  };
+  for (const char* request : {"r1", "r2", "r3"}) {
+    const Answered<SuggestReply> any = ask("", request, {"s"});
+    ASSERT_TRUE(any.ready());
+    ASSERT_THAT(any.get()->grants, SizeIs(1));
+    EXPECT_EQ(any.get()->grants[0].study_id, "t");
+  }
+  EXPECT_FALSE(ask("", "r4", {"s", "t"}).ready());
+  // One that names the study is told when to come again, and when there is no need to.
+  const Answered<SuggestReply> named = ask("s", "r5", {"s"});
+  ASSERT_TRUE(named.ready());
+  EXPECT_THAT(named.get()->grants, IsEmpty());
+  EXPECT_EQ(named.get()->retry_after, absl::Seconds(20));
+  EXPECT_FALSE(named.get()->study_done);
+  EXPECT_THAT(ask("s", "r6", {"t"}).get()->grants, SizeIs(1));
+  ASSERT_TRUE(h_.Control("t", Control::kCancel).ok());
+  EXPECT_TRUE(ask("t", "r7", {"t"}).get()->study_done);
+  // Who asks and tells is no machine that can be left out.
+  EXPECT_THAT(ask("external", "r8", {"external"}).get()->grants, SizeIs(1));
+}
+
 TEST_F(CoreAsks, AnAskOfAFinishedStudyIsToldSoAtOnce) {
   ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
   const Answered<SuggestReply> ask = h_.Ask("s", "a");

@@ -91,6 +91,111 @@ TEST_F(WorkerLogTest, TheNewestNamesAreKept) {
   EXPECT_EQ(Count("flood-0", Outcome::kFailed), -1);
 }
 
+class LoneFailuresTest : public WorkerLogTest {
+ protected:
+  // An attempt of `worker` that fails, or succeeds where `detail` is empty.
+  void Attempt(const std::string& worker, const std::string& detail, absl::Duration takes = absl::Milliseconds(100),
+               bool reports = false) {
+    const int64_t trial = ++trials_;
+    Happens(EventType::kTrialGranted, trial, worker);
+    clock_.Advance(takes);
+    if (reports) Happens(EventType::kMeasurement, trial);
+    storage::Event event;
+    event.type = detail.empty() ? EventType::kTrialCompleted : EventType::kTrialFailed;
+    event.study = 1;
+    event.study_id = "s";
+    event.trial = trial;
+    event.actor = worker;
+    event.detail = detail;
+    log_.OnEvent(event);
+  }
+  absl::Duration Rest(const std::string& worker) {
+    const std::vector<coordinator::Rest> rests = log_.RestsOf(worker);
+    return rests.empty() ? absl::ZeroDuration() : rests[0].left;
+  }
+  int64_t trials_ = 0;
+};
+
+TEST_F(LoneFailuresTest, ThreeAlikeWhileAnotherSucceeds) {
+  Attempt("good", "");  // Before the first failure: it may be the program that changed.
+  for (int i = 0; i < 4; ++i) Attempt("bad", absl::StrCat("EXIT_CODE: exit code 1\nno module named torch ", i));
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+  Attempt("good", "");
+  Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 7");
+  EXPECT_EQ(Rest("bad"), absl::Minutes(10));
+  EXPECT_EQ(Rest("good"), absl::ZeroDuration());
+  const std::vector<WorkerLog::Worker> workers = log_.List("default", "", 10);
+  ASSERT_THAT(workers[0].rests, SizeIs(1));
+  EXPECT_EQ(workers[0].rests[0].study_id, "s");
+  EXPECT_EQ(workers[0].rests[0].failure, "EXIT_CODE: exit code 1\nno module named torch 7");
+  // What was under way then changes nothing.
+  Attempt("good", "");
+  Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 8");
+  EXPECT_LT(Rest("bad"), absl::Minutes(10));
+  // One more, and it is twice as long; unless all others are gone.
+  clock_.Advance(absl::Minutes(10));
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+  Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 9");
+  EXPECT_EQ(Rest("bad"), absl::Minutes(20));
+  clock_.Advance(absl::Minutes(20));
+  Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 10");
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+  // A success ends it all.
+  Attempt("bad", "");
+  Attempt("good", "");
+  for (int i = 0; i < 2; ++i) Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 1");
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+}
+
+TEST_F(LoneFailuresTest, FailuresOfTheSettingsDoNotCount) {
+  for (const char* detail : {"NON_FINITE: loss is nan", "MEMORY_LIMIT: 2 GiB", "TIMEOUT: 60 s"}) {
+    for (int i = 0; i < 5; ++i) {
+      Attempt("bad", detail);
+      Attempt("good", "");
+    }
+  }
+  for (int i = 0; i < 5; ++i) {
+    Attempt("bad", "EXIT_CODE: the same", absl::Seconds(6));
+    Attempt("bad", "EXIT_CODE: the same", absl::Seconds(1), /*reports=*/true);
+    Attempt("bad", i % 2 == 0 ? "EXIT_CODE: one" : "EXIT_CODE: two");
+    Attempt("good", "");
+  }
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+}
+
+TEST_F(LoneFailuresTest, ANewProcessAndADeletedStudyBeginAnew) {
+  const auto fail = [&] {
+    for (int i = 0; i < 3; ++i) {
+      Attempt("bad", "EXIT_CODE: exit code 1");
+      Attempt("good", "");
+    }
+    Attempt("bad", "EXIT_CODE: exit code 1");
+  };
+  log_.Seen("bad", "first");
+  fail();
+  EXPECT_GT(Rest("bad"), absl::ZeroDuration());
+  log_.Seen("bad", "first");
+  log_.Seen("bad");
+  EXPECT_GT(Rest("bad"), absl::ZeroDuration());
+  log_.Seen("bad", "second");
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+  fail();
+  EXPECT_GT(Rest("bad"), absl::ZeroDuration());
+  Happens(EventType::kStudyDeleted, 0);
+  EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+}
+
+TEST_F(LoneFailuresTest, TheNewestAreKept) {
+  for (size_t i = 0; i < 3 * LoneFailures::kMaxWorkers; ++i) {
+    for (int k = 0; k < 3; ++k) {
+      Attempt(absl::StrCat("bad-", i), "EXIT_CODE: exit code 1");
+      if (k == 0) Attempt("good", "");
+    }
+  }
+  EXPECT_EQ(Rest("bad-0"), absl::ZeroDuration());
+  EXPECT_GT(Rest(absl::StrCat("bad-", 3 * LoneFailures::kMaxWorkers - 1)), absl::ZeroDuration());
+}
+
 class ListWorkersTest : public testing::ServiceTest {};
 
 TEST_F(ListWorkersTest, NamesHoldLeasesAndHistories) {
@@ -118,8 +223,7 @@ TEST_F(ListWorkersTest, NamesHoldLeasesAndHistories) {
   EXPECT_EQ(w1.completed(), 1);
   EXPECT_GE(w1.last_seen().seconds(), w1.first_seen().seconds());
   request.set_page_token("nonsense");
-  EXPECT_EQ(studies_->ListWorkers(Context().get(), request, &page).error_code(),
-            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(studies_->ListWorkers(Context().get(), request, &page).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

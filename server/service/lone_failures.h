@@ -1,0 +1,71 @@
+#ifndef LUTHIER_SERVER_SERVICE_LONE_FAILURES_H_
+#define LUTHIER_SERVER_SERVICE_LONE_FAILURES_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lib/study/trial.h"
+#include "server/storage/storage.h"
+
+namespace luthier::service {
+
+// Finds workers that fail alone: a machine without the data, the module or the device that a study needs ends one trial
+// after the other at once, and would soon have used up the budget of a study that others work on well. Such a worker
+// rests from the study: the first time for kFirstRest, and for twice as long after each further failure that is alike,
+// if others succeeded meanwhile. Nothing is stored. Knows the kMaxWorkers pairs of worker and study that failed last;
+// each call costs the logarithm of that. Not thread-safe.
+class LoneFailures {
+ public:
+  static constexpr int kAlikeToRest = 3;
+  static constexpr absl::Duration kFirstRest = absl::Minutes(10);
+  static constexpr absl::Duration kLongestRest = absl::Hours(24);
+  static constexpr size_t kMaxWorkers = 1000;
+
+  struct Rest {
+    storage::StudyKey study = 0;
+    std::string study_id;
+    absl::Duration until;  // Clock::Monotonic().
+    std::string failure;   // The newest, as its event has it.
+  };
+
+  // An attempt of `worker` failed, as `event` says. `at_once`: before it did work that could depend on its setting.
+  // `now` is Clock::Monotonic(). Returns true if the worker rests from now on.
+  bool Failed(const std::string& worker, const storage::Event& event, bool at_once, absl::Duration now);
+  void Succeeded(const std::string& worker, storage::StudyKey study);
+  // The worker was started anew, perhaps on a machine that was mended.
+  void Forget(const std::string& worker);
+  void ForgetStudy(storage::StudyKey study);
+  // Returns the studies that the worker rests from, by key.
+  std::vector<Rest> RestsOf(const std::string& worker, absl::Duration now) const;
+
+ private:
+  using Key = std::pair<std::string, storage::StudyKey>;
+  struct Streak {
+    study::Failure newest;
+    std::string study_id, text;
+    int alike = 0;
+    int64_t successes = 0;  // Study::successes when it began or the worker last rested.
+    absl::Duration until = -absl::InfiniteDuration();
+    absl::Duration next_rest = kFirstRest;
+    std::list<Key>::iterator place;  // In `order_`.
+  };
+  struct Study {
+    int64_t streaks = 0;
+    int64_t successes = 0;  // Counted while there are streaks: none of them is of who succeeded.
+  };
+  using Streaks = std::map<Key, Streak>;
+  void Erase(Streaks::iterator streak);
+
+  Streaks streaks_;
+  std::list<Key> order_;  // Who failed last comes first.
+  std::map<storage::StudyKey, Study> studies_;
+};
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_LONE_FAILURES_H_

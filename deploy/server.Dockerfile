@@ -16,8 +16,8 @@ ARG LUTHIER_JOBS=
 RUN if [ -n "$LUTHIER_PREBUILT" ]; then mkdir -p /build && cp -r "$LUTHIER_PREBUILT" /build/bin && exit; fi \
  && if [ "$(dpkg --print-architecture)" = amd64 ]; then march=$LUTHIER_MARCH; else march=; fi \
  && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF -DLUTHIER_WERROR=OFF "-DLUTHIER_MARCH=$march" \
- && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthierd luthier-worker luthier \
- && strip /build/bin/luthierd /build/bin/luthier-worker /build/bin/luthier
+ && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthier-programs luthier-worker \
+ && strip /build/bin/luthier-programs /build/bin/luthier-worker
 
 FROM ${BASE}
 COPY tools/packages.txt tools/install_packages.sh /tmp/tools/
@@ -26,7 +26,9 @@ RUN /tmp/tools/install_packages.sh run && rm -rf /var/lib/apt/lists/* /var/cache
  && groupadd --gid 10001 luthier \
  && useradd --uid 10001 --gid luthier --home-dir /data --no-create-home --shell /usr/sbin/nologin luthier \
  && install -d -o luthier -g luthier -m 0700 /data /access/worker /access/user
-COPY --from=build /build/bin/luthierd /build/bin/luthier /usr/local/bin/
+# One file, which is the program that it is called by: half the bytes of the two.
+COPY --from=build /build/bin/luthier-programs /usr/local/bin/programs/
+RUN ln -s programs/luthier-programs /usr/local/bin/luthierd && ln -s programs/luthier-programs /usr/local/bin/luthier
 COPY deploy/serve.sh LICENSE NOTICE /usr/local/share/luthier/
 # By number, so that a runtime can tell that it is not root. 999 and below are often groups of the host.
 USER 10001:10001

@@ -96,7 +96,7 @@ else
   mkdir -p prebuilt/bin prebuilt/deploy
   cp -r tools LICENSE NOTICE prebuilt/
   cp deploy/serve.sh prebuilt/deploy/
-  for program in luthierd luthier luthier-worker; do
+  for program in luthier-programs luthier-worker; do
     strip -o "prebuilt/bin/$program" "$bin/$program" || fail "there is no $program in $bin; tools/build.sh makes it"
   done
   for image in server worker; do

@@ -18,8 +18,8 @@ ARG LUTHIER_JOBS=
 RUN if [ -n "$LUTHIER_PREBUILT" ]; then mkdir -p /build && cp -r "$LUTHIER_PREBUILT" /build/bin && exit; fi \
  && if [ "$(dpkg --print-architecture)" = amd64 ]; then march=$LUTHIER_MARCH; else march=; fi \
  && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF -DLUTHIER_WERROR=OFF "-DLUTHIER_MARCH=$march" \
- && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthierd luthier-worker luthier \
- && strip /build/bin/luthierd /build/bin/luthier-worker /build/bin/luthier
+ && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthier-programs luthier-worker \
+ && strip /build/bin/luthier-programs /build/bin/luthier-worker
 
 FROM ${BASE}
 COPY tools/packages.txt tools/install_packages.sh /tmp/tools/

@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_SERVICE_LONE_FAILURES_H_
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <string>
@@ -17,14 +18,17 @@ namespace luthier::service {
 // Finds workers that fail alone: a machine without the data, the module or the device that a study needs ends one trial
 // after the other at once, and would soon have used up the budget of a study that others work on well. Such a worker
 // rests from the study: the first time for kFirstRest, and for twice as long after each further failure that is alike,
-// if others succeeded meanwhile. Nothing is stored. Knows the kMaxWorkers pairs of worker and study that failed last;
-// each call costs the logarithm of that. Not thread-safe.
+// if others succeeded meanwhile. Settings may fail at once as well: a cause that another worker has met which also
+// succeeded is theirs, and a worker that has succeeded itself rests after kAlikeAfterSuccess. Nothing is stored. Knows
+// the kMaxWorkers pairs of worker and study that were heard of last; a call costs the logarithm of that, and a failure
+// kMaxCauses comparisons. Not thread-safe.
 class LoneFailures {
  public:
-  static constexpr int kAlikeToRest = 3;
+  static constexpr int kAlikeToRest = 3, kAlikeAfterSuccess = 10;
   static constexpr absl::Duration kFirstRest = absl::Minutes(10);
   static constexpr absl::Duration kLongestRest = absl::Hours(24);
   static constexpr size_t kMaxWorkers = 1000;
+  static constexpr size_t kMaxCauses = 32;  // Each study has at most so many.
 
   struct Rest {
     storage::StudyKey study = 0;
@@ -45,24 +49,28 @@ class LoneFailures {
 
  private:
   using Key = std::pair<std::string, storage::StudyKey>;
-  struct Streak {
-    study::Failure newest;
+  struct Entry {
+    bool succeeded = false;  // Ever.
+    int alike = 0;           // Failures in a row, of which …
+    study::Failure newest;   // … this is the newest; `text` is its event's.
     std::string study_id, text;
-    int alike = 0;
-    int64_t successes = 0;  // Study::successes when it began or the worker last rested.
+    int64_t successes = 0;  // Study::successes when the row began or the worker last rested.
     absl::Duration until = -absl::InfiniteDuration();
     absl::Duration next_rest = kFirstRest;
     std::list<Key>::iterator place;  // In `order_`.
   };
   struct Study {
-    int64_t streaks = 0;
-    int64_t successes = 0;  // Counted while there are streaks: none of them is of who succeeded.
+    int64_t entries = 0;
+    int64_t successes = 0;  // Since an entry was made: in a row of failures none of them is of its own worker.
+    std::deque<std::pair<std::string, study::Failure>> causes;  // Newest last, with workers that have succeeded.
   };
-  using Streaks = std::map<Key, Streak>;
-  void Erase(Streaks::iterator streak);
+  using Entries = std::map<Key, Entry>;
+  Entry& Touch(const Key& key);
+  void Erase(Entries::iterator entry);
+  static void AddCause(Study* study, const std::string& worker, const study::Failure& failure);
 
-  Streaks streaks_;
-  std::list<Key> order_;  // Who failed last comes first.
+  Entries entries_;
+  std::list<Key> order_;  // Who was heard of last comes first.
   std::map<storage::StudyKey, Study> studies_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 #include "tests/server/service/fixture.h"
 
 namespace luthier::service {
@@ -93,6 +94,8 @@ TEST_F(WorkerLogTest, TheNewestNamesAreKept) {
 
 class LoneFailuresTest : public WorkerLogTest {
  protected:
+  LoneFailuresTest() { base::SetLogLevel(base::LogLevel::kError); }
+  ~LoneFailuresTest() override { base::SetLogLevel(base::LogLevel::kInfo); }
   // An attempt of `worker` that fails, or succeeds where `detail` is empty.
   void Attempt(const std::string& worker, const std::string& detail, absl::Duration takes = absl::Milliseconds(100),
                bool reports = false) {
@@ -140,11 +143,47 @@ TEST_F(LoneFailuresTest, ThreeAlikeWhileAnotherSucceeds) {
   clock_.Advance(absl::Minutes(20));
   Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 10");
   EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
-  // A success ends it all.
+}
+
+TEST_F(LoneFailuresTest, AMachineThatBreaksLaterIsFoundLater) {
   Attempt("bad", "");
-  Attempt("good", "");
-  for (int i = 0; i < 2; ++i) Attempt("bad", "EXIT_CODE: exit code 1\nno module named torch 1");
+  for (int i = 1; i <= LoneFailures::kAlikeAfterSuccess; ++i) {
+    EXPECT_EQ(Rest("bad"), absl::ZeroDuration()) << i;
+    Attempt("good", "");
+    Attempt("bad", "EXIT_CODE: no space left");
+  }
+  EXPECT_EQ(Rest("bad"), absl::Minutes(10));
+  // A trial of then succeeds after all: this ends it.
+  Attempt("bad", "");
   EXPECT_EQ(Rest("bad"), absl::ZeroDuration());
+}
+
+TEST_F(LoneFailuresTest, ACauseThatWorkersMeetWhoSucceedIsTheSettings) {
+  Attempt("good", "");
+  Attempt("good", "EXIT_CODE: 7 heads do not divide 512");
+  for (int i = 0; i < 5; ++i) {
+    Attempt("unlucky", "EXIT_CODE: 5 heads do not divide 64");
+    Attempt("good", "");
+  }
+  EXPECT_EQ(Rest("unlucky"), absl::ZeroDuration());
+  // The same where the success came after the failure.
+  Attempt("other", "EXIT_CODE: learning rate is too small");
+  Attempt("other", "");
+  for (int i = 0; i < 5; ++i) {
+    Attempt("unlucky", "EXIT_CODE: learning rate is too small");
+    Attempt("good", "");
+  }
+  EXPECT_EQ(Rest("unlucky"), absl::ZeroDuration());
+  // Two machines may lack the same.
+  for (int i = 0; i < 3; ++i) {
+    Attempt("bad-1", "EXIT_CODE: no module named torch");
+    Attempt("bad-2", "EXIT_CODE: no module named torch");
+    Attempt("good", "");
+  }
+  Attempt("bad-1", "EXIT_CODE: no module named torch");
+  Attempt("bad-2", "EXIT_CODE: no module named torch");
+  EXPECT_GT(Rest("bad-1"), absl::ZeroDuration());
+  EXPECT_GT(Rest("bad-2"), absl::ZeroDuration());
 }
 
 TEST_F(LoneFailuresTest, FailuresOfTheSettingsDoNotCount) {

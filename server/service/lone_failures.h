@@ -28,7 +28,7 @@ class LoneFailures {
   static constexpr absl::Duration kFirstRest = absl::Minutes(10);
   static constexpr absl::Duration kLongestRest = absl::Hours(24);
   static constexpr size_t kMaxWorkers = 1000;
-  static constexpr size_t kMaxCauses = 32;  // Each study has at most so many.
+  static constexpr size_t kMaxCauses = 16;  // Each study has at most so many.
 
   struct Rest {
     storage::StudyKey study = 0;

@@ -11,9 +11,9 @@ bool ContinuesCharacter(char byte) {
 
 }  // namespace
 
-std::string Tail(std::string text) {
-  if (text.size() <= kMaxText) return text;
-  size_t begin = text.size() - kMaxText;
+std::string Tail(std::string text, size_t size) {
+  if (text.size() <= size) return text;
+  size_t begin = text.size() - size;
   while (begin < text.size() && ContinuesCharacter(text[begin])) ++begin;
   return text.substr(begin);
 }
@@ -30,7 +30,10 @@ std::string StepDetail(int64_t step, absl::string_view text) {
 }
 
 std::string FailureText(const std::string& reason, const std::string& message) {
-  return absl::StrCat(reason, message.empty() ? "" : ": ", Head(message, kMaxEventText));
+  if (message.size() <= kMaxEventText) return absl::StrCat(reason, message.empty() ? "" : ": ", message);
+  constexpr absl::string_view kLeftOut = "\n…\n";
+  const std::string first = Head(message.substr(0, message.find('\n')), kMaxEventText / 4);
+  return absl::StrCat(reason, ": ", first, kLeftOut, Tail(message, kMaxEventText - first.size() - kLeftOut.size()));
 }
 
 }  // namespace luthier::coordinator

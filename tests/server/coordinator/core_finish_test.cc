@@ -16,9 +16,11 @@ using storage::EventType;
 using study::FailureKind;
 using study::TrialState;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 namespace reason = base::reason;
 
 const absl::Duration kTtl = absl::Seconds(60);
@@ -194,6 +196,17 @@ TEST_F(CoreFinish, LongFailureTextsAreCutAtACharacter) {
   ASSERT_TRUE(h_.Fail(h_.Get("s", "b"), MakeFailure(FailureKind::kConfig, "EXIT_CODE", text)).ok());
   EXPECT_EQ(h_.Trial("s", 3).trial.failure->message.back(), 'z');  // The end is what tells.
   EXPECT_EQ(h_.Trial("s", 3).trial.failure->message.size(), 4096u);
+}
+
+TEST_F(CoreFinish, EventsKeepTheErrorAtTheEndOfALongFailure) {
+  std::string text = "exit code 1\nTraceback (most recent call last):\n";
+  for (int i = 0; i < 20; ++i) text += "  File \"train.py\", line 10, in train\n";
+  text += "ModuleNotFoundError: No module named 'torch'";
+  ASSERT_TRUE(h_.Fail(h_.Get("s", "a"), MakeFailure(FailureKind::kConfig, "EXIT_CODE", text)).ok());
+  const std::string detail = h_.Events("s", EventType::kTrialFailed)[0].detail;
+  EXPECT_THAT(detail, StartsWith("EXIT_CODE: exit code 1\n…\n"));
+  EXPECT_THAT(detail, EndsWith("train\nModuleNotFoundError: No module named 'torch'"));
+  EXPECT_LE(detail.size(), std::string("EXIT_CODE: ").size() + 256);
 }
 
 TEST_F(CoreFinish, AFailureNeedsAReasonInCapitals) {

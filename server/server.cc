@@ -46,6 +46,7 @@
 #include "server/service/worker_service.h"
 #include "server/storage/memory_storage.h"
 #include "server/storage/sqlite_storage.h"
+#include "server/unknown_methods.h"
 
 namespace luthier::server {
 namespace {
@@ -321,6 +322,7 @@ class ServerImpl final : public Server {
     builder.RegisterService(guarded_study_.get());
     builder.RegisterService(guarded_worker_.get());
     builder.RegisterService(guarded_admin_.get());
+    builder.RegisterCallbackGenericService(&unknown_methods_);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     // Whatever its limit on messages, gRPC 1.51 inflates the whole of a compressed one first.
@@ -428,6 +430,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<service::GuardedStudyService> guarded_study_;
   std::unique_ptr<service::GuardedWorkerService> guarded_worker_;
   std::unique_ptr<service::GuardedAdminService> guarded_admin_;
+  UnknownMethods unknown_methods_;
   std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;

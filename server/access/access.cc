@@ -121,10 +121,12 @@ class Access::Allocator final : public grpc::ContextAllocator {
  public:
   explicit Allocator(Access* access) : access_(access) {}
   grpc::CallbackServerContext* NewCallbackServerContext() override { return new Context; }
+  // gRPC also releases contexts here that are its own: those of methods that the server lacks.
   void Release(grpc::CallbackServerContext* context) override {
-    const std::unique_ptr<Context> owned(static_cast<Context*>(context));
-    access_->Ended(owned.get(), "CANCELLED");
+    const std::unique_ptr<Context> owned(dynamic_cast<Context*>(context));
+    if (owned) access_->Ended(owned.get(), "CANCELLED");
   }
+  using grpc::ContextAllocator::Release;
 
  private:
   Access* const access_;

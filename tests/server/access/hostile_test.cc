@@ -322,5 +322,30 @@ TEST(HostileStudy, DataOutsideOfTheRoot) {
   }
 }
 
+// Contexts of such calls are gRPC's own: they must not be released as though they were ours.
+TEST_F(HostileTest, MethodsThatNobodyHas) {
+  for (const char* who : {"", "user", "no-token"}) {
+    grpc::GenericStub stub(Channel(who));
+    for (const char* path : {"/AWS.ALB/healthcheck", "/luthier.v1.StudyService/NoSuchMethod", "/"}) {
+      grpc::CompletionQueue queue;
+      const auto context = Context();
+      auto call = stub.PrepareUnaryCall(context.get(), path, grpc::ByteBuffer(), &queue);
+      call->StartCall();
+      grpc::ByteBuffer received;
+      grpc::Status status;
+      call->Finish(&received, &status, nullptr);
+      void* tag = nullptr;
+      bool ok = false;
+      queue.Next(&tag, &ok);
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+      EXPECT_EQ(Reason(status), base::reason::kUnimplemented);
+      EXPECT_TRUE(absl::StrContains(status.error_message(), absl::StrCat("no method \"", path, "\"")))
+          << status.error_message();
+    }
+  }
+  v1::ListStudiesResponse studies;
+  EXPECT_TRUE(v1::StudyService::NewStub(Channel("user"))->ListStudies(Context().get(), {}, &studies).ok());
+}
+
 }  // namespace
 }  // namespace luthier::access::testing

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "worker/objectives/command.h"
 #include "worker/objectives/command_gate.h"
 #include "worker/objectives/dispatch.h"
+#include "worker/objectives/keeper.h"
 #include "worker/run_as.h"
 #include "worker/runtime.h"
 #include "worker/signal_watcher.h"
@@ -45,6 +47,9 @@ uint64_t EntropySeed() {
 
 int Run(Flags flags) {
   base::SetLogLevel(flags.log_level);
+  // Before there are threads.
+  const absl::StatusOr<std::unique_ptr<Keeper>> keeper = Keeper::Start();
+  if (!keeper.ok()) return Complain("commands", keeper.status(), 1);
   wire::PrepareGrpc();
   wire::LookAfterConnections();
   absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
@@ -76,7 +81,7 @@ int Run(Flags flags) {
   CommandOptions command_options;
   command_options.gpus = flags.gpus;
   command_options.account = *std::move(account);
-  CommandRunner command(command_options);
+  CommandRunner command(keeper->get(), command_options);
   CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
   Dispatch runner(&builtin, &gate);
   SystemWaitClock clock;

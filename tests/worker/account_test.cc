@@ -63,7 +63,8 @@ class RootTest : public ::testing::Test {
   }
   RunOutcome Run(const std::string& script) {
     request_.spec.objective = study::CommandObjective{{"/bin/sh", "-c", script}, {}, absl::InfiniteDuration(), 0, {}};
-    CommandRunner runner(options_);
+    const std::unique_ptr<Keeper> keeper = Keeper::Start().value();
+    CommandRunner runner(keeper.get(), options_);
     return runner.Run(request_, &sink_);
   }
 
@@ -112,7 +113,8 @@ TEST_F(RootTest, AProgramThatIsNotForItIsNamed) {
   const std::string script = temporary_.Write("mine.sh", "#!/bin/sh\n");
   chmod(script.c_str(), 0700);
   request_.spec.objective = study::CommandObjective{{script}, {}, absl::InfiniteDuration(), 0, {}};
-  CommandRunner runner(options_);
+  const std::unique_ptr<Keeper> keeper = Keeper::Start().value();
+  CommandRunner runner(keeper.get(), options_);
   const RunOutcome outcome = runner.Run(request_, &sink_);
   EXPECT_EQ(outcome.failure.reason, study::failure::kBadObjective);
   EXPECT_THAT(outcome.failure.message, AllOf(HasSubstr("mine.sh"), HasSubstr("as nobody")));

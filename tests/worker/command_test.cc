@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -20,6 +22,7 @@
 #include "lib/base/clock.h"
 #include "tests/testing/python.h"
 #include "tests/worker/testing.h"
+#include "worker/objectives/keeper.h"
 #include "worker/objectives/process.h"
 
 namespace luthier::worker {
@@ -66,7 +69,7 @@ class CommandTest : public ::testing::Test {
     return Command({testing::kPython, "-S", temporary_.Write("script.py", script)});
   }
   RunOutcome Run() {
-    CommandRunner runner(options_);
+    CommandRunner runner(keeper_.get(), options_);
     return runner.Run(request_, &sink_);
   }
   void ExpectFailure(const RunOutcome& outcome, study::FailureKind kind, const std::string& reason) {
@@ -79,6 +82,7 @@ class CommandTest : public ::testing::Test {
     EXPECT_EQ(outcome.measurement.metrics.at("loss"), loss);
   }
 
+  const std::unique_ptr<Keeper> keeper_ = Keeper::Start().value();
   TemporaryDirectory temporary_;
   CommandOptions options_;
   RunRequest request_;
@@ -89,7 +93,7 @@ constexpr study::FailureKind kConfig = study::FailureKind::kConfig;
 constexpr study::FailureKind kInfra = study::FailureKind::kInfra;
 
 TEST_F(CommandTest, OpenLooksForTheProgram) {
-  CommandRunner runner(options_);
+  CommandRunner runner(keeper_.get(), options_);
   Command({"sh", "-c", "exit 1"});
   EXPECT_TRUE(runner.Open(request_.spec).ok());
   Command({"no-such-program"});
@@ -216,7 +220,7 @@ for fd in range(256):
     except OSError: pass
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(json.dumps({"loss": len(fds), "last": fds[-1], "blocked": int(status["SigBlk"], 16),
-                  "group": os.getpgid(0) == os.getpid(), "stdin": os.read(0, 1) == b""}))
+                  "session": int(os.getsid(0) == os.getpid()), "rights": int(status["NoNewPrivs"])}))
 print(status["SigIgn"].strip(), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
 print(os.getpgid(0) == os.getpid(), os.read(0, 1) == b"")
 )");
@@ -227,6 +231,8 @@ print(os.getpgid(0) == os.getpid(), os.read(0, 1) == b"")
   ExpectLoss(outcome, 5.0);
   EXPECT_EQ(outcome.measurement.metrics.at("last"), 4.0);
   EXPECT_EQ(outcome.measurement.metrics.at("blocked"), 0.0);
+  EXPECT_EQ(outcome.measurement.metrics.at("session"), 1.0);
+  EXPECT_EQ(outcome.measurement.metrics.at("rights"), 1.0) << "none can be gained";
   // Python itself ignores SIGPIPE (bit 12) and SIGXFSZ (bit 24), nothing else.
   EXPECT_THAT(outcome.output_tail, HasSubstr("0000000001001000 True\nTrue True\n"));
 }
@@ -561,8 +567,40 @@ TEST_F(CommandTest, GrandchildrenDieWithTheRun) {
   Shell(R"(sleep 600 & echo "{\"loss\": $!}")");
   const RunOutcome outcome = Run();
   ASSERT_EQ(outcome.result, RunResult::kComplete);
-  const auto pid = static_cast<pid_t>(outcome.measurement.metrics.at("loss"));
-  while (!Gone(pid)) std::this_thread::yield();  // SIGKILL was sent; its effect is the kernel's business.
+  EXPECT_TRUE(Gone(static_cast<pid_t>(outcome.measurement.metrics.at("loss"))));
+}
+
+TEST_F(CommandTest, DaemonsDieWithTheRun) {
+  Shell(R"(file=$LUTHIER_PARAMETERS_FILE.daemon; export file
+           setsid sh -c 'trap "" TERM; (setsid sleep 600 &); echo $$ > $file; sleep 600' > /dev/null 2>&1 &
+           while [ ! -s $file ]; do :; done; echo "{\"loss\": $(cat $file)}")");
+  const RunOutcome outcome = Run();
+  ASSERT_EQ(outcome.result, RunResult::kComplete) << outcome.failure.message;
+  EXPECT_TRUE(Gone(static_cast<pid_t>(outcome.measurement.metrics.at("loss"))));
+}
+
+TEST_F(CommandTest, AProgramThatKillsItsSupervisorDiesAndIsTriedAgain) {
+  Shell("kill -9 $PPID; sleep 600");
+  const RunOutcome outcome = Run();
+  ExpectFailure(outcome, kInfra, "WORKER_ERROR");
+  EXPECT_THAT(outcome.failure.message, HasSubstr("was killed"));
+}
+
+TEST_F(CommandTest, AKeeperThatIsKilledIsReplaced) {
+  const pid_t before = keeper_->pid();
+  kill(before, SIGKILL);
+  siginfo_t info = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(before), &info, WEXITED | WNOWAIT), 0);
+  Shell(R"(echo '{"loss": 1}')");
+  ExpectLoss(Run(), 1.0);
+  EXPECT_NE(keeper_->pid(), before);
+}
+
+TEST_F(CommandTest, AKeeperThatIsKilledEndsItsRuns) {
+  options_.hold = absl::ZeroDuration();
+  Shell(R"(trap '' TERM; echo '{"loss": 1}'; sleep 600; sleep 600)");
+  sink_.on_report = [&] { kill(keeper_->pid(), SIGKILL); };
+  ExpectFailure(Run(), kInfra, "WORKER_ERROR");
 }
 
 TEST_F(CommandTest, GrandchildrenDieWhenStopped) {
@@ -571,13 +609,12 @@ TEST_F(CommandTest, GrandchildrenDieWhenStopped) {
   Shell(R"(trap '' TERM; sleep 600 & echo "{\"loss\": $!}"; wait; wait)");
   sink_.on_report = [this] { sink_.stop_.Request(StopReason::kCancelled); };
   EXPECT_EQ(Run().result, RunResult::kStopped);
-  const auto pid = static_cast<pid_t>(sink_.reports.at(0).metrics.at("loss"));
-  while (!Gone(pid)) std::this_thread::yield();
+  EXPECT_TRUE(Gone(static_cast<pid_t>(sink_.reports.at(0).metrics.at("loss"))));
 }
 
 TEST_F(CommandTest, AbortKillsAtOnce) {
   options_.hold = absl::ZeroDuration();
-  CommandRunner runner(options_);
+  CommandRunner runner(keeper_.get(), options_);
   Shell(R"(trap '' TERM; echo '{"loss": 1}'; while :; do sleep 600; done)");
   sink_.on_report = [&] { runner.Abort(); };
   ExpectFailure(runner.Run(request_, &sink_), kConfig, "SIGNAL");
@@ -640,7 +677,7 @@ TEST_F(CommandTest, EachSlotSeesItsOwnGpu) {
 }
 
 TEST_F(CommandTest, ManyRunsAtOnceDoNotMixTheirPipes) {
-  CommandRunner runner(options_);
+  CommandRunner runner(keeper_.get(), options_);
   Shell(R"(echo "{\"loss\": $LUTHIER_TRIAL}")");
   std::vector<std::thread> threads;
   std::vector<double> losses(8, 0.0);
@@ -717,17 +754,6 @@ TEST_F(CommandTest, TheExampleTrains) {
   EXPECT_LT(outcome.measurement.metrics.at("loss"), 0.69) << "better than guessing";
   EXPECT_EQ(outcome.measurement.step, 19);
   EXPECT_THAT(sink_.reports, SizeIs(19));
-}
-
-TEST(Process, IsKilledWhenTheThreadThatStartedItEnds) {
-  pid_t pid = 0;
-  std::unique_ptr<Process> process;
-  std::thread([&] {
-    process = Process::Start({{"sleep", "600"}, {"PATH=/usr/bin:/bin"}, 0}).value();
-    pid = process->pid();
-  }).join();
-  while (!process->HasEnded()) std::this_thread::yield();
-  EXPECT_EQ(WTERMSIG(process->Reap()), SIGKILL);
 }
 
 TEST(FindProgram, SearchesLikeAShell) {

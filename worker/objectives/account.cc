@@ -52,17 +52,16 @@ absl::StatusOr<Account> FindAccount(const std::string& user) {
   return account;
 }
 
-bool BecomeAccount(const Account& account) {
+bool BecomeUser(uid_t uid, gid_t gid, const gid_t* groups, size_t group_count) {
   // The functions of the C library speak to the other threads, of which the child has none.
-  return syscall(SYS_setgroups, account.groups.size(), account.groups.data()) == 0 &&
-         syscall(SYS_setresgid, account.gid, account.gid, account.gid) == 0 &&
-         syscall(SYS_setresuid, account.uid, account.uid, account.uid) == 0;
+  return syscall(SYS_setgroups, group_count, groups) == 0 && syscall(SYS_setresgid, gid, gid, gid) == 0 &&
+         syscall(SYS_setresuid, uid, uid, uid) == 0;
 }
 
 absl::Status CheckAccount(const Account& account) {
   const pid_t pid = fork();
   if (pid == 0) {
-    if (!BecomeAccount(account)) _exit(kMayNot);
+    if (!BecomeUser(account.uid, account.gid, account.groups.data(), account.groups.size())) _exit(kMayNot);
     _exit(chdir(".") == 0 ? 0 : kNoDirectory);
   }
   int status = 0;

@@ -22,9 +22,9 @@ struct Account {
 // Finds an account by name or number. INVALID_ARGUMENT when there is none.
 absl::StatusOr<Account> FindAccount(const std::string& user);
 
-// Makes this process the account's, with no way back. False, with errno, when that fails. Async-signal-safe, and about
+// Makes this process that user's, with no way back. False, with errno, when that fails. Async-signal-safe, and about
 // the calling thread alone: for the child of a fork.
-bool BecomeAccount(const Account& account);
+bool BecomeUser(uid_t uid, gid_t gid, const gid_t* groups, size_t group_count);
 
 // Returns OK if this process can run programs as the account, in the present working directory. Tries it in a child.
 // INVALID_ARGUMENT with what to change.

@@ -28,7 +28,6 @@
 #include "lib/study/command_template.h"
 #include "worker/objectives/output.h"
 #include "worker/objectives/patterns.h"
-#include "worker/objectives/process.h"
 #include "worker/objectives/result_line.h"
 
 namespace luthier::worker {
@@ -144,6 +143,8 @@ class CommandRun {
   void Read(int* fd, int chunks, LineSplitter* lines, bool standard_error);
   void Terminate(Process* process, Ending why);
   RunOutcome Judge(int wait_status);
+  // Of a program whose supervisor was killed.
+  RunOutcome Lost();
   RunOutcome Result();
   RunOutcome Fail(const char* reason, absl::string_view what, study::FailureKind kind = study::FailureKind::kConfig);
 
@@ -381,7 +382,7 @@ void CommandRun::Watch(Process* process) {
       Terminate(process, Ending::kBadLine);
     }
     if (now >= kill_at_) {
-      process->SignalGroup(SIGKILL);
+      process->KillAll();
       kill_at_ = absl::InfiniteDuration();
     }
     const absl::Duration hold_until = held_ && !held_emitted_ ? held_since_ + options_.hold : absl::InfiniteDuration();
@@ -392,7 +393,6 @@ void CommandRun::Watch(Process* process) {
     absl::Duration next = std::min(hold_until, kill_at_);
     if (ending_ == Ending::kNatural) next = std::min({next, deadline, pause_until});
     int wait = next == absl::InfiniteDuration() ? 60000 : PollMilliseconds(next - now);
-    if (process->exit_fd() < 0) wait = std::min(wait, 20);
     const bool may_change = sink_->stop().fd() < 0 ? !stop_seen : ends_well;
     if (may_change) wait = std::min(wait, 200);
     std::array<pollfd, 5> fds = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}, pollfd{result, POLLIN, 0},
@@ -406,7 +406,7 @@ void CommandRun::Watch(Process* process) {
 }
 
 RunOutcome CommandRun::Finish(Process* process, int wait_status) {
-  // All that the program itself wrote is in the pipes now. Bounded: a process that left the group may write for ever.
+  // All that was written is in the pipes now. Bounded: a process that another daemon started may write for ever.
   constexpr int kMaxChunks = 256;
   int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
   Read(&result, kMaxChunks, &result_lines_, false);
@@ -418,13 +418,23 @@ RunOutcome CommandRun::Finish(Process* process, int wait_status) {
   if (ending_ == Ending::kNatural) {
     if (const std::optional<PatternMatcher::Point> point = patterns_->End()) AcceptPoint(*point);
   }
-  RunOutcome outcome = Judge(wait_status);
+  RunOutcome outcome = process->lost() ? Lost() : Judge(wait_status);
   if (outcome.result == RunResult::kFailed || outcome.result == RunResult::kStopped) EmitHeld();
   outcome.checkpoint = checkpoint_;
   std::string tail(all_tail_.bytes());
   for (const std::string& note : notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
   outcome.output_tail = PrintableTail(tail, kTailBytes);
   return outcome;
+}
+
+RunOutcome CommandRun::Lost() {
+  if (ending_ != Ending::kStop) {
+    return Fail(kWorkerError, "the process that looked after the program was killed, and the program with it",
+                study::FailureKind::kInfra);
+  }
+  RunOutcome stopped;
+  stopped.result = RunResult::kStopped;
+  return stopped;
 }
 
 RunOutcome CommandRun::Judge(int wait_status) {
@@ -638,27 +648,26 @@ RunOutcome CommandRunner::Run(const RunRequest& request, RunSink* sink) {
   if (!spec.ok()) return StartFailure(spec.status());
   if (const absl::Status patterns = run.PreparePatterns(); !patterns.ok()) return StartFailure(patterns);
 
-  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*spec);
+  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(keeper_, *spec);
   if (!process.ok()) return StartFailure(process.status());
   {
     const base::MutexLock lock(&mutex_);
-    groups_.insert((*process)->pid());
-    if (aborted_) (*process)->SignalGroup(SIGKILL);
+    running_.insert(process->get());
+    if (aborted_) (*process)->KillAll();
   }
   run.Watch(process->get());
-  {
-    // From here on the pid may become another's: Abort must not know it.
-    const base::MutexLock lock(&mutex_);
-    groups_.erase((*process)->pid());
-  }
   const int status = (*process)->Reap();
+  {
+    const base::MutexLock lock(&mutex_);
+    running_.erase(process->get());
+  }
   return run.Finish(process->get(), status);
 }
 
 void CommandRunner::Abort() {
   const base::MutexLock lock(&mutex_);
   aborted_ = true;
-  for (const int group : groups_) kill(-group, SIGKILL);
+  for (Process* const process : running_) process->KillAll();
 }
 
 }  // namespace luthier::worker

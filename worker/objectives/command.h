@@ -10,6 +10,8 @@
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
 #include "worker/objectives/account.h"
+#include "worker/objectives/keeper.h"
+#include "worker/objectives/process.h"
 #include "worker/runner.h"
 
 namespace luthier::worker {
@@ -29,8 +31,8 @@ struct CommandOptions {
   std::optional<Account> account;
 };
 
-// Runs `command` objectives: a program in its own process group, without a shell. docs/guide/command_objective.md says
-// what the program gets and what it may answer.
+// Runs `command` objectives: a program in a session of its own, without a shell. docs/guide/command_objective.md says
+// what the program gets and what it may answer. When a run is over nothing that descends from the program is left.
 //
 // How a run ends:
 //   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped
@@ -39,6 +41,7 @@ struct CommandOptions {
 //   told to finish            a line on descriptor 4, the same after
 //                             `grace`                                      -> kPruned; without a result kStopped
 //   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
+//   its supervisor is killed                                               -> FAILED(INFRA, WORKER_ERROR)
 //   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)
 //   program cannot be started                                              -> FAILED(CONFIG, BAD_OBJECTIVE)
 //   this machine cannot start any                                          -> FAILED(INFRA, WORKER_ERROR)
@@ -53,19 +56,21 @@ struct CommandOptions {
 // Memory per run is bounded whatever the program writes.
 class CommandRunner final : public Runner {
  public:
-  explicit CommandRunner(CommandOptions options = {}) : options_(std::move(options)) {}
+  // `keeper` must outlive it.
+  explicit CommandRunner(Keeper* keeper, CommandOptions options = {}) : keeper_(keeper), options_(std::move(options)) {}
 
   // NOT_FOUND or PERMISSION_DENIED when the program is none of this machine's; when its name depends on parameters, or
   // it is looked up in a PATH of the study's own, only Run can tell.
   absl::Status Open(const study::StudySpec& spec) override;
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
-  // SIGKILL to the groups of all running programs, and no new ones.
+  // SIGKILL to all running programs and what descends from them, and no new ones.
   void Abort() override;
 
  private:
+  Keeper* const keeper_;
   const CommandOptions options_;
   base::Mutex mutex_;
-  std::set<int> groups_ ABSL_GUARDED_BY(mutex_);  // Process groups of programs not yet reaped.
+  std::set<Process*> running_ ABSL_GUARDED_BY(mutex_);
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -1,14 +1,13 @@
 #include "worker/objectives/process.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -18,17 +17,13 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::worker {
 namespace {
 
 using base::Descriptor;
-
-constexpr int kResultFd = 3;
-constexpr int kReplyFd = 4;
-// Our ends of pipes are moved above this, so that no dup2 in the child overwrites one it still needs.
-constexpr int kFirstFd = 10;
 
 absl::Status MachineError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
@@ -37,89 +32,24 @@ absl::Status MachineError(absl::string_view what) {
 absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return MachineError("cannot make a pipe");
-  for (int i = 0; i < 2; ++i) {
-    const int moved = fcntl(fds[i], F_DUPFD_CLOEXEC, kFirstFd);
-    const int error = errno;
-    close(fds[i]);
-    errno = error;
-    *(i == 0 ? read_end : write_end) = Descriptor(moved);
-  }
-  if (read_end->get() < 0 || write_end->get() < 0) return MachineError("cannot make a pipe");
+  *read_end = Descriptor(fds[0]);
+  *write_end = Descriptor(fds[1]);
   return absl::OkStatus();
 }
 
-std::vector<char*> Pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> out;
-  out.reserve(strings.size() + 1);
-  for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));  // execve does not write to them.
-  out.push_back(nullptr);
-  return out;
-}
-
-// All that the child needs between fork and exec, computed before: it may neither allocate nor lock.
-struct ChildPlan {
-  const char* path;
-  char* const* argv;
-  char* const* environment;
-  int null_fd, stdout_fd, stderr_fd, result_fd, reply_fd, error_fd;
-  rlim_t memory_limit;
-  const Account* account;
-  pid_t parent;
-};
-
-// Sends errno; below zero when it is about the account.
-[[noreturn]] void ChildFail(int error_fd, bool of_account = false) {
-  const int error = of_account ? -errno : errno;
-  [[maybe_unused]] const ssize_t written = write(error_fd, &error, sizeof(error));
-  _exit(127);
-}
-
-// The kernel forgets who is to die with its parent when a process changes its user.
-void DieWithParent(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // It died before the line above.
-}
-
-// Async-signal-safe calls only.
-[[noreturn]] void RunChild(const ChildPlan& plan) {
-  setpgid(0, 0);
-  DieWithParent(plan.parent);
-  struct sigaction action;
-  memset(&action, 0, sizeof(action));
-  action.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &action, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (dup2(plan.null_fd, STDIN_FILENO) < 0 || dup2(plan.stdout_fd, STDOUT_FILENO) < 0 ||
-      dup2(plan.stderr_fd, STDERR_FILENO) < 0 || dup2(plan.result_fd, kResultFd) < 0 ||
-      dup2(plan.reply_fd, kReplyFd) < 0) {
-    ChildFail(plan.error_fd);
+// A file in memory with `text`.
+absl::StatusOr<Descriptor> MemoryFile(const std::string& text) {
+  constexpr unsigned kNeverExecuted = 8;  // MFD_NOEXEC_SEAL, which some machines insist on, and old ones do not know.
+  int made = memfd_create("luthier-request", MFD_CLOEXEC | kNeverExecuted);
+  if (made < 0 && errno == EINVAL) made = memfd_create("luthier-request", MFD_CLOEXEC);
+  Descriptor file(made);
+  if (made < 0) return MachineError("cannot make a file in memory");
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t count = write(made, text.data() + written, text.size() - written);
+    if (count < 0 && errno != EINTR) return MachineError("cannot write a file in memory");
+    if (count > 0) written += static_cast<size_t>(count);
   }
-  // Whatever some library opened without O_CLOEXEC. The error pipe closes itself at exec.
-  if (plan.error_fd > kReplyFd + 1) syscall(SYS_close_range, kReplyFd + 1, plan.error_fd - 1, 0);
-  if (syscall(SYS_close_range, plan.error_fd + 1, ~0U, 0) != 0) {
-    for (int fd = kReplyFd + 1; fd < 65536; ++fd) {
-      if (fd != plan.error_fd) close(fd);
-    }
-  }
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (oom >= 0) {
-    [[maybe_unused]] const ssize_t written = write(oom, "500", 3);
-    close(oom);
-  }
-  if (plan.memory_limit > 0) {
-    const rlimit memory = {plan.memory_limit, plan.memory_limit};
-    setrlimit(RLIMIT_AS, &memory);
-  }
-  if (plan.account != nullptr) {
-    if (!BecomeAccount(*plan.account) || chdir(".") != 0) ChildFail(plan.error_fd, /*of_account=*/true);
-    DieWithParent(plan.parent);
-  }
-  execve(plan.path, plan.argv, plan.environment);
-  ChildFail(plan.error_fd);
+  return file;
 }
 
 absl::Status ExecError(int error, const std::string& path, const ProcessSpec& spec) {
@@ -183,88 +113,57 @@ absl::StatusOr<std::string> FindProgram(const std::string& program, const std::s
       absl::StrCat("there is no program ", base::Quote(program), " in the worker's PATH, ", base::Quote(path)));
 }
 
-absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(Keeper* keeper, const ProcessSpec& spec) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string path, FindProgram(spec.argv[0], EnvironmentPath(spec.environment)));
-  const Descriptor null_low(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (null_low.get() < 0) return MachineError("cannot open /dev/null");
-  const Descriptor null_fd(fcntl(null_low.get(), F_DUPFD_CLOEXEC, kFirstFd));
-  if (null_fd.get() < 0) return MachineError("cannot open /dev/null");
-  Descriptor out_read, out_write, err_read, err_write, result_read, result_write, reply_read, reply_write, error_read,
-      error_write;
-  LUTHIER_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
-  LUTHIER_RETURN_IF_ERROR(MakePipe(&err_read, &err_write));
-  LUTHIER_RETURN_IF_ERROR(MakePipe(&result_read, &result_write));
-  LUTHIER_RETURN_IF_ERROR(MakePipe(&reply_read, &reply_write));
-  LUTHIER_RETURN_IF_ERROR(MakePipe(&error_read, &error_write));
+  auto process = std::unique_ptr<Process>(new Process());
+  Descriptor out_write, err_write, result_write, reply_read;
+  LUTHIER_RETURN_IF_ERROR(MakePipe(&process->stdout_, &out_write));
+  LUTHIER_RETURN_IF_ERROR(MakePipe(&process->stderr_, &err_write));
+  LUTHIER_RETURN_IF_ERROR(MakePipe(&process->result_, &result_write));
+  LUTHIER_RETURN_IF_ERROR(MakePipe(&reply_read, &process->reply_));
   if (spec.account != nullptr) {
     // Else it could not open them again, as by /dev/stderr.
     for (const Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read}) {
       if (fchown(fd->get(), spec.account->uid, spec.account->gid) != 0) return MachineError("cannot hand over a pipe");
     }
   }
-  const std::vector<char*> argv = Pointers(spec.argv);
-  const std::vector<char*> environment = Pointers(spec.environment);
-  const ChildPlan plan = {path.c_str(),
-                          argv.data(),
-                          environment.data(),
-                          null_fd.get(),
-                          out_write.get(),
-                          err_write.get(),
-                          result_write.get(),
-                          reply_read.get(),
-                          error_write.get(),
-                          static_cast<rlim_t>(spec.memory_limit_bytes),
-                          spec.account,
-                          getpid()};
-
-  // No handler of ours may run in the child: it would act in our name.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = fork();
-  if (pid == 0) RunChild(plan);
-  const int fork_error = errno;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) {
-    errno = fork_error;
-    return MachineError("cannot start a process");
+  for (const Descriptor* fd : {&process->stdout_, &process->stderr_, &process->result_, &process->reply_}) {
+    fcntl(fd->get(), F_SETFL, O_NONBLOCK);
   }
-  for (Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read, &error_write}) *fd = Descriptor();
-  int error = 0;
-  ssize_t got;
-  do got = read(error_read.get(), &error, sizeof(error));
-  while (got < 0 && errno == EINTR);
-  if (got > 0) {
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    if (error < 0) {
-      return absl::UnavailableError(absl::StrCat("cannot run programs as ", spec.account->name,
-                                                 " in the worker's directory: ", std::strerror(-error)));
-    }
-    return ExecError(error, path, spec);
-  }
-  // The end of the pipe without an error: exec succeeded, so the group exists (or the child was killed).
-  auto process = std::unique_ptr<Process>(new Process());
-  process->pid_ = pid;
-  process->stdout_ = out_read.Release();
-  process->stderr_ = err_read.Release();
-  process->result_ = result_read.Release();
-  process->reply_ = reply_write.Release();
-  for (const int fd : {process->stdout_, process->stderr_, process->result_, process->reply_}) {
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-  }
-  process->exit_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  int control[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return MachineError("cannot make a socket");
+  process->control_ = Descriptor(control[0]);
+  Descriptor theirs(control[1]);
+  LUTHIER_ASSIGN_OR_RETURN(const Descriptor request, MemoryFile(PackRequest(path, spec)));
+  LUTHIER_RETURN_IF_ERROR(keeper->Launch(
+      {out_write.get(), err_write.get(), result_write.get(), reply_read.get(), theirs.get(), request.get()}));
+  for (Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read, &theirs}) *fd = Descriptor();
+  LUTHIER_RETURN_IF_ERROR(process->AwaitStart(path, spec));
   return process;
 }
 
+absl::Status Process::AwaitStart(const std::string& path, const ProcessSpec& spec) {
+  SupervisorNews news;
+  ssize_t got = 0;
+  do got = recv(control_.get(), &news, sizeof(news), 0);
+  while (got < 0 && errno == EINTR);
+  if (got == sizeof(news) && news.kind == SupervisorNews::kStarted) {
+    pid_ = news.value;
+    return absl::OkStatus();
+  }
+  ended_ = gone_ = true;
+  if (got != sizeof(news)) return absl::UnavailableError("cannot start a process: the one that starts it was killed");
+  if (news.kind == SupervisorNews::kAccountRefused) {
+    return absl::UnavailableError(absl::StrCat("cannot run programs as ", spec.account->name,
+                                               " in the worker's directory: ", std::strerror(news.value)));
+  }
+  return ExecError(news.value, path, spec);
+}
+
 Process::~Process() {
-  if (!reaped_) {
-    SignalGroup(SIGKILL);
-    Reap();
-  }
-  for (const int fd : {stdout_, stderr_, result_, reply_, exit_}) {
-    if (fd >= 0) close(fd);
-  }
+  if (gone_) return;
+  if (!ended_) KillAll();
+  Reap();
 }
 
 void Process::SendLine(const std::string& line) {
@@ -274,7 +173,7 @@ void Process::SendLine(const std::string& line) {
   sigaddset(&pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe, &before);
   const std::string text = line + "\n";
-  const ssize_t written = write(reply_, text.data(), text.size());  // At most PIPE_BUF: whole or not at all.
+  const ssize_t written = write(reply_.get(), text.data(), text.size());  // At most PIPE_BUF: whole or not at all.
   if (written < 0 && errno == EPIPE) {
     const timespec now = {0, 0};
     sigtimedwait(&pipe, nullptr, &now);
@@ -282,28 +181,54 @@ void Process::SendLine(const std::string& line) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void Process::Order(int signal) {
+  const SupervisorOrder order = {signal};
+  send(control_.get(), &order, sizeof(order), MSG_NOSIGNAL);  // Who is not there any more needs no order.
+}
+
 void Process::SignalGroup(int signal) {
-  if (reaped_) return;
-  // Until it is reaped its pid, and so the group's id, belongs to nobody else.
-  kill(-pid_, signal);
+  Order(signal);
+}
+
+void Process::KillAll() {
+  Order(SupervisorOrder::kKillAll);
+}
+
+bool Process::Listen(int milliseconds) {
+  pollfd fd = {control_.get(), POLLIN, 0};
+  int ready = 0;
+  do ready = poll(&fd, 1, milliseconds);
+  while (ready < 0 && errno == EINTR);
+  if (ready <= 0) return false;
+  SupervisorNews news;
+  const ssize_t got = recv(control_.get(), &news, sizeof(news), MSG_DONTWAIT);
+  if (got == sizeof(news)) {
+    ended_ = true;
+    status_ = news.value;
+    return true;
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  lost_ = !ended_;
+  ended_ = gone_ = true;
+  return true;
 }
 
 bool Process::HasEnded() {
-  siginfo_t info;
-  memset(&info, 0, sizeof(info));
-  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+  while (!ended_ && Listen(0)) {
+  }
+  return ended_;
 }
 
 int Process::Reap() {
-  siginfo_t info;
-  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  while (!ended_) Listen(-1);
+  shutdown(control_.get(), SHUT_WR);  // The supervisor's signal to end all that is left.
+  constexpr int kPatienceMilliseconds = 5000;
+  while (!gone_) {
+    if (Listen(kPatienceMilliseconds)) continue;
+    base::LogWarning("processes_left", {{"of", absl::StrCat(pid_)}});
+    break;
   }
-  SignalGroup(SIGKILL);
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  reaped_ = true;
-  return status;
+  return status_;
 }
 
 }  // namespace luthier::worker

@@ -3,62 +3,63 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/objectives/account.h"
+#include "lib/base/descriptor.h"
+#include "worker/objectives/keeper.h"
+#include "worker/objectives/launch.h"
 
 namespace luthier::worker {
 
-struct ProcessSpec {
-  std::vector<std::string> argv;         // Not empty, no zero bytes. A program without '/' is looked up in PATH of …
-  std::vector<std::string> environment;  // … NAME=value, the whole environment.
-  int64_t memory_limit_bytes = 0;        // RLIMIT_AS of each process; 0: none.
-  const Account* account = nullptr;      // Whose process it becomes; null: ours. For root alone.
-};
-
-// A program running in a process group of its own. It gets: standard input at its end, two pipes as standard output and
-// error, a third as descriptor 3, one to read from as descriptor 4, no other descriptor; default signal handling,
-// nothing blocked; no core dumps; a higher chance than ours to be chosen when the machine runs out of memory. The
-// kernel kills it when the thread that started it ends. Used by that thread alone, except for KillGroup.
+// A program that a supervisor (supervisor.h says what it gets) runs and looks after. Used by one thread, except for
+// KillAll. Whatever becomes of this process, nothing that descends from the program outlives it.
 class Process {
  public:
-  // Between fork and exec only async-signal-safe calls are made: other threads may hold any lock.
   // Errors that are about the program: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (no executable, arguments too
   // long), RESOURCE_EXHAUSTED with reason() LIMIT_EXCEEDED (the memory limit is too small to start it).
   // About this machine, its accounts included: UNAVAILABLE.
-  static absl::StatusOr<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
-  // Kills the group and reaps.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(Keeper* keeper, const ProcessSpec& spec);
+  // Kills all that is left, and waits for that as Reap does.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   // Read ends, not blocking.
-  int stdout_fd() const { return stdout_; }
-  int stderr_fd() const { return stderr_; }
-  int result_fd() const { return result_; }
+  int stdout_fd() const { return stdout_.get(); }
+  int stderr_fd() const { return stderr_.get(); }
+  int result_fd() const { return result_.get(); }
   // A short line for descriptor 4. Lost when the program has closed it or does not read for long.
   void SendLine(const std::string& line);
-  // Readable when the program has ended; -1 on kernels without it (then ask HasEnded now and then).
-  int exit_fd() const { return exit_; }
+  // Readable when the program has ended.
+  int exit_fd() const { return control_.get(); }
   pid_t pid() const { return pid_; }
 
-  // Sends `signal` to every process of the group. Not after Reap.
+  // Sends `signal` to every process of the program's group.
   void SignalGroup(int signal);
-  // Returns true if the program itself has ended (others of its group may live on).
+  // SIGKILL to the program and all that descends from it, whatever group or session that is in. Any thread.
+  void KillAll();
+  // Returns true if the program itself has ended (others may live on).
   bool HasEnded();
-  // Waits for the program's end, kills what is left of its group, and returns the wait status.
+  // Waits for the program's end, kills what it has left, waits until that is gone (for five seconds: a process may hang
+  // in the kernel), and returns the wait status.
   int Reap();
+  // True if the supervisor was killed, or the keeper. Then nothing is known of how the program ended.
+  bool lost() const { return lost_; }
 
  private:
   Process() = default;
+  absl::Status AwaitStart(const std::string& path, const ProcessSpec& spec);
+  void Order(int signal);
+  // Takes what the supervisor says, at most one packet; false when there is none within `milliseconds` (-1: ever).
+  bool Listen(int milliseconds);
 
   pid_t pid_ = -1;
-  int stdout_ = -1, stderr_ = -1, result_ = -1, reply_ = -1, exit_ = -1;
-  bool reaped_ = false;
+  base::Descriptor stdout_, stderr_, result_, reply_, control_;
+  bool ended_ = false, lost_ = false;
+  bool gone_ = false;  // The supervisor, and so everything.
+  int status_ = 0;
 };
 
 // Path of `program` as a shell would find it; NOT_FOUND or PERMISSION_DENIED with the places that were searched.

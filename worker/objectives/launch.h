@@ -1,0 +1,72 @@
+#ifndef LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_
+#define LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/objectives/account.h"
+
+// This is what a worker, its keeper (keeper.h) and the supervisors of its runs (supervisor.h) tell each other.
+namespace luthier::worker {
+
+struct ProcessSpec {
+  std::vector<std::string> argv;         // Not empty, no zero bytes. A program without '/' is looked up in PATH of …
+  std::vector<std::string> environment;  // … NAME=value, the whole environment.
+  int64_t memory_limit_bytes = 0;        // RLIMIT_AS of each process; 0: none.
+  const Account* account = nullptr;      // Whose process it becomes; null: ours. For root alone.
+};
+
+// Descriptors that go to the keeper with each program to be started, in this order.
+struct LaunchDescriptors {
+  int output = -1, error = -1, result = -1;  // Pipes to write to.
+  int reply = -1;                            // A pipe to read from.
+  int control = -1;                          // A socket: packets of SupervisorOrder come in, SupervisorNews go out.
+  int request = -1;                          // A file with what PackRequest returned.
+};
+inline constexpr int kLaunchDescriptors = 6;
+static_assert(sizeof(LaunchDescriptors) == kLaunchDescriptors * sizeof(int));
+
+// Sent to a supervisor: a signal for the program's process group, or kKillAll. The end of the socket: kill all, and
+// end.
+struct SupervisorOrder {
+  static constexpr int32_t kKillAll = -1;  // Everything that descends from the program, whatever its group or session.
+  int32_t signal = 0;
+};
+
+// Sent by a supervisor: kStarted or one of the refusals first, then kEnded. The end of the socket: nothing of the run
+// is left.
+struct SupervisorNews {
+  enum Kind : int32_t {
+    kStarted,         // `value` is the program's process id.
+    kRefused,         // It was not started: errno of execve, or of a call on the way there.
+    kAccountRefused,  // The same of becoming the account, or of entering the directory as that.
+    kEnded,           // The program itself has ended, with this wait status.
+  };
+  Kind kind = kEnded;
+  int32_t value = 0;
+};
+
+// A request in memory: argv and environment, each closed by a null pointer, and the account's groups.
+struct LaunchRequest {
+  const char* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* environment = nullptr;
+  uint64_t memory_limit = 0;
+  bool has_account = false;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  size_t group_count = 0;
+  const gid_t* groups = nullptr;
+};
+
+// `path`: the program that spec.argv[0] was found to be.
+std::string PackRequest(const std::string& path, const ProcessSpec& spec);
+// Maps what `fd` holds; false, with errno, when that fails. Async-signal-safe. The memory stays mapped.
+bool MapRequest(int fd, LaunchRequest* request);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_

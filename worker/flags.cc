@@ -16,6 +16,7 @@
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/resource_name.h"
+#include "worker/objectives/environment.h"
 #include "worker/runtime.h"
 
 namespace luthier::worker {
@@ -183,6 +184,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
       ->take_all();
   app.add_option("--run-as", flags.run_as,
                  "User as whom commands run; a worker that is started as root needs it, but for --commands-from none");
+  app.add_option(
+         "--env-allow", flags.environment_allowed,
+         "Pass this variable on to commands, too; * and ? stand for any characters (may be given several times; "
+         "'*': all). Default: what programs need to run, and nothing that looks like a secret")
+      ->take_all();
   app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
       ->capture_default_str();
@@ -227,6 +233,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   SetDirectories(&flags);
   absl::Status status = security.ok() ? Check(flags) : security.status();
   if (status.ok()) status = SetCommands(commands_from, &flags);
+  for (const std::string& pattern : flags.environment_allowed) {
+    if (status.ok()) status = CheckEnvironmentPattern(pattern);
+  }
   if (status.ok()) status = SetGpus(gpu_text, std::move(gpus), slots->count() > 0, &flags);
   if (!status.ok()) {
     std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";

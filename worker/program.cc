@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/data/data_cache.h"
@@ -21,6 +22,7 @@
 #include "worker/objectives/command.h"
 #include "worker/objectives/command_gate.h"
 #include "worker/objectives/dispatch.h"
+#include "worker/objectives/environment.h"
 #include "worker/objectives/keeper.h"
 #include "worker/run_as.h"
 #include "worker/runtime.h"
@@ -43,6 +45,14 @@ uint64_t EntropySeed() {
   uint64_t seed = 0;
   LUTHIER_CHECK(getrandom(&seed, sizeof(seed), 0) == sizeof(seed));
   return seed;
+}
+
+// Whoever misses a variable finds its name here.
+void LogWithheld(const Flags& flags) {
+  if (flags.commands.none) return;
+  const std::vector<std::string> names = SortEnvironment(OwnEnvironment(), flags.environment_allowed).withheld;
+  if (names.empty()) return;
+  base::LogInfo("variables_withheld", {{"names", absl::StrJoin(names, ",")}, {"mend", "--env-allow NAME"}});
 }
 
 int Run(Flags flags) {
@@ -81,6 +91,8 @@ int Run(Flags flags) {
   CommandOptions command_options;
   command_options.gpus = flags.gpus;
   command_options.account = *std::move(account);
+  command_options.environment_allowed = flags.environment_allowed;
+  LogWithheld(flags);
   CommandRunner command(keeper->get(), command_options);
   CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
   Dispatch runner(&builtin, &gate);

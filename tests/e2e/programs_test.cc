@@ -311,7 +311,7 @@ seed: 3
 )");
   ASSERT_EQ(Luthier({"study", "create", "-f", "bowl.yaml"}).code, 0);
   const auto a = StartWorker("a"), b = StartWorker("b");
-  const auto flipped = StartWorker("flipped", {}, {{"SIGN", "-1"}});
+  const auto flipped = StartWorker("flipped", {"--env-allow", "SIGN"}, {{"SIGN", "-1"}});
   ASSERT_EQ(Luthier({"study", "wait", "bowl"}).code, 0);
   const json study = LuthierJson({"study", "get", "bowl", "-o", "json"});
   ASSERT_EQ(study["gradients_set_aside"].size(), 1u) << study["gradients_set_aside"];

@@ -145,6 +145,8 @@ TEST_F(CommandTest, ArgumentsEnvironmentAndFileCarryTheParameters) {
   request_.resume_step = 9;
   setenv("LUTHIER_TOKEN", "secret", 1);
   setenv("COMMAND_TEST_VARIABLE", "kept", 1);
+  setenv("COMMAND_SECRET", "kept back", 1);
+  options_.environment_allowed = {"COMMAND_TEST_*"};
   study::CommandObjective& command =
       Command({testing::kPython, "-S", temporary_.Write("script.py", R"(
 import json, os, sys
@@ -189,6 +191,7 @@ print('{"loss": 1}')
   EXPECT_EQ(seen[6], 0700);
   unsetenv("LUTHIER_TOKEN");
   unsetenv("COMMAND_TEST_VARIABLE");
+  unsetenv("COMMAND_SECRET");
 }
 
 TEST_F(CommandTest, NamesThatShareAVariableGetNone) {
@@ -601,6 +604,15 @@ TEST_F(CommandTest, AKeeperThatIsKilledEndsItsRuns) {
   Shell(R"(trap '' TERM; echo '{"loss": 1}'; sleep 600; sleep 600)");
   sink_.on_report = [&] { kill(keeper_->pid(), SIGKILL); };
   ExpectFailure(Run(), kInfra, "WORKER_ERROR");
+}
+
+TEST_F(CommandTest, AVariableThatWasKeptBackIsNamedWhenItIsMissed) {
+  setenv("COMMAND_SECRET", "kept back", 1);
+  Shell("echo \"KeyError: 'COMMAND_SECRET'\" >&2; exit 1");
+  const RunOutcome outcome = Run();
+  unsetenv("COMMAND_SECRET");
+  EXPECT_THAT(outcome.output_tail, HasSubstr("--env-allow COMMAND_SECRET"));
+  EXPECT_THAT(outcome.output_tail, Not(HasSubstr("kept back")));
 }
 
 TEST_F(CommandTest, GrandchildrenDieWhenStopped) {

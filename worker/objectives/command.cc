@@ -26,6 +26,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/command_template.h"
+#include "worker/objectives/environment.h"
 #include "worker/objectives/output.h"
 #include "worker/objectives/patterns.h"
 #include "worker/objectives/result_line.h"
@@ -139,6 +140,8 @@ class CommandRun {
   void AcceptPoint(const PatternMatcher::Point& point);
   void EmitHeld();
   void Note(const std::string& text);
+  // Says which variables a program that failed speaks of and did not get.
+  void NoteWithheld(absl::string_view failure);
   // Reads what is there, at most `chunks` times; closed descriptors become -1.
   void Read(int* fd, int chunks, LineSplitter* lines, bool standard_error);
   void Terminate(Process* process, Ending why);
@@ -169,6 +172,7 @@ class CommandRun {
   std::string doubtful_line_;  // The newest line of standard output that was almost a result.
   std::string last_line_;      // The newest one that is not blank, or its beginning.
   std::vector<std::string> notes_;
+  std::vector<std::string> withheld_;  // Names of variables that the program did not get.
   bool reached_ = false;  // The target.
   Ending ending_ = Ending::kNatural;
   absl::Duration kill_at_ = absl::InfiniteDuration();
@@ -196,9 +200,10 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   }
   if (spec.argv.empty()) return absl::InvalidArgumentError("argv: nothing is left of the program and its arguments");
   std::map<std::string, std::string> environment;
-  std::vector<std::string> inherited = InheritedEnvironment();
-  if (options_.account) SetAccountVariables(*options_.account, &inherited);
-  for (const std::string& entry : inherited) {
+  InheritedVariables inherited = SortEnvironment(OwnEnvironment(), options_.environment_allowed);
+  withheld_ = std::move(inherited.withheld);
+  if (options_.account) SetAccountVariables(*options_.account, &inherited.passed);
+  for (const std::string& entry : inherited.passed) {
     const size_t equals = entry.find('=');
     environment[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
@@ -231,6 +236,15 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
 void CommandRun::Note(const std::string& text) {
   if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
     notes_.push_back(text);
+  }
+}
+
+void CommandRun::NoteWithheld(absl::string_view failure) {
+  for (const std::string& name : withheld_) {
+    if (command_.environment.contains(name) || !SpeaksOf(failure, name)) continue;
+    Note(absl::StrCat("the variable ", name,
+                      " of the worker is not passed on to commands; start the worker with --env-allow ", name,
+                      " to do so"));
   }
 }
 
@@ -420,6 +434,7 @@ RunOutcome CommandRun::Finish(Process* process, int wait_status) {
   }
   RunOutcome outcome = process->lost() ? Lost() : Judge(wait_status);
   if (outcome.result == RunResult::kFailed || outcome.result == RunResult::kStopped) EmitHeld();
+  if (outcome.result == RunResult::kFailed) NoteWithheld(outcome.failure.message);
   outcome.checkpoint = checkpoint_;
   std::string tail(all_tail_.bytes());
   for (const std::string& note : notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
@@ -548,17 +563,6 @@ RunOutcome StartFailure(const absl::Status& status) {
 }
 
 }  // namespace
-
-std::vector<std::string> InheritedEnvironment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const absl::string_view text(*entry);
-    const size_t equals = text.find('=');
-    if (equals == 0 || equals == absl::string_view::npos || absl::StartsWith(text, "LUTHIER_")) continue;
-    out.emplace_back(text);
-  }
-  return out;
-}
 
 std::string ParametersJson(const RunRequest& request) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();

@@ -29,6 +29,8 @@ struct CommandOptions {
   std::vector<std::string> gpus;
   // The user as whom programs run; absent: this process's own. For root alone.
   std::optional<Account> account;
+  // Variables of this process that programs get, besides those that any needs (environment.h): names, with * and ?.
+  std::vector<std::string> environment_allowed;
 };
 
 // Runs `command` objectives: a program in a session of its own, without a shell. docs/guide/command_objective.md says
@@ -73,9 +75,6 @@ class CommandRunner final : public Runner {
   std::set<Process*> running_ ABSL_GUARDED_BY(mutex_);
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
-
-// The variables of this process that a program inherits: all but LUTHIER_* (they may hold tokens). NAME=value.
-std::vector<std::string> InheritedEnvironment();
 
 // The material of a run's arguments and environment.
 struct CommandInputs {

@@ -72,7 +72,8 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
                   absl::StrCat(options.slots), "--data-root", options.data_root, "--spool", SpoolDirectory(directory),
                   "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
          .log = own + "/log"});
-    // The study is the user's own, so root's commands are root's.
+    // The study is the user's own, and so are the variables; root's commands are root's.
+    workers.back().argv.insert(workers.back().argv.end(), {"--env-allow", "*"});
     if (geteuid() == 0) workers.back().argv.insert(workers.back().argv.end(), {"--run-as", "0"});
   }
   return workers;

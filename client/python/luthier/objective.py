@@ -79,7 +79,7 @@ class Tunable:
             study._make_room(n_trials)
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
             command = [program("luthier-worker"), "--server", study._client.target(), "--study", study._path]
-            command += ["--slots", str(processes), "--spool", spool, "--exit-when-done"]
+            command += ["--slots", str(processes), "--spool", spool, "--exit-when-done", "--env-allow", "*"]
             if n_trials is not None:
                 command += ["--max-trials", str(n_trials)]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.

@@ -1,0 +1,120 @@
+#include "worker/objectives/environment.h"
+
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/error.h"
+
+namespace luthier::worker {
+namespace {
+
+// docs/reference/worker.md has the same list.
+constexpr const char* kNeeded[] = {
+    // Who and where.
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PWD", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR",
+    "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+    // Interpreters and their modules.
+    "PYTHON*", "VIRTUAL_ENV", "CONDA_*", "MAMBA_*", "R_*", "JULIA_*", "JAVA_*", "CLASSPATH", "NODE_PATH", "PERL5LIB",
+    "RUBYLIB", "GEM_HOME", "GEM_PATH", "MODULEPATH", "LOADEDMODULES", "LMOD_*", "MPLBACKEND", "MPLCONFIGDIR",
+    // Libraries, threads and memory.
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*", "BLIS_*", "NUMEXPR_*",
+    "NUMBA_*", "MALLOC_*", "GLIBC_TUNABLES",
+    // Accelerators and frameworks.
+    "CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*", "NCCL_*", "ROCM_*", "ROCR_*", "HIP_*", "HSA_*", "MIOPEN_*", "GPU_*",
+    "ONEAPI_*", "ZE_*", "SYCL_*", "TPU_*", "XLA_*", "JAX_*", "TF_*", "TORCH_*", "PYTORCH_*", "KERAS_*", "TRITON_*",
+    "HF_*", "TRANSFORMERS_*", "TOKENIZERS_*",
+    // The way out.
+    "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "ftp_proxy",
+    "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    // The batch system.
+    "SLURM_*", "PBS_*", "LSB_*", "SGE_*", "UCX_*", "FI_*"};
+
+constexpr const char* kSecretWords[] = {"TOKEN",  "TOKENS",     "SECRET",     "SECRETS",     "PASSWORD", "PASSWD",
+                                        "PASS",   "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "KEY",      "KEYS",
+                                        "APIKEY", "JWT",        "COOKIE",     "AUTH"};
+
+// Variables that are a shell's own, of which nobody need hear.
+constexpr const char* kShells[] = {"_", "OLDPWD", "SHLVL"};
+
+template <typename Patterns>
+bool MatchesAny(const std::string& name, const Patterns& patterns) {
+  return std::any_of(std::begin(patterns), std::end(patterns),
+                     [&](const auto& pattern) { return fnmatch(std::string(pattern).c_str(), name.c_str(), 0) == 0; });
+}
+
+bool LooksSecret(absl::string_view name, absl::string_view value) {
+  for (const absl::string_view word : absl::StrSplit(absl::AsciiStrToUpper(name), '_')) {
+    if (std::find(std::begin(kSecretWords), std::end(kSecretWords), word) != std::end(kSecretWords)) return true;
+  }
+  // scheme://name:password@host
+  for (size_t at = value.find("://"); at != absl::string_view::npos; at = value.find("://", at + 3)) {
+    const absl::string_view rest = value.substr(at + 3, value.find_first_of("/?# ", at + 3) - at - 3);
+    if (rest.find('@') != absl::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status CheckEnvironmentPattern(const std::string& pattern) {
+  const auto fits = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_*?", c);
+  };
+  if (pattern.empty() || absl::ascii_isdigit(static_cast<unsigned char>(pattern[0])) ||
+      !std::all_of(pattern.begin(), pattern.end(), fits)) {
+    // Whoever wrote NAME=value is not shown his value again.
+    return absl::InvalidArgumentError(
+        absl::StrCat("--env-allow: ", base::Quote(pattern.substr(0, pattern.find('='))),
+                     pattern.find('=') == std::string::npos ? "" : " with a value",
+                     " is no name of a variable, such as WANDB_API_KEY or 'AWS_*'; a value is set in the worker's own "
+                     "environment, or in the study's"));
+  }
+  if (absl::StartsWith(pattern, "LUTHIER_")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--env-allow: ", pattern,
+                     " is the worker's own, and no command gets LUTHIER_* of it; give a command a token of "
+                     "its own in a variable with another name, or in the study's environment"));
+  }
+  return absl::OkStatus();
+}
+
+InheritedVariables SortEnvironment(const std::vector<std::string>& environment,
+                                   const std::vector<std::string>& allowed) {
+  InheritedVariables out;
+  for (const std::string& entry : environment) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || absl::StartsWith(entry, "LUTHIER_")) continue;
+    const std::string name = entry.substr(0, equals);
+    const absl::string_view value = absl::string_view(entry).substr(equals + 1);
+    if (MatchesAny(name, allowed) || (MatchesAny(name, kNeeded) && !LooksSecret(name, value))) {
+      out.passed.push_back(entry);
+    } else if (std::find(std::begin(kShells), std::end(kShells), name) == std::end(kShells)) {
+      out.withheld.push_back(name);
+    }
+  }
+  std::sort(out.withheld.begin(), out.withheld.end());
+  return out;
+}
+
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+bool SpeaksOf(absl::string_view text, absl::string_view name) {
+  const auto part = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = text.find(name); at != absl::string_view::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !part(text[at - 1])) && (end == text.size() || !part(text[end]))) return true;
+  }
+  return false;
+}
+
+}  // namespace luthier::worker

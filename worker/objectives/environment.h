@@ -1,0 +1,39 @@
+#ifndef LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_
+#define LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+// These functions say which of the worker's variables its commands get. Commands are other people's: what a worker is
+// given for itself (keys of a store, tokens of a service, the socket of an agent) is not for them unless somebody says
+// so.
+namespace luthier::worker {
+
+// Returns OK for what --env-allow takes: a variable's name, in which * and ? stand for any characters.
+// INVALID_ARGUMENT for what is no name, and for LUTHIER_*, which is never passed on.
+absl::Status CheckEnvironmentPattern(const std::string& pattern);
+
+struct InheritedVariables {
+  std::vector<std::string> passed;    // NAME=value.
+  std::vector<std::string> withheld;  // Names, without LUTHIER_* and what a shell keeps for itself.
+};
+
+// Sorts `environment` (NAME=value) by `allowed`, patterns that were checked, and by the list of what programs need to
+// run at all: PATH, HOME and the like, language, time zone, folders, interpreters, libraries, threads, accelerators,
+// proxies and certificates, the batch system. That list passes nothing that looks like a secret: a name with a word
+// such as TOKEN or KEY, or a value with a password in a URL. `allowed` passes whatever it names.
+InheritedVariables SortEnvironment(const std::vector<std::string>& environment,
+                                   const std::vector<std::string>& allowed);
+
+// The environment of this process.
+std::vector<std::string> OwnEnvironment();
+
+// True if `text` has `name` as a word.
+bool SpeaksOf(absl::string_view text, absl::string_view name);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_

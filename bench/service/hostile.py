@@ -7,7 +7,7 @@ Starts luthierd with a memory limit of 512 MiB. A process of workers asks, repor
 measures each call. Every kind of attack comes COUNT times (`--list` describes them; the large ones, as said there, a
 part of it). Prints a line for each: seconds, the most resident memory, how long others' calls took, how many of them
 failed. Ends with 1 where memory exceeds the limit, others' p99 250 ms, a call of theirs failed, or the server is gone.
-Run it in the root of the checkout, with a Python that has grpcio and grpcio-tools.
+--with-token: the attacks come with a valid token. Run it in the root of the checkout, with Debian's Python (/usr/bin/python3).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def stubs(folder: str) -> dict[str, Any]:
     """Modules made from proto/, by name."""
     root = Path("proto")
     files = sorted(str(path.relative_to(root)) for path in root.glob("luthier/v1/*.proto"))
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", f"--python_out={folder}",
-                    f"--grpc_python_out={folder}", *files], check=True)
+    subprocess.run(["protoc", f"-I{root}", f"--python_out={folder}", f"--grpc_out={folder}",
+                    "--plugin=protoc-gen-grpc=/usr/bin/grpc_python_plugin", *files], check=True)
     sys.path.insert(0, folder)
     names = ("study_pb2", "trial_pb2", "study_service_pb2", "worker_service_pb2", "study_service_pb2_grpc",
              "worker_service_pb2_grpc")
@@ -59,7 +59,7 @@ def stubs(folder: str) -> dict[str, Any]:
 # --- The others ---------------------------------------------------------------------------------------------------
 
 
-def work(address: str, folder: str) -> None:
+def work(address: str, folder: str, token: str) -> None:
     """Lines `seconds-since-the-epoch milliseconds error`, one for each call, until standard input ends."""
     m = stubs(folder)
     workers = m["worker_service_pb2"]
@@ -72,7 +72,7 @@ def work(address: str, folder: str) -> None:
         def timed(call: Callable[..., Any], request: Any) -> Any:
             begin, error, answer = time.time(), "", None
             try:
-                answer = call(request, timeout=10)
+                answer = call(request, timeout=10, metadata=bearer(token))
             except grpc.RpcError as failure:
                 error = f"{failure.code().name} {failure.details()}".replace("\n", " ")[:100]
             with lock:
@@ -116,6 +116,7 @@ class Server:
             sys.exit(f"luthierd does not start: {self.log.read_text()}")
         self.address = said.rsplit(" ", 1)[1].strip()
         self.port = int(self.address.rsplit(":", 1)[1])
+        self.token = Path(f"{folder}/data/admin.token").read_text().strip()
         found = re.search(r"http://127.0.0.1:(\d+)/metrics", self.log.read_text())
         assert found is not None
         self.metrics_port = int(found[1])
@@ -137,7 +138,15 @@ class Server:
             time.sleep(0.01)
 
     def connect(self, port: int | None = None) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", port or self.port), timeout=10)
+        return connect(port or self.port)
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def bearer(token: str | None) -> list[tuple[str, str]]:
+    return [] if token is None else [("authorization", f"Bearer {token}")]
 
 
 # --- The attacks --------------------------------------------------------------------------------------------------
@@ -156,10 +165,10 @@ def head(path: str, extra: tuple[tuple[str, str], ...] = ()) -> bytes:
 
 
 class Attack:
-    """A server to attack, and connections that are kept open: the oldest makes room beyond 500."""
+    """A server to attack, with a token or without, and connections that are kept open: the oldest makes room beyond 500."""
 
-    def __init__(self, server: Server, modules: dict[str, Any]):
-        self.server, self.m = server, modules
+    def __init__(self, server: Server, modules: dict[str, Any], token: str | None = None):
+        self.server, self.m, self.bearer = server, modules, tuple(bearer(token))
         self.kept: list[socket.socket] = []
         self.channel = grpc.insecure_channel(server.address, options=OPTIONS)
 
@@ -180,9 +189,13 @@ class Attack:
 
     def call(self, method: str, body: bytes, **options: Any) -> None:
         try:
+            options["metadata"] = [*options.get("metadata", []), *self.bearer]
             self.channel.unary_unary(method)(body, timeout=20, **options)
         except grpc.RpcError:
             pass
+
+    def head(self, path: str, extra: tuple[tuple[str, str], ...] = ()) -> bytes:
+        return head(path, (*self.bearer, *extra))
 
     def close(self) -> None:
         for s in self.kept:
@@ -199,7 +212,7 @@ class Attack:
     def half_requests(self, n: int) -> None:
         """HEADERS of a call and half of its body, then silence; 500 at a time"""
         for _ in range(n):
-            self.send(PREFACE + SETTINGS + frame(HEADERS, END_HEADERS, 1, head(STUDIES + "GetStudy")),
+            self.send(PREFACE + SETTINGS + frame(HEADERS, END_HEADERS, 1, self.head(STUDIES + "GetStudy")),
                       frame(DATA, 0, 1, b"\0\0\0\0\x64half"), keep=True)
 
     def half_preface(self, n: int) -> None:
@@ -227,7 +240,7 @@ class Attack:
         """requests of 64 KiB that inflate to 64 MiB"""
         body = gzip.compress(bytes(64 * MIB))
         message = b"\1" + struct.pack(">I", len(body)) + body
-        block = head(STUDIES + "CreateStudy", (("grpc-encoding", "gzip"),))
+        block = self.head(STUDIES + "CreateStudy", (("grpc-encoding", "gzip"),))
         pieces = [frame(DATA, 0, 1, message[i:i + 16000]) for i in range(0, min(len(message), 65_000), 16000)]
         for _ in range(n):
             self.send(PREFACE + SETTINGS + frame(HEADERS, END_HEADERS, 1, block), *pieces, keep=True)
@@ -236,7 +249,7 @@ class Attack:
 
     def huge_messages(self, n: int) -> None:
         """messages of 64 MiB: declared, and sent whether or not there is room for them"""
-        begin = frame(HEADERS, END_HEADERS, 1, head(STUDIES + "CreateStudy"))
+        begin = frame(HEADERS, END_HEADERS, 1, self.head(STUDIES + "CreateStudy"))
         begin += frame(DATA, 0, 1, b"\0" + struct.pack(">I", 64 * MIB))
         chunk = frame(DATA, 0, 1, bytes(16_000)) * 64
         for _ in range(n):
@@ -247,7 +260,7 @@ class Attack:
     def rapid_resets(self, n: int) -> None:
         """streams that are reset at once, ten times as many, on as few connections as the server allows"""
         left = 10 * n
-        block = head(STUDIES + "GetStudy")
+        block = self.head(STUDIES + "GetStudy")
         ask = frame(DATA, END_STREAM, 0, b"\0\0\0\0\0")
         while left > 0 and self.server.alive():
             try:
@@ -271,7 +284,7 @@ class Attack:
 
     def empty_streams(self, n: int) -> None:
         """streams without data, 1,000 on each connection, all left open"""
-        block = head(WORKERS + "Suggest")
+        block = self.head(WORKERS + "Suggest")
         for first in range(0, n, 1000):
             streams = [frame(HEADERS, END_HEADERS, 2 * i + 1, block) for i in range(min(1000, n - first))]
             self.send(PREFACE + SETTINGS, *streams, keep=True)
@@ -367,7 +380,8 @@ def main() -> int:
     parser.add_argument("--programs", default="build/release/bin")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--list", action="store_true", help="describe the kinds")
-    parser.add_argument("--work", nargs=2, metavar=("ADDRESS", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=3, metavar=("ADDRESS", "FOLDER", "TOKEN"), help=argparse.SUPPRESS)
+    parser.add_argument("--with-token", action="store_true", help="the attacks come with a valid token")
     parser.add_argument("kinds", nargs="*", metavar="KIND")
     args = parser.parse_args()
     if args.work:
@@ -401,10 +415,11 @@ def attack_server(args: argparse.Namespace, folder: str, m: dict[str, Any], serv
     spec.algorithm.random.SetInParent()
     spec.budget.max_trials = 1_000_000
     studies = m["study_service_pb2_grpc"].StudyServiceStub(grpc.insecure_channel(server.address, options=OPTIONS))
-    studies.CreateStudy(m["study_service_pb2"].CreateStudyRequest(study_id="good", spec=spec), timeout=10)
+    studies.CreateStudy(m["study_service_pb2"].CreateStudyRequest(study_id="good", spec=spec), timeout=10,
+                        metadata=bearer(server.token))
     workers_folder = Path(folder) / "workers"
     workers_folder.mkdir()
-    others = subprocess.Popen([sys.executable, __file__, "--work", server.address, str(workers_folder)],
+    others = subprocess.Popen([sys.executable, __file__, "--work", server.address, str(workers_folder), server.token],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert others.stdin is not None and others.stdout is not None
     calls: list[tuple[float, float, str]] = []
@@ -426,7 +441,7 @@ def attack_server(args: argparse.Namespace, folder: str, m: dict[str, Any], serv
         if kind == "nobody":
             time.sleep(2)
         else:
-            attacker = Attack(server, m)
+            attacker = Attack(server, m, server.token if args.with_token else None)
             getattr(attacker, kind)(args.count)
             time.sleep(0.5)
             attacker.close()

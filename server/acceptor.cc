@@ -193,6 +193,7 @@ class AcceptorImpl final : public Acceptor {
         options_(options),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     bound_.port = bound.port;
+    if (bound_.unix_socket()) lstat(bound_.path.c_str(), &file_);
     if (options_.max_descriptors == 0) options_.max_descriptors = MaxDescriptors();
     options_.unfinished = std::min(options_.unfinished, std::max(1, options_.max_descriptors / 2));
   }
@@ -200,7 +201,15 @@ class AcceptorImpl final : public Acceptor {
     const uint64_t one = 1;
     (void)!write(wake_.get(), &one, sizeof(one));
     if (thread_.joinable()) thread_.join();
-    if (bound_.unix_socket()) unlink(bound_.path.c_str());
+    if (bound_.unix_socket() && LookForSocket() == SocketFile::kInPlace) unlink(bound_.path.c_str());
+  }
+
+  SocketFile LookForSocket() const override {
+    if (!bound_.unix_socket()) return SocketFile::kInPlace;
+    struct stat info;
+    if (lstat(bound_.path.c_str(), &info) != 0) return SocketFile::kMissing;
+    const bool same = info.st_dev == file_.st_dev && info.st_ino == file_.st_ino;
+    return same ? SocketFile::kInPlace : SocketFile::kReplaced;
   }
 
   const ListenAddress& bound() const override { return bound_; }
@@ -315,6 +324,7 @@ class AcceptorImpl final : public Acceptor {
 
   const std::vector<Descriptor> listeners_;
   ListenAddress bound_;
+  struct stat file_ = {};  // Of a Unix socket.
   const base::Clock* const clock_;
   AcceptorOptions options_;
   const Descriptor wake_;

@@ -38,9 +38,16 @@ class Acceptor {
   // UNAVAILABLE ADDRESS_IN_USE.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const ListenAddress& address, const base::Clock* clock,
                                                           AcceptorOptions options = {});
-  // Stops listening, closes what was not handed over, removes the socket's file.
+  // Stops listening, closes what was not handed over, removes the socket's file, unless another is in its place.
   virtual ~Acceptor() = default;
 
+  // Where the file of a Unix socket is looked for. TCP: always kInPlace.
+  enum class SocketFile {
+    kInPlace,
+    kMissing,   // Nobody can connect any more.
+    kReplaced,  // Whoever connects reaches somebody else.
+  };
+  virtual SocketFile LookForSocket() const = 0;
   // With the port really taken.
   virtual const ListenAddress& bound() const = 0;
   // Accepts from now on, on a thread of its own, which calls `hand_over`. Once.

@@ -33,6 +33,7 @@
 #include "server/acceptor.h"
 #include "server/connections.h"
 #include "server/coordinator/writer/coordinator.h"
+#include "server/directory_watch.h"
 #include "server/exposure.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
@@ -242,7 +243,10 @@ class ServerImpl final : public Server {
     }
     ready_ = true;
     reminder_ = std::make_unique<ExposureReminder>(exposures_, &clock_);
-    if (options.listen.empty()) return absl::OkStatus();
+    if (options.listen.empty()) {
+      if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
+      return absl::OkStatus();
+    }
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
@@ -263,6 +267,7 @@ class ServerImpl final : public Server {
   void Stop() override {
     if (stopped_) return;
     stopped_ = true;
+    directory_watch_.reset();
     listener_check_.reset();
     reminder_.reset();
     ready_ = false;
@@ -350,16 +355,8 @@ class ServerImpl final : public Server {
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     grpc_ = builder.BuildAndStart();
     if (!grpc_) return absl::InternalError("gRPC does not start");
-    const auto hand_over = [this](int fd, const std::string& received) {
-      const grpc::Slice slice(received);
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = fd;
-      connection.read_buffer = grpc::ByteBuffer(&slice, 1);
-      auto& taker = !IsUnixSocket(fd) ? connections_ : IsOwnUser(fd) ? own_connections_ : unix_connections_;
-      taker->HandleNewConnection(&connection);
-    };
-    acceptor_->Start(hand_over);
-    if (own_acceptor_) own_acceptor_->Start(hand_over);
+    StartAccepting(acceptor_.get());
+    if (own_acceptor_) StartAccepting(own_acceptor_.get());
     listening_ = acceptor_->bound();
     address_ = listening_.Target();
     listener_check_ = std::make_unique<ListenerCheck>(listening_, absl::Seconds(10), nullptr, tls_);
@@ -381,6 +378,51 @@ class ServerImpl final : public Server {
                               {"seq", absl::StrCat(coordinator_->committed_seq())},
                               {"grpc", grpc::Version()}});
     if (file_ != nullptr) file_->BeginPageCheck();
+    directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
+    return absl::OkStatus();
+  }
+
+  void StartAccepting(Acceptor* acceptor) {
+    acceptor->Start([this](int fd, const std::string& received) {
+      const grpc::Slice slice(received);
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = fd;
+      connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+      auto& taker = !IsUnixSocket(fd) ? connections_ : IsOwnUser(fd) ? own_connections_ : unix_connections_;
+      taker->HandleNewConnection(&connection);
+    });
+  }
+
+  // Whether everything that paths lead to is still in its place. Sockets whose file is missing are made again.
+  absl::Status CheckHeld() {
+    if (file_ != nullptr) LUTHIER_RETURN_IF_ERROR(file_->CheckHeld());
+    if (access_) LUTHIER_RETURN_IF_ERROR(access_->CheckHeld());
+    for (std::unique_ptr<Acceptor>* acceptor : {&acceptor_, &own_acceptor_}) {
+      if (*acceptor) LUTHIER_RETURN_IF_ERROR(KeepSocket(acceptor));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status KeepSocket(std::unique_ptr<Acceptor>* acceptor) {
+    const Acceptor::SocketFile file = (*acceptor)->LookForSocket();
+    const std::string path = (*acceptor)->bound().path;
+    if (file == Acceptor::SocketFile::kReplaced) {
+      return absl::DataLossError(absl::StrCat("the socket ", path,
+                                              " was replaced while the server ran, so clients reach somebody else "
+                                              "there; see who made it, remove it and start again"));
+    }
+    if (file == Acceptor::SocketFile::kInPlace) return absl::OkStatus();
+    absl::StatusOr<std::unique_ptr<Acceptor>> again = Acceptor::Listen((*acceptor)->bound(), &clock_);
+    if (!again.ok()) {
+      if (socket_log_.Admit(path)) {
+        base::LogError("socket_missing", {{"path", path}, {"error", std::string(again.status().message())}});
+      }
+      return absl::OkStatus();
+    }
+    if (acceptor == &own_acceptor_) chmod(path.c_str(), 0600);
+    StartAccepting(again->get());
+    *acceptor = *std::move(again);
+    base::LogWarning("socket_made_again", {{"path", path}, {"reason", "its file was removed while the server ran"}});
     return absl::OkStatus();
   }
 
@@ -412,7 +454,7 @@ class ServerImpl final : public Server {
 
   base::SystemClock clock_;
   std::atomic<bool> closing_{false};
-  base::LogLimit abort_log_{&clock_};
+  base::LogLimit abort_log_{&clock_}, socket_log_{&clock_};
   study::QuotaTable quotas_;
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
@@ -438,6 +480,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
   std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
+  std::unique_ptr<DirectoryWatch> directory_watch_;
   std::vector<Exposure> exposures_;
   std::unique_ptr<ExposureReminder> reminder_;
   ListenAddress listening_;

@@ -94,6 +94,9 @@ class Access {
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
   absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit);
 
+  // OK while the store's files are where they were, or nothing is kept: AccessStore::CheckHeld.
+  absl::Status CheckHeld() const { return store_ ? store_->CheckHeld() : absl::OkStatus(); }
+
   Auth auth() const { return auth_; }
 
  private:

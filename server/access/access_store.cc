@@ -97,6 +97,7 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / kFile).string();
+  LUTHIER_RETURN_IF_ERROR(storage::CheckWritable(directory));
   const mode_t before = umask(077);
   const storage::ConnectionOptions options{path, "", /*writer=*/true};
   absl::StatusOr<std::unique_ptr<SQLite::Database>> db = storage::OpenConnection(options);
@@ -108,7 +109,10 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
     (*db)->exec("PRAGMA wal_autocheckpoint = 1000");
     return CheckVersion(**db, path);
   }));
-  return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db)));
+  const std::string name = kFile;
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::HeldFiles> held,
+                           storage::HeldFiles::Note(directory, {name, name + "-wal", name + "-shm"}));
+  return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db), std::move(held)));
 }
 
 template <typename F>
@@ -118,7 +122,7 @@ absl::Status AccessStore::Write(F&& f) {
     SQLite::Transaction transaction(*db_);
     f(*db_);
     transaction.commit();
-    return absl::OkStatus();
+    return held_->Check();
   });
 }
 

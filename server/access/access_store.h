@@ -15,6 +15,7 @@
 #include "lib/base/mutex.h"
 #include "lib/study/quotas.h"
 #include "server/access/caller.h"
+#include "server/storage/held_files.h"
 
 namespace luthier::access {
 
@@ -73,15 +74,19 @@ class AccessStore {
   // Sets `last_use_time` of the tokens.
   absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
   absl::Status Append(const std::vector<AuditRecord>& entries);
+  // OK while the database is where it was: storage::HeldFiles. What is written looks by itself.
+  absl::Status CheckHeld() const { return held_->Check(); }
   // Newest first, with numbers below `before` (0: all).
   absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit);
 
  private:
-  explicit AccessStore(std::unique_ptr<SQLite::Database> db) : db_(std::move(db)) {}
+  AccessStore(std::unique_ptr<SQLite::Database> db, std::unique_ptr<storage::HeldFiles> held)
+      : held_(std::move(held)), db_(std::move(db)) {}
   // Runs f in a transaction.
   template <typename F>
   absl::Status Write(F&& f);
 
+  const std::unique_ptr<storage::HeldFiles> held_;
   base::Mutex mutex_;
   std::unique_ptr<SQLite::Database> db_ ABSL_GUARDED_BY(mutex_);
 };

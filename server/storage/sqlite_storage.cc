@@ -76,12 +76,17 @@ ConnectionOptions SqliteStorage::Connection(bool writer) const {
 
 absl::Status SqliteStorage::OpenFiles() {
   if (!options_.read_only) {
+    LUTHIER_RETURN_IF_ERROR(CheckWritable(options_.directory));
     LUTHIER_ASSIGN_OR_RETURN(lock_, DirectoryLock::Acquire(options_.directory));
     if (!options_.force_network_filesystem) LUTHIER_RETURN_IF_ERROR(CheckLocalFileSystem(options_.directory));
   }
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenDatabase());
   if (!options_.read_only) {
     LUTHIER_ASSIGN_OR_RETURN(writer_, SqliteWriter::Create(std::move(db), options_.checkpoint_pages, &health_));
+  }
+  if (!options_.read_only && options_.vfs.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(
+        held_, HeldFiles::Note(options_.directory, {"lock", "luthier.db", "luthier.db-wal", "luthier.db-shm"}));
   }
   LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<StudyKey> deleted,
@@ -131,6 +136,9 @@ absl::StatusOr<std::unique_ptr<SQLite::Database>> SqliteStorage::OpenDatabase() 
   if (options_.read_only && kind == DatabaseKind::kNew) {
     return absl::FailedPreconditionError(absl::StrCat("there is no database in ", options_.directory));
   }
+  if (kind == DatabaseKind::kNew && options_.vfs.empty()) {
+    LUTHIER_RETURN_IF_ERROR(CheckNothingLost(options_.directory));
+  }
   const ConnectionOptions connection = Connection(!options_.read_only);
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenConnection(connection));
   LUTHIER_RETURN_IF_ERROR(BringUpToDate(*db));
@@ -170,6 +178,7 @@ absl::Status SqliteStorage::Close() {
   if (readers_ == nullptr) return absl::OkStatus();
   StopCheck();
   readers_.reset();
+  held_.reset();
   absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
   writer_.reset();
   lock_.reset();
@@ -185,10 +194,19 @@ absl::StatusOr<std::string> SqliteStorage::Backup() {
   return BackUpNow(*db, options_.directory);
 }
 
+absl::Status SqliteStorage::CheckHeld() {
+  LUTHIER_RETURN_IF_ERROR(health_.Get());
+  if (held_ == nullptr) return absl::OkStatus();
+  const absl::Status status = held_->Check();
+  if (!status.ok()) health_.Fail(status);
+  return status;
+}
+
 absl::Status SqliteStorage::Commit(const WriteBatch& batch) {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   if (writer_ == nullptr) return absl::FailedPreconditionError("the database was opened read-only");
   LUTHIER_RETURN_IF_ERROR(writer_->Commit(batch));
+  LUTHIER_RETURN_IF_ERROR(CheckHeld());
   for (const Mutation& mutation : batch) {
     const auto* const deletion = std::get_if<DeleteStudy>(&mutation);
     if (deletion == nullptr) continue;
@@ -208,6 +226,7 @@ absl::StatusOr<bool> SqliteStorage::EraseSome(int rows) {
     study = *deleted_.begin();
   }
   LUTHIER_ASSIGN_OR_RETURN(const bool left, writer_->Erase(study, rows));
+  LUTHIER_RETURN_IF_ERROR(CheckHeld());
   base::MutexLock lock(&deleted_mutex_);
   if (!left) deleted_.erase(study);
   return !deleted_.empty();

@@ -13,6 +13,7 @@
 #include "lib/base/mutex.h"
 #include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/held_files.h"
 #include "server/storage/migrations.h"
 #include "server/storage/sqlite_reader.h"
 #include "server/storage/sqlite_writer.h"
@@ -47,7 +48,7 @@ class SqliteStorage final : public Storage {
   // Locks the directory, checks the file, brings its schema up to date (after a verified backup) and reads every pragma
   // back. FAILED_PRECONDITION: the directory is in use, on a network file system or without permission; the file is not
   // ours (it is left untouched) or too new; SQLite lacks a feature. DATA_LOSS: the file is damaged. UNAVAILABLE: disk
-  // full.
+  // full. Before anything is made or changed: CheckWritable, and CheckNothingLost where there is no database.
   static absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(const SqliteOptions& options);
   // As Close.
   ~SqliteStorage() override;
@@ -63,6 +64,10 @@ class SqliteStorage final : public Storage {
   // A consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name has the
   // schema version and the newest seq. Errors as BackUp.
   absl::StatusOr<std::string> Backup();
+
+  // OK while the directory and its files are where they were, DATA_LOSS for ever after they were not: HeldFiles. Commit
+  // looks by itself, between the sync and the answer. From any thread, but not beside Close.
+  absl::Status CheckHeld();
 
   absl::Status Commit(const WriteBatch& batch) override;
   absl::StatusOr<bool> EraseSome(int rows) override;
@@ -102,6 +107,7 @@ class SqliteStorage final : public Storage {
   const SqliteOptions options_;
   Health health_;
   std::unique_ptr<DirectoryLock> lock_;  // Null when read-only.
+  std::unique_ptr<HeldFiles> held_;      // Null when read-only, and for files of another VFS.
   std::unique_ptr<SqliteWriter> writer_;
   std::unique_ptr<ReaderPool> readers_;
 

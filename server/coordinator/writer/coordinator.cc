@@ -1,7 +1,5 @@
 #include "server/coordinator/writer/coordinator.h"
 
-#include <unistd.h>
-
 #include <set>
 #include <utility>
 #include <variant>
@@ -13,6 +11,7 @@
 #include "lib/search/registry.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/mutants.h"
+#include "server/storage/held_files.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -20,7 +19,6 @@ namespace {
 constexpr int kLoadedWhenIdle = 16;    // Studies that are read at once while nobody waits for the writer.
 constexpr int kErasedWhenIdle = 1000;  // Rows of deleted studies that are erased then: some 15 ms.
 constexpr absl::Duration kEraseAnyway = absl::Seconds(1);  // Between two such erasures while somebody always waits.
-constexpr int kExitIoError = 74;                           // EX_IOERR of sysexits.h: a supervisor restarts us.
 
 absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
   base::ErrorDetail detail;
@@ -37,8 +35,8 @@ absl::Status StorageLow() {
 
 OperationClass ClassOf(const Operation& operation) {
   const bool results = std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
-                       std::holds_alternative<DeclareOp>(operation) ||
-                       std::holds_alternative<HeartbeatOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+                       std::holds_alternative<DeclareOp>(operation) || std::holds_alternative<HeartbeatOp>(operation) ||
+                       std::holds_alternative<ProposalsOp>(operation);
   return results ? OperationClass::kResults : OperationClass::kRequests;
 }
 
@@ -275,9 +273,8 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
 }
 
 void Coordinator::Fail(const absl::Status& status) {
-  base::LogError("storage_failed", {{"error", std::string(status.message())}});
   if (options_.on_fatal) options_.on_fatal(status);
-  _exit(kExitIoError);
+  storage::EndForStorage(status);
 }
 
 void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now) {

@@ -25,6 +25,7 @@
 #include "server/access/access_store.h"
 #include "server/access/token.h"
 #include "server/server.h"
+#include "server/storage/sqlite_storage.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::access::testing {
@@ -40,6 +41,9 @@ class AccessTest : public ::testing::Test {
  protected:
   void SetUp() override {
     base::SetLogLevel(base::LogLevel::kError);
+    storage::SqliteOptions studies;  // Tokens alone would say that the studies were lost.
+    studies.directory = dir_.path();
+    ASSERT_TRUE(storage::SqliteStorage::Open(studies).ok());
     auto store = AccessStore::Open(dir_.path());
     ASSERT_TRUE(store.ok()) << store.status();
     for (const char* project : {"vision", "other"})

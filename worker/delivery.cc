@@ -289,6 +289,10 @@ Runtime::Delivery Runtime::Deliver(const FinalResult& result, base::Backoff* bac
     if (IsSettled(advice)) return Delivery::kMalformed;
     if (!base::PassesWithTime(advice) && ++odd > kMaxOddErrors) return Delivery::kKept;
     if (!WaitToRetry(start, hurry, backoff->Next(*error))) return Delivery::kKept;
+    if (spool_ == nullptr) continue;
+    if (const absl::Status kept = spool_->Keep(result); !kept.ok()) {
+      base::LogWarning("spool_failed", {{"trial", trial}, {"error", Text(kept)}});
+    }
   }
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Between two asks that brought nothing.
 constexpr absl::Duration kLongestAsk = absl::Minutes(5);
+constexpr absl::Duration kSpoolRetry = absl::Seconds(5);  // While results could not be kept.
 
 // Which of the service's limits was met; "" for other errors.
 std::string LimitOf(const absl::Status& status) {
@@ -124,11 +125,23 @@ void Runtime::AskLoop() {
       if (draining_ || all_ended()) break;
       hurry = hurry_;
     }
-    next = open_ ? AskOnce(free, &backoff, &fresh) : OpenStudy(&backoff);
+    next = !CanKeepResults() ? clock_->Monotonic() + kSpoolRetry
+           : open_           ? AskOnce(free, &backoff, &fresh)
+                             : OpenStudy(&backoff);
   }
   const base::MutexLock lock(&mutex_);
   asker_done_ = true;
   changed_.SignalAll();
+}
+
+bool Runtime::CanKeepResults() {
+  const absl::Status ready = spool_ == nullptr ? absl::OkStatus() : spool_->Ready();
+  if (!ready.ok() && !spool_failed_) {
+    base::LogError("spool_unusable", {{"error", Text(ready)}, {"effect", "no more trials are taken until it is"}});
+  }
+  if (ready.ok() && spool_failed_) base::LogInfo("spool_usable_again");
+  spool_failed_ = !ready.ok();
+  return ready.ok();
 }
 
 absl::Duration Runtime::OpenStudy(base::Backoff* backoff) {

@@ -78,6 +78,8 @@ class Runtime {
 
   // Sends what an earlier process left in the spool.
   void DeliverLeftovers();
+  // Whether the spool takes results; without one they are in memory alone, as was asked for. Says so when that changes.
+  bool CanKeepResults();
   // For a worker of one study: looks at its spec and opens it. Returns when to try again; ZeroDuration when it is open;
   // InfinitePast to stop, with `fatal_` set.
   absl::Duration OpenStudy(base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -141,6 +143,7 @@ class Runtime {
   uint64_t requests_ = 0;
   SuggestRequest request_;  // The newest.
   bool not_found_logged_ = false;
+  bool spool_failed_ = false;
 };
 
 }  // namespace luthier::worker

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -253,14 +255,33 @@ absl::StatusOr<FinalResult> ParseResult(const std::string& text) {
 
 absl::StatusOr<Spool> Spool::Open(std::string directory) {
   LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory));
-  if (access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write to the spool directory ", directory));
+  Spool spool(std::move(directory));
+  LUTHIER_RETURN_IF_ERROR(spool.Ready());
+  return spool;
+}
+
+absl::Status Spool::Ready() const {
+  if (access(directory_.c_str(), R_OK | W_OK | X_OK) == 0) return absl::OkStatus();
+  if (errno == ENOENT) {
+    LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory_));
+    base::LogWarning(
+        "spool_made_again",
+        {{"directory", directory_},
+         {"reason", "it was removed or moved while the worker ran; results that were in it are not sent"}});
+    if (access(directory_.c_str(), R_OK | W_OK | X_OK) == 0) return absl::OkStatus();
   }
-  return Spool(std::move(directory));
+  return absl::UnavailableError(
+      absl::StrCat("cannot write to the spool directory ", directory_, ": ", std::strerror(errno)));
 }
 
 absl::Status Spool::Write(const FinalResult& result) const {
+  LUTHIER_RETURN_IF_ERROR(Ready());
   return WriteDurably(directory_, SpoolFileName(result.token), SerializeResult(result));
+}
+
+absl::Status Spool::Keep(const FinalResult& result) const {
+  const std::string path = directory_ + "/" + SpoolFileName(result.token);
+  return access(path.c_str(), F_OK) == 0 ? absl::OkStatus() : Write(result);
 }
 
 void Spool::Remove(const FinalResult& result) const {

@@ -24,8 +24,13 @@ class Spool {
   // Makes the directory. UNAVAILABLE when it cannot be used.
   static absl::StatusOr<Spool> Open(std::string directory);
 
-  // Durable when it returns OK. Replaces an earlier result with the same token.
+  // OK when a result could be written now. A directory that was removed or moved while the worker ran is made again,
+  // and the log says so. UNAVAILABLE when that can't be done, or when it can't be written to.
+  absl::Status Ready() const;
+  // Durable when it returns OK. Replaces an earlier result with the same token. Errors as Ready.
   absl::Status Write(const FinalResult& result) const;
+  // Writes it unless it is there: another process may have moved the directory away since.
+  absl::Status Keep(const FinalResult& result) const;
   void Remove(const FinalResult& result) const;
   // The service will never take it: kept for people under another name.
   void SetAside(const FinalResult& result) const;

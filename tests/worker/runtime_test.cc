@@ -368,6 +368,22 @@ TEST_F(RuntimeTest, DrainingDoesNotWaitForACoordinatorThatIsAway) {
   EXPECT_THAT(spool_->Leftovers(), SizeIs(1));
 }
 
+TEST_F(RuntimeTest, TakesNoTrialWhileResultsCouldNotBeKept) {
+  UseSpool();
+  const std::string directory = spool_->directory();
+  std::filesystem::remove_all(directory);
+  std::ofstream(directory) << "a file in its place";
+  Grant(1, 1);
+  Start();
+  const absl::Duration begin = clock_.Monotonic();
+  clock_.Drive([&] { return clock_.Monotonic() > begin + absl::Minutes(1); });
+  EXPECT_THAT(coordinator_.asks, SizeIs(0));
+  std::filesystem::remove(directory);
+  clock_.Drive([&] { return !coordinator_.asks.empty(); });
+  runtime_->Drain();
+  EXPECT_TRUE(JoinDriven().ok());
+}
+
 TEST_F(RuntimeTest, AfterADayWithoutAnswerTheResultStaysInTheSpool) {
   UseSpool();
   runner_.run = [&](const RunRequest&, RunSink*) {

@@ -157,7 +157,22 @@ TEST(Spool, SaysWhenItCannotWrite) {
   EXPECT_TRUE(absl::IsUnavailable(Spool::Open(temporary.path() + "/file/spool").status()));
   const Spool spool = Spool::Open(temporary.path() + "/spool").value();
   std::filesystem::remove_all(spool.directory());
+  temporary.Write("spool", "a file in its place");
+  EXPECT_TRUE(absl::IsUnavailable(spool.Ready()));
   EXPECT_TRUE(absl::IsUnavailable(spool.Write(ExampleResult())));
+  EXPECT_THAT(spool.Leftovers(), IsEmpty());
+}
+
+TEST(Spool, IsMadeAgainWhenItWasTakenAway) {
+  const TemporaryDirectory temporary;
+  const Spool spool = Spool::Open(temporary.path() + "/a/spool").value();
+  ASSERT_TRUE(spool.Write(ExampleResult()).ok());
+  std::filesystem::rename(temporary.path() + "/a", temporary.path() + "/b");
+  EXPECT_TRUE(spool.Keep(ExampleResult()).ok());  // Of a result that is still on its way.
+  EXPECT_THAT(spool.Leftovers(), ElementsAre(ExampleResult()));
+  std::filesystem::remove_all(temporary.path() + "/a");
+  EXPECT_TRUE(spool.Ready().ok());
+  EXPECT_TRUE(std::filesystem::is_directory(spool.directory()));
   EXPECT_THAT(spool.Leftovers(), IsEmpty());
 }
 

@@ -174,7 +174,7 @@ class ServerImpl final : public Server {
       LUTHIER_RETURN_IF_ERROR(CheckReach("listen", listen, options.accept_plaintext || options.tls.any()));
       tls_ = options.tls.any() && !listen.unix_socket();
       if (tls_) {
-        LUTHIER_ASSIGN_OR_RETURN(tls_credentials_, TlsCredentials(options.tls));
+        LUTHIER_ASSIGN_OR_RETURN(tls_keeper_, TlsKeeper::Open(options.tls, &clock_));
       }
       // Before the database is made or brought up to date.
       if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
@@ -225,8 +225,11 @@ class ServerImpl final : public Server {
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
       const auto tokens = [this] { return access_ ? access_->TokensInForce() : std::map<std::string, int64_t>(); };
+      const auto certificates = [this] {
+        return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
+      };
       metrics_ = std::make_shared<metrics::Metrics>(
-          metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty()});
+          metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
       if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
     }
     workers_ = std::make_unique<service::WorkerLog>(&clock_, metrics_.get());
@@ -317,7 +320,7 @@ class ServerImpl final : public Server {
       return builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
     };
-    connections_ = connections(tls_ ? tls_credentials_ : grpc::InsecureServerCredentials());
+    connections_ = connections(tls_ ? tls_keeper_->Credentials() : grpc::InsecureServerCredentials());
     unix_connections_ = connections(grpc::InsecureServerCredentials());
     // By these calls know that they come from the coordinator's own user (access::FromOwnUser).
     own_connections_ = connections(grpc::experimental::LocalServerCredentials(UDS));
@@ -465,7 +468,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<base::Executor> readers_;
   std::unique_ptr<access::Access> access_;  // Null: no listener.
   bool tls_ = false;
-  std::shared_ptr<grpc::ServerCredentials> tls_credentials_;
+  std::unique_ptr<TlsKeeper> tls_keeper_;  // Null: plain text.
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
   std::unique_ptr<service::AdminService> admin_service_;

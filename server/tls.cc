@@ -1,69 +1,327 @@
 #include "server/tls.h"
 
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/certificate.h"
 
 namespace luthier::server {
 namespace {
 
-constexpr unsigned kRefreshSeconds = 1;
+using X509Ptr = std::unique_ptr<X509, void (*)(X509*)>;
+using Key = std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)>;
+using Bio = std::unique_ptr<BIO, void (*)(BIO*)>;
 
-absl::Status CheckFile(const char* option, const std::string& path, bool secret) {
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr absl::Duration kReadAnyway = absl::Hours(1);
+
+absl::StatusOr<std::string> ReadFile(const char* option, const std::string& path, bool secret) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
-    return base::BadField(option, absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
+    return base::BadField(option, absl::StrCat(path, ": ", std::strerror(errno)));
   }
   if (secret && (info.st_mode & S_IRWXO) != 0) {
-    return base::BadField(option, absl::StrCat(base::Quote(path), " can be read by everybody; chmod 600 ", path));
+    return base::BadField(option, absl::StrCat(path, " can be read by everybody; chmod 600 ", path));
+  }
+  if (S_ISDIR(info.st_mode) || static_cast<size_t>(info.st_size) > kMaxFileBytes) {
+    return base::BadField(option, absl::StrCat(path, " is no file of at most 1 MiB in PEM"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return base::BadField(option, absl::StrCat(path, " can't be read by this user: ", std::strerror(errno)));
+  }
+  return text.str();
+}
+
+Bio Reader(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), [](BIO* bio) { BIO_free(bio); });
+}
+
+// Nobody is asked for a password.
+int NoPassword(char*, int, int, void*) {
+  return -1;
+}
+
+// All certificates of a text, in their order. What begins like one and is none is an error.
+absl::StatusOr<std::vector<X509Ptr>> Certificates(const char* option, const std::string& path,
+                                                  const std::string& text) {
+  std::vector<X509Ptr> certificates;
+  const Bio bio = Reader(text);
+  ERR_clear_error();
+  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr)) {
+    certificates.emplace_back(certificate, X509_free);
+  }
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (certificates.empty() || !at_end) {
+    return base::BadField(option, absl::StrCat(path, certificates.empty() ? " has no certificate in PEM"
+                                                                          : " has a certificate that is cut or "
+                                                                            "damaged"));
+  }
+  return certificates;
+}
+
+absl::Time TimeOf(const ASN1_TIME* time) {
+  std::tm parts = {};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfinitePast();
+  return absl::FromTM(parts, absl::UTCTimeZone());
+}
+
+absl::Status CheckChain(const TlsFiles& files, const std::vector<X509Ptr>& chain) {
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    EVP_PKEY* const signer = X509_get0_pubkey(chain[i + 1].get());
+    const bool signed_by_next = X509_check_issued(chain[i + 1].get(), chain[i].get()) == X509_V_OK &&
+                                signer != nullptr && X509_verify(chain[i].get(), signer) == 1;
+    ERR_clear_error();
+    if (signed_by_next) continue;
+    return base::BadField("tls-cert",
+                          absl::StrCat(files.cert, ": its certificate ", i + 2, " did not sign its certificate ", i + 1,
+                                       "; put the server's first, then the one that signed it, and so on"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckPair(const TlsFiles& files) {
-  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
-  if (!context) return absl::InternalError("OpenSSL makes no context");
-  if (SSL_CTX_use_certificate_chain_file(context.get(), files.cert.c_str()) != 1) {
-    return base::BadField("tls-cert", absl::StrCat(base::Quote(files.cert), " has no certificate in PEM"));
+absl::Status CheckKey(const TlsFiles& files, const std::string& text, const X509* certificate) {
+  const Bio bio = Reader(text);
+  const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr), EVP_PKEY_free);
+  const bool fits = key && X509_check_private_key(certificate, key.get()) == 1;
+  ERR_clear_error();
+  if (fits) return absl::OkStatus();
+  return base::BadField("tls-key", absl::StrCat(files.key, " is not the private key of the certificate in ", files.cert,
+                                                ", in PEM and without a password"));
+}
+
+std::string Text(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+// Other than before when a file was written or replaced.
+std::string StampsOf(const TlsFiles& files) {
+  std::string stamps;
+  for (const std::string& path : {files.cert, files.key, files.client_ca}) {
+    struct stat info = {};
+    if (!path.empty() && stat(path.c_str(), &info) != 0) info = {};
+    for (const int64_t part : {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+                               static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mode),
+                               static_cast<int64_t>(info.st_mtim.tv_sec), static_cast<int64_t>(info.st_mtim.tv_nsec),
+                               static_cast<int64_t>(info.st_ctim.tv_sec), static_cast<int64_t>(info.st_ctim.tv_nsec)}) {
+      absl::StrAppend(&stamps, part, ",");
+    }
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
-      SSL_CTX_check_private_key(context.get()) != 1) {
-    return base::BadField(
-        "tls-key", absl::StrCat(base::Quote(files.key), " is not the private key of the certificate in ", files.cert,
-                                ", in PEM and without a password"));
-  }
-  if (!files.client_ca.empty() && SSL_CTX_load_verify_locations(context.get(), files.client_ca.c_str(), nullptr) != 1) {
-    return base::BadField("tls-client-ca", absl::StrCat(base::Quote(files.client_ca), " has no certificates in PEM"));
-  }
-  return absl::OkStatus();
+  return stamps;
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsCredentials(const TlsFiles& files) {
+absl::StatusOr<TlsContents> ReadTlsFiles(const TlsFiles& files, absl::Time now) {
   if (files.cert.empty()) return base::BadField("tls-cert", "is missing; --tls-key and --tls-client-ca go with it");
   if (files.key.empty()) return base::BadField("tls-key", "is missing; it goes with --tls-cert");
-  LUTHIER_RETURN_IF_ERROR(CheckFile("tls-cert", files.cert, false));
-  LUTHIER_RETURN_IF_ERROR(CheckFile("tls-key", files.key, true));
-  if (!files.client_ca.empty()) LUTHIER_RETURN_IF_ERROR(CheckFile("tls-client-ca", files.client_ca, false));
-  LUTHIER_RETURN_IF_ERROR(CheckPair(files));
-  grpc::experimental::TlsServerCredentialsOptions options(
-      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(files.key, files.cert, files.client_ca,
-                                                                           kRefreshSeconds));
-  options.watch_identity_key_cert_pairs();
-  if (!files.client_ca.empty()) {
-    options.watch_root_certs();
-    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  TlsContents contents;
+  LUTHIER_ASSIGN_OR_RETURN(contents.cert, ReadFile("tls-cert", files.cert, false));
+  LUTHIER_ASSIGN_OR_RETURN(contents.key, ReadFile("tls-key", files.key, true));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<X509Ptr> chain, Certificates("tls-cert", files.cert, contents.cert));
+  LUTHIER_RETURN_IF_ERROR(CheckKey(files, contents.key, chain[0].get()));
+  LUTHIER_RETURN_IF_ERROR(CheckChain(files, chain));
+  contents.fingerprint = wire::CertificateSha256(contents.cert).value_or("");
+  for (const X509Ptr& certificate : chain) {
+    contents.begin = std::max(contents.begin, TimeOf(X509_get0_notBefore(certificate.get())));
+    contents.end = std::min(contents.end, TimeOf(X509_get0_notAfter(certificate.get())));
   }
-  return grpc::experimental::TlsServerCredentials(options);
+  if (files.client_ca.empty()) return contents;
+  LUTHIER_ASSIGN_OR_RETURN(contents.client_ca, ReadFile("tls-client-ca", files.client_ca, false));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<X509Ptr> authorities,
+                           Certificates("tls-client-ca", files.client_ca, contents.client_ca));
+  absl::Time last = absl::InfinitePast();
+  for (const X509Ptr& authority : authorities) {
+    const absl::Time end = TimeOf(X509_get0_notAfter(authority.get()));
+    last = std::max(last, end);
+    if (end > now) contents.client_ca_end = std::min(contents.client_ca_end, end);
+  }
+  if (last <= now) contents.client_ca_end = last;
+  return contents;
+}
+
+// gRPC asks at each handshake whether there is something new; its own watcher of files takes key and certificate
+// whether they fit or not.
+class TlsKeeper::Credentialed final : public grpc::ServerCredentials {
+ public:
+  explicit Credentialed(TlsKeeper* keeper)
+      : credentials_(grpc_ssl_server_credentials_create_with_options(
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                keeper->files_.client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                 : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+                &Fetch, keeper))) {}
+  ~Credentialed() override { grpc_server_credentials_release(credentials_); }
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}  // Access does that.
+
+ private:
+  static grpc_ssl_certificate_config_reload_status Fetch(void* keeper, grpc_ssl_server_certificate_config** config) {
+    TlsContents contents;
+    if (!static_cast<TlsKeeper*>(keeper)->Fetch(&contents)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair{contents.key.c_str(), contents.cert.c_str()};
+    *config = grpc_ssl_server_certificate_config_create(
+        contents.client_ca.empty() ? nullptr : contents.client_ca.c_str(), &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  grpc_server_credentials* const credentials_;
+};
+
+TlsKeeper::TlsKeeper(TlsFiles files, const base::Clock* clock, absl::Duration look_every, TlsContents contents)
+    : files_(std::move(files)), clock_(clock), look_every_(look_every), contents_(std::move(contents)), thread_([this] {
+        Loop();
+      }) {}
+
+TlsKeeper::~TlsKeeper() {
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.Signal();
+  thread_.join();
+}
+
+absl::StatusOr<std::unique_ptr<TlsKeeper>> TlsKeeper::Open(TlsFiles files, const base::Clock* clock,
+                                                           absl::Duration look_every) {
+  LUTHIER_ASSIGN_OR_RETURN(TlsContents contents, ReadTlsFiles(files, clock->Wall()));
+  std::unique_ptr<TlsKeeper> keeper(new TlsKeeper(std::move(files), clock, look_every, std::move(contents)));
+  keeper->Tick();
+  return keeper;
+}
+
+std::shared_ptr<grpc::ServerCredentials> TlsKeeper::Credentials() {
+  return std::make_shared<Credentialed>(this);
+}
+
+TlsContents TlsKeeper::InUse() {
+  base::MutexLock lock(&mutex_);
+  return contents_;
+}
+
+bool TlsKeeper::Fetch(TlsContents* contents) {
+  base::MutexLock lock(&mutex_);
+  if (fetched_) return false;
+  fetched_ = true;
+  *contents = contents_;
+  return true;
+}
+
+std::map<std::string, double> TlsKeeper::DaysLeft() {
+  const TlsContents contents = InUse();
+  const absl::Time now = clock_->Wall();
+  const auto days = [&](absl::Time end) { return absl::FDivDuration(end - now, absl::Hours(24)); };
+  std::map<std::string, double> left = {{"server", days(contents.end)}};
+  if (!contents.client_ca.empty()) left["client_ca"] = days(contents.client_ca_end);
+  return left;
+}
+
+void TlsKeeper::Tick() {
+  base::MutexLock looking(&looking_);
+  const absl::Duration monotonic = clock_->Monotonic();
+  const std::string stamps = StampsOf(files_);
+  // What is in the way may pass with time.
+  if (stamps != stamps_ || !refused_.empty() || monotonic >= next_reading_) {
+    stamps_ = stamps;
+    next_reading_ = monotonic + kReadAnyway;
+    const std::string refused = Take();
+    if (refused != refused_ && !refused.empty()) {
+      const TlsContents in_use = InUse();
+      base::LogWarning("certificate_not_taken",
+                       {{"reason", refused}, {"in_use", in_use.fingerprint}, {"until", Text(in_use.end)}});
+    }
+    refused_ = refused;
+  }
+  if (monotonic >= next_warning_) Warn();
+}
+
+std::string TlsKeeper::Take() {
+  const absl::Time now = clock_->Wall();
+  const TlsContents before = InUse();
+  const absl::StatusOr<TlsContents> there = ReadTlsFiles(files_, now);
+  if (!there.ok()) return std::string(there.status().message());
+  const bool same_pair = there->cert == before.cert && there->key == before.key;
+  if (!same_pair && there->end <= now) {
+    return absl::StrCat(files_.cert, ": the certificate ended on ", Text(there->end));
+  }
+  if (!same_pair && there->begin > now) {
+    return absl::StrCat(files_.cert, ": the certificate holds from ", Text(there->begin), " on");
+  }
+  const bool same = same_pair && there->client_ca == before.client_ca;
+  {
+    base::MutexLock lock(&mutex_);
+    contents_ = *there;
+    if (!same) fetched_ = false;
+  }
+  if (same) return "";
+  next_warning_ = -absl::InfiniteDuration();
+  base::LogInfo("certificate_taken",
+                {{"file", files_.cert}, {"sha256", there->fingerprint}, {"until", Text(there->end)}});
+  return "";
+}
+
+void TlsKeeper::Warn() {
+  const TlsContents contents = InUse();
+  const absl::Time now = clock_->Wall();
+  bool warned = false;
+  const auto warn = [&](const std::string& file, absl::Time end) {
+    if (end - now > kWarnBefore) return;
+    warned = true;
+    const bool ended = end <= now;
+    base::Log(
+        ended ? base::LogLevel::kError : base::LogLevel::kWarning, ended ? "certificate_ended" : "certificate_ends",
+        {{"file", file},
+         {"until", Text(end)},
+         {"days", absl::StrCat((end - now) / absl::Hours(24))},
+         {"warning", ended ? "it is refused at the other end; put a new one there, which is taken without a restart"
+                           : "put a new one there in time, which is taken without a restart"}});
+  };
+  if (contents.begin > now) {
+    warned = true;
+    base::LogError("certificate_not_yet",
+                   {{"file", files_.cert},
+                    {"from", Text(contents.begin)},
+                    {"warning", "clients refuse it until then; is this machine's clock right?"}});
+  }
+  warn(files_.cert, contents.end);
+  if (!contents.client_ca.empty()) warn(files_.client_ca, contents.client_ca_end);
+  if (warned) next_warning_ = clock_->Monotonic() + kWarnEvery;
+}
+
+void TlsKeeper::Loop() {
+  while (true) {
+    {
+      base::MutexLock lock(&mutex_);
+      while (!stopping_ && !changed_.WaitFor(&mutex_, look_every_)) {
+      }
+      if (stopping_) return;
+    }
+    Tick();
+  }
 }
 
 }  // namespace luthier::server

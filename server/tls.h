@@ -3,10 +3,15 @@
 
 #include <grpcpp/security/server_credentials.h>
 
+#include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
 
 namespace luthier::server {
 
@@ -19,10 +24,77 @@ struct TlsFiles {
   bool any() const { return !cert.empty() || !key.empty() || !client_ca.empty(); }
 };
 
-// Credentials for TLS 1.2 and 1.3 that follow the files: a new certificate is used within a second or two, without a
-// restart; connections that exist go on. INVALID_ARGUMENT naming the option: a file is missing, is no PEM, others may
-// read the key, or key and certificate are no pair.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsCredentials(const TlsFiles& files);
+// What the files held together at one moment.
+struct TlsContents {
+  std::string cert, key, client_ca;  // PEM.
+  std::string fingerprint;           // Of the first certificate in `cert`.
+  // When the certificates of `cert` are all valid.
+  absl::Time begin = absl::InfinitePast(), end = absl::InfiniteFuture();
+  // When the next certificate of `client_ca` ends; once all have ended, when the last one did.
+  absl::Time client_ca_end = absl::InfiniteFuture();
+};
+
+// Reads the files and checks that they fit: each parses, the key is that of the certificate, the second certificate
+// signed the first, and so on. `now` tells which authorities have ended. INVALID_ARGUMENT naming the option: a file is
+// missing, is no PEM, others may read the key, or they do not fit. Certificates that have ended, or do not hold yet,
+// are no error.
+absl::StatusOr<TlsContents> ReadTlsFiles(const TlsFiles& files, absl::Time now);
+
+// Keeps a pair of key and certificate that fit, and follows the files: what is put there is used for new connections
+// within a second or two, without a restart, as soon as the files fit and the certificate is valid now. Until then the
+// former pair stays in use, and the log says which file is in the way. Connections that exist go on.
+//
+// A certificate that has ended, or that does not hold yet, is served all the same when there is no other: callers on
+// Unix sockets need none, and those of the port are told by their own library. The log says so at the start and every
+// day, from 14 days before the end on. Thread-safe.
+class TlsKeeper {
+ public:
+  static constexpr absl::Duration kLookEvery = absl::Seconds(1);
+  static constexpr absl::Duration kWarnBefore = absl::Hours(14 * 24);
+  static constexpr absl::Duration kWarnEvery = absl::Hours(24);
+
+  // Errors as ReadTlsFiles. The clock must outlive the result.
+  static absl::StatusOr<std::unique_ptr<TlsKeeper>> Open(TlsFiles files, const base::Clock* clock,
+                                                         absl::Duration look_every = kLookEvery);
+  ~TlsKeeper();
+  TlsKeeper(const TlsKeeper&) = delete;
+  TlsKeeper& operator=(const TlsKeeper&) = delete;
+
+  // Credentials for TLS 1.2 and 1.3, for one listener. The keeper must outlive the server that has them.
+  std::shared_ptr<grpc::ServerCredentials> Credentials();
+  // Looks at the files and at the time. Its own thread does this every `look_every` of real time.
+  void Tick();
+  // What is in use.
+  TlsContents InUse();
+  // Days until a certificate ends, negative afterwards: "server", and "client_ca" where there is one.
+  std::map<std::string, double> DaysLeft();
+
+ private:
+  class Credentialed;
+
+  TlsKeeper(TlsFiles files, const base::Clock* clock, absl::Duration look_every, TlsContents contents);
+  void Loop();
+  // Takes what is in the files, unless something is in the way: that is returned.
+  std::string Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
+  void Warn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
+  // Gives its only caller what is in use. False: it has that.
+  bool Fetch(TlsContents* contents);
+
+  const TlsFiles files_;
+  const base::Clock* const clock_;
+  const absl::Duration look_every_;
+  base::Mutex looking_;                           // One look at the files at a time.
+  std::string stamps_ ABSL_GUARDED_BY(looking_);  // Of the files when they were last read.
+  absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Whatever the stamps say.
+  std::string refused_ ABSL_GUARDED_BY(looking_);  // Why the files were not taken then.
+  absl::Duration next_warning_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();
+  base::Mutex mutex_;
+  TlsContents contents_ ABSL_GUARDED_BY(mutex_);
+  bool fetched_ ABSL_GUARDED_BY(mutex_) = false;
+  base::CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
 
 }  // namespace luthier::server
 

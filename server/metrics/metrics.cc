@@ -200,7 +200,11 @@ Metrics::Metrics(MetricsOptions options)
                                .Help("Calls refused for want of a valid token")
                                .Register(registry_)),
       tokens_(
-          BuildGauge().Name("luthier_tokens").Help("Tokens in force; one counts for each role").Register(registry_)) {
+          BuildGauge().Name("luthier_tokens").Help("Tokens in force; one counts for each role").Register(registry_)),
+      certificate_days_(BuildGauge()
+                            .Name("luthier_certificate_days_left")
+                            .Help("Days until the certificate ends; below 0: it has ended")
+                            .Register(registry_)) {
   OneGauge(registry_, "luthier_insecure", "1: strangers can read what is sent, or need no token")
       .Set(options_.insecure ? 1 : 0);
   BuildGauge()
@@ -281,6 +285,9 @@ void Metrics::LookAtProcess() const {
   ready_.Set(options_.ready && options_.ready() ? 1 : 0);
   if (options_.tokens) {
     for (const auto& [role, count] : options_.tokens()) tokens_.Add({{"role", role}}).Set(static_cast<double>(count));
+  }
+  if (options_.certificates) {
+    for (const auto& [name, days] : options_.certificates()) certificate_days_.Add({{"certificate", name}}).Set(days);
   }
   if (options_.data_dir.empty()) return;
   db_bytes_.Set(FileBytes(options_.data_dir + "/luthier.db"));

@@ -28,6 +28,7 @@ struct MetricsOptions {
   std::function<bool()> ready;       // Returns true if the server takes writes now. Null: it does not.
   std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts those in force by role. Null: there are none.
   bool insecure = false;  // True: strangers can read what is sent, or need no token.
+  std::function<std::map<std::string, double>()> certificates = {};  // Days left of each. Null: there are none.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {
@@ -78,6 +79,7 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   prometheus::Gauge& ready_;
   prometheus::Family<prometheus::Counter>& auth_failures_total_;
   prometheus::Family<prometheus::Gauge>& tokens_;
+  prometheus::Family<prometheus::Gauge>& certificate_days_;
   std::map<std::string, prometheus::Histogram*, std::less<>> rpc_seconds_of_;
 };
 

@@ -1,7 +1,11 @@
+#include "server/tls.h"
+
+#include <gmock/gmock.h>
 #include <grpcpp/security/credentials.h>
 #include <sys/stat.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -15,6 +19,10 @@
 
 namespace luthier::access::testing {
 namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class TlsTest : public AccessTest {
  protected:
@@ -47,6 +55,14 @@ class TlsTest : public AccessTest {
     wire::ChannelSecurity security = WithToken(tokens_["user"]);
     security.tls_ca = pki + "/ca.pem";
     return security;
+  }
+
+  // Until it can call.
+  void WaitFor(const wire::ChannelSecurity& security) {
+    absl::Status status = Call(security);
+    const absl::Time latest = absl::Now() + absl::Seconds(30);
+    while (!status.ok() && absl::Now() < latest) status = Call(security);
+    EXPECT_TRUE(status.ok()) << status;
   }
 
   const luthier::testing::TemporaryDirectory files_;
@@ -164,6 +180,156 @@ TEST_F(TlsTest, CertificatesAreReplacedUnderLoad) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_GT(calls, 0);
   EXPECT_EQ(failed, 0);  // What is connected goes on.
+}
+
+// New connections never fail while an operator installs a new pair, in either order, however long that takes.
+TEST_F(TlsTest, BetweenANewKeyAndItsCertificateTheFormerPairServes) {
+  ASSERT_TRUE(cli::IssueServer(other_, {"localhost", "127.0.0.1"}).ok());
+  const auto put = [&](const char* file) {
+    fs::copy_file(other_ + file, pki_ + file, fs::copy_options::overwrite_existing);
+  };
+  for (const auto& [first, second] :
+       {std::pair("/server.key", "/server.pem"), std::pair("/server.pem", "/server.key")}) {
+    ASSERT_TRUE(cli::IssueServer(pki_, {"localhost", "127.0.0.1"}).ok());
+    WaitFor(Trusting(pki_));
+    put(first);
+    const absl::Time end = absl::Now() + absl::Milliseconds(2500);
+    for (int i = 0; absl::Now() < end; ++i) EXPECT_TRUE(Call(Trusting(pki_)).ok()) << first << " " << i;
+    put(second);
+    WaitFor(Trusting(other_));
+  }
+}
+
+// Follows the files by the hand of the test alone, with a clock of its own.
+class TlsKeeperTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string& pki : {pki_, other_}) {
+      ASSERT_TRUE(cli::MakeAuthority(pki).ok());
+      ASSERT_TRUE(cli::IssueServer(pki, {"localhost"}).ok());
+    }
+    clock_.JumpWall(absl::Now() - clock_.Wall());
+    base::SetLogLevel(base::LogLevel::kInfo);
+  }
+  void TearDown() override { base::SetLogLevel(base::LogLevel::kError); }
+
+  // What the log says meanwhile.
+  template <typename F>
+  std::string Said(F&& act) {
+    ::testing::internal::CaptureStderr();
+    act();
+    return ::testing::internal::GetCapturedStderr();
+  }
+  void Open(bool client_ca = false) {
+    files_of_ = {pki_ + "/server.pem", pki_ + "/server.key", client_ca ? pki_ + "/ca.pem" : ""};
+    auto keeper = server::TlsKeeper::Open(files_of_, &clock_, /*look_every=*/absl::Hours(1));
+    ASSERT_TRUE(keeper.ok()) << keeper.status();
+    keeper_ = *std::move(keeper);
+  }
+  std::string Tick() {
+    return Said([&] { keeper_->Tick(); });
+  }
+  static std::string Read(const std::string& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  static void Write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::trunc) << text; }
+
+  const luthier::testing::TemporaryDirectory files_;
+  const std::string pki_ = files_.path() + "/pki", other_ = files_.path() + "/other";
+  base::ManualClock clock_;
+  server::TlsFiles files_of_;
+  std::unique_ptr<server::TlsKeeper> keeper_;
+};
+
+TEST_F(TlsKeeperTest, WhatDoesNotFitIsNotTakenAndTheReasonIsSaidOnce) {
+  Open();
+  const std::string cert = Read(pki_ + "/server.pem"), key = Read(pki_ + "/server.key");
+  const std::string cut = cert.substr(0, cert.size() / 2);
+  const std::string leaf = cert.substr(0, cert.find("-----END CERTIFICATE-----") + 26);
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"", "has no certificate in PEM"},
+      {cut, "certificate"},
+      {cert + cut, "is cut or damaged"},
+      {Read(other_ + "/server.pem"), "is not the private key of the certificate"},
+      {leaf + Read(other_ + "/ca.pem"), "its certificate 2 did not sign its certificate 1"},
+  };
+  for (const auto& [text, reason] : bad) {
+    Write(pki_ + "/server.pem", text);
+    const std::string said = Tick();
+    EXPECT_THAT(said, HasSubstr("certificate_not_taken")) << reason;
+    EXPECT_THAT(said, HasSubstr(pki_ + "/server.pem")) << said;
+    EXPECT_THAT(said, HasSubstr(reason));
+    EXPECT_EQ(Tick(), "") << reason;
+    EXPECT_EQ(keeper_->InUse().cert, cert);
+    EXPECT_EQ(keeper_->InUse().key, key);
+    fs::remove(pki_ + "/server.pem");
+    EXPECT_THAT(Tick(), HasSubstr("No such file")) << reason;
+  }
+  Write(pki_ + "/server.pem", Read(other_ + "/server.pem"));
+  Write(pki_ + "/server.key", Read(other_ + "/server.key"));
+  EXPECT_THAT(Tick(), HasSubstr("certificate_taken"));
+  EXPECT_EQ(keeper_->InUse().key, Read(other_ + "/server.key"));
+}
+
+TEST_F(TlsKeeperTest, ACertificateThatEndedOrIsYetToBeginReplacesNoneThatHolds) {
+  Open();
+  const std::string before = keeper_->InUse().cert;
+  Write(pki_ + "/server.key", Read(other_ + "/server.key"));
+  Write(pki_ + "/server.pem", Read(other_ + "/server.pem"));
+  clock_.JumpWall(-absl::Hours(24));
+  EXPECT_THAT(Tick(), HasSubstr("the certificate holds from "));
+  EXPECT_EQ(keeper_->InUse().cert, before);
+  clock_.JumpWall(absl::Hours(400 * 24));
+  EXPECT_THAT(Tick(), HasSubstr("the certificate ended on "));
+  EXPECT_EQ(keeper_->InUse().cert, before);
+  clock_.JumpWall(-absl::Hours(398 * 24));  // No file has changed since.
+  EXPECT_THAT(Tick(), HasSubstr("certificate_taken"));
+  EXPECT_EQ(keeper_->InUse().cert, Read(other_ + "/server.pem"));
+}
+
+TEST_F(TlsKeeperTest, TheEndIsSaidDailyFromFourteenDaysBeforeItOn) {
+  EXPECT_EQ(Said([&] { Open(); }), "");
+  EXPECT_NEAR(keeper_->DaysLeft().at("server"), 365, 1);
+  EXPECT_EQ(keeper_->DaysLeft().count("client_ca"), 0u);
+  const auto advance = [&](int days) { clock_.Advance(absl::Hours(24 * days)); };
+  advance(350);
+  EXPECT_EQ(Tick(), "");
+  advance(1);
+  EXPECT_THAT(Tick(), AllOf(HasSubstr("certificate_ends"), HasSubstr("days=13"), HasSubstr(pki_ + "/server.pem")));
+  clock_.Advance(absl::Hours(23));
+  EXPECT_EQ(Tick(), "");
+  clock_.Advance(absl::Hours(1));
+  EXPECT_THAT(Tick(), HasSubstr("days=12"));
+  advance(13);
+  EXPECT_THAT(Tick(), HasSubstr("certificate_ended"));
+  EXPECT_LT(keeper_->DaysLeft().at("server"), 0);
+  EXPECT_THAT(Said([&] { Open(); }), AllOf(HasSubstr(" error "), HasSubstr("certificate_ended")));
+  EXPECT_THAT(Said([&] { Open(); }), HasSubstr("certificate_ended"));
+}
+
+TEST_F(TlsKeeperTest, ACertificateThatDoesNotHoldYetIsSaidAtTheStart) {
+  clock_.JumpWall(-absl::Hours(48));
+  EXPECT_THAT(Said([&] { Open(); }), HasSubstr("certificate_not_yet"));
+}
+
+TEST_F(TlsKeeperTest, OfTheAuthoritiesOfClientsTheNextToEndCounts) {
+  Open(/*client_ca=*/true);
+  EXPECT_NEAR(keeper_->DaysLeft().at("client_ca"), 3653, 1);
+  // One that ends in a year beside those of ten.
+  Write(pki_ + "/ca.pem", Read(pki_ + "/ca.pem") + Read(other_ + "/server.pem"));
+  EXPECT_THAT(Tick(), HasSubstr("certificate_taken"));
+  EXPECT_NEAR(keeper_->DaysLeft().at("client_ca"), 365, 1);
+  clock_.Advance(absl::Hours(24 * 360));
+  EXPECT_THAT(Tick(), HasSubstr(pki_ + "/ca.pem"));
+  clock_.Advance(absl::Hours(24 * 10));
+  Tick();
+  EXPECT_NEAR(keeper_->DaysLeft().at("client_ca"), 3653 - 370, 1);
+  const std::string good = Read(pki_ + "/ca.pem");
+  Write(pki_ + "/ca.pem", "nothing");
+  EXPECT_THAT(Tick(), AllOf(HasSubstr("certificate_not_taken"), HasSubstr("tls-client-ca")));
+  EXPECT_EQ(keeper_->InUse().client_ca, good);
 }
 
 TEST(TlsFiles, AreCheckedAtTheStart) {

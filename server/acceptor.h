@@ -41,7 +41,7 @@ class Acceptor {
   // Stops listening, closes what was not handed over, removes the socket's file, unless another is in its place.
   virtual ~Acceptor() = default;
 
-  // Where the file of a Unix socket is looked for. TCP: always kInPlace.
+  // This is found where the file of a Unix socket was. TCP: always kInPlace.
   enum class SocketFile {
     kInPlace,
     kMissing,   // Nobody can connect any more.

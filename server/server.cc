@@ -354,6 +354,7 @@ class ServerImpl final : public Server {
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(calls_->Interceptors());
     interceptors.push_back(access_->Interceptors());
+    if (tls_keeper_) interceptors.push_back(tls_keeper_->Interceptors());
     if (metrics_) interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     grpc_ = builder.BuildAndStart();

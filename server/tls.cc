@@ -192,6 +192,40 @@ class TlsKeeper::Credentialed final : public grpc::ServerCredentials {
   grpc_server_credentials* const credentials_;
 };
 
+class TlsKeeper::Teller final : public grpc::experimental::Interceptor {
+ public:
+  explicit Teller(TlsKeeper* keeper) : keeper_(keeper) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      const TlsContents contents = keeper_->InUse();
+      auto* const metadata = methods->GetSendInitialMetadata();
+      metadata->emplace(wire::kCertificateEnds, absl::StrCat("server=", Text(contents.end)));
+      if (!contents.client_ca.empty()) {
+        metadata->emplace(wire::kCertificateEnds, absl::StrCat("client_ca=", Text(contents.client_ca_end)));
+      }
+    }
+    methods->Proceed();
+  }
+
+ private:
+  TlsKeeper* const keeper_;
+};
+
+class TlsKeeper::Tellers final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Tellers(TlsKeeper* keeper) : keeper_(keeper) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    return absl::string_view(info->method()) == "/grpc.health.v1.Health/Check" ? new Teller(keeper_) : nullptr;
+  }
+
+ private:
+  TlsKeeper* const keeper_;
+};
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> TlsKeeper::Interceptors() {
+  return std::make_unique<Tellers>(this);
+}
+
 TlsKeeper::TlsKeeper(TlsFiles files, const base::Clock* clock, absl::Duration look_every, TlsContents contents)
     : files_(std::move(files)), clock_(clock), look_every_(look_every), contents_(std::move(contents)), thread_([this] {
         Loop();

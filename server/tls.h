@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_TLS_H_
 
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <map>
 #include <memory>
@@ -24,10 +25,10 @@ struct TlsFiles {
   bool any() const { return !cert.empty() || !key.empty() || !client_ca.empty(); }
 };
 
-// What the files held together at one moment.
+// The files have held this together at one moment.
 struct TlsContents {
   std::string cert, key, client_ca;  // PEM.
-  std::string fingerprint;           // Of the first certificate in `cert`.
+  std::string fingerprint;           // SHA-256 of the first certificate in `cert`.
   // When the certificates of `cert` are all valid.
   absl::Time begin = absl::InfinitePast(), end = absl::InfiniteFuture();
   // When the next certificate of `client_ca` ends; once all have ended, when the last one did.
@@ -64,13 +65,18 @@ class TlsKeeper {
   std::shared_ptr<grpc::ServerCredentials> Credentials();
   // Looks at the files and at the time. Its own thread does this every `look_every` of real time.
   void Tick();
-  // What is in use.
+  // Returns the contents that new connections get.
   TlsContents InUse();
   // Days until a certificate ends, negative afterwards: "server", and "client_ca" where there is one.
   std::map<std::string, double> DaysLeft();
+  // Tells callers of gRPC's health service, who need no token, in the initial metadata of the answer: kCertificateEnds,
+  // once for each certificate, "server=2027-11-26T10:00:00Z". The keeper must outlive the server that has it.
+  std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
  private:
   class Credentialed;
+  class Teller;
+  class Tellers;
 
   TlsKeeper(TlsFiles files, const base::Clock* clock, absl::Duration look_every, TlsContents contents);
   void Loop();
@@ -84,9 +90,9 @@ class TlsKeeper {
   const base::Clock* const clock_;
   const absl::Duration look_every_;
   base::Mutex looking_;                           // One look at the files at a time.
-  std::string stamps_ ABSL_GUARDED_BY(looking_);  // Of the files when they were last read.
+  std::string stamps_ ABSL_GUARDED_BY(looking_);  // They change with the files.
   absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Whatever the stamps say.
-  std::string refused_ ABSL_GUARDED_BY(looking_);  // Why the files were not taken then.
+  std::string refused_ ABSL_GUARDED_BY(looking_);  // The reason why the files were not taken; empty: they were.
   absl::Duration next_warning_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();
   base::Mutex mutex_;
   TlsContents contents_ ABSL_GUARDED_BY(mutex_);

@@ -78,7 +78,7 @@ class Runtime {
 
   // Sends what an earlier process left in the spool.
   void DeliverLeftovers();
-  // Whether the spool takes results; without one they are in memory alone, as was asked for. Says so when that changes.
+  // True if the spool takes results, or there is none. Says so in the log when that changes.
   bool CanKeepResults();
   // For a worker of one study: looks at its spec and opens it. Returns when to try again; ZeroDuration when it is open;
   // InfinitePast to stop, with `fatal_` set.

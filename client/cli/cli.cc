@@ -97,7 +97,8 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
   app->add_flag("-v,--verbose", options->verbose,
-                "With what the service and the algorithm keep to themselves: settings chosen, workers, origins");
+                "With what the service and the algorithm keep to themselves: settings chosen, workers, origins, ends of "
+                "certificates");
   app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
   app->require_subcommand(1);
   for (const auto& [path, what] : Groups()) {

@@ -9,6 +9,9 @@
 // The fingerprint of a certificate is the SHA-256 of its DER form, here always as 64 lower-case hexadecimal digits.
 namespace luthier::wire {
 
+// The key of metadata by which a coordinator tells with gRPC's health service when its certificates end.
+inline constexpr char kCertificateEnds[] = "luthier-certificate-ends";
+
 // Returns the fingerprint of the first certificate in a text of PEM. INVALID_ARGUMENT when there is none.
 absl::StatusOr<std::string> CertificateSha256(absl::string_view pem);
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/descriptor.h"
 
-// Whether the files that a server writes to are still those that the paths of its data directory lead to.
+// These find out whether a server can write its files, and whether paths still lead to those that it writes to.
 namespace luthier::storage {
 
 // Refuses a data directory that can't be written: the directory, or one of the files that are there already: the lock,
@@ -50,7 +50,7 @@ class HeldFiles {
   absl::Status Gone(const Identity& file, const std::string& what) const;
 
   const std::string directory_;  // Absolute: the process may not have moved, but who looks for the files may.
-  const base::Descriptor held_;  // Of the directory, so that no other gets its inode while this one lives.
+  const base::Descriptor held_;  // It is open so that no other directory gets its inode.
   std::vector<Identity> files_;  // The directory first.
 };
 

@@ -177,6 +177,8 @@ SqliteStorage::~SqliteStorage() {
 absl::Status SqliteStorage::Close() {
   if (readers_ == nullptr) return absl::OkStatus();
   StopCheck();
+  // What a path leads to that was given to others meanwhile is not touched.
+  if (health_.Get().ok()) (void)CheckHeld();
   readers_.reset();
   held_.reset();
   absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();

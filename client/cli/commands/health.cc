@@ -2,14 +2,19 @@
 #include <grpcpp/client_context.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/local_server.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/certificate.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/status.h"
 
@@ -17,6 +22,24 @@ namespace luthier::cli {
 namespace {
 
 constexpr char kReadyToWrite[] = "luthier.v1.Coordinator";
+
+// "certificate server: 364 days left, until 2027-11-26T10:00:00Z", a line each.
+void TellCertificates(Context& context, const grpc::ClientContext& call) {
+  const auto& metadata = call.GetServerInitialMetadata();
+  const auto [begin, end] = metadata.equal_range(wire::kCertificateEnds);
+  if (begin == end) context.out() << "no certificate: the coordinator's port speaks plain text, or it has none\n";
+  for (auto entry = begin; entry != end; ++entry) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(absl::string_view(entry->second.data(), entry->second.size()), absl::MaxSplits('=', 1));
+    absl::Time until;
+    if (!absl::ParseTime(absl::RFC3339_full, parts.second, &until, nullptr)) continue;  // Of a newer coordinator.
+    const absl::Duration left = until - absl::Now();
+    const int64_t days = absl::ToInt64Hours(left) / 24;
+    context.out() << "certificate " << parts.first << ": "
+                  << (left > absl::ZeroDuration() ? absl::StrCat(days, " days left, until ") : "ended on ")
+                  << absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", until, absl::UTCTimeZone()) << "\n";
+  }
+}
 
 }  // namespace
 
@@ -46,6 +69,7 @@ absl::StatusOr<int> Health(Context& context) {
   LUTHIER_RETURN_IF_ERROR(answer);
   if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) {
     context.out() << "serving\n";
+    if (options.verbose) TellCertificates(context, call);
     return kExitDone;
   }
   context.err() << "luthier: the coordinator at " << address << " answers, and does not serve: it starts or stops\n";

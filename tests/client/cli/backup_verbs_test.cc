@@ -76,6 +76,7 @@ TEST_F(BackupTest, HealthTellsServingFromSilent) {
   StartOnDisk();
   EXPECT_EQ(Out({"health", "--db", Path("db")}), "serving\n");
   EXPECT_EQ(Out({"health", "--server", "unix:" + Path("db") + "/socket"}), "serving\n");
+  EXPECT_THAT(Out({"health", "--db", Path("db"), "--verbose"}), HasSubstr("serving\nno certificate: "));
 }
 
 }  // namespace

@@ -1,0 +1,221 @@
+"""Whoever moves, removes or covers the data directory of a running coordinator gets no acknowledgement afterwards.
+
+A call that begins after the attack must not be answered OK, whatever the machine's speed; and the process ends by
+itself with 74, writing or idle.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from attack import BIN, PATIENCE, Caller, Coordinator, run, wait_for
+
+EXIT_STORAGE = 74
+SOON = 5.0  # Seconds; 2 on a machine that is not busy.
+
+
+def copy_over(path: Path) -> None:
+    copy = path.with_name("copy-of-it")
+    shutil.copyfile(path, copy)
+    os.replace(copy, path)
+
+
+def replace_directory(data: Path) -> None:
+    copy = data.with_name("copy")
+    shutil.copytree(data, copy, ignore=shutil.ignore_patterns("socket"))
+    os.rename(data, data.with_name("former"))
+    os.rename(copy, data)
+
+
+def link_in_place(data: Path) -> None:
+    os.rename(data, data.with_name("far"))
+    data.with_name("other").mkdir()
+    os.symlink("other", data)
+
+
+def replace_socket(data: Path) -> None:
+    (data / "socket").unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(data / "socket"))
+
+
+ATTACKS: dict[str, Callable[[Path], None]] = {
+    "directory moved": lambda data: os.rename(data, data.with_name("elsewhere")),
+    "directory removed": shutil.rmtree,
+    "directory replaced": replace_directory,
+    "directory's name given to a link": link_in_place,
+    "directory's parent moved": lambda data: os.rename(data.parent, data.parent.with_name("parent-elsewhere")),
+    **{f"{name} removed": (lambda data, name=name: os.unlink(data / name))
+       for name in ("luthier.db", "luthier.db-wal", "luthier.db-shm", "lock", "access.db", "access.db-wal")},
+    **{f"{name} replaced": (lambda data, name=name: copy_over(data / name))
+       for name in ("luthier.db", "luthier.db-wal", "lock")},
+    "socket replaced": replace_socket,
+}
+
+
+class Writers:
+    """Threads that enqueue trials without a pause, and remember when each acknowledged call had begun."""
+
+    def __init__(self, coordinator: Coordinator, count: int = 3) -> None:
+        caller = coordinator.caller(coordinator.admin_token)
+        caller.create_study("s", max_trials=1_000_000)
+        self.begun: list[float] = []
+        self.threads = [threading.Thread(target=self._write, args=(coordinator.caller(coordinator.admin_token),))
+                        for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+        wait_for(lambda: len(self.begun) > 20, "writes that are acknowledged")
+        caller.close()
+
+    def _write(self, caller: Caller) -> None:
+        while True:
+            begun = time.monotonic()
+            try:
+                caller.suggest("s", worker=f"w{uuid.uuid4().hex}", timeout=PATIENCE)
+            except grpc.RpcError:
+                caller.close()
+                return
+            self.begun.append(begun)
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join()
+
+
+@pytest.fixture()
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder below another, which can be moved, too."""
+    made = tmp_path / "p"
+    made.mkdir()
+    yield made
+
+
+def ended(coordinator: Coordinator, seconds: float = SOON) -> str:
+    """Waits for the end by itself; what it said."""
+    assert coordinator.process.wait(seconds) == EXIT_STORAGE
+    folder = coordinator.log_file.parent
+    log = coordinator.log_file if folder.exists() else folder.with_name("parent-elsewhere") / coordinator.log_file.name
+    return log.read_text()
+
+
+@pytest.mark.parametrize("name", ["directory moved", "directory removed", "luthier.db removed", "lock replaced",
+                                  "access.db removed"])
+def test_no_write_is_acknowledged_after_it(home: Path, name: str) -> None:
+    with Coordinator(home) as coordinator:
+        writers = Writers(coordinator)
+        ATTACKS[name](coordinator.data)
+        done = time.monotonic()
+        said = ended(coordinator)
+        writers.join()
+        # The watch of the idle ends it where tokens alone are gone.
+        late = [begun - done for begun in writers.begun if begun > done + (2.0 if "access" in name else 0.0)]
+        assert not late, f"{len(late)} calls that began after it were acknowledged, up to {late[-1]:.3f} s after it"
+        assert "storage_failed" in said and "luthierd: " in said and "start again" in said, said[-2000:]
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_an_idle_coordinator_ends_too(home: Path, name: str) -> None:
+    with Coordinator(home) as coordinator:
+        ATTACKS[name](coordinator.data)
+        said = ended(coordinator)
+        assert "while the server ran" in said, said[-2000:]
+        file = name.split()[0]
+        assert (f"{coordinator.data}/{file}" if "." in file or file in ("lock", "socket") else "data directory") in said
+
+
+def test_what_was_acknowledged_is_in_the_directory_that_was_moved(home: Path) -> None:
+    with Coordinator(home) as coordinator:
+        writers = Writers(coordinator)
+        moved = coordinator.data.with_name("elsewhere")
+        os.rename(coordinator.data, moved)
+        ended(coordinator)
+        writers.join()
+        os.rename(moved, coordinator.data)
+        coordinator.start()
+        assert len(coordinator.caller(coordinator.admin_token).trials("s")) >= len(writers.begun)
+
+
+def test_a_restart_does_not_hide_that_the_database_is_gone(home: Path) -> None:
+    with Coordinator(home) as coordinator:
+        Writers(coordinator, 1)
+        os.unlink(coordinator.data / "luthier.db")
+        ended(coordinator)
+        again = run("luthierd", "--listen", "127.0.0.1:0", "--data-dir", coordinator.data, check=False)
+        assert again.returncode == 1
+        assert "luthier.db is missing" in again.stderr and "restore a backup" in again.stderr, again.stderr
+        assert not (coordinator.data / "luthier.db").exists()
+
+
+def test_a_removed_socket_is_made_again(home: Path) -> None:
+    with Coordinator(home, listen=f"unix:{home}/listen") as coordinator:
+        for path in (home / "listen", coordinator.data / "socket"):
+            path.unlink()
+            wait_for(path.exists, f"{path} again", SOON)
+            run("luthier", "health", "--server", f"unix:{path}")
+        assert (coordinator.data / "socket").stat().st_mode & 0o777 == 0o600
+        assert coordinator.stop() == 0
+        assert not (home / "listen").exists()
+
+
+# In a mount namespace of the test's own, which ends with it. The coordinator runs in it, and what covers its directory
+# is mounted from within, by nsenter.
+def in_namespace(process: subprocess.Popen[str], *command: str) -> None:
+    subprocess.run(["nsenter", "-t", str(process.pid), "-m", *command], check=True)
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0,
+                    reason="a mount namespace needs root")
+@pytest.mark.parametrize("mount", ["over the directory", "over the database", "read-only"])
+def test_mounts(home: Path, mount: str) -> None:
+    (home / "data").mkdir()
+    prefix = ("unshare", "-m", "--propagation", "private", "sh", "-c",
+              f"mount -t tmpfs none {home}/data && exec \"$@\"", "sh")
+    with Coordinator(home, prefix=prefix) as coordinator:
+        writers = Writers(coordinator, 1) if mount != "read-only" else None
+        data = str(coordinator.data)
+        if mount == "over the directory":
+            in_namespace(coordinator.process, "mount", "-t", "tmpfs", "none", data)
+        elif mount == "over the database":
+            (home / "other.db").write_text("other")
+            in_namespace(coordinator.process, "mount", "--bind", str(home / "other.db"), f"{data}/luthier.db")
+        else:
+            in_namespace(coordinator.process, "mount", "--bind", data, data)
+            in_namespace(coordinator.process, "mount", "-o", "remount,bind,ro", data)
+        done = time.monotonic()
+        said = ended(coordinator)
+        assert ("read-only" if mount == "read-only" else "a mount covers it") in said, said[-2000:]
+        if writers is not None:
+            writers.join()
+            assert not [begun for begun in writers.begun if begun > done]
+
+
+def test_a_worker_whose_spool_is_taken_away_loses_no_result(home: Path) -> None:
+    study, spool = home / "study.yaml", home / "spool"
+    study.write_text("space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: loss, goal: MINIMIZE}\n"
+                     "algorithm: {random: {}}\nbudget: {max_trials: 6}\n"
+                     "objective: {command: {argv: [sh, -c, 'sleep 0.1; echo {{\"loss\": 1}}']}}\n")
+    with Coordinator(home) as coordinator:
+        run("luthier", "study", "create", study, "--name", "s", "--server", coordinator.own_socket)
+        command = [BIN / "luthier-worker", "--server", coordinator.own_socket, "--study", "s", "--spool", spool,
+                   "--exit-when-done"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+            end = time.monotonic() + PATIENCE
+            while worker.poll() is None and time.monotonic() < end:
+                shutil.rmtree(spool, ignore_errors=True)
+                time.sleep(0.02)
+            worker.kill()
+            log = worker.stderr.read()
+        assert worker.returncode == 0, log
+        assert "spool_made_again" in log, log
+        trials = coordinator.caller(coordinator.admin_token).trials("s")
+        assert [trial.final_measurement.metrics["loss"] for trial in trials] == [1.0] * 6

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -415,7 +416,12 @@ class ServerImpl final : public Server {
                                               " was replaced while the server ran, so clients reach somebody else "
                                               "there; see who made it, remove it and start again"));
     }
-    if (file == Acceptor::SocketFile::kInPlace) return absl::OkStatus();
+    if (file == Acceptor::SocketFile::kInPlace) {
+      missing_.erase(path);
+      return absl::OkStatus();
+    }
+    // Not at the first look: who removes a whole directory must find it empty at the end.
+    if (missing_.insert(path).second) return absl::OkStatus();
     absl::StatusOr<std::unique_ptr<Acceptor>> again = Acceptor::Listen((*acceptor)->bound(), &clock_);
     if (!again.ok()) {
       if (socket_log_.Admit(path)) {
@@ -485,6 +491,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
   std::unique_ptr<DirectoryWatch> directory_watch_;
+  std::set<std::string> missing_;  // Of the watch's thread: sockets whose file was missing when it last looked.
   std::vector<Exposure> exposures_;
   std::unique_ptr<ExposureReminder> reminder_;
   ListenAddress listening_;

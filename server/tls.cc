@@ -181,8 +181,10 @@ class TlsKeeper::Credentialed final : public grpc::ServerCredentials {
     TlsContents contents;
     if (!static_cast<TlsKeeper*>(keeper)->Fetch(&contents)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{contents.key.c_str(), contents.cert.c_str()};
-    *config = grpc_ssl_server_certificate_config_create(
-        contents.client_ca.empty() ? nullptr : contents.client_ca.c_str(), &pair, 1);
+    // gRPC 1.51 ends the process without authorities of clients, also where it asks them for no certificate. Then it
+    // does not look at this text.
+    const std::string& authorities = contents.client_ca.empty() ? contents.cert : contents.client_ca;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
   int AddPortToServer(const std::string& address, grpc_server* server) override {

@@ -25,12 +25,12 @@ def handshake(coordinator: Coordinator, authority: Path) -> str:
             return made.getpeercert()["serialNumber"]
 
 
-def issue(folder: Path, *names: str) -> Path:
+def issue(folder: Path) -> Path:
     """Another certificate of the authority in `folder`, in a folder of its own."""
     copy = folder.with_name(folder.name + "-new")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
-    run("luthier", "admin", "pki", "issue", "--out", copy, "--server", "localhost", *names)
+    run("luthier", "admin", "pki", "issue", "--out", copy, "--server", "localhost", "--server", "127.0.0.1")
     return copy
 
 

@@ -177,10 +177,7 @@ def in_namespace(process: subprocess.Popen[str], *command: str) -> None:
                     reason="a mount namespace needs root")
 @pytest.mark.parametrize("mount", ["over the directory", "over the database", "read-only"])
 def test_mounts(home: Path, mount: str) -> None:
-    (home / "data").mkdir()
-    prefix = ("unshare", "-m", "--propagation", "private", "sh", "-c",
-              f"mount -t tmpfs none {home}/data && exec \"$@\"", "sh")
-    with Coordinator(home, prefix=prefix) as coordinator:
+    with Coordinator(home, prefix=("unshare", "-m", "--propagation", "private")) as coordinator:
         writers = Writers(coordinator, 1) if mount != "read-only" else None
         data = str(coordinator.data)
         if mount == "over the directory":
@@ -203,9 +200,9 @@ def test_a_worker_whose_spool_is_taken_away_loses_no_result(home: Path) -> None:
     study, spool = home / "study.yaml", home / "spool"
     study.write_text("space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: loss, goal: MINIMIZE}\n"
                      "algorithm: {random: {}}\nbudget: {max_trials: 6}\n"
-                     "objective: {command: {argv: [sh, -c, 'sleep 0.1; echo {{\"loss\": 1}}']}}\n")
+                     "objective: {command: {argv: [sh, -c, \"sleep 0.1; echo '{{\\\"loss\\\": 1}}'\"]}}\n")
     with Coordinator(home) as coordinator:
-        run("luthier", "study", "create", study, "--name", "s", "--server", coordinator.own_socket)
+        run("luthier", "study", "create", "--file", study, "--name", "s", "--server", coordinator.own_socket)
         command = [BIN / "luthier-worker", "--server", coordinator.own_socket, "--study", "s", "--spool", spool,
                    "--exit-when-done"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:

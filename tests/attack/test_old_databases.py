@@ -1,0 +1,120 @@
+"""Databases that the programs of past commits filled (tests/data/real): opened, killed while they are brought up to
+date, and read again. What those programs said of their studies and trials is what today's says."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from attack import BIN, PATIENCE, ROOT, Coordinator, run
+
+REAL = ROOT / "tests/data/real"
+DATABASES = sorted((path.parent for path in REAL.glob("v*/luthier.db.xz")), key=lambda path: int(path.name[1:]))
+KILLS = 6
+# What is computed when it is asked for, not stored; it may be told better since.
+COMPUTED = {"certificate", "harmonica_stages", "parameters_never_selected", "algorithm_reasons", "resolved_algorithm",
+            "state_reason", "update_time", "update_seq"}
+
+
+@pytest.fixture(params=DATABASES, ids=lambda path: path.name)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A data directory with such a database; its answers are in answers.json beside it."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    for name in ("luthier.db", "answers.json"):
+        target = data / name if name.endswith("db") else tmp_path / name
+        target.write_bytes(lzma.decompress((request.param / f"{name}.xz").read_bytes()))
+    return data
+
+
+def plain(message: Any) -> Any:
+    """A message as JSON has it."""
+    from google.protobuf import json_format
+
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def answers(coordinator: Coordinator, studies: list[str]) -> dict[str, Any]:
+    """What the coordinator says of the studies and their trials."""
+    caller = coordinator.caller(address=coordinator.own_socket)
+    found = {}
+    for name in studies:
+        trials = caller.call("StudyService/ListTrials", parent=name, page_size=1000).trials
+        found[name] = {
+            "study": plain(caller.call("StudyService/GetStudy", name=name)),
+            "trials": [plain(caller.call("StudyService/GetTrial", name=trial.name, with_measurements=True))
+                       for trial in trials]}
+    return found
+
+
+def differences(before: Any, now: Any, where: str = "") -> list[str]:
+    """Where `now` lacks or changes what was in `before`. Fields that came since are no difference."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        kept = {key: value for key, value in before.items() if key not in COMPUTED}
+        return [f"{where}.{key} is gone" for key in kept if key not in now] + [
+            found for key in kept if key in now for found in differences(kept[key], now[key], f"{where}.{key}")]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return [found for i, (a, b) in enumerate(zip(before, now)) for found in differences(a, b, f"{where}[{i}]")]
+    return [] if before == now else [f"{where}: {before!r} became {now!r}"]
+
+
+def check(coordinator: Coordinator, data: Path) -> None:
+    """Fails where an answer is another one than the past program's."""
+    before = json.loads((data.parent / "answers.json").read_text())
+    found = differences(before, answers(coordinator, list(before)))
+    assert not found, "\n".join(found[:20])
+
+
+def test_it_opens_with_every_answer_as_it_was_and_goes_on(old: Path) -> None:
+    with Coordinator(old.parent) as coordinator:
+        check(coordinator, old)
+        # Its studies go on: a lease that was open when the past program ended, and a new one.
+        caller = coordinator.caller(address=coordinator.own_socket)
+        lease = caller.suggest("sobol", worker="another")[0]
+        caller.complete(lease, 0.5)
+        assert coordinator.stop() == 0
+        coordinator.start()
+        assert any(trial.name == lease.trial.name and trial.HasField("end_time")
+                   for trial in coordinator.caller(address=coordinator.own_socket).trials("sobol"))
+    replayed = run("luthier", "verify-replay", "--db", old, check=False)
+    assert replayed.returncode in (0, 1) and "Traceback" not in replayed.stderr, replayed.stderr
+
+
+def test_kills_while_it_is_brought_up_to_date_lose_nothing(old: Path, rng: Random) -> None:
+    command = [BIN / "luthierd", "--listen", "", "--data-dir", old]
+    for i in range(KILLS):
+        command[2] = f"unix:{old.parent}/s{i}"
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        # A start takes some tens of milliseconds, of which the migration is the smaller part.
+        time.sleep(rng.uniform(0.0, 0.08))
+        process.send_signal(signal.SIGKILL)
+        log = process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode == -signal.SIGKILL, log
+    with Coordinator(old.parent) as coordinator:
+        check(coordinator, old)
+    backups = list((old / "backups").glob("*")) if (old / "backups").exists() else []
+    assert all("new" in path.name or path.stat().st_size > 0 for path in backups)
+
+
+def test_the_backup_that_is_made_before_is_the_database_as_it_was(old: Path) -> None:
+    if old.parent.name.endswith("v11"):
+        pytest.skip("of the newest schema")
+    with Coordinator(old.parent) as coordinator:
+        check(coordinator, old)
+    backups = sorted((old / "backups").glob("*.db"))
+    if not backups:
+        pytest.skip("nothing was migrated")
+    again = old.parent / "again" / "data"
+    again.mkdir(parents=True)
+    shutil.copyfile(backups[0], again / "luthier.db")
+    shutil.copyfile(old.parent / "answers.json", again.parent / "answers.json")
+    with Coordinator(again.parent) as coordinator:
+        check(coordinator, again)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, times.
+# Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, attacks, fuzzing, times.
 #
-#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos rates
+#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates
 #
 #   wheel     builds the wheels, installs each into a fresh environment and uses it
 #   debian13  the wheel in a bare Debian 13 (needs root, mmdebstrap)
@@ -9,6 +9,9 @@
 #   pythons   the Python tests with every Python from 3.9 that is found, and the newest grpcio and protobuf for it
 #   large     Ray, PyTorch, transformers, Keras, Lightning, JAX of tools/release_packages.txt: some 3 GB of downloads
 #   chaos     2,000 trials whose programs and coordinators are killed at random ($LUTHIER_TEST_SEED repeats a run)
+#   attacks   tests/attack with large numbers, and its wire fuzzer for $LUTHIER_TEST_WIRE_SECONDS (default 600)
+#   sanitized tests/attack and the corpora of tests/fuzz against programs with address and undefined-behaviour sanitizers
+#   fuzz      each target of tests/fuzz for $LUTHIER_TEST_FUZZ_SECONDS (default 600); what was found stays in build/release_check/fuzz
 #   rates     bench/python/rates.py: wants a machine with nothing else to do
 #
 # The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin), in the wheel also those of build/x86-64-v2/bin where they
@@ -141,17 +144,70 @@ chaos() {
   LUTHIER_TEST_CHAOS_TRIALS=${LUTHIER_TEST_CHAOS_TRIALS:-2000} run_tests /usr/bin/python3 -s "$tests/test_chaos.py"
 }
 
+attacks() {
+  LUTHIER_ATTACK_LONG=1 LUTHIER_ATTACK_COUNT=${LUTHIER_ATTACK_COUNT:-1000} LUTHIER_ATTACK_SEED=${LUTHIER_ATTACK_SEED:-$RANDOM} \
+    LUTHIER_ATTACK_SECONDS=10 run_tests /usr/bin/python3 -s "$root/tests/attack"
+  /usr/bin/python3 tests/attack/wire_fuzz.py --seconds "${LUTHIER_TEST_WIRE_SECONDS:-600}" --keep "$here/wire"
+}
+
+# What sanitizers are told, here alone. Debian's gRPC, protobuf and Abseil are not instrumented: containers that they fill and our
+# code reads would be taken for overflown. Leaks are not looked for: programs are killed here, and what gRPC keeps for ever is its
+# own; the asan preset's tests look for them. A small quarantine, so that memory can be compared at all.
+sanitizer_options() {
+  export ASAN_OPTIONS="detect_container_overflow=0:detect_leaks=0:quarantine_size_mb=16:abort_on_error=1:log_path=$here/sanitizer/report"
+  export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$here/sanitizer/report"
+  rm -rf "$here/sanitizer"
+  mkdir -p "$here/sanitizer"
+}
+
+# One build for both: the libraries, the three programs and the fuzz targets.
+build_sanitized() {
+  tools/install_packages.sh dev
+  cmake --preset fuzz
+  cmake --build --preset fuzz
+}
+
+no_reports() {
+  find "$here/sanitizer" -type f -exec head -n 60 {} +
+  [[ -z $(ls -A "$here/sanitizer") ]] || { echo "failed: sanitizers reported" && return 1; }
+}
+
+sanitized() {
+  build_sanitized
+  sanitizer_options
+  LUTHIER_BIN_DIR=$root/build/fuzz/bin LUTHIER_ATTACK_SANITIZED=1 run_tests /usr/bin/python3 -s "$root/tests/attack"
+  local target
+  for target in tests/fuzz/corpus/*; do
+    "build/fuzz/fuzz/fuzz_${target##*/}" -runs=0 "$target"
+  done
+  no_reports
+}
+
+fuzz() {
+  build_sanitized
+  sanitizer_options
+  local target name status=0
+  for target in tests/fuzz/corpus/*; do
+    name=${target##*/}
+    mkdir -p "$here/fuzz/$name"
+    "build/fuzz/fuzz/fuzz_$name" -max_total_time="${LUTHIER_TEST_FUZZ_SECONDS:-600}" -timeout=20 -rss_limit_mb=3072 -max_len=20000 \
+      -print_final_stats=1 -artifact_prefix="$here/fuzz/$name-" "$here/fuzz/$name" "$target" || status=1
+  done
+  ((status == 0)) && echo "passed: no target found anything" || echo "failed: $(find "$here/fuzz" -maxdepth 1 -type f | tr '\n' ' ')"
+  return $status
+}
+
 rates() {
   tools/install_packages.sh peers
   PYTHONPATH=$root/client/python build/peers/bin/python bench/python/rates.py
 }
 
-(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos rates
+(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates
 for step; do
   case $step in
-    wheel | debian13 | debian14 | pythons | large | chaos | rates) ;;
+    wheel | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates) ;;
     *)
-      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos rates" >&2
+      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates" >&2
       exit 2
       ;;
   esac

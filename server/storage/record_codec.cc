@@ -332,11 +332,17 @@ absl::StatusOr<int64_t> CountAsks(absl::string_view body) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(body.data()),
                                             static_cast<int>(body.size()));
+  // Whole tags, as a parser compares them: a field of another wire type is an unknown one.
+  constexpr auto kBytes = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  constexpr uint32_t kPromotion = WireFormatLite::MakeTag(record::Trial::kPromotionsFieldNumber, kBytes);
+  constexpr uint32_t kProvenance = WireFormatLite::MakeTag(record::Trial::kProvenanceFieldNumber, kBytes);
+  constexpr uint32_t kAskIndex =
+      WireFormatLite::MakeTag(record::Provenance::kAskIndexFieldNumber, WireFormatLite::WIRETYPE_VARINT);
   int64_t asks = 0;
+  bool own = false;
   while (const uint32_t tag = in.ReadTag()) {
-    const int field = WireFormatLite::GetTagFieldNumber(tag);
-    if (field == record::Trial::kPromotionsFieldNumber) ++asks;
-    if (field != record::Trial::kProvenanceFieldNumber) {
+    if (tag == kPromotion) ++asks;
+    if (tag != kProvenance) {
       if (!WireFormatLite::SkipField(&in, tag)) return Unreadable("trial");
       continue;
     }
@@ -344,14 +350,14 @@ absl::StatusOr<int64_t> CountAsks(absl::string_view body) {
     if (!in.ReadVarintSizeAsInt(&size)) return Unreadable("trial");
     const auto limit = in.PushLimit(size);
     while (const uint32_t part = in.ReadTag()) {
-      if (WireFormatLite::GetTagFieldNumber(part) == record::Provenance::kAskIndexFieldNumber) ++asks;
+      if (part == kAskIndex) own = true;
       if (!WireFormatLite::SkipField(&in, part)) return Unreadable("trial");
     }
     if (!in.ConsumedEntireMessage()) return Unreadable("trial");
     in.PopLimit(limit);
   }
   if (!in.ConsumedEntireMessage()) return Unreadable("trial");
-  return asks;
+  return asks + (own ? 1 : 0);
 }
 
 std::string EncodeMeasurement(const study::Measurement& measurement) {

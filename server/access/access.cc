@@ -229,7 +229,7 @@ absl::StatusOr<Caller> Access::Identify(const grpc::CallbackServerContext& conte
 absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization,
                                         const grpc::CallbackServerContext& context) const {
   const absl::Status bad = Unauthenticated(reason::kBadToken, "this coordinator does not know the token");
-  if (!absl::StartsWith(authorization, kBearer)) return bad;
+  if (!absl::StartsWithIgnoreCase(authorization, kBearer)) return bad;
   const std::optional<TokenText> text = ParseToken(absl::string_view(authorization).substr(kBearer.size()));
   if (!text) return bad;
   const std::string hash = HashOf(text->secret);

@@ -12,6 +12,7 @@
 
 #include "lib/base/heap.h"
 #include "lib/base/log.h"
+#include "lib/base/ownership.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "server/server.h"
@@ -19,6 +20,18 @@
 
 namespace luthier::server {
 namespace {
+
+constexpr char kDefaultDirectory[] = "luthier-data";
+
+// Whoever else can write to the data directory makes tokens, and reads and changes all studies.
+bool OthersHaveDefaultDirectory() {
+  const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
+  if (owned.ok() || absl::IsNotFound(owned)) return false;
+  std::cerr << "luthierd: --data-dir: is not given, and the directory of this folder is not taken unasked: "
+            << owned.message() << "; write --data-dir " << kDefaultDirectory
+            << " if it is to be this one, else name another\n";
+  return true;
+}
 
 // Whoever holds the other end of standard input is gone once it ends.
 void StopWithStdin() {
@@ -35,7 +48,7 @@ void StopWithStdin() {
 int Main(int argc, char** argv) {
   base::KeepFreedMemory();
   ServerOptions options;
-  options.data_dir = "luthier-data";
+  options.data_dir = kDefaultDirectory;
   bool memory = false;
   std::string log_level = "info";
   CLI::App app{
@@ -100,6 +113,8 @@ int Main(int argc, char** argv) {
   options.suggest_deadline = absl::Seconds(suggest_deadline);
   options.farewell = absl::Milliseconds(500);
   if (memory) options.data_dir.clear();
+  const bool unasked = app.count("--data-dir") == 0 && !memory;
+  if (unasked && OthersHaveDefaultDirectory()) return command_line::kExitUsage;
   using access::Auth;
   options.auth = auth == "off" ? Auth::kOff : auth == "required" ? Auth::kRequired : Auth::kAuto;
   umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.

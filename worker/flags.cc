@@ -1,5 +1,6 @@
 #include "worker/flags.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,12 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
+#include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/project.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/default_server.h"
 #include "lib/wire/resource_name.h"
 #include "worker/objectives/environment.h"
 #include "worker/runtime.h"
@@ -46,10 +49,17 @@ std::string DefaultName() {
   return study::Slug(absl::StrCat(std::string(host).substr(0, kMaxHost), "-", getpid()));
 }
 
-std::string StateDirectory() {
+// Where nobody has a home, the folder is one that anybody could have made before: their files would go out as results.
+absl::StatusOr<std::string> StateDirectory() {
   if (const std::string state = Environment("XDG_STATE_HOME"); !state.empty()) return state + "/luthier";
   if (const std::string home = Environment("HOME"); !home.empty()) return home + "/.local/state/luthier";
-  return absl::StrCat("/var/tmp/luthier-", getuid());
+  std::string shared = absl::StrCat("/var/tmp/luthier-", geteuid());
+  mkdir(shared.c_str(), 0700);
+  if (const absl::Status owned = base::CheckOwnership(shared, geteuid()); !owned.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--spool: is not given, there is no HOME, and ", owned.message(),
+                                                   "; name a directory of your own"));
+  }
+  return shared;
 }
 
 // Results must go to the server their lease came from.
@@ -126,15 +136,20 @@ absl::Status SetGpus(const std::string& text, GpuSources sources, bool slots_giv
 }
 
 // What was not named. Whoever names a spool wants nothing to be kept elsewhere.
-void SetDirectories(Flags* flags) {
-  const std::string state = StateDirectory(), server = ServerDirectory(flags->server);
+absl::Status SetDirectories(Flags* flags) {
+  const std::string server = ServerDirectory(flags->server);
   const bool named = !flags->spool.empty();
+  std::string state;
+  if (!named) {
+    LUTHIER_ASSIGN_OR_RETURN(state, StateDirectory());
+  }
   const auto beside = [spool = flags->spool](const char* name) {
     return (std::filesystem::path(spool) / ".." / name).lexically_normal().string();
   };
   if (flags->checkpoints.empty()) flags->checkpoints = named ? beside("checkpoints") : state + "/checkpoints/" + server;
   if (flags->data_cache.empty()) flags->data_cache = named ? beside("data-cache") : state + "/data-cache";
   if (!named) flags->spool = state + "/spool/" + server;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -142,7 +157,9 @@ void SetDirectories(Flags* flags) {
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSources gpus) {
   Flags flags;
   flags.server = Environment("LUTHIER_SERVER");
-  if (flags.server.empty()) flags.server = wire::DefaultServer();
+  const bool named = !flags.server.empty();
+  const wire::DefaultServer unnamed = named ? wire::DefaultServer() : wire::FindDefaultServer();
+  if (!named) flags.server = unnamed.address;
   flags.name = DefaultName();
   flags.data_root = ".";
   int64_t cache_mib = 4096;
@@ -230,8 +247,13 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   flags.drain_timeout = absl::Seconds(drain_seconds);
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
-  SetDirectories(&flags);
-  absl::Status status = security.ok() ? Check(flags) : security.status();
+  const bool server_given = named || app.count("--server") > 0;
+  absl::Status status = security.status();
+  if (!server_given && !unnamed.trust.ok()) {
+    status = absl::InvalidArgumentError(absl::StrCat("--server: ", unnamed.trust.message()));
+  }
+  if (status.ok()) status = Check(flags);
+  if (status.ok()) status = SetDirectories(&flags);
   if (status.ok()) status = SetCommands(commands_from, &flags);
   for (const std::string& pattern : flags.environment_allowed) {
     if (status.ok()) status = CheckEnvironmentPattern(pattern);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::worker {
@@ -19,10 +20,10 @@ bool IsOwnSocket(absl::string_view server, uid_t uid) {
   if (!absl::ConsumePrefix(&server, "unix:")) return false;
   if (absl::StartsWith(server, "//")) server.remove_prefix(2);
   const std::filesystem::path path{std::string(server)};
+  const absl::Status owned = base::CheckOwnership(path, uid);
   struct stat info;
-  if (lstat(path.c_str(), &info) == 0) return S_ISSOCK(info.st_mode) && info.st_uid == uid;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  return stat(folder.c_str(), &info) == 0 && info.st_uid == uid && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (!absl::IsNotFound(owned)) return owned.ok() && stat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+  return base::CheckOwnership(path.has_parent_path() ? path.parent_path() : ".", uid).ok();
 }
 
 }  // namespace

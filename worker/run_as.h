@@ -16,8 +16,8 @@ namespace luthier::worker {
 // without being told as whom. A root that works for one study may still find that it has no command: then
 // `flags->commands.needs_account` is set instead.
 //
-// Root is spared where only itself can be asking: at a coordinator's Unix socket that belongs to it, as `luthier run`
-// has one.
+// Root is spared where only itself can be asking: at a coordinator's Unix socket that belongs to it, in a folder where
+// nobody else can put another one (base::CheckOwnership).
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid);
 
 }  // namespace luthier::worker

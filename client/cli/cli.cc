@@ -17,7 +17,7 @@
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
-#include "lib/wire/channel.h"
+#include "lib/wire/default_server.h"
 #include "lib/wire/resource_name.h"
 
 namespace luthier::cli {
@@ -180,10 +180,13 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
   const std::vector<std::string> args = WithoutTrialNames(given);
   Options options;
   options.server = environment.getenv("LUTHIER_SERVER").value_or("");
-  if (options.server.empty()) options.server = wire::DefaultServer();
+  const bool named = !options.server.empty();
+  const wire::DefaultServer unnamed = named ? wire::DefaultServer() : wire::FindDefaultServer();
+  if (!named) options.server = unnamed.address;
   Handler handler = nullptr;
   const std::unique_ptr<CLI::App> app = BuildApp(&options, &handler);
   if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
+  if (!named && app->count("--server") == 0) options.server_trust = unnamed.trust;
   if (options.verb == "completion") {
     *environment.out << CompletionScript(*app, options.shell).value();
     return kExitDone;

@@ -102,6 +102,7 @@ absl::Status Context::FindProject(std::string* project) {
 }
 
 absl::StatusOr<wire::ChannelSecurity> Context::Security() const {
+  if (!options_.server_trust.ok()) return UsageError("--server", options_.server_trust.message());
   absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(options_.security, options_.token_file);
   if (security.ok()) return security;
   const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(security.status());

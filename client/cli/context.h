@@ -50,7 +50,7 @@ class Context {
   // token is used and a verb names a study without a project. Sets *project, unless it was given.
   absl::Status FindProject(std::string* project);
   // Returns how calls to the server are protected, by options, else variables. A usage error for files that can't be
-  // read.
+  // read, and where no server is named that may be used.
   absl::StatusOr<wire::ChannelSecurity> Security() const;
   // From now on the client talks to `local`.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/wire/channel.h"
 
@@ -18,7 +19,8 @@ struct Options {
   std::string verb;  // The last word of it: "get".
   std::string path;  // All of its words: "study get".
   // All verbs.
-  std::string server;  // Never empty.
+  std::string server;         // Never empty.
+  absl::Status server_trust;  // Not OK: nobody named `server`, and it must not be used (wire::FindDefaultServer).
   wire::ChannelSecurity security;
   std::string token_file;
   std::string project;  // The project of studies that are named without one.

@@ -128,12 +128,6 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
 
 }  // namespace
 
-std::string DefaultServer() {
-  struct stat info;
-  constexpr char kSocket[] = "luthier-data/socket";
-  return stat(kSocket, &info) == 0 && S_ISSOCK(info.st_mode) ? absl::StrCat("unix:", kSocket) : "localhost:7790";
-}
-
 absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   constexpr absl::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path less its zero byte.

@@ -11,10 +11,6 @@
 
 namespace luthier::wire {
 
-// Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default,
-// where there is one, else localhost:7790.
-std::string DefaultServer();
-
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
 // gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". INVALID_ARGUMENT says what is missing.

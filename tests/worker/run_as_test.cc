@@ -85,6 +85,9 @@ TEST(RunAs, AnOwnSocketNeedsNothing) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   close(fd);
+  Flags beside = At("unix:" + path);
+  EXPECT_THAT(Error(beside, kRoot), HasSubstr("--run-as USER"));  // Anybody may put another one there.
+  ASSERT_EQ(chmod(directory.path().c_str(), 0700), 0);
   for (const std::string& server : {"unix:" + path, "unix://" + path}) {
     Flags flags = At(server);
     EXPECT_TRUE(ChooseAccount(&flags, kRoot).ok()) << server;

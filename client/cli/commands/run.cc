@@ -17,6 +17,7 @@
 #include "client/cli/worker_pool.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
+#include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/json.h"
 #include "worker/spool.h"
@@ -120,6 +121,15 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
     }
   }
   return violations.ToStatus();
+}
+
+// Others who can write to the database, or replace its socket, would say what the workers run.
+absl::Status CheckDefaultDirectory() {
+  const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
+  if (owned.ok() || absl::IsNotFound(owned)) return absl::OkStatus();
+  return UsageError(
+      "--db", absl::StrCat("is not given, and the database of this folder is not taken unasked: ", owned.message(),
+                           "; write --db ", kDefaultDirectory, " if it is to be this one, else name another"));
 }
 
 // The study of the file: new, or as an earlier run left it.
@@ -249,6 +259,7 @@ absl::StatusOr<int> Run(Context& context) {
     const absl::Status programs = CheckProgram(context, input.file.spec().objective().command());
     if (!programs.ok()) return input.file.Locate(programs);
   }
+  if (options.db.empty()) LUTHIER_RETURN_IF_ERROR(CheckDefaultDirectory());
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
   // A database that can't be read is explained by the server, below.
   const std::vector<client::LeaseRef> orphans =

@@ -16,7 +16,7 @@ from typing import Any, Optional
 from luthier import _security, _wire
 from luthier._arguments import text
 from luthier._retry import LOCAL, ONCE, ORDINARY, Budget, Policy, Retry
-from luthier._server import LocalServer
+from luthier._server import LocalServer, default_directory
 from luthier._version import installed
 from luthier.errors import LuthierError, Unavailable, Unimplemented, from_detail
 
@@ -316,8 +316,8 @@ def connect(server: Optional[str] = None, db: Optional[str] = None) -> Client:
     if server is not None:
         key = _security.check_address(server)
     else:
-        place = text("db", os.fspath(db)) if db is not None else os.environ.get("LUTHIER_DB") or "luthier.db.d"
-        key = os.path.abspath(place)
+        place = text("db", os.fspath(db)) if db is not None else os.environ.get("LUTHIER_DB")
+        key = os.path.abspath(place or default_directory())
     with _clients_lock:
         found = _clients.get(key)
         if found is not None and found._local is not None and found._local.gone():

@@ -15,13 +15,27 @@ import time
 from pathlib import Path
 from typing import Optional
 
+from luthier._ownership import trouble
 from luthier.errors import Unavailable
 
+_DEFAULT = "luthier.db.d"
 _PATH_LIMIT = 100  # Bytes of a socket's path.
 _PLAIN = re.compile(r"[A-Za-z0-9_./@+=-]+\Z")  # gRPC reads others in an address, as % and the space, otherwise.
 _START_SECONDS = 30.0
 _LEVEL = "LUTHIER_PROCESSOR"  # What the wheel's programs are chosen by.
 _IN_USE = "is in use"  # What a coordinator says of a directory that another one is starting on.
+
+
+def default_directory() -> str:
+    """Returns the directory that is meant where none is named. Raises Unavailable where another user could answer in its
+    place."""
+    why = trouble(_DEFAULT)
+    if why is None:
+        return _DEFAULT
+    raise Unavailable(
+        f"neither server= nor db= is given, and the database of this folder is not taken unasked: {why}; write "
+        f"db={_DEFAULT!r} (LUTHIER_DB) if it is to be this one, else name another"
+    )
 
 
 def program(name: str) -> str:
@@ -30,7 +44,7 @@ def program(name: str) -> str:
         if place and os.access(os.path.join(place, name), os.X_OK):
             return os.path.join(place, name)
     # The console script of this package is not the program itself: it would look for it here again.
-    for place in os.environ.get("PATH", "").split(os.pathsep):
+    for place in filter(None, os.environ.get("PATH", "").split(os.pathsep)):
         path = os.path.join(place, name)
         if os.path.isfile(path) and os.access(path, os.X_OK) and not _is_script(path):
             return path

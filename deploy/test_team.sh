@@ -159,7 +159,8 @@ refused() {  # exit code, what is said, options
   grep -q "$2" "$scratch/said" || fail "'luthier study list $3' says: $(<"$scratch/said")"
 }
 refused 4 "token" "--tls-ca pki/ca.pem"
-refused 3 "no server answers" "--token-file alice.token"
+refused 2 "plain text" "--token-file alice.token"
+refused 3 "no server answers" "--token-file alice.token --accept-plaintext"
 on gpu1 "luthier admin pki init --out other >/dev/null"
 refused 3 "no server answers" "--tls-ca other/ca.pem --token-file alice.token"
 refused 4 "" "--tls-ca pki/ca.pem --token-file gpu1.token"

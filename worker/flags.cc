@@ -8,9 +8,11 @@
 #include <iostream>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "lib/base/ownership.h"
+#include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
@@ -67,9 +69,17 @@ std::string ServerDirectory(const std::string& server) {
   return absl::StrCat(study::Slug(server), "-", base::Sha256Hex(server).substr(0, 8));
 }
 
+// An error of lib/wire, which begins with an option without its dashes, or with a variable; else it is about `option`.
+absl::Status AsOption(absl::string_view option, const absl::Status& status) {
+  if (status.ok()) return status;
+  const bool variable = absl::StartsWith(status.message(), "LUTHIER_");
+  return absl::InvalidArgumentError(
+      absl::StrCat(variable ? "" : "--", option, option.empty() ? "" : ": ", status.message()));
+}
+
 absl::Status Check(const Flags& flags) {
-  if (const absl::StatusOr<std::string> target = wire::ServerTarget(flags.server); !target.ok()) {
-    return target.status();
+  if (const absl::Status sent = wire::CheckServer(flags.server, flags.security); !sent.ok()) {
+    return AsOption("", sent);
   }
   if (!flags.study.empty()) {
     if (const absl::Status status = wire::ParseStudyName("--study", wire::StudyName(flags.study)).status();
@@ -183,6 +193,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   app.add_option("--token-file", token_file,
                  "File with this worker's token, readable by this user alone; -: standard input. Default: "
                  "$LUTHIER_TOKEN_FILE, $LUTHIER_TOKEN");
+  app.add_flag("--accept-plaintext", flags.security.accept_plaintext,
+               "Send the token to another machine without TLS. Default: $LUTHIER_ACCEPT_PLAINTEXT");
   app.add_option("--pool", flags.pool, "Work for studies of this pool only; default: for those that name none");
   app.add_option("--project", flags.project, "Work for studies of this project; default: that of the token");
   app.add_option("--study", flags.study, "Work for this study only; default: for any");
@@ -248,10 +260,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
   const bool server_given = named || app.count("--server") > 0;
-  absl::Status status = security.status();
-  if (!server_given && !unnamed.trust.ok()) {
-    status = absl::InvalidArgumentError(absl::StrCat("--server: ", unnamed.trust.message()));
-  }
+  absl::Status status = server_given ? absl::OkStatus() : AsOption("server", unnamed.trust);
+  if (status.ok()) status = AsOption("", security.status());
   if (status.ok()) status = Check(flags);
   if (status.ok()) status = SetDirectories(&flags);
   if (status.ok()) status = SetCommands(commands_from, &flags);
@@ -260,7 +270,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   }
   if (status.ok()) status = SetGpus(gpu_text, std::move(gpus), slots->count() > 0, &flags);
   if (!status.ok()) {
-    std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";
+    std::cerr << "luthier-worker: " << base::HideTokens(status.message()) << "\nfor help: luthier-worker --help\n";
     *exit_code = command_line::kExitUsage;
     return std::nullopt;
   }

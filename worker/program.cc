@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/secret.h"
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
 #include "lib/wire/channel.h"
@@ -36,7 +37,7 @@ namespace {
 constexpr int kExitCannotEvaluate = 78;  // EX_CONFIG of sysexits.h.
 
 int Complain(const char* what, const absl::Status& status, int exit_code) {
-  std::cerr << "luthier-worker: " << what << ": " << status.message() << "\n";
+  std::cerr << "luthier-worker: " << what << ": " << base::HideTokens(status.message()) << "\n";
   return exit_code;
 }
 

@@ -39,6 +39,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/command_line/command_line.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/token_file.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "server/server.h"

@@ -81,6 +81,8 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   app->add_option("--token-file", options->token_file,
                   "File with your token, readable by you alone; -: standard input. Default: $LUTHIER_TOKEN_FILE, "
                   "$LUTHIER_TOKEN");
+  app->add_flag("--accept-plaintext", options->security.accept_plaintext,
+                "Send your token to another machine without TLS. Default: $LUTHIER_ACCEPT_PLAINTEXT");
   app->add_option("--project", options->project, "Project of studies that are named without one (default: default)")
       ->envname("LUTHIER_PROJECT");
   app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");

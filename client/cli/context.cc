@@ -17,6 +17,7 @@
 #include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
 #include "lib/base/retry_advice.h"
+#include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/project.h"
 #include "lib/study/study_spec.h"
@@ -104,10 +105,8 @@ absl::Status Context::FindProject(std::string* project) {
 absl::StatusOr<wire::ChannelSecurity> Context::Security() const {
   if (!options_.server_trust.ok()) return UsageError("--server", options_.server_trust.message());
   absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(options_.security, options_.token_file);
-  if (security.ok()) return security;
-  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(security.status());
-  if (!detail || detail->violations.empty()) return security;
-  return UsageError("--" + detail->violations[0].field, detail->violations[0].description);
+  if (!security.ok()) return UsageError(security.status());
+  return security;
 }
 
 absl::StatusOr<client::Client*> Context::Connect() {
@@ -121,11 +120,7 @@ absl::StatusOr<client::Client*> Context::Connect() {
   options.finish_patience = kPatience;
   absl::StatusOr<std::unique_ptr<client::Client>> made =
       client::Client::Create(local_ ? local_->address() : options_.server, options);
-  if (!made.ok()) {
-    const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(made.status());
-    return UsageError("--server", detail && !detail->violations.empty() ? detail->violations[0].description
-                                                                        : std::string(made.status().message()));
-  }
+  if (!made.ok()) return UsageError(made.status());
   client_ = *std::move(made);
   return client_.get();
 }
@@ -273,13 +268,22 @@ absl::Status UsageError(absl::string_view option, absl::string_view what) {
   return base::MakeError(absl::StatusCode::kInvalidArgument, kUsage, absl::StrCat(option, ": ", what));
 }
 
+absl::Status UsageError(const absl::Status& status) {
+  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
+  if (!detail || detail->violations.empty()) return UsageError("--server", status.message());
+  const base::FieldViolation& first = detail->violations[0];
+  const bool variable = absl::StartsWith(first.field, "LUTHIER_");
+  return UsageError(absl::StrCat(variable ? "" : "--", first.field), first.description);
+}
+
 int Explain(const absl::Status& status, const Options& options, std::ostream& err) {
   if (status.ok()) return kExitDone;
   const std::string why = base::GetReason(status);
-  const std::string message(status.message());
+  const std::string message = base::HideTokens(status.message());
   if (base::NobodyAnswered(status)) {
-    err << "luthier: no server answers at " << options.server << " (" << message << ")\n"
-        << "start one: luthierd --listen " << options.server
+    const std::string server = base::HideTokens(options.server);
+    err << "luthier: no server answers at " << server << " (" << message << ")\n"
+        << "start one: luthierd --listen " << server
         << "\nor name another with --server or LUTHIER_SERVER; one that speaks TLS needs --tls-ca; `luthier run FILE` "
            "needs none\n";
     return kExitUnreachable;

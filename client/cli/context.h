@@ -91,6 +91,8 @@ class Context {
 
 // A command line that makes no sense although every option does: exit code 2.
 absl::Status UsageError(absl::string_view option, absl::string_view what);
+// The same for an INVALID_ARGUMENT of lib/wire, whose fields are options without their dashes, and variables.
+absl::Status UsageError(const absl::Status& status);
 
 // Tells a person what went wrong and what to do next; returns the exit code.
 int Explain(const absl::Status& status, const Options& options, std::ostream& err);

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/error.h"
@@ -54,6 +55,20 @@ std::string LastWords(const std::string& path) {
       absl::StripPrefix(newline == std::string::npos ? end : end.substr(newline + 1), "luthier-worker: "));
 }
 
+// The environment without the tokens and certificates for other coordinators: the socket that the workers are given
+// needs none, and what is wrong with them is nothing to it.
+std::vector<char*> Variables() {
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text(*variable);
+    const bool of_others = absl::StartsWith(text, "LUTHIER_TOKEN") || absl::StartsWith(text, "LUTHIER_TLS_") ||
+                           absl::StartsWith(text, "LUTHIER_ACCEPT_PLAINTEXT");
+    if (!of_others) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
+  return variables;
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(std::vector<Worker> workers, const base::Clock* clock) : clock_(clock) {
@@ -69,6 +84,7 @@ absl::Status WorkerPool::Launch(Slot* slot) {
   std::vector<char*> argv;
   for (std::string& argument : slot->worker.argv) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  std::vector<char*> variables = Variables();
   const int log = open(slot->worker.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0) return absl::InternalError(absl::StrCat("can't write ", slot->worker.log, ": ", std::strerror(errno)));
   const pid_t parent = getpid();
@@ -84,7 +100,7 @@ absl::Status WorkerPool::Launch(Slot* slot) {
     dup2(nothing, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    execv(argv[0], argv.data());
+    execve(argv[0], argv.data(), variables.data());
     _exit(127);
   }
   close(log);

@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/secret.h"
 
 namespace luthier::base {
 namespace {
@@ -85,7 +86,9 @@ std::string GetReason(const absl::Status& status) {
   return detail ? detail->reason : "";
 }
 
-std::string Quote(absl::string_view text) {
+std::string Quote(absl::string_view caller_text) {
+  constexpr size_t kLookedAt = 4 * kMaxQuoted;  // Whoever gives a token for something else must not read it in a log.
+  const std::string text = HideTokens(caller_text.substr(0, kLookedAt));
   std::string out = "\"";
   for (size_t i = 0; i < text.size(); ++i) {
     // Do not cut inside a UTF-8 sequence, which has at most three continuation bytes.

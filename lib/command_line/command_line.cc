@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/error.h"
+#include "lib/base/secret.h"
 
 namespace luthier::command_line {
 namespace {
@@ -81,7 +82,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std
                     const std::vector<std::string>& args, size_t rest) {
   if (std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) return verb;
   if (std::string option = UnknownOption(chain, args); !option.empty()) return option;
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return base::HideTokens(error.what());
   // In the order they were typed.
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   return absl::StrCat(

@@ -1,5 +1,6 @@
 #include "lib/wire/channel.h"
 
+#include <arpa/inet.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
@@ -15,15 +16,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
@@ -31,12 +30,15 @@
 #include "lib/base/log.h"
 #include "lib/base/log_limit.h"
 #include "lib/base/mutex.h"
+#include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/token_file.h"
 
 namespace luthier::wire {
 namespace {
 
 constexpr unsigned kRefreshSeconds = 60;
+constexpr absl::string_view kUnix = "unix:";
 
 // The value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
 // Thread-safe.
@@ -51,9 +53,15 @@ class TokenSource {
     if (file_.empty() || clock_.Monotonic() < next_look_) return value_;
     next_look_ = clock_.Monotonic() + absl::Seconds(2);
     const int64_t changed = Changed();
-    if (changed == changed_) return value_;
+    if (changed == changed_ || changed == 0) return value_;
     const absl::StatusOr<std::string> token = ReadTokenFile(file_);
-    if (!token.ok()) return value_;  // It may be half written: it is looked at again.
+    if (!token.ok()) {  // It may be half written: it is looked at again.
+      if (changed != complained_) {
+        base::LogWarning("token_file_not_taken", {{"error", std::string(token.status().message())}});
+      }
+      complained_ = changed;
+      return value_;
+    }
     changed_ = changed;
     value_ = ValueOf(*token);
     return value_;
@@ -61,10 +69,11 @@ class TokenSource {
 
  private:
   static std::string ValueOf(const std::string& token) { return absl::StrCat("Bearer ", token); }
-  // When the file changed last, in nanoseconds; 0: it is not there.
+  // When the file changed last, in nanoseconds; 0: it is not there, or a pipe, which can be read but once.
   int64_t Changed() const {
     struct stat info;
-    return stat(file_.c_str(), &info) == 0 ? info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec : 0;
+    if (stat(file_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+    return info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec;
   }
 
   const base::SystemClock clock_;
@@ -72,6 +81,7 @@ class TokenSource {
   base::Mutex mutex_;
   std::string value_ ABSL_GUARDED_BY(mutex_);
   int64_t changed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t complained_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration next_look_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
 };
 
@@ -126,10 +136,35 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
   return grpc::experimental::TlsCredentials(options);
 }
 
+// Whether only this machine is reached by an address. Names that are written otherwise may be anybody's.
+bool IsThisMachine(absl::string_view address) {
+  if (absl::StartsWith(address, kUnix)) return true;
+  absl::string_view host = address.substr(0, address.rfind(':'));
+  if (absl::EqualsIgnoreCase(host, "localhost")) return true;
+  if (absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]")) {
+    in6_addr v6 = {};
+    return inet_pton(AF_INET6, std::string(host).c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+  }
+  in_addr v4 = {};
+  return inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+}
+
+// A variable that is a switch.
+absl::StatusOr<bool> IsSet(const char* variable) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr || *value == '\0') return false;
+  for (const char* yes : {"1", "true", "yes", "on"}) {
+    if (absl::EqualsIgnoreCase(value, yes)) return true;
+  }
+  for (const char* no : {"0", "false", "no", "off"}) {
+    if (absl::EqualsIgnoreCase(value, no)) return false;
+  }
+  return base::BadField(variable, absl::StrCat(base::Quote(value), " is neither 1 nor 0"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
-  constexpr absl::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path less its zero byte.
   const auto refuse = [&](absl::string_view why) {
     return base::BadField("server", absl::StrCat(base::Quote(address), " ", why));
@@ -159,19 +194,33 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   return absl::StrCat("dns:///", address);
 }
 
+absl::Status CheckServer(absl::string_view address, const ChannelSecurity& security) {
+  LUTHIER_RETURN_IF_ERROR(ServerTarget(address).status());
+  if (security.token.empty()) return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(CheckCharacters(security.token, "token", ""));
+  if (security.tls() || security.accept_plaintext || IsThisMachine(address)) return absl::OkStatus();
+  return base::BadField(
+      "server",
+      absl::StrCat(base::Quote(address),
+                   " is another machine, and would get the token in plain text, which everybody on the way can "
+                   "read; give --tls-ca FILE (LUTHIER_TLS_CA), the certificate that signed the coordinator's, "
+                   "or --accept-plaintext (LUTHIER_ACCEPT_PLAINTEXT=1) where the network is trusted"));
+}
+
 void PrepareGrpc(bool errors_too) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   static const bool shown = errors_too;  // The handler takes no argument.
   gpr_set_log_function([](gpr_log_func_args* entry) {
+    const std::string message = base::HideTokens(entry->message);
     if (!shown || entry->severity != GPR_LOG_SEVERITY_ERROR) {
-      base::Log(base::LogLevel::kDebug, "grpc", {{"message", entry->message}});
+      base::Log(base::LogLevel::kDebug, "grpc", {{"message", message}});
       return;
     }
     // Some of them are written for each request that is refused.
     static auto* const clock = new base::SystemClock;
     static auto* const limit = new base::LogLimit(clock);
     if (const auto left_out = limit->Admit(absl::StrCat(entry->file, ":", entry->line))) {
-      base::LogWarning("grpc", {{"message", entry->message}, {"others_since", absl::StrCat(*left_out)}});
+      base::LogWarning("grpc", {{"message", message}, {"others_since", absl::StrCat(*left_out)}});
     }
   });
 }
@@ -189,30 +238,6 @@ void LookAfterConnections() {
   if (ours) unsetenv(kName);
 }
 
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
-  std::string line;
-  if (path == "-") {
-    std::getline(std::cin, line);
-  } else {
-    struct stat info;
-    if (stat(path.c_str(), &info) != 0) {
-      return base::BadField("token-file", absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
-    }
-    // What a service manager hands over belongs to root, and to a group or an access list of ours.
-    const mode_t others = info.st_uid == geteuid() ? S_IRWXG | S_IRWXO : S_IRWXO;
-    if (S_ISREG(info.st_mode) && (info.st_mode & others) != 0) {
-      return base::BadField("token-file", absl::StrCat(base::Quote(path), " can be read by others; chmod 600 ", path));
-    }
-    std::ifstream file(path);
-    std::getline(file, line);
-  }
-  const std::string token(absl::StripAsciiWhitespace(line));
-  if (!absl::StartsWith(token, "lut_")) {
-    return base::BadField("token-file", absl::StrCat(base::Quote(path), " holds no token: they begin with lut_"));
-  }
-  return token;
-}
-
 absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file) {
   const auto take = [](const char* variable, std::string* field) {
     const char* const value = std::getenv(variable);
@@ -222,18 +247,26 @@ absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string 
   take("LUTHIER_TLS_CERT", &given.tls_cert);
   take("LUTHIER_TLS_KEY", &given.tls_key);
   take("LUTHIER_TLS_SERVER_NAME", &given.tls_server_name);
+  if (!given.accept_plaintext) {
+    LUTHIER_ASSIGN_OR_RETURN(given.accept_plaintext, IsSet("LUTHIER_ACCEPT_PLAINTEXT"));
+  }
+  const char* const source = token_file.empty() ? "LUTHIER_TOKEN_FILE" : "token-file";
   take("LUTHIER_TOKEN_FILE", &token_file);
   if (!token_file.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(given.token, ReadTokenFile(token_file));
+    LUTHIER_ASSIGN_OR_RETURN(given.token, ReadTokenFile(token_file, source));
     if (token_file != "-") given.token_file = token_file;
-  } else {
+  } else if (given.token.empty()) {
     take("LUTHIER_TOKEN", &given.token);
+    if (!given.token.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(given.token, TokenIn(given.token, "LUTHIER_TOKEN", ""));
+    }
   }
   return given;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
                                                              const ChannelSecurity& security) {
+  LUTHIER_RETURN_IF_ERROR(CheckServer(address, security));
   LUTHIER_ASSIGN_OR_RETURN(const std::string target, ServerTarget(address));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -250,7 +283,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (security.tls() && !absl::StartsWith(address, "unix:")) {
+  if (security.tls() && !absl::StartsWith(address, kUnix)) {
     LUTHIER_ASSIGN_OR_RETURN(credentials, TlsChannelCredentials(security));
     if (!security.tls_server_name.empty()) arguments.SetSslTargetNameOverride(security.tls_server_name);
   }

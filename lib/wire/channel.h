@@ -34,20 +34,23 @@ struct ChannelSecurity {
   std::string tls_ca;    // Certificates that the server's must be signed by; "system": those of the system.
   std::string tls_cert;  // With `tls_key`: what the server may ask for.
   std::string tls_key;
-  std::string tls_server_name;  // The name in the server's certificate; empty: the host of its address.
-  std::string token;            // Sent with every call; empty: none.
-  std::string token_file;       // The token came from here; another one that is put there is used within seconds.
+  std::string tls_server_name;    // The name in the server's certificate; empty: the host of its address.
+  std::string token;              // Sent with every call; empty: none.
+  std::string token_file;         // The token came from here; another one that is put there is used within seconds.
+  bool accept_plaintext = false;  // The token may go to other machines without TLS.
 
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty(); }
 };
 
-// Reads a token from the first line of a file, "-": of standard input. INVALID_ARGUMENT: it is missing, others may read
-// it, or it has no token.
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
-
-// Adds what the environment says: LUTHIER_TLS_CA, _CERT, _KEY, _SERVER_NAME; LUTHIER_TOKEN_FILE, else LUTHIER_TOKEN.
-// `token_file` and the fields of `given` go first. Errors as ReadTokenFile.
+// Adds what the environment says: LUTHIER_TLS_CA, _CERT, _KEY, _SERVER_NAME; LUTHIER_TOKEN_FILE, else LUTHIER_TOKEN;
+// LUTHIER_ACCEPT_PLAINTEXT (1 or 0). `token_file` and the fields of `given` go first. Errors as ReadTokenFile
+// (token_file.h): INVALID_ARGUMENT about the option, without its dashes, or the variable.
 absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file);
+
+// INVALID_ARGUMENT about "server" for an address that is none, and for one to which the token must not go: another
+// machine, without TLS and without `accept_plaintext`; about "token" for one that no header can carry. This machine is
+// "localhost", 127.0.0.0/8, [::1] and every Unix socket: an SSH tunnel begins here.
+absl::Status CheckServer(absl::string_view address, const ChannelSecurity& security);
 
 // A channel to `address`, in plain text without tls(). It connects at the first call and again whenever the connection
 // broke:
@@ -56,7 +59,7 @@ absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string 
 //  * reconnects soon: after 0.1 s, then 1.6 times as long each time, ± 20 %, up to 2 s (gRPC's default: 1 s to two
 //    minutes). So a pause is about as long as the outage was, and never noticed beside a long one;
 //  * no retries of gRPC's own: ours (retry.h) know which calls may be repeated, and two layers would multiply.
-//  * Errors: INVALID_ARGUMENT, also for files that are missing or don't go together.
+//  * Errors: as CheckServer, and INVALID_ARGUMENT about "tls-…" for files that are missing or don't go together.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
                                                              const ChannelSecurity& security = {});
 

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/wire/certificate.h"
-#include "lib/wire/channel.h"
+#include "lib/wire/token_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace luthier {

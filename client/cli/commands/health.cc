@@ -50,11 +50,12 @@ absl::StatusOr<int> Health(Context& context) {
   wire::ChannelSecurity security;
   if (options.db.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(security, context.Security());
+    security.token.clear();  // It is not asked for.
   } else {
     address = absl::StrCat("unix:", DataDirectory(options.db), "/socket");
   }
   const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = wire::CreateChannel(address, security);
-  if (!channel.ok()) return UsageError("--server", std::string(channel.status().message()));
+  if (!channel.ok()) return UsageError(channel.status());
   const std::unique_ptr<grpc::health::v1::Health::Stub> stub = grpc::health::v1::Health::NewStub(*channel);
   grpc::ClientContext call;
   call.set_deadline(absl::ToChronoTime(absl::Now() + options.health_timeout));

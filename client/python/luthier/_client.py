@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from luthier import _security, _wire
-from luthier._arguments import text
+from luthier._arguments import flag, text
 from luthier._retry import LOCAL, ONCE, ORDINARY, Budget, Policy, Retry
 from luthier._server import LocalServer, default_directory
 from luthier._version import installed
@@ -55,11 +55,14 @@ def new_id() -> str:
 class Client:
     """A connection to one coordinator, shared by all studies that are reached there. Any thread may use it."""
 
-    def __init__(self, server: Optional[str], local: Optional[LocalServer]) -> None:
+    def __init__(self, server: Optional[str], local: Optional[LocalServer], accept_plaintext: bool = False) -> None:
         self._server = server
         self._local = local
         self._closed = False
+        self.accept_plaintext: bool = accept_plaintext  # For processes that are to have the same connection.
         self._metadata = _security.metadata() if local is None else ()
+        if server is not None:
+            _security.check_plaintext(server, self._metadata, accept_plaintext)
         self._budget = Budget()
         self._start()
         _all.add(self)
@@ -305,9 +308,11 @@ _clients: dict[str, Client] = {}
 _clients_lock = threading.Lock()
 
 
-def connect(server: Optional[str] = None, db: Optional[str] = None) -> Client:
+def connect(server: Optional[str] = None, db: Optional[str] = None, accept_plaintext: bool = False) -> Client:
     """Returns the connection to a coordinator: `server`, else $LUTHIER_SERVER, else that of the directory `db`, which
-    is started where nobody serves it. ValueError where both are given, and for addresses that are none."""
+    is started where nobody serves it. ValueError where both are given, for addresses that are none, and where the token
+    would go to another machine in plain text without `accept_plaintext`."""
+    accept_plaintext = flag("accept_plaintext", accept_plaintext)
     if server is not None and db is not None:
         raise ValueError("give server= or db=, not both")
     server = None if server is None else text("server", server)
@@ -324,7 +329,8 @@ def connect(server: Optional[str] = None, db: Optional[str] = None) -> Client:
             found.close()
             found = None
         if found is None:
-            found = _clients[key] = Client(server, None if server is not None else LocalServer(key))
+            local = None if server is not None else LocalServer(key)
+            found = _clients[key] = Client(server, local, accept_plaintext)
         return found
 
 

@@ -14,7 +14,7 @@ from luthier import _wire
 from luthier._arguments import count, flag, number, options, text, texts, whole
 from luthier._client import Client, connect
 from luthier._handle import UNCAPPED
-from luthier._server import program
+from luthier._server import environment, program
 from luthier.errors import LuthierError, NotFound
 from luthier.space import SpaceLike, to_specs
 from luthier._resource import Resource
@@ -54,6 +54,7 @@ def make(
     objective: Optional[Mapping[str, Any]] = None,
     server: Optional[str] = None,
     db: Optional[str] = None,
+    accept_plaintext: bool = False,
 ) -> Study:
     """Makes a study, or returns the one of this name if it was made with the same words. "PROJECT/NAME" names one of
     another project than $LUTHIER_PROJECT or the token's.
@@ -64,7 +65,8 @@ def make(
     study file.
 
     `server` is HOST:PORT or unix:PATH, `db` a directory whose coordinator is joined, or started as a child of this
-    process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d.
+    process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d. With `accept_plaintext` a token may go to
+    another machine without TLS.
 
     Raises StudyExists naming the first field that differs, BadField naming all that is wrong, Unavailable where there
     is no coordinator, ValueError and TypeError for domains that are none.
@@ -110,7 +112,7 @@ def make(
         spec.labels[label] = word
     if max_trials is None:
         spec.labels[UNCAPPED] = "open"
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     project, short = _split(name)
     request = _wire.message("CreateStudyRequest")(study_id=short, spec=spec, parent=_parent(project))
     try:
@@ -165,19 +167,27 @@ def path_of(client: Client, name: str) -> str:
     return f"projects/{project or 'default'}/studies/{short}"
 
 
-def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -> Study:
+def load(
+    name: str, *, server: Optional[str] = None, db: Optional[str] = None, accept_plaintext: bool = False
+) -> Study:
     """Returns the study of this name. Raises NotFound.
 
     study = luthier.load("ridge", server="host:7790")
     """
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     request = _wire.message("GetStudyRequest")(name=path_of(client, name))
     return Study(client, client.call("StudyService", "GetStudy", request))
 
 
-def studies(*, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None) -> list[Study]:
+def studies(
+    *,
+    project: Optional[str] = None,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
+) -> list[Study]:
     """Returns all studies of a project, in order of name. `project`: default $LUTHIER_PROJECT, else the token's."""
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     parent = _parent(project or os.environ.get("LUTHIER_PROJECT", ""))
     request = _wire.message("ListStudiesRequest")(page_size=1000, parent=parent)
     out: list[Study] = []
@@ -209,14 +219,20 @@ class Worker:
     rests: Mapping[str, str] = field(hash=False)
 
 
-def workers(*, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None) -> list[Worker]:
+def workers(
+    *,
+    project: Optional[str] = None,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
+) -> list[Worker]:
     """Returns the workers that a coordinator knows in a project, which is that of their tokens; this program's own are
     among them.
 
         for worker in luthier.workers():
             print(worker.name, worker.leases, worker.failed)
     """
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     request = _wire.message("ListWorkersRequest")(page_size=1000, parent=_parent(project))
     columns = [column.name for column in fields(Worker) if column.name not in ("name", "first_seen", "last_seen", "rests")]
     out: list[Worker] = []
@@ -232,7 +248,12 @@ def workers(*, project: Optional[str] = None, server: Optional[str] = None, db: 
 
 
 def from_file(
-    path: str, name: Optional[str] = None, *, server: Optional[str] = None, db: Optional[str] = None
+    path: str,
+    name: Optional[str] = None,
+    *,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
 ) -> Study:
     """Makes the study of a study file (YAML or JSON), or returns it; its name is the file's unless it is given.
 
@@ -243,11 +264,13 @@ def from_file(
     path = text("the path of the study file", os.fspath(path))
     if name is None:
         name = study_id(os.path.splitext(os.path.basename(path))[0])
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     project, short = _split(name)
     command = [program("luthier"), "--server", client.target(), "study", "create", "-f", path, "--name", short]
     command += ["--project", project] if project else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    command += ["--accept-plaintext"] if client.accept_plaintext else []
+    own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": environment(client._local)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **own)
     if done.returncode != 0:
         raise LuthierError(done.stderr.strip() or f"luthier ended with {done.returncode}", code="INVALID_ARGUMENT")
-    return load(name, server=server, db=db)
+    return load(name, server=server, db=db, accept_plaintext=accept_plaintext)

@@ -33,7 +33,7 @@ class Handle:
     def __reduce__(self) -> Any:
         """A copy, also in another process, is the same study by its name."""
         where = (self._client._server, None if self._client._local is None else self._client._local.directory)
-        return _again, (type(self), self._path, *where)
+        return _again, (type(self), self._path, *where, self._client.accept_plaintext)
 
     def _take(self, message: Any) -> None:
         self._message = message
@@ -249,7 +249,9 @@ class Handle:
             self._take(message)
 
 
-def _again(kind: Any, path: str, server: Optional[str], db: Optional[str]) -> Any:
+def _again(
+    kind: Any, path: str, server: Optional[str], db: Optional[str], accept_plaintext: bool = False
+) -> Any:
     """Returns the study of this full name. Raises NotFound."""
-    client = connect(server, db)
+    client = connect(server, db, accept_plaintext)
     return kind(client, client.call("StudyService", "GetStudy", _wire.message("GetStudyRequest")(name=path)))

@@ -8,11 +8,15 @@ import stat
 from typing import Optional
 
 _MOST_LINKS = 40  # As many as the kernel follows.
+_LOOK: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)  # Linux asks for no right to read.
 
 
 def trouble(path: str) -> Optional[str]:
     """Returns why another user may have put what is at `path` there, or could put something else in its place; None if
-    nobody but this user and root can, or if there is nothing. The folder in which a relative path begins is trusted."""
+    nobody but this user and root can, or if there is nothing. The folder in which a relative path begins is trusted.
+    Elsewhere than on POSIX nothing is looked at."""
+    if os.name != "posix":
+        return None
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -26,7 +30,7 @@ def trouble(path: str) -> Optional[str]:
 def _walk(path: str) -> Optional[str]:
     names, links = _names(path), 0
     where = "/" if path.startswith("/") else ""
-    folder = os.open(where or ".", os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(where or ".", _LOOK)
     try:
         found = _of_folder(where, os.fstat(folder), last=not names) if where else None
         while names and not found:
@@ -46,7 +50,7 @@ def _walk(path: str) -> Optional[str]:
                 name, here = "/", "/"
             elif not stat.S_ISDIR(info.st_mode):
                 return None
-            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+            below = os.open(name, _LOOK, dir_fd=folder)
             os.close(folder)
             folder, where = below, here
             found = _of_folder(where, os.fstat(folder), last=not names)

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import socket
 import stat
+import time
 from typing import Any, Optional
 
 _Metadata = tuple[tuple[str, str], ...]
+_TOKEN_BYTES = 4096  # Of a file with one; tokens have 64.
+_TOKEN_SECONDS = 60.0  # Somebody may have to type a password first.
 
 
 def check_address(server: str) -> str:
@@ -27,26 +32,145 @@ def check_address(server: str) -> str:
     return server
 
 
+class Secret(str):
+    """A text that is not shown: not in a traceback with its variables, not in a log."""
+
+    def __repr__(self) -> str:
+        return "'…'"
+
+    def __str__(self) -> str:
+        return "…"
+
+    def __format__(self, spec: str) -> str:
+        return "…"
+
+
 def metadata() -> _Metadata:
     """Returns what goes with every call: the token of LUTHIER_TOKEN_FILE, else of LUTHIER_TOKEN. ValueError where the
-    file is missing, others may read it, or it has no token."""
+    file is missing, others may read it, or what is there is no token; it has nothing of the token."""
     path = os.environ.get("LUTHIER_TOKEN_FILE")
-    token = _read_token(path) if path else os.environ.get("LUTHIER_TOKEN", "").strip()
-    return (("authorization", f"Bearer {token}"),) if token else ()
+    if path:
+        token = _token_in(_read_token(path), f"LUTHIER_TOKEN_FILE: {path}")
+    else:
+        given = os.fsencode(os.environ.get("LUTHIER_TOKEN", ""))
+        token = _token_in(given, "LUTHIER_TOKEN:") if given else ""
+    return (("authorization", Secret("Bearer " + token)),) if token else ()
 
 
-def _read_token(path: str) -> str:
+def check_plaintext(server: str, sent: _Metadata, accept_plaintext: bool) -> None:
+    """Raises ValueError where a token would go to another machine in plain text, unasked."""
+    accept_plaintext = accept_plaintext or _is_set("LUTHIER_ACCEPT_PLAINTEXT")
+    if accept_plaintext or not sent or _encrypted() or _is_this_machine(server):
+        return
+    raise ValueError(
+        f"server={server!r} is another machine, and would get the token in plain text, which everybody on the way can "
+        "read; set LUTHIER_TLS_CA to the file of the certificate that signed the coordinator's, or give "
+        "accept_plaintext=True (LUTHIER_ACCEPT_PLAINTEXT=1) where the network is trusted"
+    )
+
+
+def _encrypted() -> bool:
+    return bool(os.environ.get("LUTHIER_TLS_CA") or os.environ.get("LUTHIER_TLS_CERT"))
+
+
+def _is_set(variable: str) -> bool:
+    value = os.environ.get(variable, "").lower()
+    if value in ("1", "true", "yes", "on"):
+        return True
+    if value in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError(f"{variable}={value!r} is neither 1 nor 0")
+
+
+def _is_this_machine(server: str) -> bool:
+    """Whether only this machine is reached by an address. Names that are written otherwise may be anybody's."""
+    host = server.rpartition(":")[0]
+    if server.startswith("unix:") or host.lower() == "localhost":
+        return True
+    family, host = (socket.AF_INET6, host[1:-1]) if host.startswith("[") else (socket.AF_INET, host)
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            token = file.readline().strip()
+        packed = socket.inet_pton(family, host)
+    except (OSError, ValueError):
+        return False
+    return packed == b"\0" * 15 + b"\1" if len(packed) == 16 else packed[0] == 127
+
+
+def _token_in(text: bytes, shown: str) -> str:
+    """Returns the token that a text consists of. ValueError says what else it is, without any of it."""
+    if text.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{shown} begins with a byte order mark; save it as plain text without one")
+    if len(text) > _TOKEN_BYTES:
+        raise ValueError(f"{shown} is larger than a token can be; is it the right one?")
+    token = text.strip()
+    if not token:
+        raise ValueError(f"{shown} holds no token: it is empty")
+    if not token.startswith(b"lut_"):
+        raise ValueError(f"{shown} holds no token: they begin with lut_")
+    if b"\n" in token:
+        raise ValueError(f"{shown} holds more than one line; leave the token alone in it")
+    for at, byte in enumerate(token, 1):
+        if not 0x21 <= byte <= 0x7E:
+            raise ValueError(
+                f"{shown} holds no token: character {at} is {_kind(byte)}, which no token has; copy it once more"
+            )
+    return token.decode("ascii")
+
+
+def _kind(byte: int) -> str:
+    if byte in b" \t":
+        return "a blank"
+    if byte == 0:
+        return "a zero byte"
+    return "a control character" if byte < 0x20 or byte == 0x7F else "a character beyond ASCII"
+
+
+def _read_token(path: str) -> bytes:
+    if re.search(r"lut_[A-Za-z0-9]{16}_", path):
+        raise ValueError(
+            "LUTHIER_TOKEN_FILE: is a token where the name of a file with it belongs; whoever lists processes may have "
+            "read it: rotate it"
+        )
+    if os.name != "posix":
+        return (_read("LUTHIER_TOKEN_FILE", path) or b"")[: _TOKEN_BYTES + 1]
+    try:
+        # Not to wait here for the other end of a pipe.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError as error:
         raise ValueError(f"LUTHIER_TOKEN_FILE: {error}") from None
-    if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ValueError(f"LUTHIER_TOKEN_FILE: {path} can be read by others; chmod 600 {path}")
-    if not token.startswith("lut_"):
-        raise ValueError(f"LUTHIER_TOKEN_FILE: {path} holds no token: they begin with lut_")
-    return token
+    try:
+        info = os.fstat(fd)
+        if stat.S_ISDIR(info.st_mode):
+            raise ValueError(f"LUTHIER_TOKEN_FILE: {path} is a folder; name the file with the token")
+        # What a service manager hands over belongs to root, and to a group or an access list of ours.
+        others = stat.S_IRWXO | (stat.S_IRWXG if info.st_uid == os.geteuid() else 0)
+        if stat.S_ISREG(info.st_mode) and info.st_mode & others:
+            raise ValueError(f"LUTHIER_TOKEN_FILE: {path} can be read by others; chmod 600 {path}")
+        return os.read(fd, _TOKEN_BYTES + 1) if stat.S_ISREG(info.st_mode) else _read_line(fd, path)
+    except OSError as error:
+        raise ValueError(f"LUTHIER_TOKEN_FILE: {path}: {error.strerror}") from None
+    finally:
+        os.close(fd)
+
+
+def _read_line(fd: int, path: str) -> bytes:
+    """Returns the first line of a pipe, or of something like it, for which a minute is waited."""
+    line, until = b"", time.monotonic() + _TOKEN_SECONDS
+    ready = select.poll()
+    ready.register(fd, select.POLLIN)
+    while len(line) <= _TOKEN_BYTES:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise ValueError(f"LUTHIER_TOKEN_FILE: {path}: nobody wrote a line to it within a minute")
+        if not ready.poll(1000 * left):
+            continue
+        try:
+            byte = os.read(fd, 1)
+        except BlockingIOError:
+            continue
+        if byte in (b"", b"\n"):
+            break
+        line += byte
+    return line
 
 
 def channel(grpc: Any, target: str, options: list[tuple[str, Any]]) -> Any:

@@ -27,8 +27,8 @@ _IN_USE = "is in use"  # What a coordinator says of a directory that another one
 
 
 def default_directory() -> str:
-    """Returns the directory that is meant where none is named. Raises Unavailable where another user could answer in its
-    place."""
+    """Returns the directory that is meant where none is named. Raises Unavailable where another user could answer in
+    its place."""
     why = trouble(_DEFAULT)
     if why is None:
         return _DEFAULT
@@ -36,6 +36,13 @@ def default_directory() -> str:
         f"neither server= nor db= is given, and the database of this folder is not taken unasked: {why}; write "
         f"db={_DEFAULT!r} (LUTHIER_DB) if it is to be this one, else name another"
     )
+
+
+def environment(local: Optional[LocalServer]) -> dict[str, str]:
+    """Returns this program's environment for one that it starts; without the tokens and certificates for other
+    coordinators where that one calls a directory's, which needs none."""
+    others = ("LUTHIER_TOKEN", "LUTHIER_TLS_", "LUTHIER_ACCEPT_PLAINTEXT") if local is not None else ()
+    return {key: value for key, value in os.environ.items() if not key.startswith(others)}
 
 
 def program(name: str) -> str:

@@ -40,30 +40,49 @@ async def study(name: str, space: SpaceLike = None, **options: Any) -> Study:
     return Study(await asyncio.to_thread(luthier.study, name, space, **options))
 
 
-async def load(name: str, *, server: Optional[str] = None, db: Optional[str] = None) -> Study:
+async def load(
+    name: str, *, server: Optional[str] = None, db: Optional[str] = None, accept_plaintext: bool = False
+) -> Study:
     """Returns the study of this name. Raises NotFound."""
-    return Study(await asyncio.to_thread(luthier.load, name, server=server, db=db))
+    where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
+    return Study(await asyncio.to_thread(luthier.load, name, **where))
 
 
 async def studies(
-    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
+    *,
+    project: Optional[str] = None,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
 ) -> list[Study]:
     """Returns all studies of a project, in order of name."""
-    return [Study(one) for one in await asyncio.to_thread(luthier.studies, project=project, server=server, db=db)]
+    where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
+    return [Study(one) for one in await asyncio.to_thread(luthier.studies, project=project, **where)]
 
 
 async def workers(
-    *, project: Optional[str] = None, server: Optional[str] = None, db: Optional[str] = None
+    *,
+    project: Optional[str] = None,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
 ) -> list[luthier.Worker]:
     """Returns the workers that a coordinator knows in a project."""
-    return await asyncio.to_thread(luthier.workers, project=project, server=server, db=db)
+    where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
+    return await asyncio.to_thread(luthier.workers, project=project, **where)
 
 
 async def from_file(
-    path: str, name: Optional[str] = None, *, server: Optional[str] = None, db: Optional[str] = None
+    path: str,
+    name: Optional[str] = None,
+    *,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
 ) -> Study:
     """Makes the study of a study file, or returns it. Raises LuthierError with what is wrong with the file."""
-    return Study(await asyncio.to_thread(luthier.from_file, path, name, server=server, db=db))
+    where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
+    return Study(await asyncio.to_thread(luthier.from_file, path, name, **where))
 
 
 async def close() -> None:

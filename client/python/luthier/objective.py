@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier._arguments import whole
 from luthier._beats import Relay
-from luthier._server import program
+from luthier._server import environment, program
 
 if TYPE_CHECKING:
     from luthier.study import Study
@@ -80,6 +80,7 @@ class Tunable:
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
             command = [program("luthier-worker"), "--server", study._client.target(), "--study", study._path]
             command += ["--slots", str(processes), "--spool", spool, "--exit-when-done", "--env-allow", "*"]
+            command += ["--accept-plaintext"] if study._client.accept_plaintext else []
             if n_trials is not None:
                 command += ["--max-trials", str(n_trials)]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
@@ -92,7 +93,8 @@ class Tunable:
 
             if reason():
                 study.resume()
-            _run_all([_start(command)], echo=False, until=lambda: reason() != "")
+            worker = _start(command, environment=environment(study._client._local))
+            _run_all([worker], echo=False, until=lambda: reason() != "")
         if reason():
             raise StudyPaused(f"study {study.name} paused itself: {reason()}")
         return study
@@ -117,6 +119,7 @@ def optimize_in_processes(
     """Runs `fn` in so many Python processes of their own, which end with this one."""
     local = study._client._local
     where = ["--server", study._client.target()] if local is None else ["--db", local.directory]
+    where += ["--accept-plaintext"] if study._client.accept_plaintext else []
     study._client.target()
     counts = [-1] * processes
     if n_trials is not None:
@@ -152,19 +155,26 @@ def optimize_in_processes(
                 relay.close()
 
 
-def _start(command: list[str], *descriptors: int) -> subprocess.Popen[bytes]:
-    """Starts a process that is told to end when this one is killed, and inherits the descriptors."""
+def _start(
+    command: list[str], *descriptors: int, environment: Optional[dict[str, str]] = None
+) -> subprocess.Popen[bytes]:
+    """Starts a process that is told to end when this one is killed, and inherits the descriptors. `environment`:
+    default this program's."""
     if sys.platform == "linux":
         tied = str(Path(__file__).with_name("_tied.py"))
         command = [sys.executable, "-I", "-S", tied, str(os.getpid()), *command]
     return subprocess.Popen(
-        command, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=descriptors
+        command,
+        env=_importing(environment or dict(os.environ)),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=descriptors,
     )
 
 
-def _environment() -> dict[str, str]:
-    """Returns this program's environment, with its import path for those that it starts."""
-    return dict(os.environ, PYTHONPATH=os.pathsep.join([*(p for p in sys.path if p), os.getcwd()]))
+def _importing(environment: dict[str, str]) -> dict[str, str]:
+    """Returns an environment with this program's import path for those that it starts."""
+    return dict(environment, PYTHONPATH=os.pathsep.join([*(p for p in sys.path if p), os.getcwd()]))
 
 
 def _run_all(

@@ -232,7 +232,9 @@ def _child(arguments: argparse.Namespace) -> int:
 
     with open(arguments.child, "rb") as file:
         fn, catch = pickle.load(file)
-    study = load_study(arguments.study, server=arguments.server, db=arguments.db)
+    study = load_study(
+        arguments.study, server=arguments.server, db=arguments.db, accept_plaintext=arguments.accept_plaintext
+    )
     if arguments.beats is not None:
         study._client.beats = Told(study._client, arguments.beats)
     count = arguments.trials if arguments.trials >= 0 else None
@@ -249,6 +251,7 @@ def main() -> int:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--server", help=argparse.SUPPRESS)
     parser.add_argument("--db", help=argparse.SUPPRESS)
+    parser.add_argument("--accept-plaintext", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--study", help=argparse.SUPPRESS)
     parser.add_argument("--beats", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trials", type=int, default=-1, help=argparse.SUPPRESS)

@@ -1,8 +1,14 @@
 #include "lib/wire/channel.h"
 
+#include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/log.h"
 
@@ -31,6 +37,50 @@ TEST(Channel, OtherAddressesAreRefusedWithAHint) {
             "server: \"localhost\" has no port; give host:port, e.g. localhost:7790");
   EXPECT_FALSE(CreateChannel("localhost").ok());
   EXPECT_TRUE(CreateChannel("localhost:1").ok());
+}
+
+TEST(Channel, ATokenGoesToOtherMachinesInPlainTextOnlyWhenTold) {
+  ChannelSecurity security;
+  security.token = "lut_0123456789abcdef_secret";
+  for (const char* own : {"localhost:7790", "LocalHost:1", "127.0.0.1:1", "127.255.0.9:1", "[::1]:1", "unix:socket"}) {
+    EXPECT_TRUE(CheckServer(own, security).ok()) << CheckServer(own, security);
+  }
+  // Some of these may be this machine, too; whoever knows it says so.
+  const std::vector<std::string> others = {"db1.example:7790",    "10.0.0.1:1",
+                                           "[fe80::1]:1",         "[::]:1",
+                                           "0.0.0.0:1",           "127.1:1",
+                                           "2130706433:1",        "localhost.:1",
+                                           "localhost.evil.io:1", "127.0.0.1.nip.io:1",
+                                           "localhost%2ex:1",     "x@localhost:1",
+                                           "[::1%25lo]:1",        "0127.0.0.1:1",
+                                           "128.0.0.1:1"};
+  for (const std::string& other : others) {
+    const absl::Status status = CheckServer(other, security);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << other;
+    EXPECT_THAT(status.message(),
+                ::testing::AllOf(::testing::HasSubstr("server: \"" + other), ::testing::HasSubstr("--accept-plaintext"),
+                                 ::testing::HasSubstr("--tls-ca")));
+    EXPECT_FALSE(CreateChannel(other, security).ok());
+    EXPECT_TRUE(CheckServer(other, {}).ok());  // Without a token nothing is given away.
+    ChannelSecurity more = security;
+    more.accept_plaintext = true;
+    EXPECT_TRUE(CheckServer(other, more).ok());
+    more = security;
+    more.tls_ca = "system";
+    EXPECT_TRUE(CheckServer(other, more).ok());
+  }
+}
+
+TEST(Channel, PlainTextIsAcceptedByAVariableToo) {
+  for (const auto& [value, accepted] : {std::pair("1", true), std::pair("TRUE", true), std::pair("0", false),
+                                        std::pair("no", false), std::pair("", false)}) {
+    setenv("LUTHIER_ACCEPT_PLAINTEXT", value, 1);
+    EXPECT_EQ(SecurityFrom({}, "")->accept_plaintext, accepted) << value;
+  }
+  setenv("LUTHIER_ACCEPT_PLAINTEXT", "maybe", 1);
+  EXPECT_EQ(std::string(SecurityFrom({}, "").status().message()),
+            "LUTHIER_ACCEPT_PLAINTEXT: \"maybe\" is neither 1 nor 0");
+  unsetenv("LUTHIER_ACCEPT_PLAINTEXT");
 }
 
 // Each request that is refused may be one: strangers must not fill the disk.

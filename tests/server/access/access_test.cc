@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "lib/base/error.h"
+#include "lib/wire/token_file.h"
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
 #include "tests/server/access/access_fixture.h"

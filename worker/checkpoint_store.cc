@@ -69,6 +69,7 @@ absl::StatusOr<std::string> CheckpointStore::Save(const std::string& study, int6
   PutU64(snapshot.size(), &content);
   PutU64(base::Hash64(snapshot), &content);
   content.append(snapshot.data(), snapshot.size());
+  LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory_));  // It may have been removed while the worker ran.
   LUTHIER_RETURN_IF_ERROR(WriteDurably(directory_, name, content));
   return reference;
 }

@@ -190,6 +190,8 @@ TEST(CheckpointStore, GivesBackWhatWasSaved) {
   store.Remove(reference);
   EXPECT_TRUE(absl::IsNotFound(store.Load(reference).status()));
   store.Remove(reference);
+  std::filesystem::remove_all(temporary.path() + "/c");
+  EXPECT_EQ(*store.Load(store.Save("a.study", 3, 2, snapshot).value()), snapshot);
 }
 
 TEST(CheckpointStore, RemovesThoseOfOneStudy) {

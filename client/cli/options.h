@@ -122,6 +122,7 @@ struct Options {
 
   // admin
   int64_t entries = 100;
+  std::string audit_kind;  // "": both.
   std::optional<int64_t> quota_studies, quota_running, quota_waiting, quota_bytes;
   std::optional<double> quota_cpu;
   std::vector<std::string> hosts;

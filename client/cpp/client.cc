@@ -614,9 +614,10 @@ absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {
   return std::vector<v1::Project>(response.projects().begin(), response.projects().end());
 }
 
-absl::StatusOr<std::vector<v1::AuditEntry>> Client::ListAudit(int64_t before, int count) {
+absl::StatusOr<std::vector<v1::AuditEntry>> Client::ListAudit(int64_t before, int count, v1::AuditKind kind) {
   v1::ListAuditRequest request;
   request.set_before(before);
+  request.set_kind(kind);
   request.set_page_size(count);
   LUTHIER_ASSIGN_OR_RETURN(const v1::ListAuditResponse response,
                            impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListAudit, request,

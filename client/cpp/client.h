@@ -164,7 +164,8 @@ class Client {
   absl::StatusOr<v1::Project> UpdateProject(const std::string& id, const v1::Quotas& quotas);
   absl::StatusOr<std::vector<v1::Project>> ListProjects();
   // Newest first, before the entry of that number (0: from the newest); at most 1,000.
-  absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count);
+  absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count,
+                                                     v1::AuditKind kind = v1::AUDIT_KIND_UNSPECIFIED);
 
  private:
   class Impl;

@@ -32,6 +32,8 @@ constexpr size_t kMaxTokens = 10'000;  // In force and not.
 constexpr size_t kMaxProjects = 1000;
 constexpr size_t kMaxAuditText = 256;
 constexpr absl::string_view kBearer = "Bearer ";
+constexpr char kDone[] = "OK";  // Outcomes in the audit.
+constexpr char kHungUp[] = "CANCELLED";
 
 absl::Status Unauthenticated(const char* why, absl::string_view message) {
   return MakeError(absl::StatusCode::kUnauthenticated, why, message);
@@ -54,8 +56,16 @@ std::optional<std::string> Authorization(const grpc::CallbackServerContext& cont
   return std::string(begin->second.data(), begin->second.size());
 }
 
+// The beginning of a text in UTF-8: no character is cut in two, or no reply could tell it.
 std::string Cut(absl::string_view text) {
-  return std::string(text.substr(0, kMaxAuditText));
+  size_t size = std::min(text.size(), kMaxAuditText);
+  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return std::string(text.substr(0, size));
+}
+
+// Errors changed nothing, but for one whose answer got lost. What became of a call that hung up is not known.
+bool ChangedNothing(absl::string_view outcome) {
+  return outcome != kDone && outcome != kHungUp && outcome != reason::kReplyLost;
 }
 
 // What gRPC knows of the connection by this name.
@@ -142,7 +152,7 @@ class Access::Call final : public grpc::experimental::Interceptor {
         methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const absl::Status status = wire::FromGrpc(methods->GetSendStatus());
       const std::string why = base::GetReason(status);
-      access_->Ended(context_, status.ok() ? "OK" : why.empty() ? absl::StatusCodeToString(status.code()) : why);
+      access_->Ended(context_, status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why);
     }
     methods->Proceed();
   }
@@ -266,26 +276,30 @@ Caller Access::HolderOf(const TokenRecord& token) {
   return caller;
 }
 
+AuditRecord Access::EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller) {
+  AuditRecord entry;
+  entry.token = caller.token;
+  entry.name = caller.name;
+  entry.peer = AddressOf(context);
+  entry.method = request.method;
+  entry.object = Cut(request.object);
+  entry.request_id = Cut(request.request_id);
+  return entry;
+}
+
 Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                        absl::Status status) {
-  AuditRecord entry{0,
-                    {},
-                    caller.token,
-                    caller.name,
-                    AddressOf(context),
-                    request.method,
-                    Cut(request.object),
-                    Cut(request.request_id),
-                    base::GetReason(status)};
+  AuditRecord entry = EntryOf(context, request, caller);
+  entry.outcome = base::GetReason(status);
+  entry.refused = true;
   Refusal refusal{std::move(status)};
   if (absl::IsUnauthenticated(refusal.status)) {
     if (on_failure_) on_failure_(entry.outcome);
-    const Refusals::Verdict verdict = refusals_.Count(entry.peer);
     // Who sends none does not guess.
-    if (entry.outcome != reason::kNoToken) refusal.delay = verdict.delay;
-    entry.times = verdict.times;
+    const absl::Duration delay = refusals_.Count(entry.peer);
+    if (entry.outcome != reason::kNoToken) refusal.delay = delay;
   }
-  if (audit_ && entry.times > 0) audit_->Add(std::move(entry));
+  if (audit_) audit_->Add(std::move(entry));
   return refusal;
 }
 
@@ -322,15 +336,8 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
   if (audit_ && !caller.token.empty()) audit_->NoteUse(caller.token);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
   if (audit_ && told) {
-    context.entry = AuditRecord{0,
-                                {},
-                                caller.token.empty() ? caller.name : caller.token,
-                                caller.name,
-                                AddressOf(context),
-                                request.method,
-                                Cut(request.object),
-                                Cut(request.request_id),
-                                ""};
+    context.entry = EntryOf(context, request, caller);
+    if (caller.token.empty()) context.entry->token = caller.name;
   }
   return {};
 }
@@ -338,6 +345,7 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
 void Access::Ended(Context* context, const std::string& outcome) {
   if (!context->entry) return;
   context->entry->outcome = outcome;
+  context->entry->refused = ChangedNothing(outcome);
   audit_->Add(*std::move(context->entry));
   context->entry.reset();
 }
@@ -564,10 +572,10 @@ absl::StatusOr<std::vector<ProjectRecord>> Access::ListProjects() const {
   return all;
 }
 
-absl::StatusOr<std::vector<AuditRecord>> Access::ListAudit(int64_t before, int limit) {
+absl::StatusOr<std::vector<AuditRecord>> Access::ListAudit(int64_t before, int limit, AuditKind kind) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   audit_->Flush();
-  return store_->Audit(before, limit);
+  return store_->Audit(before, limit, kind);
 }
 
 }  // namespace luthier::access

@@ -92,7 +92,7 @@ class Access {
   absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {});
   absl::StatusOr<ProjectRecord> UpdateProject(const std::string& id, const study::Quotas& quotas);
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
-  absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit);
+  absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit, AuditKind kind);
 
   // OK while the store's files are where they were, or nothing is kept: AccessStore::CheckHeld.
   absl::Status CheckHeld() const { return store_ ? store_->CheckHeld() : absl::OkStatus(); }
@@ -117,6 +117,7 @@ class Access {
   // Writes it, then uses it.
   absl::Status Keep(const TokenRecord& token);
   absl::Status Keep(const ProjectRecord& project);
+  static AuditRecord EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller);
   Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                  absl::Status status);
   // Tells the audit, unless it knows already or is not to.

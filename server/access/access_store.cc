@@ -4,7 +4,9 @@
 #include <SQLiteCpp/Transaction.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,7 +25,7 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 4;
+constexpr int64_t kVersion = 5;
 
 // Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
@@ -50,6 +52,23 @@ ALTER TABLE projects ADD COLUMN suggest_cpu REAL NOT NULL DEFAULT 0;
 constexpr char kSchema3[] = "ALTER TABLE tokens ADD COLUMN certificate TEXT NOT NULL DEFAULT ''";
 
 constexpr char kSchema4[] = "ALTER TABLE projects ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0";
+
+// Since then `audit` has changes alone. Numbers are those of one sequence.
+constexpr char kSchema5[] = R"(
+CREATE TABLE refusals (
+  number INTEGER PRIMARY KEY, time INTEGER NOT NULL, last_time INTEGER NOT NULL, token TEXT NOT NULL,
+  name TEXT NOT NULL, peer TEXT NOT NULL, method TEXT NOT NULL, object TEXT NOT NULL, request_id TEXT NOT NULL,
+  outcome TEXT NOT NULL, times INTEGER NOT NULL
+) STRICT;
+INSERT INTO refusals SELECT number, time, time, token, name, peer, method, object, request_id, outcome, times
+  FROM audit WHERE outcome NOT IN ('OK', 'CANCELLED', 'REPLY_LOST', 'DROPPED');
+DELETE FROM audit WHERE outcome NOT IN ('OK', 'CANCELLED', 'REPLY_LOST', 'DROPPED');
+CREATE INDEX audit_by_token ON audit (token);
+CREATE INDEX refusals_by_token ON refusals (token);
+)";
+
+// Callers take turns in losing so many entries where several have most.
+constexpr int64_t kTakenAtLeast = 16;
 
 int64_t Micros(absl::Time time) {
   return absl::ToUnixMicros(time);  // Infinite times become the least and the largest.
@@ -83,7 +102,8 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
     if (version < 1) db.exec(kSchema);
     if (version < 2) db.exec(kSchema2);
     if (version < 3) db.exec(kSchema3);
-    db.exec(kSchema4);
+    if (version < 4) db.exec(kSchema4);
+    db.exec(kSchema5);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -95,7 +115,7 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory, int64_t max_audit) {
   const std::string path = (std::filesystem::path(directory) / kFile).string();
   LUTHIER_RETURN_IF_ERROR(storage::CheckWritable(directory));
   const mode_t before = umask(077);
@@ -112,7 +132,7 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
   const std::string name = kFile;
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::HeldFiles> held,
                            storage::HeldFiles::Note(directory, {name, name + "-wal", name + "-shm"}));
-  return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db), std::move(held)));
+  return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db), std::move(held), max_audit));
 }
 
 template <typename F>
@@ -175,7 +195,16 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
 
 absl::Status AccessStore::Put(const TokenRecord& t) {
   return Write([&](SQLite::Database& db) {
-    SQLite::Statement put(db, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    // Its last use is written by NoteUse alone, which may know better.
+    SQLite::Statement put(
+        db,
+        "INSERT INTO tokens (id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
+        "expire_time, lifetime, last_use_time, revoke_time, certificate) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+        "project = excluded.project, roles = excluded.roles, commands = excluded.commands, hash = excluded.hash, "
+        "previous_hash = excluded.previous_hash, overlap_end = excluded.overlap_end, "
+        "create_time = excluded.create_time, expire_time = excluded.expire_time, lifetime = excluded.lifetime, "
+        "revoke_time = excluded.revoke_time, certificate = excluded.certificate");
     const std::string roles = RolesText(t.roles);
     BindText(put, 1, t.id);
     BindText(put, 2, t.name);
@@ -221,51 +250,127 @@ absl::Status AccessStore::NoteUse(const std::vector<std::pair<std::string, absl:
   });
 }
 
-absl::Status AccessStore::Append(const std::vector<AuditRecord>& entries) {
-  return Write([&](SQLite::Database& db) {
-    SQLite::Statement add(db,
-                          "INSERT INTO audit (time, token, name, peer, method, object, request_id, outcome, times) "
-                          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    for (const AuditRecord& e : entries) {
-      add.reset();
-      Bind(add, 1, Micros(e.time));
-      BindText(add, 2, e.token);
-      BindText(add, 3, e.name);
-      BindText(add, 4, e.peer);
-      BindText(add, 5, e.method);
-      BindText(add, 6, e.object);
-      BindText(add, 7, e.request_id);
-      BindText(add, 8, e.outcome);
-      Bind(add, 9, e.times);
-      add.exec();
+absl::Status AccessStore::Append(std::vector<AuditRecord>* entries) {
+  base::MutexLock lock(&mutex_);
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    mutex_.AssertHeld();
+    SQLite::Transaction transaction(*db_);
+    Count(&changes_);
+    Count(&refusals_);
+    SQLite::Statement again(*db_, "UPDATE refusals SET last_time = ?, times = ? WHERE number = ?");
+    for (AuditRecord& entry : *entries) {
+      if (entry.number == 0) {
+        Insert(&entry, entry.refused ? &refusals_ : &changes_);
+        continue;
+      }
+      again.reset();
+      Bind(again, 1, Micros(entry.last_time));
+      Bind(again, 2, entry.times);
+      Bind(again, 3, entry.number);
+      again.exec();
     }
-    SQLite::Statement trim(db, "DELETE FROM audit WHERE number <= (SELECT MAX(number) FROM audit) - ?");
-    Bind(trim, 1, kMaxAudit);
-    trim.exec();
+    Trim(&changes_);
+    Trim(&refusals_);
+    transaction.commit();
+    return held_->Check();
   });
+  if (!status.ok()) changes_.counted = refusals_.counted = false;  // What was counted did not happen.
+  return status;
 }
 
-absl::StatusOr<std::vector<AuditRecord>> AccessStore::Audit(int64_t before, int limit) {
+void AccessStore::Count(Shelf* shelf) {
+  if (last_number_ < 0) {
+    const int64_t given = db_->execAndGet("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence").getInt64();
+    last_number_ = std::max(given, db_->execAndGet("SELECT COALESCE(MAX(number), 0) FROM refusals").getInt64());
+  }
+  if (shelf->counted) return;
+  shelf->counts.clear();
+  shelf->total = 0;
+  SQLite::Statement rows(*db_, absl::StrCat("SELECT token, COUNT(*) FROM ", shelf->table, " GROUP BY token"));
+  while (rows.executeStep()) {
+    shelf->total += shelf->counts[StringColumn(rows, 0)] = Int64Column(rows, 1);
+  }
+  shelf->counted = true;
+}
+
+void AccessStore::Insert(AuditRecord* entry, Shelf* shelf) {
+  SQLite::Statement add(
+      *db_, entry->refused
+                ? "INSERT INTO refusals (number, time, token, name, peer, method, object, request_id, outcome, times, "
+                  "last_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                : "INSERT INTO audit (number, time, token, name, peer, method, object, request_id, outcome, times) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Bind(add, 1, ++last_number_);
+  Bind(add, 2, Micros(entry->time));
+  BindText(add, 3, entry->token);
+  BindText(add, 4, entry->name);
+  BindText(add, 5, entry->peer);
+  BindText(add, 6, entry->method);
+  BindText(add, 7, entry->object);
+  BindText(add, 8, entry->request_id);
+  BindText(add, 9, entry->outcome);
+  Bind(add, 10, entry->times);
+  if (entry->refused) Bind(add, 11, Micros(entry->last_time));
+  add.exec();
+  entry->number = last_number_;
+  ++shelf->counts[entry->token];
+  ++shelf->total;
+}
+
+void AccessStore::Trim(Shelf* shelf) {
+  while (shelf->total > max_audit_) {
+    auto most = shelf->counts.begin();
+    int64_t second = 0;
+    for (auto it = std::next(most); it != shelf->counts.end(); ++it) {
+      if (it->second > most->second) {
+        second = most->second;
+        most = it;
+      } else {
+        second = std::max(second, it->second);
+      }
+    }
+    const int64_t taken =
+        std::min({shelf->total - max_audit_, std::max(kTakenAtLeast, most->second - second), most->second});
+    SQLite::Statement erase(*db_, absl::StrCat("DELETE FROM ", shelf->table, " WHERE number IN (SELECT number FROM ",
+                                               shelf->table, " WHERE token = ? ORDER BY number LIMIT ?)"));
+    BindText(erase, 1, most->first);
+    Bind(erase, 2, taken);
+    erase.exec();
+    shelf->total -= taken;
+    most->second -= taken;
+    if (most->second == 0) shelf->counts.erase(most);
+  }
+}
+
+absl::StatusOr<std::vector<AuditRecord>> AccessStore::Audit(int64_t before, int limit, AuditKind kind) {
+  constexpr absl::string_view kChanges =
+      "SELECT number, time, time, token, name, peer, method, object, request_id, outcome, times, 0 FROM audit "
+      "WHERE number < ?1";
+  constexpr absl::string_view kRefusals =
+      "SELECT number, time, last_time, token, name, peer, method, object, request_id, outcome, times, 1 FROM refusals "
+      "WHERE number < ?1";
+  const std::string select = kind == AuditKind::kAll ? absl::StrCat(kChanges, " UNION ALL ", kRefusals)
+                                                     : std::string(kind == AuditKind::kChanges ? kChanges : kRefusals);
   base::MutexLock lock(&mutex_);
   return Guarded([&]() -> absl::StatusOr<std::vector<AuditRecord>> {
     std::vector<AuditRecord> entries;
-    SQLite::Statement rows(*db_,
-                           "SELECT number, time, token, name, peer, method, object, request_id, outcome, times "
-                           "FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?");
+    SQLite::Statement rows(*db_, absl::StrCat(select, " ORDER BY 1 DESC LIMIT ?2"));
     Bind(rows, 1, before > 0 ? before : INT64_MAX);
     Bind(rows, 2, int64_t{limit});
     while (rows.executeStep()) {
       AuditRecord e;
       e.number = Int64Column(rows, 0);
       e.time = TimeColumn(rows, 1);
-      e.token = StringColumn(rows, 2);
-      e.name = StringColumn(rows, 3);
-      e.peer = StringColumn(rows, 4);
-      e.method = StringColumn(rows, 5);
-      e.object = StringColumn(rows, 6);
-      e.request_id = StringColumn(rows, 7);
-      e.outcome = StringColumn(rows, 8);
-      e.times = Int64Column(rows, 9);
+      e.last_time = TimeColumn(rows, 2);
+      e.token = StringColumn(rows, 3);
+      e.name = StringColumn(rows, 4);
+      e.peer = StringColumn(rows, 5);
+      e.method = StringColumn(rows, 6);
+      e.object = StringColumn(rows, 7);
+      e.request_id = StringColumn(rows, 8);
+      e.outcome = StringColumn(rows, 9);
+      e.times = Int64Column(rows, 10);
+      e.refused = Int64Column(rows, 11) != 0;
       entries.push_back(std::move(e));
     }
     return entries;

@@ -4,9 +4,11 @@
 #include <SQLiteCpp/Database.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,23 +49,31 @@ struct ProjectRecord {
 
 // This was done or refused. The fields are those of v1.AuditEntry.
 struct AuditRecord {
-  int64_t number = 0;
-  absl::Time time;
+  int64_t number = 0;  // 0: it was not written yet.
+  absl::Time time, last_time;
   std::string token, name, peer, method, object, request_id, outcome;
   int64_t times = 1;
+  bool refused = false;  // It changed nothing.
 };
+
+// Which entries of the audit are meant.
+enum class AuditKind { kAll, kChanges, kRefusals };
 
 // Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
 // other: results are never late because of an audit, and access is known before studies are read. Errors are those of
 // storage::ToStatus. Thread-safe; every call may wait for the disk.
+//
+// The audit keeps changes and refusals apart, so many of each: refusals take no room from changes. What is beyond goes
+// from the caller that has most entries, its oldest first. So nobody can push out what others did before having as many
+// entries as they.
 class AccessStore {
  public:
   static constexpr char kFile[] = "access.db";
-  // The newest entries of the audit that are kept.
+  // Entries of the audit that are kept of each kind.
   static constexpr int64_t kMaxAudit = 1'000'000;
 
   // Creates the database where there is none; the directory must exist and be ours.
-  static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory);
+  static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory, int64_t max_audit = kMaxAudit);
 
   absl::StatusOr<std::vector<TokenRecord>> Tokens();
   // The project "default" is among them once it has quotas.
@@ -73,22 +83,39 @@ class AccessStore {
   absl::Status Put(const ProjectRecord& project);
   // Sets `last_use_time` of the tokens.
   absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
-  absl::Status Append(const std::vector<AuditRecord>& entries);
   // OK while the database is where it was: storage::HeldFiles. What is written looks by itself.
   absl::Status CheckHeld() const { return held_->Check(); }
+  // Adds those without a number, and gives them one; of refusals that have one, `last_time` and `times` are written.
+  absl::Status Append(std::vector<AuditRecord>* entries);
   // Newest first, with numbers below `before` (0: all).
-  absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit);
+  absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit, AuditKind kind = AuditKind::kAll);
 
  private:
-  AccessStore(std::unique_ptr<SQLite::Database> db, std::unique_ptr<storage::HeldFiles> held)
-      : held_(std::move(held)), db_(std::move(db)) {}
+  // What the audit has of one kind.
+  struct Shelf {
+    const char* table;
+    bool counted = false;                   // False: the next two are not known.
+    std::map<std::string, int64_t> counts = {};  // By `token`.
+    int64_t total = 0;
+  };
+
+  AccessStore(std::unique_ptr<SQLite::Database> db, std::unique_ptr<storage::HeldFiles> held, int64_t max_audit)
+      : held_(std::move(held)), max_audit_(max_audit), db_(std::move(db)) {}
   // Runs f in a transaction.
   template <typename F>
   absl::Status Write(F&& f);
+  void Count(Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Insert(AuditRecord* entry, Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes out what is beyond `max_audit_`.
+  void Trim(Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<storage::HeldFiles> held_;
+  const int64_t max_audit_;
   base::Mutex mutex_;
   std::unique_ptr<SQLite::Database> db_ ABSL_GUARDED_BY(mutex_);
+  Shelf changes_ ABSL_GUARDED_BY(mutex_){"audit"};
+  Shelf refusals_ ABSL_GUARDED_BY(mutex_){"refusals"};
+  int64_t last_number_ ABSL_GUARDED_BY(mutex_) = -1;  // -1: it is not known yet.
 };
 
 }  // namespace luthier::access

@@ -2,8 +2,10 @@
 #define LUTHIER_SERVER_ACCESS_AUDIT_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -13,10 +15,19 @@
 namespace luthier::access {
 
 // Writes the audit behind the calls: one transaction for all entries that came while the last was written. A crash
-// loses the newest entries, never a part of one. Beyond 10,000 that wait, entries are dropped and their number is
-// written instead. Thread-safe.
+// loses the newest entries, never a part of one. Beyond 10,000 changes that wait, changes are dropped and their number
+// is written instead. Thread-safe.
+//
+// Refusals are folded, so that a caller who makes many adds few entries: those of one caller with the same method and
+// outcome within a minute are one entry, that of the first, with their number and the time of the last. A caller is a
+// token, or an address without a valid one. What a caller is refused within a minute beyond kMaxAlike such entries is
+// one more, without a method and with the outcome OTHERS; addresses beyond kMaxAddresses count as one, which has no
+// name. A refusal that is the first of its kind is written at once, the numbers of others within a second.
 class Audit {
  public:
+  static constexpr size_t kMaxAlike = 8;
+  static constexpr size_t kMaxAddresses = 100;
+
   // All must outlive this.
   Audit(AccessStore* store, const base::Clock* clock);
   // Writes what waits.
@@ -29,16 +40,38 @@ class Audit {
   void Flush();
 
  private:
+  // Refusals that are alike.
+  struct Fold {
+    AuditRecord entry;
+    bool waits = false;  // It is in `folded_`.
+  };
+  // Those of one caller, from `begin` on.
+  struct Minute {
+    absl::Duration begin;
+    bool address = false;
+    std::map<std::pair<std::string, std::string>, std::shared_ptr<Fold>> folds;  // By method and outcome.
+  };
+
+  void AddRefusal(AuditRecord entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Minute& MinuteOf(AuditRecord* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetMinutes(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
+  void WriteOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   AccessStore* const store_;
   const base::Clock* const clock_;
   base::Mutex mutex_;
   base::CondVar changed_, written_;
-  std::vector<AuditRecord> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<AuditRecord> waiting_ ABSL_GUARDED_BY(mutex_);             // Changes.
   std::map<std::string, absl::Time> uses_ ABSL_GUARDED_BY(mutex_);       // To be written, …
   std::map<std::string, absl::Time> last_uses_ ABSL_GUARDED_BY(mutex_);  // … and all that are known.
+  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);        // By caller.
+  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                         // Of those, without a token.
+  absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);                     // When old minutes were last looked for.
+  std::vector<std::shared_ptr<Fold>> folded_ ABSL_GUARDED_BY(mutex_);    // Refusals to be written.
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool urgent_ ABSL_GUARDED_BY(mutex_) = false;  // `folded_` is written without delay.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

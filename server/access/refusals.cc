@@ -2,7 +2,7 @@
 
 namespace luthier::access {
 
-Refusals::Verdict Refusals::Count(const std::string& address) {
+absl::Duration Refusals::Count(const std::string& address) {
   const absl::Duration now = clock_->Monotonic();
   base::MutexLock lock(&mutex_);
   if (minutes_.size() >= kMaxAddresses && minutes_.count(address) == 0) {
@@ -12,16 +12,8 @@ Refusals::Verdict Refusals::Count(const std::string& address) {
   }
   const bool known = minutes_.count(address) > 0;
   Minute& minute = minutes_[known || minutes_.size() < kMaxAddresses ? address : ""];
-  Verdict verdict;
-  ++minute.untold;
-  if (minute.count == 0 || now - minute.begin >= absl::Minutes(1)) {
-    minute.begin = now;
-    minute.count = 0;
-    verdict.times = minute.untold;
-    minute.untold = 0;
-  }
-  if (++minute.count > kAtOnce) verdict.delay = absl::Seconds(1);
-  return verdict;
+  if (minute.count == 0 || now - minute.begin >= absl::Minutes(1)) minute = {now, 0};
+  return ++minute.count > kAtOnce ? absl::Seconds(1) : absl::ZeroDuration();
 }
 
 }  // namespace luthier::access

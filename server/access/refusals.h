@@ -11,26 +11,22 @@
 
 namespace luthier::access {
 
-// Counts failed authentications by address, so that guessing becomes slow and the audit stays short. Remembers a
-// bounded number of addresses; those beyond share one count. Thread-safe.
+// Counts failed authentications by address, so that guessing becomes slow. Remembers a bounded number of addresses;
+// those beyond share one count. Thread-safe.
 class Refusals {
  public:
   static constexpr int kAtOnce = 10;  // Failures in a minute that are answered at once.
 
   explicit Refusals(const base::Clock* clock) : clock_(clock) {}
 
-  struct Verdict {
-    absl::Duration delay = absl::ZeroDuration();  // Before the answer.
-    int64_t times = 0;                            // For the audit: failures to be told of now; 0: not now.
-  };
-  Verdict Count(const std::string& address);
+  // Returns how long the answer waits.
+  absl::Duration Count(const std::string& address);
 
  private:
   static constexpr size_t kMaxAddresses = 10'000;
   struct Minute {
     absl::Duration begin = absl::ZeroDuration();
     int64_t count = 0;
-    int64_t untold = 0;
   };
 
   const base::Clock* const clock_;

@@ -85,6 +85,20 @@ void Fill(const access::AuditRecord& entry, v1::AuditEntry* message) {
   message->set_request_id(entry.request_id);
   message->set_outcome(entry.outcome);
   message->set_times(entry.times);
+  *message->mutable_last_time() = wire::ToProto(entry.last_time);
+}
+
+absl::StatusOr<access::AuditKind> FromMessage(v1::AuditKind kind) {
+  switch (kind) {
+    case v1::AUDIT_KIND_UNSPECIFIED:
+      return access::AuditKind::kAll;
+    case v1::CHANGES:
+      return access::AuditKind::kChanges;
+    case v1::REFUSALS:
+      return access::AuditKind::kRefusals;
+    default:
+      return base::BadField("kind", absl::StrCat(static_cast<int>(kind), " is not CHANGES or REFUSALS"));
+  }
 }
 
 // Absent: zero.
@@ -194,7 +208,8 @@ grpc::ServerUnaryReactor* AdminService::ListAudit(grpc::CallbackServerContext* c
       return base::BadField(
           "page_size", absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
     }
-    LUTHIER_ASSIGN_OR_RETURN(const auto entries, access_->ListAudit(request->before(), size));
+    LUTHIER_ASSIGN_OR_RETURN(const access::AuditKind kind, FromMessage(request->kind()));
+    LUTHIER_ASSIGN_OR_RETURN(const auto entries, access_->ListAudit(request->before(), size, kind));
     for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());
     return absl::OkStatus();
   });

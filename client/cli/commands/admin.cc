@@ -309,10 +309,13 @@ absl::StatusOr<int> AdminAudit(Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.admin_client());
   constexpr int kPage = 1000;
+  const v1::AuditKind kind = options.audit_kind == "changes"    ? v1::CHANGES
+                             : options.audit_kind == "refusals" ? v1::REFUSALS
+                                                                : v1::AUDIT_KIND_UNSPECIFIED;
   int64_t left = options.entries;
   for (int64_t before = 0; left > 0;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::AuditEntry> entries,
-                             client->ListAudit(before, static_cast<int>(std::min<int64_t>(left, kPage))));
+                             client->ListAudit(before, static_cast<int>(std::min<int64_t>(left, kPage)), kind));
     for (const v1::AuditEntry& entry : entries) {
       Json json;
       json["number"] = entry.number();
@@ -325,6 +328,7 @@ absl::StatusOr<int> AdminAudit(Context& context) {
       json["request_id"] = entry.request_id();
       json["outcome"] = entry.outcome();
       json["times"] = entry.times();
+      json["last_time"] = TimeText(entry.has_last_time(), entry.last_time());
       context.out() << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
       before = entry.number();
     }

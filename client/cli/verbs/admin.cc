@@ -71,6 +71,7 @@ void HealthOptions(CLI::App& app, Options& o) {
 
 void AuditOptions(CLI::App& app, Options& o) {
   app.add_option("--count", o.entries, "Entries")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--only", o.audit_kind, "changes, or refusals")->check(CLI::IsMember({"changes", "refusals"}));
 }
 
 }  // namespace

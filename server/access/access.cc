@@ -31,6 +31,8 @@ using base::Quote;
 constexpr size_t kMaxTokens = 10'000;  // In force and not.
 constexpr size_t kMaxProjects = 1000;
 constexpr size_t kMaxAuditText = 256;
+constexpr absl::Duration kTick =
+    absl::Milliseconds(250);  // At most so late hears a call that lasts of its token's end.
 constexpr absl::string_view kBearer = "Bearer ";
 constexpr char kDone[] = "OK";  // Outcomes in the audit.
 constexpr char kHungUp[] = "CANCELLED";
@@ -61,6 +63,10 @@ std::string Cut(absl::string_view text) {
   size_t size = std::min(text.size(), kMaxAuditText);
   while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
   return std::string(text.substr(0, size));
+}
+
+absl::Status Check(const Permit& permit, absl::Time now) {
+  return permit == nullptr ? absl::OkStatus() : permit->Check(now);
 }
 
 // Errors changed nothing, but for one whose answer got lost. What became of a call that hung up is not known.
@@ -118,6 +124,8 @@ bool Private(const grpc::CallbackServerContext& context) {
 class Access::Context final : public grpc::CallbackServerContext {
  public:
   Caller caller;
+  std::shared_ptr<const Standing> standing;  // Null: none is needed.
+  const char* method = "";
   std::optional<AuditRecord> entry;  // Until it is known how the call ends.
 };
 
@@ -125,6 +133,21 @@ const Caller& Access::CallerOf(const grpc::CallbackServerContext& context) {
   const auto* known = dynamic_cast<const Context*>(&context);
   LUTHIER_CHECK(known != nullptr);
   return known->caller;
+}
+
+Permit Access::PermitOf(const grpc::CallbackServerContext& context) {
+  const auto* known = dynamic_cast<const Context*>(&context);
+  LUTHIER_CHECK(known != nullptr);
+  return known->standing;
+}
+
+Access::Ending Access::OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const {
+  const auto* known = dynamic_cast<const Context*>(&context);
+  LUTHIER_CHECK(known != nullptr);
+  if (known->standing == nullptr) return nullptr;
+  WaitingCalls* const waiting = waiting_.get();
+  const uint64_t number = waiting->Add(known->standing, std::move(ended));
+  return Ending(nullptr, [waiting, number](void*) { waiting->Remove(number); });
 }
 
 class Access::Allocator final : public grpc::ContextAllocator {
@@ -148,10 +171,11 @@ class Access::Call final : public grpc::experimental::Interceptor {
   Call(Access* access, Context* context) : access_(access), context_(context) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (context_->entry &&
+    if ((context_->entry || context_->standing) &&
         methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const absl::Status status = wire::FromGrpc(methods->GetSendStatus());
       const std::string why = base::GetReason(status);
+      if (context_->standing && absl::IsUnauthenticated(status)) access_->EndedMidway(context_, why);
       access_->Ended(context_, status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why);
     }
     methods->Proceed();
@@ -189,8 +213,9 @@ absl::Status Access::Load() {
   LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
   LUTHIER_ASSIGN_OR_RETURN(std::vector<ProjectRecord> projects, store_->Projects());
   audit_ = std::make_unique<Audit>(store_.get(), clock_);
+  waiting_ = std::make_unique<WaitingCalls>(clock_, kTick);
   base::MutexLock lock(&mutex_);
-  for (TokenRecord& token : tokens) tokens_.emplace(token.id, std::move(token));
+  for (const TokenRecord& token : tokens) Become(token, &tokens_[token.id]);
   for (ProjectRecord& project : projects) projects_.emplace(project.id, std::move(project));
   return absl::OkStatus();
 }
@@ -220,24 +245,24 @@ absl::StatusOr<std::string> Access::MakeFirstToken() {
   return path;
 }
 
-absl::StatusOr<Caller> Access::Identify(const grpc::CallbackServerContext& context) const {
+absl::StatusOr<Holder> Access::Identify(const grpc::CallbackServerContext& context) const {
   const std::optional<std::string> authorization = Authorization(context);
-  absl::StatusOr<Caller> holder = NoToken();
+  absl::StatusOr<Holder> holder = NoToken();
   if (!authorization) {
     holder = Unauthenticated(reason::kBadToken, "the call has more than one token; send one");
   } else if (!authorization->empty()) {
-    holder = HolderOf(*authorization, context);
+    holder = HolderOf(*authorization, [&] { return CertificateOf(context); });
   }
   if (holder.ok()) return holder;
   // Who needs no token may send one that is of no use here, as programs do that take it from their environment.
   Caller caller;
   caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
-  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context))) return caller;
+  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context))) return Holder{std::move(caller), nullptr};
   return holder;
 }
 
-absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization,
-                                        const grpc::CallbackServerContext& context) const {
+absl::StatusOr<Holder> Access::HolderOf(const std::string& authorization,
+                                        absl::FunctionRef<std::string()> certificate) const {
   const absl::Status bad = Unauthenticated(reason::kBadToken, "this coordinator does not know the token");
   if (!absl::StartsWithIgnoreCase(authorization, kBearer)) return bad;
   const std::optional<TokenText> text = ParseToken(absl::string_view(authorization).substr(kBearer.size()));
@@ -247,26 +272,21 @@ absl::StatusOr<Caller> Access::HolderOf(const std::string& authorization,
   base::MutexLock lock(&mutex_);
   const auto found = tokens_.find(text->id);
   if (found == tokens_.end()) return bad;
-  const TokenRecord& token = found->second;
+  const TokenRecord& token = found->second.record;
   const bool newest = SameHash(hash, token.hash);
   if (!newest && !SameHash(hash, token.previous_hash)) return bad;
-  if (!token.certificate.empty() && token.certificate != CertificateOf(context)) {
+  if (!token.certificate.empty() && token.certificate != certificate()) {
     return Unauthenticated(reason::kBadToken,
                            absl::StrCat("token ", token.id,
                                         " is bound to a client certificate, which this connection does not show; give "
                                         "it with --tls-cert and --tls-key"));
   }
-  if (now >= token.revoke_time)
-    return Unauthenticated(reason::kRevoked, absl::StrCat("token ", token.id, " was revoked"));
-  if (now >= token.expire_time || (!newest && now >= token.overlap_end)) {
-    return Unauthenticated(
-        reason::kExpired,
-        absl::StrCat("token ", token.id, " has expired; luthier admin token rotate ", token.id, " makes a new secret"));
-  }
-  return HolderOf(token);
+  const std::shared_ptr<Standing>& standing = newest ? found->second.newest : found->second.previous;
+  LUTHIER_RETURN_IF_ERROR(standing->Check(now));
+  return Holder{CallerWith(token), standing};
 }
 
-Caller Access::HolderOf(const TokenRecord& token) {
+Caller Access::CallerWith(const TokenRecord& token) {
   Caller caller;
   caller.token = token.id;
   caller.name = token.name;
@@ -274,6 +294,30 @@ Caller Access::HolderOf(const TokenRecord& token) {
   caller.roles = token.roles;
   caller.commands = token.commands || caller.any_project();
   return caller;
+}
+
+std::vector<std::shared_ptr<Standing>> Access::Become(const TokenRecord& token, Known* known) {
+  std::vector<std::shared_ptr<Standing>> before;
+  for (const std::shared_ptr<Standing>& standing : {known->newest, known->previous}) {
+    if (standing != nullptr) before.push_back(standing);
+  }
+  if (known->newest == nullptr || known->record.hash != token.hash) {
+    if (known->previous != nullptr) known->previous->Replace();
+    const bool stays = !token.previous_hash.empty();
+    if (known->newest != nullptr && !stays) known->newest->Replace();
+    known->previous = !stays                     ? nullptr
+                      : known->newest == nullptr ? std::make_shared<Standing>(token.id, token.overlap_end)
+                                                 : known->newest;
+    known->newest = std::make_shared<Standing>(token.id, token.expire_time);
+  }
+  known->newest->SetEnd(token.expire_time);
+  if (known->previous != nullptr) known->previous->SetEnd(std::min(token.overlap_end, token.expire_time));
+  if (token.revoked()) {
+    known->newest->Revoke();
+    if (known->previous != nullptr) known->previous->Revoke();
+  }
+  known->record = token;
+  return before;
 }
 
 AuditRecord Access::EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller) {
@@ -307,9 +351,11 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
   auto* const known = dynamic_cast<Context*>(made);
   LUTHIER_CHECK(known != nullptr);
   Context& context = *known;
-  absl::StatusOr<Caller> identified = Identify(context);
+  absl::StatusOr<Holder> identified = Identify(context);
   if (!identified.ok()) return Refuse(context, request, Caller{"", "", "", {}, false}, identified.status());
-  context.caller = *std::move(identified);
+  context.caller = std::move(identified->caller);
+  context.standing = std::move(identified->standing);
+  context.method = request.method;
   const Caller& caller = context.caller;
   const std::string project = request.project.empty() ? caller.project : request.project;
   if (project != caller.project && !caller.any_project()) {
@@ -350,6 +396,17 @@ void Access::Ended(Context* context, const std::string& outcome) {
   context->entry.reset();
 }
 
+void Access::EndedMidway(Context* context, const std::string& why) {
+  if (on_failure_) on_failure_(why);
+  if (context->entry) return;  // Ended tells.
+  Request request;
+  request.method = context->method;
+  AuditRecord entry = EntryOf(*context, request, context->caller);
+  entry.outcome = why;
+  entry.refused = true;
+  audit_->Add(std::move(entry));
+}
+
 std::unique_ptr<grpc::ContextAllocator> Access::Contexts() {
   return std::make_unique<Allocator>(this);
 }
@@ -366,8 +423,8 @@ std::map<std::string, int64_t> Access::TokensInForce() const {
   const absl::Time now = clock_->Wall();
   base::MutexLock lock(&mutex_);
   for (const auto& [id, token] : tokens_) {
-    if (!token.in_force(now)) continue;
-    for (const Role role : token.roles) ++counts[std::string(ToString(role))];
+    if (!token.record.in_force(now)) continue;
+    for (const Role role : token.record.roles) ++counts[std::string(ToString(role))];
   }
   return counts;
 }
@@ -375,19 +432,23 @@ std::map<std::string, int64_t> Access::TokensInForce() const {
 absl::StatusOr<TokenRecord> Access::FindToken(const std::string& id) const {
   base::MutexLock lock(&mutex_);
   const auto found = tokens_.find(id);
-  if (found != tokens_.end()) return found->second;
+  if (found != tokens_.end()) return found->second.record;
   return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
                    absl::StrCat("token ", Quote(id), " does not exist; luthier admin token list shows those that do"));
 }
 
 absl::Status Access::Keep(const TokenRecord& token) {
   LUTHIER_RETURN_IF_ERROR(store_->Put(token));
-  base::MutexLock lock(&mutex_);
-  tokens_[token.id] = token;
+  std::vector<std::shared_ptr<Standing>> changed;
+  {
+    base::MutexLock lock(&mutex_);
+    changed = Become(token, &tokens_[token.id]);
+  }
+  for (const std::shared_ptr<Standing>& standing : changed) waiting_->Look(standing.get());
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted) {
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted, const Permit& permit) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   if (wanted.project.empty()) wanted.project = study::kDefaultProject;
   if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
@@ -410,6 +471,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   base::MutexLock changing(&changing_);
   const absl::Time now = clock_->Wall();
+  LUTHIER_RETURN_IF_ERROR(Check(permit, now));
   {
     base::MutexLock lock(&mutex_);
     if (wanted.project != study::kDefaultProject && projects_.count(wanted.project) == 0) {
@@ -418,7 +480,8 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
                                     wanted.project, " makes it"));
     }
     const bool taken = std::any_of(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
-      return entry.second.name == wanted.name && entry.second.project == wanted.project && entry.second.in_force(now);
+      const TokenRecord& other = entry.second.record;
+      return other.name == wanted.name && other.project == wanted.project && other.in_force(now);
     });
     if (taken) {
       return MakeError(absl::StatusCode::kAlreadyExists, reason::kTokenExists,
@@ -440,9 +503,10 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
 }
 
 absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const std::string& id, absl::Duration overlap,
-                                                                        absl::Duration lifetime) {
+                                                                        absl::Duration lifetime, const Permit& permit) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   base::MutexLock changing(&changing_);
+  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
   if (lifetime == absl::ZeroDuration()) lifetime = token.lifetime;
   base::Violations violations;
@@ -454,7 +518,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   const absl::Time now = clock_->Wall();
-  if (now >= token.revoke_time) {
+  if (token.revoked()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
                      absl::StrCat("token ", id, " was revoked; create another"));
   }
@@ -469,11 +533,12 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
   return std::make_pair(token, text.ToString());
 }
 
-absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id) {
+absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Permit& permit) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   base::MutexLock changing(&changing_);
+  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
-  if (token.revoke_time != absl::InfiniteFuture()) return token;
+  if (token.revoked()) return token;
   token.revoke_time = clock_->Wall();
   LUTHIER_RETURN_IF_ERROR(Keep(token));
   return token;
@@ -524,11 +589,13 @@ absl::Status Access::Keep(const ProjectRecord& project) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const study::Quotas& quotas) {
+absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const study::Quotas& quotas,
+                                                    const Permit& permit) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   LUTHIER_RETURN_IF_ERROR(study::ValidateId("id", id));
   LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
   base::MutexLock changing(&changing_);
+  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
   {
     base::MutexLock lock(&mutex_);
     if (id == study::kDefaultProject || projects_.count(id) > 0) {
@@ -545,10 +612,12 @@ absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const
   return project;
 }
 
-absl::StatusOr<ProjectRecord> Access::UpdateProject(const std::string& id, const study::Quotas& quotas) {
+absl::StatusOr<ProjectRecord> Access::UpdateProject(const std::string& id, const study::Quotas& quotas,
+                                                    const Permit& permit) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
   base::MutexLock changing(&changing_);
+  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
   ProjectRecord project{id, absl::UnixEpoch(), quotas};
   {
     base::MutexLock lock(&mutex_);

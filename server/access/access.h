@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +22,8 @@
 #include "server/access/audit.h"
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
+#include "server/access/standing.h"
+#include "server/access/waiting_calls.h"
 
 namespace luthier::access {
 
@@ -52,7 +55,24 @@ struct Refusal {
   absl::Duration delay = absl::ZeroDuration();  // Before it is sent.
 };
 
+// The holder of a token that is in force, and until when it is.
+struct Holder {
+  Caller caller;
+  std::shared_ptr<const Standing> standing;  // Null: no token was needed.
+};
+
+// By whose right a change of tokens and projects is made; null: the coordinator's own.
+using Permit = std::shared_ptr<const base::Permit>;
+
 // Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
+//
+// A call is judged when it arrives, and again whenever it would do or tell something later: PermitOf(*context) says
+// whether its token is still in force, and OnTokenEnd tells calls that last when it no longer is. What is asked where:
+//  * a change, when it is applied (coordinator::Core::Apply; here, under the lock of changes);
+//  * an ask that waits, when it would be granted a trial; its caller hears of the end at once;
+//  * a read, before it begins and before it is answered;
+//  * a watch, at once;
+//  * a page of a list is a call of its own.
 class Access {
  public:
   // `directory`: where tokens are kept; empty: there are none. `clock` must outlive it. Errors:
@@ -78,19 +98,33 @@ class Access {
   Refusal Admit(grpc::CallbackServerContext* context, const Request& request);
   // Returns who makes a call that was admitted, though its token may have ended since.
   static const Caller& CallerOf(const grpc::CallbackServerContext& context);
+  // Null: the call needs none.
+  static Permit PermitOf(const grpc::CallbackServerContext& context);
+  // Calls `ended` once, with the status that the call is to end with, when the token of a call that was admitted ends:
+  // on any thread, on this one if it has ended by now. Never after the last copy of what is returned is gone, but that
+  // it may be running then.
+  using Ending = std::shared_ptr<void>;
+  Ending OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const;
+  // The holder of the token in a value of "authorization". `certificate` returns the SHA-256 of what the connection
+  // shows. Errors are those of Admit.
+  absl::StatusOr<Holder> HolderOf(const std::string& authorization, absl::FunctionRef<std::string()> certificate) const;
   // Both go to the server's builder. The server must not outlive this.
   std::unique_ptr<grpc::ContextAllocator> Contexts();
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
   // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
-  // says. The second is the token's whole text, which nobody can read again.
-  absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted);
+  // says, and of `permit`. The second is the token's whole text, which nobody can read again.
+  absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted, const Permit& permit = {});
   absl::StatusOr<std::pair<TokenRecord, std::string>> RotateToken(const std::string& id, absl::Duration overlap,
-                                                                  absl::Duration lifetime);
-  absl::StatusOr<TokenRecord> RevokeToken(const std::string& id);
+                                                                  absl::Duration lifetime, const Permit& permit = {});
+  // When it returns, no call is admitted by the token, calls that last have been told, and every permit by it is over.
+  // A batch of the coordinator that began before may still be on its way to the disk: Coordinator::AwaitBatch.
+  absl::StatusOr<TokenRecord> RevokeToken(const std::string& id, const Permit& permit = {});
   absl::StatusOr<std::vector<TokenRecord>> ListTokens(const std::string& project);
-  absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {});
-  absl::StatusOr<ProjectRecord> UpdateProject(const std::string& id, const study::Quotas& quotas);
+  absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {},
+                                              const Permit& permit = {});
+  absl::StatusOr<ProjectRecord> UpdateProject(const std::string& id, const study::Quotas& quotas,
+                                              const Permit& permit = {});
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
   absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit, AuditKind kind);
 
@@ -104,15 +138,20 @@ class Access {
   class Allocator;
   class Call;
   class Factory;
+  // A token and the standing of its secrets.
+  struct Known {
+    TokenRecord record;
+    std::shared_ptr<Standing> newest, previous;  // The second is null where there is no secret before.
+  };
 
   Access(std::string directory, Auth auth, const base::Clock* clock);
   absl::Status Load();
   absl::Status CheckStore() const;
   // Who calls.
-  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
-  static Caller HolderOf(const TokenRecord& token);
-  // The holder of the token in a value of "authorization", who calls through this connection.
-  absl::StatusOr<Caller> HolderOf(const std::string& authorization, const grpc::CallbackServerContext& context) const;
+  absl::StatusOr<Holder> Identify(const grpc::CallbackServerContext& context) const;
+  static Caller CallerWith(const TokenRecord& token);
+  // Takes over the record, and brings the standings in line with it. Returns those that may have ended.
+  static std::vector<std::shared_ptr<Standing>> Become(const TokenRecord& token, Known* known);
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
   // Writes it, then uses it.
   absl::Status Keep(const TokenRecord& token);
@@ -122,16 +161,19 @@ class Access {
                  absl::Status status);
   // Tells the audit, unless it knows already or is not to.
   void Ended(Context* context, const std::string& outcome);
+  // Tells of a call that was admitted, and refused when its token had ended.
+  void EndedMidway(Context* context, const std::string& why);
 
   const std::string directory_;
   const Auth auth_;
   const base::Clock* const clock_;
   std::unique_ptr<AccessStore> store_;  // Null: nothing is kept.
   std::unique_ptr<Audit> audit_;
+  std::unique_ptr<WaitingCalls> waiting_;  // Null where nothing is kept.
   Refusals refusals_;
   std::function<void(absl::string_view)> on_failure_;  // May be null.
   mutable base::Mutex mutex_;
-  std::map<std::string, TokenRecord> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Known> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
   study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::Mutex changing_;  // One change of tokens and projects at a time.

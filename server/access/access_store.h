@@ -38,7 +38,9 @@ struct TokenRecord {
   absl::Time last_use_time = absl::InfinitePast();  // To the minute.
   absl::Time revoke_time = absl::InfiniteFuture();
 
-  bool in_force(absl::Time now) const { return now < revoke_time && now < expire_time; }
+  // Whatever the clock says.
+  bool revoked() const { return revoke_time != absl::InfiniteFuture(); }
+  bool in_force(absl::Time now) const { return !revoked() && now < expire_time; }
 };
 
 struct ProjectRecord {

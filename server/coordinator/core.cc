@@ -56,7 +56,14 @@ void Core::CheckQuotas() {
   for (auto& [project, use] : state.projects) Unstall(state, use);
 }
 
-void Core::Apply(Operation operation) {
+void Core::Apply(Operation operation, const std::shared_ptr<const base::Permit>& permit) {
+  if (permit != nullptr) {
+    if (const absl::Status allowed = permit->Check(context_.batch.wall); !allowed.ok()) {
+      Refuse(operation, allowed);
+      return;
+    }
+    if (auto* const ask = std::get_if<SuggestOp>(&operation)) ask->permit = permit;
+  }
   std::visit([this](auto& op) { Run(context_, std::move(op)); }, operation);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
+#include "lib/base/permit.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 #include "server/coordinator/batch/context.h"
@@ -48,7 +49,9 @@ class Core {
   absl::StatusOr<bool> LoadMore(int most);
 
   void BeginBatch();
-  void Apply(Operation operation);
+  // `permit` (null: none is needed) is asked first: without it nothing is done, and its error is the answer. The time is
+  // that of the batch, which its events bear. An ask that waits keeps it.
+  void Apply(Operation operation, const std::shared_ptr<const base::Permit>& permit = nullptr);
   void ServeWaiting();
   // Changes of the batch; empty: nothing to commit. Holds until EndBatch.
   const storage::WriteBatch& Seal();

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMaxAuditPage = 1000;
 constexpr int kDefaultAuditPage = 100;
+constexpr absl::Duration kLongestBatch = absl::Seconds(10);
 
 access::Role FromMessage(v1::Role role, base::Violations* violations) {
   switch (role) {
@@ -101,6 +102,18 @@ absl::StatusOr<access::AuditKind> FromMessage(v1::AuditKind kind) {
   }
 }
 
+// What the token began before its end may still be stored while this answer is on its way.
+absl::Status NotYetStored(const std::string& token) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kReplyLost;
+  detail.retry_delay = absl::Seconds(1);
+  return base::MakeError(absl::StatusCode::kUnavailable,
+                         absl::StrCat("token ", token,
+                                      " is revoked, but the disk is slow, and what was begun by it before may still be "
+                                      "stored; send the same request again to learn when that is over"),
+                         std::move(detail));
+}
+
 // Absent: zero.
 absl::Duration DurationOf(bool present, const google::protobuf::Duration& message, absl::string_view field,
                           base::Violations* violations) {
@@ -116,7 +129,7 @@ absl::Duration DurationOf(bool present, const google::protobuf::Duration& messag
 grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
                                                     const v1::CreateTokenRequest* request,
                                                     v1::CreateTokenResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
+  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
     base::Violations violations;
     access::TokenRecord wanted;
     wanted.name = request->name();
@@ -128,7 +141,7 @@ grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext*
     wanted.certificate = request->certificate_sha256();
     wanted.lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
     LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted)));
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted), backend_.PermitOf(*context)));
     Fill(made.first, response->mutable_token());
     response->set_secret(made.second);
     return absl::OkStatus();
@@ -148,12 +161,13 @@ grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* AdminService::RotateToken(grpc::CallbackServerContext* context,
                                                     const v1::RotateTokenRequest* request,
                                                     v1::CreateTokenResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
+  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
     base::Violations violations;
     const absl::Duration overlap = DurationOf(request->has_overlap(), request->overlap(), "overlap", &violations);
     const absl::Duration lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
     LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->RotateToken(request->id(), overlap, lifetime));
+    LUTHIER_ASSIGN_OR_RETURN(const auto made,
+                             access_->RotateToken(request->id(), overlap, lifetime, backend_.PermitOf(*context)));
     Fill(made.first, response->mutable_token());
     response->set_secret(made.second);
     return absl::OkStatus();
@@ -162,8 +176,10 @@ grpc::ServerUnaryReactor* AdminService::RotateToken(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext* context,
                                                     const v1::RevokeTokenRequest* request, v1::Token* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token, access_->RevokeToken(request->id()));
+  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token,
+                             access_->RevokeToken(request->id(), backend_.PermitOf(*context)));
+    if (!backend_.coordinator->AwaitBatch(kLongestBatch)) return NotYetStored(token.id);
     Fill(token, response);
     return absl::OkStatus();
   });
@@ -171,9 +187,10 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContext* context,
                                                       const v1::CreateProjectRequest* request, v1::Project* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                             access_->CreateProject(request->id(), FromProto(request->quotas())));
+  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(
+        const access::ProjectRecord project,
+        access_->CreateProject(request->id(), FromProto(request->quotas()), backend_.PermitOf(*context)));
     Fill(project, response);
     return absl::OkStatus();
   });
@@ -181,9 +198,10 @@ grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* AdminService::UpdateProject(grpc::CallbackServerContext* context,
                                                       const v1::UpdateProjectRequest* request, v1::Project* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                             access_->UpdateProject(request->id(), FromProto(request->quotas())));
+  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(
+        const access::ProjectRecord project,
+        access_->UpdateProject(request->id(), FromProto(request->quotas()), backend_.PermitOf(*context)));
     Fill(project, response);
     return absl::OkStatus();
   });

@@ -42,6 +42,18 @@ struct Backend {
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
     return access == nullptr ? access::Caller() : access::Access::CallerOf(context);
   }
+  // The right of the caller to have the call go on; null: none is needed.
+  access::Permit PermitOf(const grpc::CallbackServerContext& context) const {
+    return access == nullptr ? nullptr : access::Access::PermitOf(context);
+  }
+  absl::Status StillAllowed(const access::Permit& permit) const {
+    return permit == nullptr ? absl::OkStatus() : permit->Check(clock->Wall());
+  }
+  // As Access::OnTokenEnd.
+  access::Access::Ending OnTokenEnd(const grpc::CallbackServerContext& context,
+                                    access::WaitingCalls::Listener ended) const {
+    return access == nullptr ? nullptr : access->OnTokenEnd(context, std::move(ended));
+  }
   // For events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
   std::string ActorOf(const grpc::CallbackServerContext& context) const {
     const access::Caller caller = CallerOf(context);
@@ -108,25 +120,49 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
                                    : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
 }
 
-// Runs `read` on the readers' threads and finishes the call with its status.
-inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
-                                      std::function<absl::Status()> read) {
+// Hands an operation over, with the deadline and the permit of the call.
+inline void SubmitFor(const Backend& backend, const grpc::CallbackServerContext& context,
+                      coordinator::Operation operation) {
+  backend.coordinator->Submit(std::move(operation), DeadlineOf(context, *backend.clock), backend.PermitOf(context));
+}
+
+// What a call does on the readers' threads.
+enum class Work {
+  kRead,    // It is told only to whom may still know it when it has been read.
+  kChange,  // What was done is told. It asks for the permit itself, where it does it.
+};
+
+// Runs `work` on the readers' threads and finishes the call with its status.
+inline grpc::ServerUnaryReactor* OnReaders(const Backend& backend, grpc::CallbackServerContext* context, Work kind,
+                                           std::function<absl::Status()> work) {
   if (backend.coordinator->draining()) return FinishWith(context, backend.Refused(coordinator::Draining()));
   if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
-  const bool taken = backend.readers->Schedule([reactor, deadline, backend, read = std::move(read)] {
+  const access::Permit permit = backend.PermitOf(*context);
+  const bool taken = backend.readers->Schedule([reactor, deadline, backend, permit, kind, work = std::move(work)] {
     if (backend.clock->Monotonic() >= deadline) {
       const absl::Status late = absl::DeadlineExceededError("the deadline passed while the request waited");
       reactor->Finish(wire::ToGrpc(backend.Refused(late)));
       return;
     }
-    reactor->Finish(wire::ToGrpc(read()));
+    absl::Status status = backend.StillAllowed(permit);
+    if (status.ok()) {
+      status = work();
+      const absl::Status still = kind == Work::kRead ? backend.StillAllowed(permit) : absl::OkStatus();
+      if (!still.ok()) status = still;
+    }
+    reactor->Finish(wire::ToGrpc(status));
   });
   if (!taken) {
     reactor->Finish(wire::ToGrpc(backend.Refused(coordinator::QueueFull("reads", kReadRetry))));
   }
   return reactor;
+}
+
+inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
+                                      std::function<absl::Status()> read) {
+  return OnReaders(backend, context, Work::kRead, std::move(read));
 }
 
 }  // namespace luthier::service

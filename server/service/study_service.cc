@@ -277,7 +277,7 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
   op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -360,7 +360,7 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   op.request_id = backend_.CallerOf(*context).RequestId(request.request_id());
   op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -399,7 +399,7 @@ grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext*
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -437,14 +437,13 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
   op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
   op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithStudy(reactor, std::move(place), response);
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
 grpc::ServerWriteReactor<v1::Event>* StudyService::WatchStudy(grpc::CallbackServerContext* context,
                                                               const v1::WatchStudyRequest* request) {
-  (void)context;
-  return StartWatch(backend_, *request, &watchers_, kMaxWatchers);
+  return StartWatch(backend_, context, *request, &watchers_, kMaxWatchers);
 }
 
 }  // namespace luthier::service

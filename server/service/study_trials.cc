@@ -287,7 +287,7 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
   op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
   op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -319,7 +319,7 @@ grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext
     }
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -347,7 +347,7 @@ grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext*
   op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
   op.actor = backend_.ActorOf(*context);
   op.done = AnswerWithTrials(reactor, *id, response);
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -366,7 +366,7 @@ grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext*
     if (reply.ok()) response->set_seq(reply->seq);
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -388,7 +388,7 @@ grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContex
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -410,7 +410,7 @@ grpc::ServerUnaryReactor* RunOnTrial(const Backend& backend, grpc::CallbackServe
     if (reply.ok()) *response = wire::ToProto(reply->trial, study);
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend.clock));
+  SubmitFor(backend, *context, std::move(op));
   return reactor;
 }
 

@@ -16,12 +16,16 @@ namespace {
 using coordinator::Coordinator;
 
 constexpr int kPage = 100;
+constexpr absl::Duration kLastWrite = absl::Seconds(1);  // So long may a write take that was begun before the end.
 
 // Kept alive by the call (until OnDone) and by tasks under way on the readers' threads.
 class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
  public:
-  Watch(const Backend& backend, const v1::WatchStudyRequest& request, std::atomic<int>* watchers)
+  Watch(const Backend& backend, grpc::CallbackServerContext* context, const v1::WatchStudyRequest& request,
+        std::atomic<int>* watchers)
       : backend_(backend),
+        context_(context),
+        permit_(backend.PermitOf(*context)),
         until_finished_(request.until_finished()),
         watchers_(watchers),
         after_(request.after_seq()) {}
@@ -29,6 +33,13 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   // Before gRPC sees the reactor.
   void Start(const std::string& name) {
     self_ = shared_from_this();
+    access::Access::Ending ending = backend_.OnTokenEnd(*context_, [weak = weak_from_this()](const absl::Status& why) {
+      if (const std::shared_ptr<Watch> self = weak.lock()) self->FinishOnce(wire::ToGrpc(why));
+    });
+    {
+      base::MutexLock lock(&mutex_);
+      ending_ = std::move(ending);
+    }
     if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
       FinishOnce(wire::ToGrpc(backend_.Refused(coordinator::QueueFull("reads", kReadRetry))));
     }
@@ -60,10 +71,13 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
 
   void OnDone() override {
     uint64_t subscription;
+    access::Access::Ending ending;
     {
+      const base::MutexLock cutting(&cutting_);  // The context goes with the call.
       base::MutexLock lock(&mutex_);
       done_ = true;
       subscription = subscription_;
+      ending = std::exchange(ending_, nullptr);
     }
     if (subscription != 0) backend_.coordinator->Unsubscribe(subscription);
     --*watchers_;
@@ -77,6 +91,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       woken_ = true;
     }
     Continue();
+    CutOff();
   }
 
  private:
@@ -117,6 +132,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     // The caller resumes from the last event it has once the server is back.
     if (backend_.coordinator->draining()) {
       FinishOnce(wire::ToGrpc(coordinator::Draining()));
+      return;
+    }
+    if (const absl::Status allowed = backend_.StillAllowed(permit_); !allowed.ok()) {
+      FinishOnce(wire::ToGrpc(allowed));
       return;
     }
     const v1::Event* write = nullptr;
@@ -194,7 +213,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       ended_ = true;
       if (finished_) return;
       if (writing_) {
-        if (!final_status_) final_status_ = status;
+        if (!final_status_) {
+          final_status_ = status;
+          ended_at_ = backend_.clock->Monotonic();
+        }
         return;
       }
       finished_ = true;
@@ -202,13 +224,28 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     Finish(status);
   }
 
+  // A write ends when the caller reads. Whoever does not would hold the call for ever: it is cut off instead. On the
+  // writer's thread, where gRPC calls nothing of this back before TryCancel returns.
+  void CutOff() {
+    const base::MutexLock cutting(&cutting_);
+    {
+      base::MutexLock lock(&mutex_);
+      if (done_ || cut_ || !final_status_ || backend_.clock->Monotonic() - ended_at_ < kLastWrite) return;
+      cut_ = true;
+    }
+    context_->TryCancel();
+  }
+
   const Backend backend_;
+  grpc::CallbackServerContext* const context_;  // Valid until OnDone returns.
+  const access::Permit permit_;
   const bool until_finished_;
   std::atomic<int>* const watchers_;
   storage::StudyKey key_ = 0;
   std::string id_;
   std::shared_ptr<Watch> self_;
 
+  base::Mutex cutting_ ABSL_ACQUIRED_BEFORE(mutex_);  // While it is held, the call is not over.
   base::Mutex mutex_;
   std::deque<v1::Event> page_ ABSL_GUARDED_BY(mutex_);  // The front one is being written.
   uint64_t after_;                                      // Touched by the one reader at a time.
@@ -219,6 +256,9 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool deleted_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cut_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration ended_at_ ABSL_GUARDED_BY(mutex_);  // Where there is a final status.
+  access::Access::Ending ending_ ABSL_GUARDED_BY(mutex_);
   uint64_t subscription_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> final_status_ ABSL_GUARDED_BY(mutex_);
 };
@@ -239,9 +279,10 @@ v1::Event ToMessage(const storage::Event& event) {
   return message;
 }
 
-grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1::WatchStudyRequest& request,
-                                                std::atomic<int>* watchers, int max_watchers) {
-  const auto watch = std::make_shared<Watch>(backend, request, watchers);
+grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, grpc::CallbackServerContext* context,
+                                                const v1::WatchStudyRequest& request, std::atomic<int>* watchers,
+                                                int max_watchers) {
+  const auto watch = std::make_shared<Watch>(backend, context, request, watchers);
   absl::Status admitted = backend.AdmitWork();
   const bool room = ++*watchers <= max_watchers;
   if (admitted.ok() && !room) admitted = backend.Refused(coordinator::QueueFull("watchers", absl::Seconds(5)));

@@ -3,10 +3,13 @@
 #include <grpcpp/grpcpp.h>
 #include <sqlite3.h>
 
+#include <atomic>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "lib/base/mutex.h"
 #include "lib/base/stop_token.h"
 #include "lib/base/version.h"
 #include "lib/catalogue/registry.h"
@@ -82,15 +85,50 @@ void Fill(const coordinator::Grant& grant, const access::Caller& caller, v1::Lea
   lease->set_gradient(catalogue::MayDifferentiate(*grant.spec) ? ToMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
 }
 
-// A waiting ask must notice that its caller has hung up, so it has a reactor of its own.
-class SuggestReactor final : public grpc::ServerUnaryReactor {
+// An ask that waits. It is over when it is answered, when its caller hangs up, and when its caller's token ends; of
+// what comes later nothing is sent.
+class Ask final : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<Ask> {
  public:
+  // Kept by the call until OnDone.
+  static std::shared_ptr<Ask> Begin() {
+    auto ask = std::make_shared<Ask>();
+    ask->self_ = ask;
+    return ask;
+  }
+  // Before it is handed over.
+  void EndWithToken(const Backend& backend, const grpc::CallbackServerContext& context) {
+    access::Access::Ending ending = backend.OnTokenEnd(context, [weak = weak_from_this()](const absl::Status& why) {
+      if (const std::shared_ptr<Ask> self = weak.lock()) self->Answer(why);
+    });
+    base::MutexLock lock(&mutex_);
+    if (!done_) ending_ = std::move(ending);
+  }
   base::StopToken caller_gone() const { return gone_.token(); }
+  // True for the first who says so: the answer, which Finish sends, is theirs.
+  bool Take() { return !taken_.exchange(true); }
   void OnCancel() override { gone_.RequestStop(); }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    access::Access::Ending ending;
+    {
+      base::MutexLock lock(&mutex_);
+      done_ = true;
+      ending = std::exchange(ending_, nullptr);
+    }
+    self_.reset();  // May delete this.
+  }
 
  private:
+  void Answer(const absl::Status& status) {
+    gone_.RequestStop();
+    if (Take()) Finish(wire::ToGrpc(status));
+  }
+
   const base::StopSource gone_;
+  std::atomic<bool> taken_{false};
+  std::shared_ptr<Ask> self_;
+  base::Mutex mutex_;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  access::Access::Ending ending_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -129,7 +167,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
     backend_.workers->Seen(op.worker, request->instance());
     op.rests = backend_.workers->RestsOf(op.worker);
   }
-  auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
+  const std::shared_ptr<Ask> reactor = Ask::Begin();
   op.count = std::max(1, request->count());
   op.request_id = caller.RequestId(request->request_id());
   op.fail_if_paused = request->fail_if_paused();
@@ -139,6 +177,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
   const absl::Duration deadline = DeadlineOf(*context, *backend_.clock);
   op.deadline = deadline - std::min(absl::Seconds(1), (deadline - now) / 5);
   op.done = [reactor, response, caller](absl::StatusOr<coordinator::SuggestReply> reply) {
+    if (!reactor->Take()) return;
     if (reply.ok()) {
       for (const coordinator::Grant& grant : reply->grants) Fill(grant, caller, response->add_leases());
       if (reply->grants.empty()) *response->mutable_retry_after() = wire::ToProto(reply->retry_after);
@@ -147,8 +186,9 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
     }
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), deadline);
-  return reactor;
+  reactor->EndWithToken(backend_, *context);
+  backend_.coordinator->Submit(std::move(op), deadline, backend_.PermitOf(*context));
+  return reactor.get();
 }
 
 grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* context,
@@ -167,14 +207,15 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
   if (backend_.workers != nullptr) backend_.workers->Seen(caller.Worker(request->worker()));
   std::vector<std::string> leases;
   for (const std::string& token : request->tokens()) leases.push_back(caller.Lease(token));
-  backend_.coordinator->Heartbeat(caller.Worker(request->worker()), std::move(leases),
-                                  [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
-                                    if (reply.ok()) {
-                                      for (const Directive directive : reply->directives)
-                                        response->add_directives(ToMessage(directive));
-                                    }
-                                    reactor->Finish(wire::ToGrpc(reply.status()));
-                                  });
+  backend_.coordinator->Heartbeat(
+      caller.Worker(request->worker()), std::move(leases),
+      [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
+        if (reply.ok()) {
+          for (const Directive directive : reply->directives) response->add_directives(ToMessage(directive));
+        }
+        reactor->Finish(wire::ToGrpc(reply.status()));
+      },
+      backend_.PermitOf(*context));
   return reactor;
 }
 
@@ -213,7 +254,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
     }
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -239,7 +280,7 @@ grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* con
     }
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 
@@ -325,7 +366,7 @@ grpc::ServerUnaryReactor* WorkerService::DeclareParameters(grpc::CallbackServerC
     }
     reactor->Finish(wire::ToGrpc(reply.status()));
   };
-  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
 

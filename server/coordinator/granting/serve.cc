@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 #include "lib/study/project.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/granting/grant.h"
@@ -128,6 +129,7 @@ int64_t RoomInProject(const Context& c, const Waiter& waiter) {
 // Why the ask can never be served; OK: it may be.
 absl::Status CheckWaiter(const Context& c, const Waiter& waiter) {
   if (waiter.op.caller_gone.stop_requested()) return absl::CancelledError("the caller hung up");
+  if (waiter.op.permit != nullptr) LUTHIER_RETURN_IF_ERROR(waiter.op.permit->Check(c.batch.wall));
   if (waiter.study != 0 && c.state.studies.count(waiter.study) == 0) {
     return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                            absl::StrCat("study ", Quote(waiter.op.id), " was deleted"));

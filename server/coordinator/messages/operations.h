@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/base/permit.h"
 #include "lib/base/stop_token.h"
 #include "lib/search/designer.h"
 #include "lib/study/directive.h"
@@ -184,6 +185,7 @@ struct SuggestOp {
   std::vector<Rest> rests = {};
   absl::Duration deadline = absl::InfiniteDuration();  // Clock::Monotonic().
   base::StopToken caller_gone;                         // Raised when nobody waits for the reply any more.
+  std::shared_ptr<const base::Permit> permit;          // Asked before trials are granted. Null: none is needed.
   Done<SuggestReply> done;
 };
 

@@ -92,7 +92,7 @@ void Coordinator::Drain() {
   changed_.Signal();
 }
 
-void Coordinator::Submit(Operation operation, absl::Duration deadline) {
+void Coordinator::Submit(Operation operation, absl::Duration deadline, std::shared_ptr<const base::Permit> permit) {
   const OperationClass operation_class = ClassOf(operation);
   const bool finish = operation_class == OperationClass::kResults;
   if (!finish) {
@@ -129,7 +129,7 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
       refusals.Taken(now);
       ++load.ops;
       load.bytes += bytes;
-      queue_.push_back({std::move(operation), deadline, bytes});
+      queue_.push_back({std::move(operation), deadline, std::move(permit), bytes});
       if (queue_.size() == 1) changed_.Signal();
       return;
     }
@@ -148,13 +148,25 @@ void Coordinator::ObserveSuggestion(const study::StudySpec& spec, absl::Duration
   if (options_.observer != nullptr) options_.observer->OnSuggestions(study::AlgorithmName(spec.algorithm), took);
 }
 
-void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
+void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
+                            std::shared_ptr<const base::Permit> permit) {
   LeaseTable::Renewal renewal = leases_.Renew(tokens, clock_->Monotonic(), /*take_back=*/false);
   if (!renewal.any_expired) {
     done(HeartbeatReply{std::move(renewal.directives)});
     return;
   }
-  Submit(HeartbeatOp{worker, std::move(tokens), std::move(done)});
+  Submit(HeartbeatOp{worker, std::move(tokens), std::move(done)}, absl::InfiniteDuration(), std::move(permit));
+}
+
+bool Coordinator::AwaitBatch(absl::Duration timeout) {
+  const absl::Duration end = clock_->Monotonic() + timeout;
+  base::MutexLock lock(&mutex_);
+  const uint64_t begun = batches_begun_;
+  while (batches_ended_ < begun) {
+    const absl::Duration left = end - clock_->Monotonic();
+    if (left <= absl::ZeroDuration() || batch_ended_.WaitFor(&mutex_, left)) return batches_ended_ >= begun;
+  }
+  return true;
 }
 
 void Coordinator::WriterLoop() {
@@ -179,10 +191,16 @@ void Coordinator::WriterLoop() {
         --load.ops;
         load.bytes -= q.bytes;
       }
+      ++batches_begun_;
     }
     const bool last = stopping && queued.empty();
     const bool idle = queued.empty();
     if (!last) RunBatch(std::move(queued));
+    {
+      base::MutexLock lock(&mutex_);
+      batches_ended_ = batches_begun_;
+    }
+    batch_ended_.SignalAll();
     if (idle && !all_loaded) {
       const absl::StatusOr<bool> more = core_->LoadMore(kLoadedWhenIdle);
       if (!more.ok()) Fail(more.status());
@@ -227,7 +245,7 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
                absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
       continue;
     }
-    core_->Apply(std::move(q.operation));
+    core_->Apply(std::move(q.operation), q.permit);
   }
   if (storage_low_) core_->RefuseWaiting(StorageLow());
   const auto ignores_history = [&](storage::StudyKey key) {

@@ -65,9 +65,15 @@ class Coordinator {
   // Every operation is answered exactly once. RESOURCE_EXHAUSTED QUEUE_FULL with a retry delay when too many wait;
   // UNAVAILABLE DRAINING after Drain; UNAVAILABLE STORAGE_FULL, STORAGE_LOW.
   // `deadline` (Clock::Monotonic()): an operation still queued then is dropped, DEADLINE_EXCEEDED.
-  void Submit(Operation operation, absl::Duration deadline = absl::InfiniteDuration());
+  // `permit`: as Core::Apply.
+  void Submit(Operation operation, absl::Duration deadline = absl::InfiniteDuration(),
+              std::shared_ptr<const base::Permit> permit = nullptr);
   // Memory only, unless some lease had expired.
-  void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done);
+  void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
+                 std::shared_ptr<const base::Permit> permit = nullptr);
+  // Returns true when every batch that had begun before is stored, or has failed: whatever a permit allowed that is over
+  // by now has happened. False: it takes longer than `timeout`.
+  bool AwaitBatch(absl::Duration timeout);
 
   // Refuses new asks and answers waiting ones; results are still taken.
   void Drain();
@@ -90,6 +96,7 @@ class Coordinator {
   struct Queued {
     Operation operation;
     absl::Duration deadline;
+    std::shared_ptr<const base::Permit> permit;
     size_t bytes = 0;
   };
   Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
@@ -128,6 +135,9 @@ class Coordinator {
   std::array<Load, kOperationClassCount> loads_ ABSL_GUARDED_BY(mutex_);  // Index: OperationClass.
   std::array<RefusalDelay, kOperationClassCount> refusal_delays_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t batches_begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t batches_ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  base::CondVar batch_ended_;
 
   Watchers watchers_;
 

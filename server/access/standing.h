@@ -1,0 +1,42 @@
+#ifndef LUTHIER_SERVER_ACCESS_STANDING_H_
+#define LUTHIER_SERVER_ACCESS_STANDING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "lib/base/permit.h"
+
+namespace luthier::access {
+
+// Whether one secret of a token is in force: by it calls are admitted, and go on. A revocation is a fact, whatever the
+// clock says later; an expiry is a date, so that a clock that was wrong and is put right ends no token for good.
+// Thread-safe.
+class Standing final : public base::Permit {
+ public:
+  // In force until `end`.
+  Standing(std::string token, absl::Time end) : token_(std::move(token)) { SetEnd(end); }
+
+  void SetEnd(absl::Time end) { end_micros_ = absl::ToUnixMicros(end); }
+  void Revoke() { revoked_ = true; }
+  // The secret has given way to another.
+  void Replace() { replaced_ = true; }
+
+  // UNAUTHENTICATED REVOKED; UNAUTHENTICATED EXPIRED, also of a secret that was replaced.
+  absl::Status Check(absl::Time now) const override;
+  // The end, as far as it is known now.
+  absl::Time end() const;
+
+ private:
+  const std::string token_;
+  std::atomic<int64_t> end_micros_{0};
+  std::atomic<bool> revoked_{false};
+  std::atomic<bool> replaced_{false};
+};
+
+}  // namespace luthier::access
+
+#endif  // LUTHIER_SERVER_ACCESS_STANDING_H_

@@ -66,12 +66,6 @@ class Client::Impl {
     return {.max_attempts = options_.max_attempts, .give_up_after = options_.patience, .budget = &budget_};
   }
 
-  wire::RetryPolicy Once() {
-    wire::RetryPolicy policy = Policy();
-    policy.max_attempts = 1;
-    return policy;
-  }
-
   // One logical call: attempts of `timeout` each, as `policy` has it, none beyond the time at which it gives up.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Stub& stub,
@@ -565,14 +559,16 @@ absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
 
 // --- Tokens and projects ---
 
-absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
+absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(v1::CreateTokenRequest request) {
+  request.set_request_id(impl_->RequestId());
   return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateToken, request, impl_->options().timeout,
-                     impl_->Once());
+                     impl_->Policy());
 }
 
-absl::StatusOr<v1::CreateTokenResponse> Client::RotateToken(const v1::RotateTokenRequest& request) {
+absl::StatusOr<v1::CreateTokenResponse> Client::RotateToken(v1::RotateTokenRequest request) {
+  request.set_request_id(impl_->RequestId());
   return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RotateToken, request, impl_->options().timeout,
-                     impl_->Once());
+                     impl_->Policy());
 }
 
 absl::StatusOr<std::vector<v1::Token>> Client::ListTokens(const std::string& project) {
@@ -595,16 +591,18 @@ absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id, const v
   v1::CreateProjectRequest request;
   request.set_id(id);
   *request.mutable_quotas() = quotas;
+  request.set_request_id(impl_->RequestId());
   return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout,
-                     impl_->Once());
+                     impl_->Policy());
 }
 
 absl::StatusOr<v1::Project> Client::UpdateProject(const std::string& id, const v1::Quotas& quotas) {
   v1::UpdateProjectRequest request;
   request.set_id(id);
   *request.mutable_quotas() = quotas;
+  request.set_request_id(impl_->RequestId());
   return impl_->Call(*impl_->admin, &v1::AdminService::Stub::UpdateProject, request, impl_->options().timeout,
-                     impl_->Once());
+                     impl_->Policy());
 }
 
 absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {

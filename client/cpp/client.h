@@ -154,9 +154,9 @@ class Client {
 
   // --- Tokens and projects: for admins ---
 
-  // Sent once: after an error whose outcome is unknown, ListTokens says whether there is one, whose secret nobody has.
-  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
-  absl::StatusOr<v1::CreateTokenResponse> RotateToken(const v1::RotateTokenRequest& request);
+  // Changes are sent again where their answer got lost; `request_id` is set here.
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(v1::CreateTokenRequest request);
+  absl::StatusOr<v1::CreateTokenResponse> RotateToken(v1::RotateTokenRequest request);
   // "": of all projects.
   absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& project);
   absl::StatusOr<v1::Token> RevokeToken(const std::string& id);
@@ -165,7 +165,7 @@ class Client {
   absl::StatusOr<std::vector<v1::Project>> ListProjects();
   // Newest first, before the entry of that number (0: from the newest); at most 1,000.
   absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count,
-                                                     v1::AuditKind kind = v1::AUDIT_KIND_UNSPECIFIED);
+                                                        v1::AuditKind kind = v1::AUDIT_KIND_UNSPECIFIED);
 
  private:
   class Impl;

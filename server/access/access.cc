@@ -14,8 +14,10 @@
 #include "lib/base/check.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
+#include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/parameters.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/certificate.h"
 #include "lib/wire/status.h"
@@ -31,8 +33,10 @@ using base::Quote;
 constexpr size_t kMaxTokens = 10'000;  // In force and not.
 constexpr size_t kMaxProjects = 1000;
 constexpr size_t kMaxAuditText = 256;
-constexpr absl::Duration kTick =
-    absl::Milliseconds(250);  // At most so late hears a call that lasts of its token's end.
+constexpr absl::Duration kToldFor = absl::Minutes(10);
+constexpr size_t kMaxTold = 1000;
+// Calls that last hear at most so late that their token has expired.
+constexpr absl::Duration kTick = absl::Milliseconds(250);
 constexpr absl::string_view kBearer = "Bearer ";
 constexpr char kDone[] = "OK";  // Outcomes in the audit.
 constexpr char kHungUp[] = "CANCELLED";
@@ -65,8 +69,12 @@ std::string Cut(absl::string_view text) {
   return std::string(text.substr(0, size));
 }
 
-absl::Status Check(const Permit& permit, absl::Time now) {
-  return permit == nullptr ? absl::OkStatus() : permit->Check(now);
+// No part has a space.
+std::string ContentOf(const TokenRecord& wanted) {
+  std::string content = absl::StrCat("create ", wanted.name, " ", wanted.project, " ", wanted.commands, " ",
+                                     wanted.certificate, " ", absl::FormatDuration(wanted.lifetime));
+  for (const Role role : wanted.roles) absl::StrAppend(&content, " ", ToString(role));
+  return content;
 }
 
 // Errors changed nothing, but for one whose answer got lost. What became of a call that hung up is not known.
@@ -144,9 +152,13 @@ Permit Access::PermitOf(const grpc::CallbackServerContext& context) {
 Access::Ending Access::OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const {
   const auto* known = dynamic_cast<const Context*>(&context);
   LUTHIER_CHECK(known != nullptr);
-  if (known->standing == nullptr) return nullptr;
+  return OnEnd(known->standing, std::move(ended));
+}
+
+Access::Ending Access::OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const {
+  if (standing == nullptr) return nullptr;
   WaitingCalls* const waiting = waiting_.get();
-  const uint64_t number = waiting->Add(known->standing, std::move(ended));
+  const uint64_t number = waiting->Add(std::move(standing), std::move(ended));
   return Ending(nullptr, [waiting, number](void*) { waiting->Remove(number); });
 }
 
@@ -257,7 +269,8 @@ absl::StatusOr<Holder> Access::Identify(const grpc::CallbackServerContext& conte
   // Who needs no token may send one that is of no use here, as programs do that take it from their environment.
   Caller caller;
   caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
-  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context))) return Holder{std::move(caller), nullptr};
+  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context)))
+    return Holder{std::move(caller), nullptr, false};
   return holder;
 }
 
@@ -283,7 +296,7 @@ absl::StatusOr<Holder> Access::HolderOf(const std::string& authorization,
   }
   const std::shared_ptr<Standing>& standing = newest ? found->second.newest : found->second.previous;
   LUTHIER_RETURN_IF_ERROR(standing->Check(now));
-  return Holder{CallerWith(token), standing};
+  return Holder{CallerWith(token), standing, newest && token.unclaimed};
 }
 
 Caller Access::CallerWith(const TokenRecord& token) {
@@ -297,19 +310,21 @@ Caller Access::CallerWith(const TokenRecord& token) {
 }
 
 std::vector<std::shared_ptr<Standing>> Access::Become(const TokenRecord& token, Known* known) {
+  const auto known_as = [&](const std::string& hash) {
+    return hash.empty()                          ? nullptr
+           : hash == known->record.hash          ? known->newest
+           : hash == known->record.previous_hash ? known->previous
+                                                 : std::make_shared<Standing>(token.id, token.expire_time);
+  };
   std::vector<std::shared_ptr<Standing>> before;
+  const auto newest = known_as(token.hash), previous = known_as(token.previous_hash);
   for (const std::shared_ptr<Standing>& standing : {known->newest, known->previous}) {
-    if (standing != nullptr) before.push_back(standing);
+    if (standing == nullptr) continue;
+    before.push_back(standing);
+    if (standing != newest && standing != previous) standing->Replace();
   }
-  if (known->newest == nullptr || known->record.hash != token.hash) {
-    if (known->previous != nullptr) known->previous->Replace();
-    const bool stays = !token.previous_hash.empty();
-    if (known->newest != nullptr && !stays) known->newest->Replace();
-    known->previous = !stays                     ? nullptr
-                      : known->newest == nullptr ? std::make_shared<Standing>(token.id, token.overlap_end)
-                                                 : known->newest;
-    known->newest = std::make_shared<Standing>(token.id, token.expire_time);
-  }
+  known->newest = newest;
+  known->previous = previous;
   known->newest->SetEnd(token.expire_time);
   if (known->previous != nullptr) known->previous->SetEnd(std::min(token.overlap_end, token.expire_time));
   if (token.revoked()) {
@@ -351,10 +366,10 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
   auto* const known = dynamic_cast<Context*>(made);
   LUTHIER_CHECK(known != nullptr);
   Context& context = *known;
-  absl::StatusOr<Holder> identified = Identify(context);
+  const absl::StatusOr<Holder> identified = Identify(context);
   if (!identified.ok()) return Refuse(context, request, Caller{"", "", "", {}, false}, identified.status());
-  context.caller = std::move(identified->caller);
-  context.standing = std::move(identified->standing);
+  context.caller = identified->caller;
+  context.standing = identified->standing;
   context.method = request.method;
   const Caller& caller = context.caller;
   const std::string project = request.project.empty() ? caller.project : request.project;
@@ -379,7 +394,7 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
                                          " may not create or change studies with a command: commands run on workers "
                                          "with their rights; ask an admin for a token made with --commands")));
   }
-  if (audit_ && !caller.token.empty()) audit_->NoteUse(caller.token);
+  NoteCall(*identified);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
   if (audit_ && told) {
     context.entry = EntryOf(context, request, caller);
@@ -437,8 +452,67 @@ absl::StatusOr<TokenRecord> Access::FindToken(const std::string& id) const {
                    absl::StrCat("token ", Quote(id), " does not exist; luthier admin token list shows those that do"));
 }
 
-absl::Status Access::Keep(const TokenRecord& token) {
-  LUTHIER_RETURN_IF_ERROR(store_->Put(token));
+void Access::NoteCall(const Holder& holder) {
+  const std::string& token = holder.caller.token;
+  if (token.empty()) return;
+  audit_->NoteUse(token);
+  if (!holder.first_use) return;
+  std::string hash;
+  {
+    base::MutexLock lock(&mutex_);
+    TokenRecord& record = tokens_.at(token).record;
+    if (!record.unclaimed) return;
+    record.unclaimed = false;
+    hash = record.hash;
+  }
+  audit_->NoteClaim(token, hash);
+}
+
+absl::StatusOr<std::pair<RequestRecord, bool>> Access::Begin(const Change& change, const std::string& content) {
+  if (change.permit != nullptr) LUTHIER_RETURN_IF_ERROR(change.permit->Check(clock_->Wall()));
+  const RequestRecord request{change.request_id, base::Sha256Hex(content), ""};
+  if (request.id.empty()) return std::make_pair(request, false);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<RequestRecord> before, store_->FindRequest(request.id));
+  if (!before) return std::make_pair(request, false);
+  if (before->digest == request.digest) return std::make_pair(*before, true);
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kRequestIdReused,
+                   "request_id was used for another change before; a fresh UUID for each change is safe");
+}
+
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::NewSecretFor(TokenRecord token,
+                                                                         const RequestRecord& request) {
+  const TokenText text{token.id, NewSecret()};
+  token.hash = HashOf(text.secret);
+  token.request = request.id;
+  token.unclaimed = true;
+  LUTHIER_RETURN_IF_ERROR(Keep(token, request));
+  const absl::Duration now = clock_->Monotonic();
+  for (auto it = told_.begin(); it != told_.end();) it = it->second.until <= now ? told_.erase(it) : std::next(it);
+  if (!request.id.empty() && told_.size() < kMaxTold) told_[request.id] = {text.ToString(), now + kToldFor};
+  return std::make_pair(std::move(token), text.ToString());
+}
+
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::SecretAgain(const RequestRecord& request) {
+  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(request.object));
+  if (token.revoked()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
+                     absl::StrCat("this request was answered before with token ", token.id,
+                                  ", which was revoked since; create another under a new request_id"));
+  }
+  if (token.request == request.id) {
+    const auto told = told_.find(request.id);
+    if (told != told_.end() && clock_->Monotonic() < told->second.until)
+      return std::make_pair(token, told->second.text);
+    if (token.unclaimed) return NewSecretFor(std::move(token), request);
+  }
+  return MakeError(absl::StatusCode::kAlreadyExists, reason::kTokenExists,
+                   absl::StrCat("this request was answered before with token ", token.id,
+                                ", whose secret is in use and was not kept; luthier admin token rotate ", token.id,
+                                " makes another"));
+}
+
+absl::Status Access::Keep(const TokenRecord& token, const RequestRecord& request) {
+  LUTHIER_RETURN_IF_ERROR(store_->Put(token, request));
   std::vector<std::shared_ptr<Standing>> changed;
   {
     base::MutexLock lock(&mutex_);
@@ -448,7 +522,7 @@ absl::Status Access::Keep(const TokenRecord& token) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted, const Permit& permit) {
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted, const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   if (wanted.project.empty()) wanted.project = study::kDefaultProject;
   if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
@@ -471,7 +545,8 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   base::MutexLock changing(&changing_);
   const absl::Time now = clock_->Wall();
-  LUTHIER_RETURN_IF_ERROR(Check(permit, now));
+  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf(wanted)));
+  if (begun.second) return SecretAgain(begun.first);
   {
     base::MutexLock lock(&mutex_);
     if (wanted.project != study::kDefaultProject && projects_.count(wanted.project) == 0) {
@@ -479,34 +554,35 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
                        absl::StrCat("project ", Quote(wanted.project), " does not exist; luthier admin project create ",
                                     wanted.project, " makes it"));
     }
-    const bool taken = std::any_of(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
+    const auto taken = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
       const TokenRecord& other = entry.second.record;
       return other.name == wanted.name && other.project == wanted.project && other.in_force(now);
     });
-    if (taken) {
-      return MakeError(absl::StatusCode::kAlreadyExists, reason::kTokenExists,
-                       absl::StrCat("project ", wanted.project, " has a token ", Quote(wanted.name),
-                                    " already; choose another name, rotate it or revoke it"));
+    if (taken != tokens_.end()) {
+      return MakeError(
+          absl::StatusCode::kAlreadyExists, reason::kTokenExists,
+          absl::StrCat("project ", wanted.project, " has a token ", Quote(wanted.name), " already, ", taken->first,
+                       "; choose another name, or luthier admin token rotate or revoke ", taken->first));
     }
     if (tokens_.size() >= kMaxTokens) {
       return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
                        absl::StrCat("there are ", kMaxTokens, " tokens already; rotate one instead"));
     }
   }
-  const TokenText text = NewToken();
-  wanted.id = text.id;
-  wanted.hash = HashOf(text.secret);
+  wanted.id = begun.first.object = NewToken().id;
   wanted.create_time = now;
   wanted.expire_time = now + wanted.lifetime;
-  LUTHIER_RETURN_IF_ERROR(Keep(wanted));
-  return std::make_pair(wanted, text.ToString());
+  return NewSecretFor(std::move(wanted), begun.first);
 }
 
 absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const std::string& id, absl::Duration overlap,
-                                                                        absl::Duration lifetime, const Permit& permit) {
+                                                                        absl::Duration lifetime, const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   base::MutexLock changing(&changing_);
-  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
+  const std::string content =
+      absl::StrCat("rotate ", id, " ", absl::FormatDuration(overlap), " ", absl::FormatDuration(lifetime));
+  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, content));
+  if (begun.second) return SecretAgain(begun.first);
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
   if (lifetime == absl::ZeroDuration()) lifetime = token.lifetime;
   base::Violations violations;
@@ -522,21 +598,19 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
                      absl::StrCat("token ", id, " was revoked; create another"));
   }
-  const TokenText text{id, NewSecret()};
   // An old secret that has expired does not come back.
   token.previous_hash = token.in_force(now) && overlap > absl::ZeroDuration() ? token.hash : "";
   token.overlap_end = token.previous_hash.empty() ? absl::InfinitePast() : std::min(now + overlap, token.expire_time);
-  token.hash = HashOf(text.secret);
   token.expire_time = now + lifetime;
   token.lifetime = lifetime;
-  LUTHIER_RETURN_IF_ERROR(Keep(token));
-  return std::make_pair(token, text.ToString());
+  begun.first.object = id;
+  return NewSecretFor(std::move(token), begun.first);
 }
 
-absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Permit& permit) {
+absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   base::MutexLock changing(&changing_);
-  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
+  LUTHIER_RETURN_IF_ERROR(Begin({change.permit, ""}, "").status());
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
   if (token.revoked()) return token;
   token.revoke_time = clock_->Wall();
@@ -558,6 +632,11 @@ absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& p
 
 namespace {
 
+std::string ContentOf(absl::string_view verb, const std::string& id, const study::Quotas& quotas) {
+  return absl::StrCat(verb, " ", id, " ", quotas.studies, " ", quotas.running_trials, " ", quotas.waiting_asks, " ",
+                      study::FormatDouble(quotas.suggest_cpu), " ", quotas.bytes);
+}
+
 absl::Status CheckQuotas(const study::Quotas& quotas) {
   base::Violations violations;
   const auto check = [&](const char* name, double value) {
@@ -575,14 +654,23 @@ absl::Status CheckQuotas(const study::Quotas& quotas) {
 
 }  // namespace
 
+absl::StatusOr<ProjectRecord> Access::FindProject(const std::string& id) const {
+  base::MutexLock lock(&mutex_);
+  const auto found = projects_.find(id);
+  if (found != projects_.end()) return found->second;
+  if (id == study::kDefaultProject) return ProjectRecord{id, absl::UnixEpoch(), {}};
+  return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
+                   absl::StrCat("project ", Quote(id), " does not exist"));
+}
+
 void Access::KeepQuotas(study::QuotaTable* table) {
   base::MutexLock lock(&mutex_);
   quotas_ = table;
   for (const auto& [id, project] : projects_) quotas_->Set(id, project.quotas);
 }
 
-absl::Status Access::Keep(const ProjectRecord& project) {
-  LUTHIER_RETURN_IF_ERROR(store_->Put(project));
+absl::Status Access::Keep(const ProjectRecord& project, const RequestRecord& request) {
+  LUTHIER_RETURN_IF_ERROR(store_->Put(project, request));
   base::MutexLock lock(&mutex_);
   projects_[project.id] = project;
   if (quotas_ != nullptr) quotas_->Set(project.id, project.quotas);
@@ -590,12 +678,14 @@ absl::Status Access::Keep(const ProjectRecord& project) {
 }
 
 absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const study::Quotas& quotas,
-                                                    const Permit& permit) {
+                                                    const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   LUTHIER_RETURN_IF_ERROR(study::ValidateId("id", id));
   LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
   base::MutexLock changing(&changing_);
-  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
+  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf("create", id, quotas)));
+  if (begun.second) return FindProject(id);
+  begun.first.object = id;
   {
     base::MutexLock lock(&mutex_);
     if (id == study::kDefaultProject || projects_.count(id) > 0) {
@@ -608,27 +698,21 @@ absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const
     }
   }
   const ProjectRecord project{id, clock_->Wall(), quotas};
-  LUTHIER_RETURN_IF_ERROR(Keep(project));
+  LUTHIER_RETURN_IF_ERROR(Keep(project, begun.first));
   return project;
 }
 
 absl::StatusOr<ProjectRecord> Access::UpdateProject(const std::string& id, const study::Quotas& quotas,
-                                                    const Permit& permit) {
+                                                    const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
   LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
   base::MutexLock changing(&changing_);
-  LUTHIER_RETURN_IF_ERROR(Check(permit, clock_->Wall()));
-  ProjectRecord project{id, absl::UnixEpoch(), quotas};
-  {
-    base::MutexLock lock(&mutex_);
-    const auto found = projects_.find(id);
-    if (found == projects_.end() && id != study::kDefaultProject) {
-      return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
-                       absl::StrCat("project ", Quote(id), " does not exist"));
-    }
-    if (found != projects_.end()) project.create_time = found->second.create_time;
-  }
-  LUTHIER_RETURN_IF_ERROR(Keep(project));
+  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf("update", id, quotas)));
+  if (begun.second) return FindProject(id);
+  begun.first.object = id;
+  LUTHIER_ASSIGN_OR_RETURN(ProjectRecord project, FindProject(id));
+  project.quotas = quotas;
+  LUTHIER_RETURN_IF_ERROR(Keep(project, begun.first));
   return project;
 }
 

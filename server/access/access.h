@@ -59,10 +59,16 @@ struct Refusal {
 struct Holder {
   Caller caller;
   std::shared_ptr<const Standing> standing;  // Null: no token was needed.
+  bool first_use = false;                    // Of the token's newest secret.
 };
 
-// By whose right a change of tokens and projects is made; null: the coordinator's own.
 using Permit = std::shared_ptr<const base::Permit>;
+
+// By whose right a change of tokens and projects is made, and how it is known when it is sent again.
+struct Change {
+  Permit permit;           // Null: the coordinator's own.
+  std::string request_id;  // Caller::RequestId; empty: it is another change each time.
+};
 
 // Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
 //
@@ -105,6 +111,12 @@ class Access {
   // it may be running then.
   using Ending = std::shared_ptr<void>;
   Ending OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const;
+  // The holder makes a call.
+  void NoteCall(const Holder& holder);
+  // As OnTokenEnd, for calls of the holder.
+  Ending OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const;
+  // Ends at once what otherwise ends within a quarter of a second: for tests.
+  void EndExpired() { waiting_->Tick(); }
   // The holder of the token in a value of "authorization". `certificate` returns the SHA-256 of what the connection
   // shows. Errors are those of Admit.
   absl::StatusOr<Holder> HolderOf(const std::string& authorization, absl::FunctionRef<std::string()> certificate) const;
@@ -113,18 +125,25 @@ class Access {
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
   // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
-  // says, and of `permit`. The second is the token's whole text, which nobody can read again.
-  absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted, const Permit& permit = {});
+  // says, and those of the permit.
+  //
+  // A change that is sent again, with the same id and content, is made once and answered with what it made, as that is
+  // now; INVALID_ARGUMENT REQUEST_ID_REUSED for other content. The second of a pair is the token's whole text, of which
+  // only a hash is stored. So the first answer may be lost, and yet a secret be told: for ten minutes it is remembered
+  // in memory; later, or after a restart, a secret that nobody has used yet gives way to a new one, and for one that is
+  // in use the answer is ALREADY_EXISTS TOKEN_EXISTS.
+  absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted, const Change& change = {});
   absl::StatusOr<std::pair<TokenRecord, std::string>> RotateToken(const std::string& id, absl::Duration overlap,
-                                                                  absl::Duration lifetime, const Permit& permit = {});
+                                                                  absl::Duration lifetime, const Change& change = {});
   // When it returns, no call is admitted by the token, calls that last have been told, and every permit by it is over.
-  // A batch of the coordinator that began before may still be on its way to the disk: Coordinator::AwaitBatch.
-  absl::StatusOr<TokenRecord> RevokeToken(const std::string& id, const Permit& permit = {});
-  absl::StatusOr<std::vector<TokenRecord>> ListTokens(const std::string& project);
+  // A batch of the coordinator that began before may still be on its way to the disk: Coordinator::AwaitBatch. OK for a
+  // token that was revoked before.
+  absl::StatusOr<TokenRecord> RevokeToken(const std::string& id, const Change& change = {});
   absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {},
-                                              const Permit& permit = {});
+                                              const Change& change = {});
   absl::StatusOr<ProjectRecord> UpdateProject(const std::string& id, const study::Quotas& quotas,
-                                              const Permit& permit = {});
+                                              const Change& change = {});
+  absl::StatusOr<std::vector<TokenRecord>> ListTokens(const std::string& project);
   absl::StatusOr<std::vector<ProjectRecord>> ListProjects() const;
   absl::StatusOr<std::vector<AuditRecord>> ListAudit(int64_t before, int limit, AuditKind kind);
 
@@ -154,8 +173,19 @@ class Access {
   static std::vector<std::shared_ptr<Standing>> Become(const TokenRecord& token, Known* known);
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
   // Writes it, then uses it.
-  absl::Status Keep(const TokenRecord& token);
-  absl::Status Keep(const ProjectRecord& project);
+  absl::Status Keep(const TokenRecord& token, const RequestRecord& request = {});
+  absl::Status Keep(const ProjectRecord& project, const RequestRecord& request = {});
+  // What a change with this content is remembered by; `object` is not known yet. Its second is true if it was made
+  // before. Errors are those of the permit, and REQUEST_ID_REUSED.
+  absl::StatusOr<std::pair<RequestRecord, bool>> Begin(const Change& change, const std::string& content)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  // Gives the token a new secret, and stores it.
+  absl::StatusOr<std::pair<TokenRecord, std::string>> NewSecretFor(TokenRecord token, const RequestRecord& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  // The answer to a request that made a secret before.
+  absl::StatusOr<std::pair<TokenRecord, std::string>> SecretAgain(const RequestRecord& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
+  absl::StatusOr<ProjectRecord> FindProject(const std::string& id) const;
   static AuditRecord EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller);
   Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                  absl::Status status);
@@ -177,6 +207,12 @@ class Access {
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
   study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::Mutex changing_;  // One change of tokens and projects at a time.
+  // Secrets of the last minutes, for those whose answer was lost. By request.
+  struct Told {
+    std::string text;
+    absl::Duration until;  // Clock::Monotonic().
+  };
+  std::map<std::string, Told> told_ ABSL_GUARDED_BY(changing_);
 };
 
 // "ipv4:10.0.0.7", "unix:": the peer without its port.

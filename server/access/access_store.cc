@@ -25,7 +25,7 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 5;
+constexpr int64_t kVersion = 6;
 
 // Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
@@ -67,6 +67,14 @@ CREATE INDEX audit_by_token ON audit (token);
 CREATE INDEX refusals_by_token ON refusals (token);
 )";
 
+constexpr char kSchema6[] = R"(
+ALTER TABLE tokens ADD COLUMN request TEXT NOT NULL DEFAULT '';
+ALTER TABLE tokens ADD COLUMN unclaimed INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE requests (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, object TEXT NOT NULL
+) STRICT;
+)";
+
 // Callers take turns in losing so many entries where several have most.
 constexpr int64_t kTakenAtLeast = 16;
 
@@ -103,7 +111,8 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
     if (version < 2) db.exec(kSchema2);
     if (version < 3) db.exec(kSchema3);
     if (version < 4) db.exec(kSchema4);
-    db.exec(kSchema5);
+    if (version < 5) db.exec(kSchema5);
+    db.exec(kSchema6);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -150,10 +159,10 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
   base::MutexLock lock(&mutex_);
   return Guarded([&]() -> absl::StatusOr<std::vector<TokenRecord>> {
     std::vector<TokenRecord> tokens;
-    SQLite::Statement rows(
-        *db_,
-        "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
-        "expire_time, lifetime, last_use_time, revoke_time, certificate FROM tokens ORDER BY create_time, id");
+    SQLite::Statement rows(*db_,
+                           "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
+                           "expire_time, lifetime, last_use_time, revoke_time, certificate, request, unclaimed FROM "
+                           "tokens ORDER BY create_time, id");
     while (rows.executeStep()) {
       TokenRecord t;
       t.id = StringColumn(rows, 0);
@@ -170,6 +179,8 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
       t.last_use_time = TimeColumn(rows, 11);
       t.revoke_time = TimeColumn(rows, 12);
       t.certificate = StringColumn(rows, 13);
+      t.request = StringColumn(rows, 14);
+      t.unclaimed = Int64Column(rows, 15) != 0;
       tokens.push_back(std::move(t));
     }
     return tokens;
@@ -193,18 +204,35 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
   });
 }
 
-absl::Status AccessStore::Put(const TokenRecord& t) {
+namespace {
+
+void PutRequest(SQLite::Database& db, const RequestRecord& request) {
+  if (request.id.empty()) return;
+  SQLite::Statement put(db, "INSERT OR REPLACE INTO requests (id, digest, object) VALUES (?, ?, ?)");
+  BindText(put, 1, request.id);
+  BindText(put, 2, request.digest);
+  BindText(put, 3, request.object);
+  put.exec();
+  SQLite::Statement trim(db, "DELETE FROM requests WHERE number <= (SELECT MAX(number) FROM requests) - ?");
+  Bind(trim, 1, AccessStore::kMaxRequests);
+  trim.exec();
+}
+
+}  // namespace
+
+absl::Status AccessStore::Put(const TokenRecord& t, const RequestRecord& request) {
   return Write([&](SQLite::Database& db) {
     // Its last use is written by NoteUse alone, which may know better.
     SQLite::Statement put(
         db,
         "INSERT INTO tokens (id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
-        "expire_time, lifetime, last_use_time, revoke_time, certificate) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+        "expire_time, lifetime, last_use_time, revoke_time, certificate, request, unclaimed) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
         "project = excluded.project, roles = excluded.roles, commands = excluded.commands, hash = excluded.hash, "
         "previous_hash = excluded.previous_hash, overlap_end = excluded.overlap_end, "
         "create_time = excluded.create_time, expire_time = excluded.expire_time, lifetime = excluded.lifetime, "
-        "revoke_time = excluded.revoke_time, certificate = excluded.certificate");
+        "revoke_time = excluded.revoke_time, certificate = excluded.certificate, request = excluded.request, "
+        "unclaimed = excluded.unclaimed");
     const std::string roles = RolesText(t.roles);
     BindText(put, 1, t.id);
     BindText(put, 2, t.name);
@@ -220,11 +248,14 @@ absl::Status AccessStore::Put(const TokenRecord& t) {
     Bind(put, 12, Micros(t.last_use_time));
     Bind(put, 13, Micros(t.revoke_time));
     BindText(put, 14, t.certificate);
+    BindText(put, 15, t.request);
+    Bind(put, 16, int64_t{t.unclaimed});
     put.exec();
+    PutRequest(db, request);
   });
 }
 
-absl::Status AccessStore::Put(const ProjectRecord& project) {
+absl::Status AccessStore::Put(const ProjectRecord& project, const RequestRecord& request) {
   return Write([&](SQLite::Database& db) {
     SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?, ?, ?, ?, ?, ?)");
     BindText(put, 1, project.id);
@@ -235,6 +266,29 @@ absl::Status AccessStore::Put(const ProjectRecord& project) {
     put.bind(6, project.quotas.suggest_cpu);
     Bind(put, 7, project.quotas.bytes);
     put.exec();
+    PutRequest(db, request);
+  });
+}
+
+absl::StatusOr<std::optional<RequestRecord>> AccessStore::FindRequest(const std::string& id) {
+  base::MutexLock lock(&mutex_);
+  return Guarded([&]() -> absl::StatusOr<std::optional<RequestRecord>> {
+    SQLite::Statement rows(*db_, "SELECT id, digest, object FROM requests WHERE id = ?");
+    BindText(rows, 1, id);
+    if (!rows.executeStep()) return std::nullopt;
+    return RequestRecord{StringColumn(rows, 0), StringColumn(rows, 1), StringColumn(rows, 2)};
+  });
+}
+
+absl::Status AccessStore::NoteClaims(const std::vector<std::pair<std::string, std::string>>& claims) {
+  return Write([&](SQLite::Database& db) {
+    SQLite::Statement set(db, "UPDATE tokens SET unclaimed = 0 WHERE id = ? AND hash = ?");
+    for (const auto& [id, hash] : claims) {
+      set.reset();
+      BindText(set, 1, id);
+      BindText(set, 2, hash);
+      set.exec();
+    }
   });
 }
 

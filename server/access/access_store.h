@@ -37,6 +37,8 @@ struct TokenRecord {
   absl::Duration lifetime;                          // As given when it was made.
   absl::Time last_use_time = absl::InfinitePast();  // To the minute.
   absl::Time revoke_time = absl::InfiniteFuture();
+  std::string request;     // Made the newest secret; empty: it had no id.
+  bool unclaimed = false;  // Nobody has used the newest secret yet.
 
   // Whatever the clock says.
   bool revoked() const { return revoke_time != absl::InfiniteFuture(); }
@@ -47,6 +49,13 @@ struct ProjectRecord {
   std::string id;
   absl::Time create_time;
   study::Quotas quotas;
+};
+
+// A change that was made under a request id.
+struct RequestRecord {
+  std::string id;      // Caller::RequestId
+  std::string digest;  // Digest of what it asked for.
+  std::string object;  // Id of the token or project.
 };
 
 // This was done or refused. The fields are those of v1.AuditEntry.
@@ -73,6 +82,8 @@ class AccessStore {
   static constexpr char kFile[] = "access.db";
   // Entries of the audit that are kept of each kind.
   static constexpr int64_t kMaxAudit = 1'000'000;
+  // Requests that are remembered, the newest.
+  static constexpr int64_t kMaxRequests = 100'000;
 
   // Creates the database where there is none; the directory must exist and be ours.
   static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory, int64_t max_audit = kMaxAudit);
@@ -80,11 +91,16 @@ class AccessStore {
   absl::StatusOr<std::vector<TokenRecord>> Tokens();
   // The project "default" is among them once it has quotas.
   absl::StatusOr<std::vector<ProjectRecord>> Projects();
-  // Writes one, replacing what had its id. When it returns OK it is on the disk.
-  absl::Status Put(const TokenRecord& token);
-  absl::Status Put(const ProjectRecord& project);
-  // Sets `last_use_time` of the tokens.
+  // Writes one, replacing what had its id, and with it the request that made the change, unless that has no id. When it
+  // returns OK both are on the disk. `last_use_time` is written by NoteUse alone.
+  absl::Status Put(const TokenRecord& token, const RequestRecord& request = {});
+  absl::Status Put(const ProjectRecord& project, const RequestRecord& request = {});
+  // Absent: no such request was made, or kMaxRequests were since.
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
+  // Sets `last_use_time` of the tokens, …
   absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
+  // … and notes that somebody has the newest secret of a token, if its hash is still this: pairs of id and hash.
+  absl::Status NoteClaims(const std::vector<std::pair<std::string, std::string>>& claims);
   // OK while the database is where it was: storage::HeldFiles. What is written looks by itself.
   absl::Status CheckHeld() const { return held_->Check(); }
   // Adds those without a number, and gives them one; of refusals that have one, `last_time` and `times` are written.
@@ -96,7 +112,7 @@ class AccessStore {
   // What the audit has of one kind.
   struct Shelf {
     const char* table;
-    bool counted = false;                   // False: the next two are not known.
+    bool counted = false;                        // False: the next two are not known.
     std::map<std::string, int64_t> counts = {};  // By `token`.
     int64_t total = 0;
   };

@@ -99,8 +99,14 @@ void Audit::NoteUse(const std::string& token) {
   changed_.Signal();
 }
 
+void Audit::NoteClaim(const std::string& token, const std::string& hash) {
+  base::MutexLock lock(&mutex_);
+  claims_.emplace_back(token, hash);
+  changed_.Signal();
+}
+
 bool Audit::Idle() const {
-  return waiting_.empty() && uses_.empty() && folded_.empty();
+  return waiting_.empty() && uses_.empty() && claims_.empty() && folded_.empty();
 }
 
 void Audit::Flush() {
@@ -116,7 +122,7 @@ void Audit::Loop() {
     while (Idle() && !stopping_) changed_.Wait(&mutex_);
     if (Idle()) return;
     // Numbers that grow are written once a second.
-    while (waiting_.empty() && uses_.empty() && !urgent_ && !stopping_) {
+    while (waiting_.empty() && uses_.empty() && claims_.empty() && !urgent_ && !stopping_) {
       if (changed_.WaitFor(&mutex_, kFoldedFor)) break;
     }
     WriteOut();
@@ -126,6 +132,7 @@ void Audit::Loop() {
 void Audit::WriteOut() {
   std::vector<AuditRecord> entries = std::exchange(waiting_, {});
   const std::map<std::string, absl::Time> uses = std::exchange(uses_, {});
+  const std::vector<std::pair<std::string, std::string>> claims = std::exchange(claims_, {});
   const std::vector<std::shared_ptr<Fold>> folded = std::exchange(folded_, {});
   urgent_ = false;
   if (const int64_t dropped = std::exchange(dropped_, 0); dropped > 0) {
@@ -145,6 +152,7 @@ void Audit::WriteOut() {
   mutex_.Unlock();
   absl::Status status = entries.empty() ? absl::OkStatus() : store_->Append(&entries);
   const bool appended = status.ok();
+  if (status.ok() && !claims.empty()) status = store_->NoteClaims(claims);
   if (status.ok() && !uses.empty()) status = store_->NoteUse({uses.begin(), uses.end()});
   if (!status.ok()) {
     base::LogError("audit_not_written",

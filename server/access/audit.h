@@ -36,6 +36,8 @@ class Audit {
   void Add(AuditRecord entry);
   // The token was used now. Kept to the minute.
   void NoteUse(const std::string& token);
+  // Its newest secret, which has this hash, was used for the first time.
+  void NoteClaim(const std::string& token, const std::string& hash);
   // Returns when all that was added is on the disk, or could not be written.
   void Flush();
 
@@ -66,10 +68,11 @@ class Audit {
   std::vector<AuditRecord> waiting_ ABSL_GUARDED_BY(mutex_);             // Changes.
   std::map<std::string, absl::Time> uses_ ABSL_GUARDED_BY(mutex_);       // To be written, …
   std::map<std::string, absl::Time> last_uses_ ABSL_GUARDED_BY(mutex_);  // … and all that are known.
-  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);        // By caller.
-  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                         // Of those, without a token.
-  absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);                     // When old minutes were last looked for.
-  std::vector<std::shared_ptr<Fold>> folded_ ABSL_GUARDED_BY(mutex_);    // Refusals to be written.
+  std::vector<std::pair<std::string, std::string>> claims_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);      // By caller.
+  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                       // Of those, without a token.
+  absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);                   // When old minutes were last looked for.
+  std::vector<std::shared_ptr<Fold>> folded_ ABSL_GUARDED_BY(mutex_);  // Refusals to be written.
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;  // `folded_` is written without delay.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -126,10 +126,17 @@ absl::Duration DurationOf(bool present, const google::protobuf::Duration& messag
 
 }  // namespace
 
+absl::StatusOr<access::Change> AdminService::ChangeOf(const grpc::CallbackServerContext& context,
+                                                      const std::string& request_id) const {
+  LUTHIER_RETURN_IF_ERROR(CheckRequestId(request_id, /*required=*/false));
+  return access::Change{backend_.PermitOf(context), backend_.CallerOf(context).RequestId(request_id)};
+}
+
 grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
                                                     const v1::CreateTokenRequest* request,
                                                     v1::CreateTokenResponse* response) {
   return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
     base::Violations violations;
     access::TokenRecord wanted;
     wanted.name = request->name();
@@ -141,7 +148,7 @@ grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext*
     wanted.certificate = request->certificate_sha256();
     wanted.lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
     LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted), backend_.PermitOf(*context)));
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted), change));
     Fill(made.first, response->mutable_token());
     response->set_secret(made.second);
     return absl::OkStatus();
@@ -162,12 +169,12 @@ grpc::ServerUnaryReactor* AdminService::RotateToken(grpc::CallbackServerContext*
                                                     const v1::RotateTokenRequest* request,
                                                     v1::CreateTokenResponse* response) {
   return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
     base::Violations violations;
     const absl::Duration overlap = DurationOf(request->has_overlap(), request->overlap(), "overlap", &violations);
     const absl::Duration lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
     LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made,
-                             access_->RotateToken(request->id(), overlap, lifetime, backend_.PermitOf(*context)));
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->RotateToken(request->id(), overlap, lifetime, change));
     Fill(made.first, response->mutable_token());
     response->set_secret(made.second);
     return absl::OkStatus();
@@ -178,7 +185,7 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
                                                     const v1::RevokeTokenRequest* request, v1::Token* response) {
   return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token,
-                             access_->RevokeToken(request->id(), backend_.PermitOf(*context)));
+                             access_->RevokeToken(request->id(), {backend_.PermitOf(*context), ""}));
     if (!backend_.coordinator->AwaitBatch(kLongestBatch)) return NotYetStored(token.id);
     Fill(token, response);
     return absl::OkStatus();
@@ -188,9 +195,9 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContext* context,
                                                       const v1::CreateProjectRequest* request, v1::Project* response) {
   return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const access::ProjectRecord project,
-        access_->CreateProject(request->id(), FromProto(request->quotas()), backend_.PermitOf(*context)));
+    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
+    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                             access_->CreateProject(request->id(), FromProto(request->quotas()), change));
     Fill(project, response);
     return absl::OkStatus();
   });
@@ -199,9 +206,9 @@ grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminService::UpdateProject(grpc::CallbackServerContext* context,
                                                       const v1::UpdateProjectRequest* request, v1::Project* response) {
   return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const access::ProjectRecord project,
-        access_->UpdateProject(request->id(), FromProto(request->quotas()), backend_.PermitOf(*context)));
+    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
+    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                             access_->UpdateProject(request->id(), FromProto(request->quotas()), change));
     Fill(project, response);
     return absl::OkStatus();
   });

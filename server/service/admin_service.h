@@ -31,6 +31,10 @@ class AdminService final : public v1::AdminService::CallbackService {
                                       v1::ListAuditResponse* response) override;
 
  private:
+  // By whose right a change is made, and under which id.
+  absl::StatusOr<access::Change> ChangeOf(const grpc::CallbackServerContext& context,
+                                          const std::string& request_id) const;
+
   const Backend backend_;
   access::Access* const access_;
 };

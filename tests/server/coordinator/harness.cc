@@ -84,21 +84,23 @@ void Harness::Restart() {
   LUTHIER_CHECK(core->Load().ok());
 }
 
-absl::Status Harness::Batch(std::vector<Operation> operations) {
-  const absl::Status status = OneBatch(std::move(operations));
+absl::Status Harness::Batch(std::vector<Operation> operations, const Permits& permits) {
+  const absl::Status status = OneBatch(std::move(operations), permits);
   while (!late_suggestions) {
     std::optional<ProposalsOp> proposals = ComputeOne();
     if (!proposals) break;
     std::vector<Operation> next;
     next.push_back(*std::move(proposals));
-    if (!OneBatch(std::move(next)).ok()) break;
+    if (!OneBatch(std::move(next), {}).ok()) break;
   }
   return status;
 }
 
-absl::Status Harness::OneBatch(std::vector<Operation> operations) {
+absl::Status Harness::OneBatch(std::vector<Operation> operations, const Permits& permits) {
   core->BeginBatch();
-  for (Operation& operation : operations) core->Apply(std::move(operation));
+  for (size_t i = 0; i < operations.size(); ++i) {
+    core->Apply(std::move(operations[i]), permits.empty() ? nullptr : permits[i]);
+  }
   const auto at_once = [&](storage::StudyKey key) {
     const auto spec = core->SpecOf(key);
     return !late_suggestions && !search::InfoOf(spec->algorithm).uses_history && !spec->reproducible;

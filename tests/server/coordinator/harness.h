@@ -68,7 +68,10 @@ class Harness {
   void Restart();
 
   // One batch: apply, serve, commit, answer. Returns the commit's status.
-  absl::Status Batch(std::vector<Operation> operations = {});
+  absl::Status Batch(std::vector<Operation> operations = {}) { return Batch(std::move(operations), {}); }
+  // `permits`: one for each operation, or none at all.
+  using Permits = std::vector<std::shared_ptr<const base::Permit>>;
+  absl::Status Batch(std::vector<Operation> operations, const Permits& permits);
   // Time passes, then an empty batch: deadlines are looked at.
   void Pass(absl::Duration by);
 
@@ -142,7 +145,7 @@ class Harness {
     std::optional<ProposalRequest> request;
     std::shared_ptr<const study::StudySpec> spec;
   };
-  absl::Status OneBatch(std::vector<Operation> operations);
+  absl::Status OneBatch(std::vector<Operation> operations, const Permits& permits);
 
   const Core::Options options_;
   const DesignerFactory designers_;

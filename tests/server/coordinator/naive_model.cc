@@ -122,7 +122,8 @@ void NaiveModel::Restart(absl::Duration now) {
   }
 }
 
-void NaiveModel::BeginBatch(absl::Duration now, bool may_fail) {
+void NaiveModel::BeginBatch(absl::Duration now, absl::Time wall, bool may_fail) {
+  wall_ = wall;
   if (may_fail) {
     saved_studies_ = studies_;
     saved_last_key_ = last_key_;

@@ -60,7 +60,8 @@ class NaiveModel {
   // A new coordinator on what was stored.
   void Restart(absl::Duration now);
   // `may_fail`: remember everything for RollBack.
-  void BeginBatch(absl::Duration now, bool may_fail);
+  // `wall`: what tokens expire by, and nothing else.
+  void BeginBatch(absl::Duration now, absl::Time wall, bool may_fail);
 
   Expected Create(const CreateStudyOp& op);
   Expected Control(const ControlOp& op);
@@ -195,6 +196,8 @@ class NaiveModel {
   int CountFor(const Waiting& w) const;
   bool CanServe(const Study& s, const Waiting& w, int64_t spoken_for) const;
   std::vector<storage::StudyKey> Candidates(const Waiting& w) const;
+  // Why the ask may get nothing: the token of its caller has ended.
+  absl::Status TokenOf(const Waiting& w) const;
   // What earlier asks might still take.
   int64_t SpokenFor(int handle) const;
   std::optional<Expected> CheckRequest(const std::string& id, const std::string& content) const;
@@ -208,6 +211,7 @@ class NaiveModel {
   std::map<std::string, absl::Duration> last_asked_;
   std::map<std::string, uint64_t> finish_seq_;
   absl::Duration now_;
+  absl::Time wall_;
   absl::Duration last_batch_;
   uint64_t turns_ = 0;
   uint64_t ends_ = 0;  // Trials that ended, and marks among them.

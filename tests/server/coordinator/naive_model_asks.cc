@@ -118,6 +118,10 @@ std::optional<Expected> NaiveModel::Suggest(const SuggestOp& op, int handle, int
   return std::nullopt;
 }
 
+absl::Status NaiveModel::TokenOf(const Waiting& w) const {
+  return w.op.permit == nullptr ? absl::OkStatus() : w.op.permit->Check(wall_);
+}
+
 std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestReply>& reply) {
   const auto found =
       std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.handle == handle; });
@@ -127,6 +131,11 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   waiting_.erase(found);
   if (w.op.caller_gone.stop_requested()) {
     return reply.status().code() == absl::StatusCode::kCancelled ? "" : "a caller that hung up got an answer";
+  }
+  if (const absl::Status ended = TokenOf(w); !ended.ok()) {
+    return reply.status().code() == ended.code() && base::GetReason(reply.status()) == base::GetReason(ended)
+               ? ""
+               : absl::StrCat("the token of an ask has ended, and it was answered ", reply.status().ToString());
   }
   if (w.study != 0 && studies_.count(w.study) == 0) {
     return base::GetReason(reply.status()) == base::reason::kNotFound ? "" : "the study was deleted, but the ask lives";
@@ -270,6 +279,7 @@ std::string NaiveModel::TakeUnpredicted(Study& s, const coordinator::Grant& g) {
 
 std::string NaiveModel::EndBatch() {
   for (const Waiting& w : waiting_) {
+    if (waiting_.size() <= 16 && !TokenOf(w).ok()) return "an ask waits on though its token has ended";
     if (w.op.deadline <= now_) return absl::StrCat("an ask of worker ", w.op.worker, " waits beyond its deadline");
     for (const storage::StudyKey key : Candidates(w)) {
       if (!options_.late_suggestions && CanServe(studies_[key], w, 0)) {

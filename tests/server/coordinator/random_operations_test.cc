@@ -21,13 +21,14 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   }
   std::printf(
       "\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
-      "%lld again, %lld refusals, %lld of them for a limit, %lld final trials, "
+      "%lld again, %lld refusals, %lld of them for a limit, %lld for a token that had ended (%lld asks that waited), %lld final trials, "
       "%lld gradients set aside, %lld pauses, %lld promotions, %lld changed specs, %lld removed trials\n",
       static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
       static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
       static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
       static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
       static_cast<long long>(stats.refused), static_cast<long long>(stats.limited),
+      static_cast<long long>(stats.ended), static_cast<long long>(stats.ended_waiting),
       static_cast<long long>(stats.finals), static_cast<long long>(stats.set_aside),
       static_cast<long long>(stats.paused), static_cast<long long>(stats.promoted),
       static_cast<long long>(stats.updated), static_cast<long long>(stats.removed));
@@ -36,6 +37,8 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   EXPECT_GT(stats.regrants, stats.operations / 200);
   EXPECT_GT(stats.finals, stats.operations / 50);
   EXPECT_GT(stats.limited, stats.operations / 500);
+  EXPECT_GT(stats.ended, stats.operations / 50);
+  EXPECT_GT(stats.ended_waiting, stats.operations / 2000);
   EXPECT_GT(stats.failed_commits, stats.operations / 1000);
   EXPECT_GT(stats.set_aside, stats.operations / 2000);
   EXPECT_GT(stats.updated, stats.operations / 200);

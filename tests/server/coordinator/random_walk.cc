@@ -12,11 +12,11 @@ namespace luthier::coordinator::testing {
 std::vector<Step> RandomSteps(uint64_t seed, int count) {
   // How often each kind comes, of 1000.
   static constexpr std::pair<Step::Kind, uint32_t> kWeights[] = {
-      {Step::kSuggest, 278}, {Step::kFinish, 270}, {Step::kReport, 100}, {Step::kHeartbeat, 85},
+      {Step::kSuggest, 258}, {Step::kFinish, 270}, {Step::kReport, 100}, {Step::kHeartbeat, 85},
       {Step::kCreate, 40},   {Step::kControl, 30}, {Step::kEnqueue, 35}, {Step::kCancelTrial, 12},
       {Step::kStopTrial, 12},
       {Step::kUpdate, 10},   {Step::kImport, 6},   {Step::kRetry, 12},   {Step::kDeleteTrial, 8},
-      {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},   {Step::kRestart, 6},
+      {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},    {Step::kToken, 20},   {Step::kRestart, 6},
       {Step::kFailCommit, 6}};
   base::RandomStream random(seed, "walk");
   std::vector<Step> steps(static_cast<size_t>(count));
@@ -42,6 +42,8 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->failed_commits += local.failed_commits;
     stats->restarts += local.restarts;
     stats->limited += local.limited;
+    stats->ended += local.ended;
+    stats->ended_waiting += local.ended_waiting;
     stats->grants += local.grants;
     stats->regrants += local.regrants;
     stats->refused += local.refused;
@@ -79,7 +81,7 @@ std::vector<Step> Shrink(std::vector<Step> steps, const WalkOptions& options) {
 std::string Describe(const std::vector<Step>& steps) {
   static constexpr const char* kNames[] = {"Suggest",     "Finish", "Report", "Heartbeat", "Create",  "Control",
                                            "Enqueue",     "CancelTrial", "StopTrial", "Update", "Import", "Retry",
-                                           "DeleteTrial", "Note",   "Time",   "HangUp",    "Restart", "FailCommit"};
+                                           "DeleteTrial", "Note",   "Time",   "HangUp",    "Token", "Restart", "FailCommit"};
   std::string text;
   for (const Step& step : steps) {
     absl::StrAppend(&text, "  {Step::k", kNames[step.kind], ", ", step.ends_batch ? "true" : "false", ", {");

@@ -29,6 +29,7 @@ struct Step {
     kNote,
     kTime,
     kHangUp,
+    kToken,
     kRestart,
     kFailCommit,
   };
@@ -53,8 +54,10 @@ struct WalkStats {
   int64_t restarts = 0;
   int64_t grants = 0;
   int64_t regrants = 0;
-  int64_t refused = 0;  // Answers that were errors.
-  int64_t limited = 0;  // Of those, for a limit.
+  int64_t refused = 0;        // Answers that were errors.
+  int64_t limited = 0;        // Of those, for a limit.
+  int64_t ended = 0;          // Of those, as the caller's token had ended.
+  int64_t ended_waiting = 0;  // Of those, asks that waited.
   int64_t finals = 0;
   int64_t set_aside = 0;  // Gradients.
   int64_t paused = 0;

@@ -17,6 +17,7 @@ constexpr int kAlikeToPause = 2;
 constexpr int kLeasesPerWorker = 5;
 constexpr int kWorkers = 4;
 constexpr int kStudies = 4;
+constexpr int kCallers = 5;
 
 }  // namespace
 
@@ -26,6 +27,7 @@ Walker::Walker(const WalkOptions& options, WalkStats* stats)
       harness_(CoreOptions(), MakeWalkDesigner),
       model_(ModelOptions(late_)) {
   harness_.late_suggestions = late_;
+  for (int i = 0; i < kCallers; ++i) callers_.push_back(std::make_shared<Token>());
   harness_.on_events = [this](const std::vector<storage::Event>& events) { NoteEvents(events); };
   model_.Restart(harness_.clock.Monotonic());
 }
@@ -149,6 +151,10 @@ void Walker::Take(const Step& step, int index) {
       Heartbeat(r);
       return;
     }
+    case Step::kToken:
+      FlushBatch();
+      ChangeToken(r);
+      return;
     case Step::kHangUp:
       if (!gone_.empty()) gone_[r[0] % gone_.size()].RequestStop();
       return;
@@ -179,7 +185,8 @@ void Walker::Heartbeat(const std::array<uint32_t, 6>& r) {
                      Fail("heartbeat through the writer: other directives");
                    }
                  }};
-  operations_.push_back(std::move(op));
+  permit_ = nullptr;
+  Push(std::move(op));
   Commit();
 }
 
@@ -191,6 +198,7 @@ Done<Reply> Walker::Check(std::string name, Expected expected) {
     if (++*times > 1) Fail(name + ": answered twice");
     if (!reply.ok()) ++stats_->refused;
     if (base::GetReason(reply.status()) == base::reason::kLimitExceeded) ++stats_->limited;
+    if (absl::IsUnauthenticated(reply.status())) ++stats_->ended;
     if (commit_failed_now_) {
       if (reply.ok()) Fail(name + ": OK after a failed commit");
       return;
@@ -220,14 +228,47 @@ Step Walker::Useful(Step step) const {
   return step;
 }
 
+absl::Status Walker::Token::Check(absl::Time now) const {
+  if (revoked) return base::MakeError(absl::StatusCode::kUnauthenticated, base::reason::kRevoked, "revoked");
+  if (now < expire) return absl::OkStatus();
+  return base::MakeError(absl::StatusCode::kUnauthenticated, base::reason::kExpired, "expired");
+}
+
+void Walker::ChangeToken(const std::array<uint32_t, 6>& r) {
+  std::shared_ptr<Token>& token = callers_[r[0] % kCallers];
+  if (r[1] % 4 == 0) {
+    token->revoked = true;
+  } else if (r[1] % 4 == 1) {
+    token->expire = harness_.clock.Wall() + absl::Seconds(r[2] % 40);
+  } else {
+    token = std::make_shared<Token>();
+  }
+}
+
+void Walker::ComeFrom(uint32_t caller) {
+  permit_ = callers_[caller % kCallers];
+}
+
+template <typename F>
+Expected Walker::Judged(F&& judge) const {
+  const absl::Status allowed = permit_->Check(harness_.clock.Wall());
+  return allowed.ok() ? judge() : Expected::Error(allowed.code(), base::GetReason(allowed));
+}
+
+void Walker::Push(Operation operation) {
+  operations_.push_back(std::move(operation));
+  permits_.push_back(permit_);
+}
+
 void Walker::Plan(const Step& planned, int index) {
   const Step step = Useful(planned);
+  ComeFrom(planned.r[5] / 64 + planned.r[1] / 64);
   const std::array<uint32_t, 6>& r = step.r;
   switch (step.kind) {
     case Step::kCreate: {
       CreateStudyOp op{StudyId(r[0]), WalkSpec(r[1] % kWalkSpecs, late_), "user", {}};
-      op.done = Check<StudyReply>("create " + op.id, model_.Create(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<StudyReply>("create " + op.id, Judged([&] { return model_.Create(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kControl: {
@@ -235,9 +276,9 @@ void Walker::Plan(const Step& planned, int index) {
                                                     Control::kStop,   Control::kCancel, Control::kDelete,
                                                     Control::kDelete, Control::kDelete};
       ControlOp op{StudyId(r[0]), kWhich[r[1] % kWhich.size()], RequestId(r[2]), "user", {}};
-      op.done =
-          Check<StudyReply>(absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id), model_.Control(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<StudyReply>(absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id),
+                                  Judged([&] { return model_.Control(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kEnqueue: {
@@ -248,22 +289,24 @@ void Walker::Plan(const Step& planned, int index) {
         if (r[4] % 2 == 0) trial.parameters["n"] = static_cast<double>(i);
         op.trials.push_back(std::move(trial));
       }
-      op.done = Check<EnqueueReply>("enqueue in " + op.id, model_.Enqueue(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<EnqueueReply>("enqueue in " + op.id, Judged([&] { return model_.Enqueue(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kCancelTrial: {
       const Known k = Holder(r[0], r[1]);
       CancelTrialOp op{k.study, k.number, "user", {}};
-      op.done = Check<TrialReply>(absl::StrCat("cancel ", k.study, "/", k.number), model_.CancelTrial(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<TrialReply>(absl::StrCat("cancel ", k.study, "/", k.number),
+                                  Judged([&] { return model_.CancelTrial(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kStopTrial: {
       const Known k = Holder(r[0], r[1]);
       StopTrialOp op{k.study, k.number, "user", {}};
-      op.done = Check<TrialReply>(absl::StrCat("stop ", k.study, "/", k.number), model_.StopTrial(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<TrialReply>(absl::StrCat("stop ", k.study, "/", k.number),
+                                  Judged([&] { return model_.StopTrial(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kUpdate: {
@@ -273,8 +316,9 @@ void Walker::Plan(const Step& planned, int index) {
       op.content = absl::StrCat(*op.change.max_trials);
       op.request_id = RequestId(r[2]);
       op.actor = "user";
-      op.done = Check<StudyReply>(absl::StrCat("update ", op.id, " to ", op.content), model_.Update(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<StudyReply>(absl::StrCat("update ", op.id, " to ", op.content),
+                                  Judged([&] { return model_.Update(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kImport: {
@@ -290,27 +334,29 @@ void Walker::Plan(const Step& planned, int index) {
         }
         op.trials.push_back(std::move(trial));
       }
-      op.done = Check<ImportReply>("import into " + op.id, model_.Import(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<ImportReply>("import into " + op.id, Judged([&] { return model_.Import(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kRetry: {
       RetryOp op{StudyId(r[0]), {}, 3, RequestId(r[1]), "user", {}};
       for (uint32_t i = 0; i < r[2] % 3; ++i) op.numbers.push_back(1 + (r[3] + i) % 9);
-      op.done = Check<EnqueueReply>("retry in " + op.id, model_.Retry(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<EnqueueReply>("retry in " + op.id, Judged([&] { return model_.Retry(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kDeleteTrial: {
       DeleteTrialOp op{StudyId(r[0]), 1 + r[1] % 9, "user", {}};
-      op.done = Check<TrialReply>(absl::StrCat("delete ", op.id, "/", op.number), model_.DeleteTrial(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<TrialReply>(absl::StrCat("delete ", op.id, "/", op.number),
+                                  Judged([&] { return model_.DeleteTrial(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kNote: {
       SetAttributesOp op{StudyId(r[0]), 1 + r[1] % 9, {{"note", absl::StrCat(1 + r[2] % 3)}}, "user", {}};
-      op.done = Check<TrialReply>(absl::StrCat("note on ", op.id, "/", op.number), model_.SetAttributes(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<TrialReply>(absl::StrCat("note on ", op.id, "/", op.number),
+                                  Judged([&] { return model_.SetAttributes(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kReport: {
@@ -319,8 +365,9 @@ void Walker::Plan(const Step& planned, int index) {
                   std::nullopt, {}};
       for (uint32_t i = 0; i < (r[3] % 20 == 0 ? 0 : 1 + r[3] % 3); ++i)
         op.measurements.push_back(Point(r[4] + 10 * i));
-      op.done = Check<ReportReply>(absl::StrCat("report on ", k.study, "/", k.number), model_.Report(op));
-      operations_.push_back(std::move(op));
+      op.done = Check<ReportReply>(absl::StrCat("report on ", k.study, "/", k.number),
+                                   Judged([&] { return model_.Report(op); }));
+      Push(std::move(op));
       return;
     }
     case Step::kFinish: {
@@ -343,13 +390,13 @@ void Walker::Plan(const Step& planned, int index) {
         op.checkpoint = r[4] % 3 == 0 ? "saved" : "";
       }
       const std::string name = absl::StrCat("finish (kind ", op.content.index(), ") of ", k.study, "/", k.number);
-      const Expected expected = model_.Finish(op);
+      const Expected expected = Judged([&] { return model_.Finish(op); });
       const Done<FinishReply> check = Check<FinishReply>(name, expected);
       op.done = [this, check, token = op.token, first = expected.repeats.empty()](absl::StatusOr<FinishReply> reply) {
         if (reply.ok() && first) model_.NoteSeq(token, reply->seq);
         check(std::move(reply));
       };
-      operations_.push_back(std::move(op));
+      Push(std::move(op));
       return;
     }
     default:
@@ -369,7 +416,11 @@ void Walker::PlanSuggest(const std::array<uint32_t, 6>& r, int index) {
   }
   const std::string name = absl::StrCat("suggest in ", op.id.empty() ? "any" : op.id, " for ", op.worker);
   int replaced = -1;
-  const std::optional<Expected> at_once = model_.Suggest(op, index, &replaced);
+  std::optional<Expected> at_once = Judged([] { return Expected(); });
+  if (at_once->code == absl::StatusCode::kOk) {
+    op.permit = permit_;
+    at_once = model_.Suggest(op, index, &replaced);
+  }
   if (replaced >= 0) expect_replaced_.insert(replaced);
   if (at_once) {
     op.done = Check<SuggestReply>(name, *at_once);
@@ -380,7 +431,7 @@ void Walker::PlanSuggest(const std::array<uint32_t, 6>& r, int index) {
       Asked(name, index, std::move(reply));
     };
   }
-  operations_.push_back(std::move(op));
+  Push(std::move(op));
 }
 
 void Walker::Asked(const std::string& name, int handle, absl::StatusOr<SuggestReply> reply) {
@@ -396,6 +447,7 @@ void Walker::Asked(const std::string& name, int handle, absl::StatusOr<SuggestRe
     return;
   }
   if (base::GetReason(reply.status()) == base::reason::kLimitExceeded) ++stats_->limited;
+  if (absl::IsUnauthenticated(reply.status())) ++stats_->ended_waiting;
   const std::string wrong = model_.CheckAnswer(handle, reply);
   if (!wrong.empty()) Fail(absl::StrCat(name, ": ", wrong));
   if (!reply.ok()) return;
@@ -419,8 +471,9 @@ void Walker::RunBatch() {
 
 void Walker::Commit() {
   ++stats_->batches;
+  permit_ = nullptr;
   if (late_ && stats_->batches % 3 == 0) {
-    if (std::optional<ProposalsOp> proposals = harness_.ComputeOne()) operations_.push_back(*std::move(proposals));
+    if (std::optional<ProposalsOp> proposals = harness_.ComputeOne()) Push(*std::move(proposals));
   }
   const int64_t commits = harness_.storage.commits();
   answered_now_.clear();
@@ -429,6 +482,8 @@ void Walker::Commit() {
   commit_failed_now_ = armed_;  // Unless there is nothing to commit: see below.
   std::vector<Operation> operations;
   operations.swap(operations_);
+  Harness::Permits permits;
+  permits.swap(permits_);
   std::vector<std::shared_ptr<int>> answers;
   answers.swap(pending_answers_);
   // An armed fault fires only when there is something to commit; forgetting old requests hourly is, so whether the
@@ -437,7 +492,7 @@ void Walker::Commit() {
     if (!committed_something) commit_failed_now_ = false;
     if (!commit_failed_now_) NoteExhausted();
   };
-  const absl::Status status = harness_.Batch(std::move(operations));
+  const absl::Status status = harness_.Batch(std::move(operations), permits);
   for (const auto& times : answers) {
     if (*times != 1) Fail("an operation was not answered");
   }

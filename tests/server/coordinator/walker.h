@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/permit.h"
 #include "lib/base/stop_token.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/naive_model.h"
@@ -32,6 +33,13 @@ class Walker {
     int64_t number = 0;
     std::string token;
     std::string worker;
+  };
+
+  // A caller's token. It ends for good when it is revoked, and by the wall clock alone when it expires.
+  struct Token final : base::Permit {
+    bool revoked = false;
+    absl::Time expire = absl::InfiniteFuture();
+    absl::Status Check(absl::Time now) const override;
   };
 
   static Core::Options CoreOptions();
@@ -75,13 +83,22 @@ class Walker {
 
   void Plan(const Step& planned, int index);
 
+  // Revokes a token, lets it expire soon, or gives its holder a new one.
+  void ChangeToken(const std::array<uint32_t, 6>& r);
+  // Whose operations follow.
+  void ComeFrom(uint32_t caller);
+  // What the model says, or the refusal of a caller whose token has ended: then nothing happens to the model.
+  template <typename F>
+  Expected Judged(F&& judge) const;
+  void Push(Operation operation);
+
   void PlanSuggest(const std::array<uint32_t, 6>& r, int index);
 
   void Asked(const std::string& name, int handle, absl::StatusOr<SuggestReply> reply);
 
   // --- Running ---
 
-  void Begin() { model_.BeginBatch(harness_.clock.Monotonic(), armed_); }
+  void Begin() { model_.BeginBatch(harness_.clock.Monotonic(), harness_.clock.Wall(), armed_); }
 
   void RunBatch();
 
@@ -111,7 +128,10 @@ class Walker {
   std::string failure_;
 
   std::vector<std::pair<Step, int>> planned_;
+  std::vector<std::shared_ptr<Token>> callers_;
+  std::shared_ptr<const base::Permit> permit_;  // Of whose operations follow.
   std::vector<Operation> operations_;
+  Harness::Permits permits_;  // For each of them.
   std::vector<std::shared_ptr<int>> pending_answers_;
   bool armed_ = false;
   bool commit_failed_now_ = false;

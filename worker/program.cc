@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/printable.h"
 #include "lib/base/secret.h"
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
@@ -37,7 +38,7 @@ namespace {
 constexpr int kExitCannotEvaluate = 78;  // EX_CONFIG of sysexits.h.
 
 int Complain(const char* what, const absl::Status& status, int exit_code) {
-  std::cerr << "luthier-worker: " << what << ": " << base::HideTokens(status.message()) << "\n";
+  std::cerr << "luthier-worker: " << what << ": " << base::PrintableLines(base::HideTokens(status.message())) << "\n";
   return exit_code;
 }
 
@@ -115,7 +116,7 @@ int Run(Flags flags) {
   const absl::Status status = runtime.Run();
   if (status.ok()) return 0;
   if (absl::IsFailedPrecondition(status)) {
-    std::cerr << "luthier-worker: " << status.message() << "\n";
+    std::cerr << "luthier-worker: " << base::PrintableLines(status.message()) << "\n";
     return kExitCannotEvaluate;
   }
   const bool forbidden = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);

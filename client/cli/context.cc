@@ -252,7 +252,7 @@ void Context::PrintElement(const nlohmann::ordered_json& element, bool first) co
   if (options_.format == OutputFormat::kYaml) {
     out() << YamlText(nlohmann::ordered_json::array({element}));
   } else {
-    out() << (first ? "[\n" : ",\n") << element.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+    out() << (first ? "[\n" : ",\n") << JsonText(element, 2);
   }
 }
 
@@ -279,7 +279,7 @@ absl::Status UsageError(const absl::Status& status) {
 int Explain(const absl::Status& status, const Options& options, std::ostream& err) {
   if (status.ok()) return kExitDone;
   const std::string why = base::GetReason(status);
-  const std::string message = base::HideTokens(status.message());
+  const std::string message = base::PrintableLines(base::HideTokens(status.message()));
   if (base::NobodyAnswered(status)) {
     const std::string server = base::HideTokens(options.server);
     err << "luthier: no server answers at " << server << " (" << message << ")\n"

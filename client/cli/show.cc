@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/printable.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/registry.h"
 #include "lib/wire/convert.h"
@@ -142,15 +143,6 @@ std::string Note(const v1::Trial& trial) {
 
 std::string Indented(absl::string_view text) {
   return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));
-}
-
-// Text of several lines, each made harmless.
-std::string PrintableLines(absl::string_view text) {
-  std::string out;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    absl::StrAppend(&out, out.empty() ? "" : "\n", Printable(line));
-  }
-  return out;
 }
 
 void PrintMap(std::ostream& out, const char* title, const std::map<std::string, double>& values, bool exact = true) {
@@ -360,8 +352,12 @@ Json TrialJson(const v1::Trial& trial) {
   return json;
 }
 
+std::string JsonText(const Json& value, int indent) {
+  return base::PrintableJson(value.dump(indent, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace));
+}
+
 void PrintJson(std::ostream& out, const Json& value) {
-  out << value.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) << "\n";
+  out << JsonText(value, 2) << "\n";
 }
 
 int64_t DoneTrials(const v1::TrialCounts& counts) {
@@ -631,7 +627,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";
-    if (!trial.failure().message().empty()) out << Indented(PrintableLines(trial.failure().message())) << "\n";
+    if (!trial.failure().message().empty()) out << Indented(base::PrintableLines(trial.failure().message())) << "\n";
   }
   if (!trial.checkpoint().empty()) {
     out << "checkpoint: " << Printable(trial.checkpoint());
@@ -652,7 +648,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
       out << ", " << v1::Failure::Kind_Name(attempt.failure().kind()) << " " << attempt.failure().reason();
     }
     out << "\n";
-    if (!attempt.output_tail().empty()) out << Indented(PrintableLines(attempt.output_tail())) << "\n";
+    if (!attempt.output_tail().empty()) out << Indented(base::PrintableLines(attempt.output_tail())) << "\n";
   }
   if (!trial.measurements().empty()) PrintCurve(out, spec, trial);
 }

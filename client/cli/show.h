@@ -30,6 +30,8 @@ nlohmann::ordered_json StudyJson(const v1::Study& study);
 // failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements where asked for.
 nlohmann::ordered_json TrialJson(const v1::Trial& trial);
 
+// JSON as it is printed, in one line or indented. Characters that a terminal obeys or hides are escapes in it.
+std::string JsonText(const nlohmann::ordered_json& value, int indent = -1);
 void PrintJson(std::ostream& out, const nlohmann::ordered_json& value);
 
 Table StudyTable(const std::vector<v1::Study>& studies);

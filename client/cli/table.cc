@@ -15,30 +15,6 @@
 namespace luthier::cli {
 namespace {
 
-// One character of UTF-8.
-struct Character {
-  char32_t code = 0;
-  size_t bytes = 1;
-  bool valid = false;
-};
-
-// The character with which `text` begins; one byte that is not valid where there is none. `text` is not empty.
-Character FirstCharacter(absl::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return {lead, 1, true};
-  const size_t bytes = lead < 0xC2 || lead > 0xF4 ? 0 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (bytes == 0 || text.size() < bytes) return {};
-  char32_t code = lead & (0xFF >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if ((c & 0xC0) != 0x80) return {};
-    code = code << 6 | (c & 0x3F);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kLeast[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
-  return {code, bytes, true};
-}
-
 struct CodeRange {
   char32_t first, last;
 };
@@ -156,21 +132,6 @@ Cell Cell::State(absl::string_view name) {
   return cell;
 }
 
-std::string Printable(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const Character c = FirstCharacter(text);
-    if (c.valid && c.code >= 0x20 && (c.code < 0x7F || c.code >= 0xA0)) {
-      out.append(text.data(), c.bytes);
-    } else {
-      // C1 controls are two bytes in UTF-8, and terminals obey some of them.
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[c.bytes - 1]));
-    }
-    text.remove_prefix(c.bytes);
-  }
-  return out;
-}
-
 std::string Painted(absl::string_view text, Tone tone) {
   const char* escape = EscapeOf(tone);
   return absl::StrCat(escape, text, *escape != '\0' ? kReset : "");
@@ -179,7 +140,7 @@ std::string Painted(absl::string_view text, Tone tone) {
 size_t ShownWidth(absl::string_view text) {
   size_t width = 0;
   while (!text.empty()) {
-    const Character c = FirstCharacter(text);
+    const base::Utf8Character c = base::FirstCharacter(text);
     width += c.code < 0x300 ? 1 : IsIn(kNoColumns, c.code) ? 0 : IsIn(kTwoColumns, c.code) ? 2 : 1;
     text.remove_prefix(c.bytes);
   }

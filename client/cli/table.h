@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/printable.h"
 #include "lib/study/parameters.h"
 
 namespace luthier::cli {
@@ -90,8 +91,7 @@ class Table {
 
 // Six significant digits.
 std::string ShortNumber(double value);
-// Control characters, and bytes that are no UTF-8, as \xNN.
-std::string Printable(absl::string_view text);
+using base::Printable;
 // `text` with the escape sequences of `tone` around it.
 std::string Painted(absl::string_view text, Tone tone);
 // Columns of a terminal that `text` takes: none for marks that join the character before, two for wide characters.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 
 namespace luthier::cli {
 namespace {
@@ -26,7 +27,7 @@ std::string Scalar(const Json& value) {
                        !IsWord(absl::AsciiStrToLower(text));
     if (plain) return text;
   }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return base::PrintableJson(value.dump(-1, ' ', false, Json::error_handler_t::replace), base::Escapes::kYaml);
 }
 
 void Append(const Json& value, const std::string& indent, std::string* out) {

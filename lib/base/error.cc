@@ -6,7 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "lib/base/printable.h"
 #include "lib/base/secret.h"
 
 namespace luthier::base {
@@ -88,25 +88,14 @@ std::string GetReason(const absl::Status& status) {
 
 std::string Quote(absl::string_view caller_text) {
   constexpr size_t kLookedAt = 4 * kMaxQuoted;  // Whoever gives a token for something else must not read it in a log.
-  const std::string text = HideTokens(caller_text.substr(0, kLookedAt));
-  std::string out = "\"";
-  for (size_t i = 0; i < text.size(); ++i) {
-    // Do not cut inside a UTF-8 sequence, which has at most three continuation bytes.
-    if (i >= kMaxQuoted && ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80 || i >= kMaxQuoted + 3)) {
-      out += "…";
-      break;
-    }
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += static_cast<char>(c);
-    } else if (c < 0x20 || c == 0x7F) {
-      absl::StrAppendFormat(&out, "\\x%02x", c);
-    } else {
-      out += static_cast<char>(c);
-    }
+  const std::string hidden = HideTokens(caller_text.substr(0, kLookedAt));
+  const absl::string_view text = hidden;
+  size_t shown = std::min(text.size(), kMaxQuoted);
+  // Do not cut inside a UTF-8 sequence, which has at most three continuation bytes.
+  while (shown < text.size() && shown < kMaxQuoted + 3 && (static_cast<unsigned char>(text[shown]) & 0xC0) == 0x80) {
+    ++shown;
   }
-  return out + "\"";
+  return absl::StrCat("\"", Printable(text.substr(0, shown), "\"\\"), shown < text.size() ? "…" : "", "\"");
 }
 
 void Violations::Add(absl::string_view field, absl::string_view description) {

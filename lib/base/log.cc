@@ -5,7 +5,8 @@
 
 #include <memory>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 
 namespace luthier::base {
 namespace {
@@ -36,28 +37,12 @@ spdlog::logger& Logger() {
 }
 
 void AppendValue(std::string* out, absl::string_view value) {
-  bool plain = !value.empty();
-  for (const char ch : value) {
-    const auto c = static_cast<unsigned char>(ch);
-    if (c <= 0x20 || c == 0x7F || c == '"' || c == '=' || c == '\\') plain = false;
+  const std::string shown = Printable(value, "\"\\");
+  if (!value.empty() && shown == value && value.find_first_of(" =") == absl::string_view::npos) {
+    *out += shown;
+  } else {
+    absl::StrAppend(out, "\"", shown, "\"");
   }
-  if (plain) {
-    out->append(value.data(), value.size());
-    return;
-  }
-  *out += '"';
-  for (const char ch : value) {
-    const auto c = static_cast<unsigned char>(ch);
-    if (c == '"' || c == '\\') {
-      *out += '\\';
-      *out += ch;
-    } else if (c < 0x20 || c == 0x7F) {
-      absl::StrAppendFormat(out, "\\x%02x", c);
-    } else {
-      *out += ch;
-    }
-  }
-  *out += '"';
 }
 
 }  // namespace

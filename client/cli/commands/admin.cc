@@ -329,7 +329,7 @@ absl::StatusOr<int> AdminAudit(Context& context) {
       json["outcome"] = entry.outcome();
       json["times"] = entry.times();
       json["last_time"] = TimeText(entry.has_last_time(), entry.last_time());
-      context.out() << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+      context.out() << JsonText(json) << "\n";
       before = entry.number();
     }
     left -= static_cast<int64_t>(entries.size());

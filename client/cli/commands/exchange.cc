@@ -294,11 +294,11 @@ std::string StudyLine(const v1::Study& study) {
   line[kMark] = 1;
   line["id"] = IdOf(study);
   line["spec"] = wire::ToJson(study.spec());
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(line);
 }
 
 std::string TrialLine(const v1::Trial& trial) {
-  return wire::ToJson(trial).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(wire::ToJson(trial));
 }
 
 std::string SomeColumns(const std::vector<std::string>& names) {

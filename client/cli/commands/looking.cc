@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/cli/show.h"
 #include "client/cli/yaml_text.h"
 #include "lib/base/status_macros.h"
 
@@ -14,7 +15,7 @@ void ChangeWriter::Write(const Table& table, const std::vector<nlohmann::ordered
       if (context_.options().format == OutputFormat::kYaml) {
         out << "---\n" << YamlText(value);
       } else {
-        out << value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+        out << JsonText(value) << "\n";
       }
     }
   } else if (context_.names()) {

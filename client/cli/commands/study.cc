@@ -191,7 +191,7 @@ absl::StatusOr<int> StudyWatch(Context& context) {
     const Json json = wire::ToJson(event);
     if (format == OutputFormat::kJson) {
       // One object a line: a stream has no end to close a list at.
-      context.out() << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+      context.out() << JsonText(json) << std::endl;
       return context.out().good();
     }
     if (format == OutputFormat::kYaml) {

@@ -62,7 +62,7 @@ absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTri
   // The events after this one tell what the list may not have.
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   const auto text = [](const v1::Trial& trial) {
-    return TrialJson(trial).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return JsonText(TrialJson(trial));
   };
   std::map<int64_t, size_t> printed;  // Hashes: there may be a million.
   std::vector<v1::Trial> trials;
@@ -120,7 +120,7 @@ absl::StatusOr<int> WatchTrial(Context& context, absl::FunctionRef<absl::StatusO
     LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
     LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, get(study));
     const Json json = TrialJson(trial);
-    std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::string text = JsonText(json);
     if (trial.number() > 0 && text != before) {
       writer.Write(TrialTable(study.spec(), {trial}, context.wide()), {json});
       before = std::move(text);

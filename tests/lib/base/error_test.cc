@@ -104,6 +104,7 @@ TEST(QuoteTest, EscapesWhatWouldBreakALine) {
   EXPECT_EQ(Quote("a\nb\x7f"), "\"a\\x0ab\\x7f\"");
   EXPECT_EQ(Quote(std::string("\0", 1)), "\"\\x00\"");
   EXPECT_EQ(Quote("grün"), "\"grün\"");
+  EXPECT_EQ(Quote("a\u202Eb\xff"), "\"a\\u202eb\\xff\"");
 }
 
 TEST(QuoteTest, CutsLongTextBetweenCharacters) {
@@ -115,7 +116,7 @@ TEST(QuoteTest, CutsLongTextBetweenCharacters) {
 }
 
 TEST(QuoteTest, CutsHostileTextOfContinuationBytesToo) {
-  EXPECT_LT(Quote(std::string(1'000'000, '\x80')).size(), 100u);
+  EXPECT_LT(Quote(std::string(1'000'000, '\x80')).size(), 300u);
   EXPECT_LT(Quote(std::string(1'000'000, '\n')).size(), 300u);
 }
 

@@ -31,8 +31,8 @@ std::string PrintableLines(absl::string_view text);
 // The languages of structured text.
 enum class Escapes { kJson, kYaml };
 
-// What was written in JSON, or in YAML whose strings are in double quotes, with such characters as escapes: it reads
-// back as the same. `text` is UTF-8.
+// Returns what was written in JSON, or in YAML whose strings are in double quotes, with such characters as escapes: it
+// reads back as the same. `text` is UTF-8.
 std::string PrintableJson(absl::string_view text, Escapes escapes = Escapes::kJson);
 
 }  // namespace luthier::base

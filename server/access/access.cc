@@ -143,7 +143,7 @@ const Caller& Access::CallerOf(const grpc::CallbackServerContext& context) {
   return known->caller;
 }
 
-Permit Access::PermitOf(const grpc::CallbackServerContext& context) {
+PermitPtr Access::PermitOf(const grpc::CallbackServerContext& context) {
   const auto* known = dynamic_cast<const Context*>(&context);
   LUTHIER_CHECK(known != nullptr);
   return known->standing;
@@ -468,11 +468,11 @@ void Access::NoteCall(const Holder& holder) {
   audit_->NoteClaim(token, hash);
 }
 
-absl::StatusOr<std::pair<RequestRecord, bool>> Access::Begin(const Change& change, const std::string& content) {
+absl::StatusOr<std::pair<ChangeRecord, bool>> Access::Begin(const Change& change, const std::string& content) {
   if (change.permit != nullptr) LUTHIER_RETURN_IF_ERROR(change.permit->Check(clock_->Wall()));
-  const RequestRecord request{change.request_id, base::Sha256Hex(content), ""};
+  const ChangeRecord request{change.request_id, base::Sha256Hex(content), ""};
   if (request.id.empty()) return std::make_pair(request, false);
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<RequestRecord> before, store_->FindRequest(request.id));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<ChangeRecord> before, store_->FindRequest(request.id));
   if (!before) return std::make_pair(request, false);
   if (before->digest == request.digest) return std::make_pair(*before, true);
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kRequestIdReused,
@@ -480,7 +480,7 @@ absl::StatusOr<std::pair<RequestRecord, bool>> Access::Begin(const Change& chang
 }
 
 absl::StatusOr<std::pair<TokenRecord, std::string>> Access::NewSecretFor(TokenRecord token,
-                                                                         const RequestRecord& request) {
+                                                                         const ChangeRecord& request) {
   const TokenText text{token.id, NewSecret()};
   token.hash = HashOf(text.secret);
   token.request = request.id;
@@ -492,7 +492,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::NewSecretFor(TokenRe
   return std::make_pair(std::move(token), text.ToString());
 }
 
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::SecretAgain(const RequestRecord& request) {
+absl::StatusOr<std::pair<TokenRecord, std::string>> Access::SecretAgain(const ChangeRecord& request) {
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(request.object));
   if (token.revoked()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
@@ -511,7 +511,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::SecretAgain(const Re
                                 " makes another"));
 }
 
-absl::Status Access::Keep(const TokenRecord& token, const RequestRecord& request) {
+absl::Status Access::Keep(const TokenRecord& token, const ChangeRecord& request) {
   LUTHIER_RETURN_IF_ERROR(store_->Put(token, request));
   std::vector<std::shared_ptr<Standing>> changed;
   {
@@ -669,7 +669,7 @@ void Access::KeepQuotas(study::QuotaTable* table) {
   for (const auto& [id, project] : projects_) quotas_->Set(id, project.quotas);
 }
 
-absl::Status Access::Keep(const ProjectRecord& project, const RequestRecord& request) {
+absl::Status Access::Keep(const ProjectRecord& project, const ChangeRecord& request) {
   LUTHIER_RETURN_IF_ERROR(store_->Put(project, request));
   base::MutexLock lock(&mutex_);
   projects_[project.id] = project;

@@ -59,14 +59,14 @@ struct Refusal {
 struct Holder {
   Caller caller;
   std::shared_ptr<const Standing> standing;  // Null: no token was needed.
-  bool first_use = false;                    // Of the token's newest secret.
+  bool first_use = false;                    // True if nobody used the token's newest secret before.
 };
 
-using Permit = std::shared_ptr<const base::Permit>;
+using PermitPtr = std::shared_ptr<const base::Permit>;
 
 // By whose right a change of tokens and projects is made, and how it is known when it is sent again.
 struct Change {
-  Permit permit;           // Null: the coordinator's own.
+  PermitPtr permit;        // Null: the coordinator's own.
   std::string request_id;  // Caller::RequestId; empty: it is another change each time.
 };
 
@@ -105,7 +105,7 @@ class Access {
   // Returns who makes a call that was admitted, though its token may have ended since.
   static const Caller& CallerOf(const grpc::CallbackServerContext& context);
   // Null: the call needs none.
-  static Permit PermitOf(const grpc::CallbackServerContext& context);
+  static PermitPtr PermitOf(const grpc::CallbackServerContext& context);
   // Calls `ended` once, with the status that the call is to end with, when the token of a call that was admitted ends:
   // on any thread, on this one if it has ended by now. Never after the last copy of what is returned is gone, but that
   // it may be running then.
@@ -173,17 +173,17 @@ class Access {
   static std::vector<std::shared_ptr<Standing>> Become(const TokenRecord& token, Known* known);
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
   // Writes it, then uses it.
-  absl::Status Keep(const TokenRecord& token, const RequestRecord& request = {});
-  absl::Status Keep(const ProjectRecord& project, const RequestRecord& request = {});
-  // What a change with this content is remembered by; `object` is not known yet. Its second is true if it was made
-  // before. Errors are those of the permit, and REQUEST_ID_REUSED.
-  absl::StatusOr<std::pair<RequestRecord, bool>> Begin(const Change& change, const std::string& content)
+  absl::Status Keep(const TokenRecord& token, const ChangeRecord& request = {});
+  absl::Status Keep(const ProjectRecord& project, const ChangeRecord& request = {});
+  // Returns what a change with this content is remembered by; `object` is not known yet. Its second is true if it was
+  // made before. Errors are those of the permit, and REQUEST_ID_REUSED.
+  absl::StatusOr<std::pair<ChangeRecord, bool>> Begin(const Change& change, const std::string& content)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   // Gives the token a new secret, and stores it.
-  absl::StatusOr<std::pair<TokenRecord, std::string>> NewSecretFor(TokenRecord token, const RequestRecord& request)
+  absl::StatusOr<std::pair<TokenRecord, std::string>> NewSecretFor(TokenRecord token, const ChangeRecord& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   // The answer to a request that made a secret before.
-  absl::StatusOr<std::pair<TokenRecord, std::string>> SecretAgain(const RequestRecord& request)
+  absl::StatusOr<std::pair<TokenRecord, std::string>> SecretAgain(const ChangeRecord& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   absl::StatusOr<ProjectRecord> FindProject(const std::string& id) const;
   static AuditRecord EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller);

@@ -206,7 +206,7 @@ absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
 
 namespace {
 
-void PutRequest(SQLite::Database& db, const RequestRecord& request) {
+void PutRequest(SQLite::Database& db, const ChangeRecord& request) {
   if (request.id.empty()) return;
   SQLite::Statement put(db, "INSERT OR REPLACE INTO requests (id, digest, object) VALUES (?, ?, ?)");
   BindText(put, 1, request.id);
@@ -220,7 +220,7 @@ void PutRequest(SQLite::Database& db, const RequestRecord& request) {
 
 }  // namespace
 
-absl::Status AccessStore::Put(const TokenRecord& t, const RequestRecord& request) {
+absl::Status AccessStore::Put(const TokenRecord& t, const ChangeRecord& request) {
   return Write([&](SQLite::Database& db) {
     // Its last use is written by NoteUse alone, which may know better.
     SQLite::Statement put(
@@ -255,7 +255,7 @@ absl::Status AccessStore::Put(const TokenRecord& t, const RequestRecord& request
   });
 }
 
-absl::Status AccessStore::Put(const ProjectRecord& project, const RequestRecord& request) {
+absl::Status AccessStore::Put(const ProjectRecord& project, const ChangeRecord& request) {
   return Write([&](SQLite::Database& db) {
     SQLite::Statement put(db, "INSERT OR REPLACE INTO projects VALUES (?, ?, ?, ?, ?, ?, ?)");
     BindText(put, 1, project.id);
@@ -270,13 +270,13 @@ absl::Status AccessStore::Put(const ProjectRecord& project, const RequestRecord&
   });
 }
 
-absl::StatusOr<std::optional<RequestRecord>> AccessStore::FindRequest(const std::string& id) {
+absl::StatusOr<std::optional<ChangeRecord>> AccessStore::FindRequest(const std::string& id) {
   base::MutexLock lock(&mutex_);
-  return Guarded([&]() -> absl::StatusOr<std::optional<RequestRecord>> {
+  return Guarded([&]() -> absl::StatusOr<std::optional<ChangeRecord>> {
     SQLite::Statement rows(*db_, "SELECT id, digest, object FROM requests WHERE id = ?");
     BindText(rows, 1, id);
     if (!rows.executeStep()) return std::nullopt;
-    return RequestRecord{StringColumn(rows, 0), StringColumn(rows, 1), StringColumn(rows, 2)};
+    return ChangeRecord{StringColumn(rows, 0), StringColumn(rows, 1), StringColumn(rows, 2)};
   });
 }
 

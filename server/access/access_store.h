@@ -52,7 +52,7 @@ struct ProjectRecord {
 };
 
 // A change that was made under a request id.
-struct RequestRecord {
+struct ChangeRecord {
   std::string id;      // Caller::RequestId
   std::string digest;  // Digest of what it asked for.
   std::string object;  // Id of the token or project.
@@ -67,7 +67,7 @@ struct AuditRecord {
   bool refused = false;  // It changed nothing.
 };
 
-// Which entries of the audit are meant.
+// The entries of the audit that somebody wants.
 enum class AuditKind { kAll, kChanges, kRefusals };
 
 // Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
@@ -93,10 +93,10 @@ class AccessStore {
   absl::StatusOr<std::vector<ProjectRecord>> Projects();
   // Writes one, replacing what had its id, and with it the request that made the change, unless that has no id. When it
   // returns OK both are on the disk. `last_use_time` is written by NoteUse alone.
-  absl::Status Put(const TokenRecord& token, const RequestRecord& request = {});
-  absl::Status Put(const ProjectRecord& project, const RequestRecord& request = {});
-  // Absent: no such request was made, or kMaxRequests were since.
-  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
+  absl::Status Put(const TokenRecord& token, const ChangeRecord& request = {});
+  absl::Status Put(const ProjectRecord& project, const ChangeRecord& request = {});
+  // Returns nothing where no such request was made, or kMaxRequests were since.
+  absl::StatusOr<std::optional<ChangeRecord>> FindRequest(const std::string& id);
   // Sets `last_use_time` of the tokens, …
   absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
   // … and notes that somebody has the newest secret of a token, if its hash is still this: pairs of id and hash.
@@ -109,7 +109,7 @@ class AccessStore {
   absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit, AuditKind kind = AuditKind::kAll);
 
  private:
-  // What the audit has of one kind.
+  // The audit keeps this of one kind.
   struct Shelf {
     const char* table;
     bool counted = false;                        // False: the next two are not known.

@@ -47,7 +47,7 @@ class Audit {
     AuditRecord entry;
     bool waits = false;  // It is in `folded_`.
   };
-  // Those of one caller, from `begin` on.
+  // A caller was refused this from `begin` on.
   struct Minute {
     absl::Duration begin;
     bool address = false;
@@ -70,7 +70,7 @@ class Audit {
   std::map<std::string, absl::Time> last_uses_ ABSL_GUARDED_BY(mutex_);  // … and all that are known.
   std::vector<std::pair<std::string, std::string>> claims_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);      // By caller.
-  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                       // Of those, without a token.
+  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                       // So many of those are addresses.
   absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);                   // When old minutes were last looked for.
   std::vector<std::shared_ptr<Fold>> folded_ ABSL_GUARDED_BY(mutex_);  // Refusals to be written.
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;

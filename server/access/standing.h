@@ -12,8 +12,8 @@
 
 namespace luthier::access {
 
-// Whether one secret of a token is in force: by it calls are admitted, and go on. A revocation is a fact, whatever the
-// clock says later; an expiry is a date, so that a clock that was wrong and is put right ends no token for good.
+// Says whether one secret of a token is in force: by it calls are admitted, and go on. A revocation is a fact, whatever
+// the clock says later; an expiry is a date, so that a clock that was wrong and is put right ends no token for good.
 // Thread-safe.
 class Standing final : public base::Permit {
  public:

@@ -43,10 +43,10 @@ struct Backend {
     return access == nullptr ? access::Caller() : access::Access::CallerOf(context);
   }
   // The right of the caller to have the call go on; null: none is needed.
-  access::Permit PermitOf(const grpc::CallbackServerContext& context) const {
+  access::PermitPtr PermitOf(const grpc::CallbackServerContext& context) const {
     return access == nullptr ? nullptr : access::Access::PermitOf(context);
   }
-  absl::Status StillAllowed(const access::Permit& permit) const {
+  absl::Status StillAllowed(const access::PermitPtr& permit) const {
     return permit == nullptr ? absl::OkStatus() : permit->Check(clock->Wall());
   }
   // As Access::OnTokenEnd.
@@ -126,10 +126,10 @@ inline void SubmitFor(const Backend& backend, const grpc::CallbackServerContext&
   backend.coordinator->Submit(std::move(operation), DeadlineOf(context, *backend.clock), backend.PermitOf(context));
 }
 
-// What a call does on the readers' threads.
+// A call may do this on the readers' threads.
 enum class Work {
   kRead,    // It is told only to whom may still know it when it has been read.
-  kChange,  // What was done is told. It asks for the permit itself, where it does it.
+  kChange,  // It asks for the permit itself, where it does what is then told in any case.
 };
 
 // Runs `work` on the readers' threads and finishes the call with its status.
@@ -139,7 +139,7 @@ inline grpc::ServerUnaryReactor* OnReaders(const Backend& backend, grpc::Callbac
   if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
-  const access::Permit permit = backend.PermitOf(*context);
+  const access::PermitPtr permit = backend.PermitOf(*context);
   const bool taken = backend.readers->Schedule([reactor, deadline, backend, permit, kind, work = std::move(work)] {
     if (backend.clock->Monotonic() >= deadline) {
       const absl::Status late = absl::DeadlineExceededError("the deadline passed while the request waited");

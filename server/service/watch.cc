@@ -238,7 +238,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
 
   const Backend backend_;
   grpc::CallbackServerContext* const context_;  // Valid until OnDone returns.
-  const access::Permit permit_;
+  const access::PermitPtr permit_;
   const bool until_finished_;
   std::atomic<int>* const watchers_;
   storage::StudyKey key_ = 0;

@@ -393,7 +393,8 @@ TEST(AccessStore, TokensOfOlderProgramsStay) {
     SQLite::Database db(path, SQLite::OPEN_READWRITE);  // As the program before bound tokens left it.
     db.exec(
         "ALTER TABLE tokens DROP COLUMN certificate; ALTER TABLE projects DROP COLUMN bytes; DROP TABLE refusals; "
-        "DROP INDEX audit_by_token; PRAGMA user_version = 2");
+        "DROP INDEX audit_by_token; DROP TABLE requests; ALTER TABLE tokens DROP COLUMN request; "
+        "ALTER TABLE tokens DROP COLUMN unclaimed; PRAGMA user_version = 2");
   }
   const auto store = AccessStore::Open(dir.path());
   ASSERT_TRUE(store.ok()) << store.status();

@@ -142,7 +142,8 @@ TEST_F(AuditTest, RefusalsOfOlderProgramsAreMoved) {
   {
     SQLite::Database db(dir_.path() + "/" + AccessStore::kFile, SQLite::OPEN_READWRITE);  // As it was.
     db.exec(R"(
-      DROP TABLE refusals; DROP INDEX audit_by_token;
+      DROP TABLE refusals; DROP INDEX audit_by_token; DROP TABLE requests;
+      ALTER TABLE tokens DROP COLUMN request; ALTER TABLE tokens DROP COLUMN unclaimed;
       INSERT INTO audit (time, token, name, peer, method, object, request_id, outcome, times)
         VALUES (7, 'id1', 'n', 'p', 'DeleteStudy', 'o', 'r', 'NOT_FOUND', 3);
       INSERT INTO audit (time, token, name, peer, method, object, request_id, outcome, times)

@@ -146,7 +146,9 @@ class Walk {
     if (!answer.ok()) return;
     Request& request = requests_[id];
     EXPECT_EQ(answer->first.id, tokens_[request.token].id);
-    if (same) EXPECT_EQ(answer->second, secrets_[*same].text);
+    if (same) {
+      EXPECT_EQ(answer->second, secrets_[*same].text);
+    }
     if (anew) NewSecret(request.token, answer->second, id);
   }
 

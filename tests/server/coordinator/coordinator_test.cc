@@ -402,6 +402,42 @@ TEST_F(CoordinatorDeathTest, RowsThatCannotBeReadAfterAFailedCommitEndTheProcess
   EXPECT_EXIT(fail(), ::testing::ExitedWithCode(3), "storage_failed error=\"a row is damaged\"");
 }
 
+// A permit that ends when the test says so.
+class Revocable final : public base::Permit {
+ public:
+  void Revoke() { revoked_ = true; }
+  absl::Status Check(absl::Time) const override {
+    return revoked_ ? base::MakeError(absl::StatusCode::kUnauthenticated, base::reason::kRevoked, "revoked")
+                    : absl::OkStatus();
+  }
+
+ private:
+  std::atomic<bool> revoked_{false};
+};
+
+TEST_F(CoordinatorTest, WhatWaitsForTheWriterIsRefusedWhenItsPermitEnds) {
+  Start();
+  ASSERT_TRUE(Create("s", MakeSpec()).ok());
+  const auto permit = std::make_shared<Revocable>();
+  gate_.Close();
+  Future<SuggestReply> first = Ask("s", "w");
+  gate_.AwaitCommit();  // The writer is busy; its queue is empty.
+  Future<SuggestReply> queued;
+  SuggestOp op = MakeSuggest("s", "v");
+  op.done = queued.done();
+  coordinator_->Submit(std::move(op), absl::InfiniteDuration(), permit);
+  permit->Revoke();
+  // What had begun is not stored yet, and AwaitBatch does not say that it is.
+  EXPECT_FALSE(coordinator_->AwaitBatch(absl::Milliseconds(1)));
+  std::thread waiting([&] { EXPECT_TRUE(coordinator_->AwaitBatch(absl::Hours(1))); });
+  gate_.Open();
+  waiting.join();
+  EXPECT_TRUE(first.Wait().ok());
+  EXPECT_EQ(base::GetReason(queued.Wait().status()), base::reason::kRevoked);
+  EXPECT_TRUE(coordinator_->AwaitBatch(absl::Hours(1)));
+  EXPECT_EQ(memory_.ListTrials(1, {}, 0, 10).value().size(), 1u);
+}
+
 TEST_F(CoordinatorTest, AStorageThatCannotBeReadStopsTheStart) {
   faulty_.FailReads(absl::DataLossError("page 7"));
   EXPECT_EQ(Coordinator::Start(&faulty_, &clock_, TestOptions()).status().code(), absl::StatusCode::kDataLoss);

@@ -12,11 +12,11 @@ namespace luthier::coordinator::testing {
 std::vector<Step> RandomSteps(uint64_t seed, int count) {
   // How often each kind comes, of 1000.
   static constexpr std::pair<Step::Kind, uint32_t> kWeights[] = {
-      {Step::kSuggest, 258}, {Step::kFinish, 270}, {Step::kReport, 100}, {Step::kHeartbeat, 85},
+      {Step::kSuggest, 268}, {Step::kFinish, 270}, {Step::kReport, 80}, {Step::kHeartbeat, 75},
       {Step::kCreate, 40},   {Step::kControl, 30}, {Step::kEnqueue, 35}, {Step::kCancelTrial, 12},
       {Step::kStopTrial, 12},
       {Step::kUpdate, 10},   {Step::kImport, 6},   {Step::kRetry, 12},   {Step::kDeleteTrial, 8},
-      {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},    {Step::kToken, 20},   {Step::kRestart, 6},
+      {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},    {Step::kToken, 40},   {Step::kRestart, 6},
       {Step::kFailCommit, 6}};
   base::RandomStream random(seed, "walk");
   std::vector<Step> steps(static_cast<size_t>(count));

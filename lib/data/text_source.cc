@@ -31,6 +31,20 @@ absl::Status Damaged(const std::string& name, const char* format, const std::str
   return absl::DataLossError(absl::StrCat(name, ": the ", format, " data are damaged (", why, ")"));
 }
 
+// What compressed data may become. A text of one byte again and again is a thousandth in gzip and a 7,000th in xz; a
+// table of a thousand columns with a single 1 in each row is a 350th.
+constexpr int64_t kFreeBytes = int64_t{1} << 20;
+constexpr int64_t kMaxRatio = 1000;
+// xz -9 needs 65 MiB; a header may ask for 4 GiB, and the decoder takes at once what it asks for.
+constexpr uint64_t kXzMemory = uint64_t{80} << 20;
+
+absl::Status CheckExpansion(const std::string& name, const char* format, int64_t in, int64_t out) {
+  if (out <= kFreeBytes || out / kMaxRatio <= in) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": the ", format, " data expand to more than ", kMaxRatio,
+                                                 " times their size (", out, " bytes from ", in,
+                                                 "); if they are what they should be, name the expanded file"));
+}
+
 class PlainSource final : public ByteSource {
  public:
   PlainSource(UniqueFd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
@@ -88,6 +102,7 @@ class GzipSource final : public ByteSource {
         input_ended_ = !more;
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(input_.size());
+        in_ += static_cast<int64_t>(input_.size());
       }
       if (stream_.avail_in == 0 && input_ended_) {
         if (!member_done_) return CutOff(name_, "gzip");
@@ -102,6 +117,8 @@ class GzipSource final : public ByteSource {
       stream_.avail_out = static_cast<uInt>(kChunk);
       const int code = inflate(&stream_, Z_NO_FLUSH);
       out->resize(before + kChunk - stream_.avail_out);
+      out_ += static_cast<int64_t>(out->size() - before);
+      LUTHIER_RETURN_IF_ERROR(CheckExpansion(name_, "gzip", in_ - int64_t{stream_.avail_in}, out_));
       if (code == Z_STREAM_END) {
         member_done_ = true;
       } else if (code != Z_OK && code != Z_BUF_ERROR) {
@@ -115,6 +132,7 @@ class GzipSource final : public ByteSource {
   std::unique_ptr<ByteSource> source_;
   const std::string name_;
   std::string input_;
+  int64_t in_ = 0, out_ = 0;  // Bytes read and made so far.
   z_stream stream_ = {};
   bool ok_ = false;
   bool input_ended_ = false;
@@ -124,8 +142,7 @@ class GzipSource final : public ByteSource {
 class XzSource final : public ByteSource {
  public:
   XzSource(std::unique_ptr<ByteSource> source, std::string name) : source_(std::move(source)), name_(std::move(name)) {
-    // xz -9 needs 65 MiB; a hostile header may ask for 4 GiB.
-    ok_ = lzma_stream_decoder(&stream_, uint64_t{512} << 20, LZMA_CONCATENATED) == LZMA_OK;
+    ok_ = lzma_stream_decoder(&stream_, kXzMemory, LZMA_CONCATENATED) == LZMA_OK;
   }
   ~XzSource() override { lzma_end(&stream_); }
 
@@ -139,18 +156,24 @@ class XzSource final : public ByteSource {
         input_ended_ = !more;
         stream_.next_in = reinterpret_cast<const uint8_t*>(input_.data());
         stream_.avail_in = input_.size();
+        in_ += static_cast<int64_t>(input_.size());
       }
       out->resize(before + kChunk);
       stream_.next_out = reinterpret_cast<uint8_t*>(out->data() + before);
       stream_.avail_out = kChunk;
       const lzma_ret code = lzma_code(&stream_, input_ended_ ? LZMA_FINISH : LZMA_RUN);
       out->resize(before + kChunk - stream_.avail_out);
+      out_ += static_cast<int64_t>(out->size() - before);
+      LUTHIER_RETURN_IF_ERROR(CheckExpansion(name_, "xz", in_ - static_cast<int64_t>(stream_.avail_in), out_));
       if (code == LZMA_STREAM_END) {
         done_ = true;
       } else if (code == LZMA_BUF_ERROR && input_ended_) {
         return CutOff(name_, "xz");
       } else if (code == LZMA_MEMLIMIT_ERROR) {
-        return absl::ResourceExhaustedError(absl::StrCat(name_, ": expanding the xz data needs more than 512 MiB"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat(name_, ": expanding the xz data takes ", (lzma_memusage(&stream_) >> 20) + 1,
+                         " MiB of memory, and the limit is ", kXzMemory >> 20,
+                         "; compress them with xz -9 or less, without a larger dictionary"));
       } else if (code != LZMA_OK && code != LZMA_BUF_ERROR) {
         return Damaged(name_, "xz", absl::StrCat("lzma error ", static_cast<int>(code)));
       }
@@ -162,6 +185,7 @@ class XzSource final : public ByteSource {
   std::unique_ptr<ByteSource> source_;
   const std::string name_;
   std::string input_;
+  int64_t in_ = 0, out_ = 0;  // Bytes read and made so far.
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool ok_ = false;
   bool input_ended_ = false;

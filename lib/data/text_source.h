@@ -28,8 +28,8 @@ class ByteSource {
   virtual absl::StatusOr<bool> Append(std::string* out) = 0;
 };
 
-// Reads from `fd` (position 0) and expands gzip and xz, which are told by their first bytes, not by the name;
-// concatenated members are read through. DATA_LOSS for damaged or cut-off compressed data; `name` is for messages.
+// Reads from `fd` (position 0); expands gzip and xz, told by content, all members. DATA_LOSS: damaged or cut off;
+// RESOURCE_EXHAUSTED: xz needs over 80 MiB; INVALID_ARGUMENT: over 1 MiB and 1,000 times the size. `name`: for errors.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenBytes(UniqueFd fd, const std::string& name);
 
 // Yields `bytes`, as they are.

@@ -263,6 +263,9 @@ TEST_F(ReadersTest, BinaryAndEndlessLinesAreRefused) {
   }
   deflateEnd(&s);
   EXPECT_THAT(Error("bomb.csv.gz", bomb), HasSubstr("longer than 67108864 bytes"));
+  EXPECT_THAT(Error("one.csv.gz", Gzip(std::string(16 << 20, '1'))), HasSubstr("more than 1000 times their size"));
+  EXPECT_THAT(Error("bomb.csv.xz", Xz(std::string(16 << 20, '1'))), HasSubstr("more than 1000 times their size"));
+  EXPECT_THAT(Error("line.csv", std::string((64 << 20) + 1, '1')), HasSubstr("longer than 67108864 bytes"));
   ReadOptions total;
   total.limits.max_total_bytes = 100000;
   EXPECT_THAT(Error(

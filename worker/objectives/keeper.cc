@@ -41,10 +41,11 @@ class KeeperProcess {
     NameProcess("luthier-keeper");
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    // Nothing of the worker's is held open: not its terminal, its log, or a lock of whoever started it.
+    // Nothing of the worker's is held open: not its terminal, its log, or a lock of whoever started it. The socket
+    // comes first: in a worker that was started without standard descriptors it is one of these.
+    if (socket != kSocketFd) dup3(socket, kSocketFd, O_CLOEXEC);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < kSocketFd; ++fd) dup2(null, fd);
-    if (socket != kSocketFd) dup3(socket, kSocketFd, O_CLOEXEC);
     if (syscall(SYS_close_range, kSocketFd + 1, ~0U, 0) != 0) {
       for (int fd = kSocketFd + 1; fd < 65536; ++fd) close(fd);
     }

@@ -92,7 +92,11 @@ struct Parts {
 std::string Instead(const GroupMember& member, const Parts& parts) {
   constexpr int64_t kFew = 40;
   if (parts.count <= kFew && !parts.numbered) return absl::StrCat("; it has ", absl::StrJoin(parts.names, ", "));
-  return member.pattern() ? std::string() : base::DidYouMean(member.pieces[0], parts.names);
+  const std::string close = member.pattern() ? std::string() : base::ClosestMatch(member.pieces[0], parts.names);
+  if (close.empty()) return "";
+  // Names of columns are of the data, and messages travel further than these.
+  const auto place = std::find(parts.names.begin(), parts.names.end(), close) - parts.names.begin();
+  return absl::StrCat(" (name number ", place + 1, " is close to it)");
 }
 
 absl::StatusOr<std::vector<int32_t>> Assign(const std::vector<PenaltyGroup>& groups, const Parts& parts, bool rest) {
@@ -125,10 +129,11 @@ absl::StatusOr<std::vector<int32_t>> Assign(const std::vector<PenaltyGroup>& gro
         any = true;
         int32_t& mine = of[static_cast<size_t>(j)];
         if (mine != 0 && mine != number) {
-          return Error(parts.what, " ",
-                       names.empty() ? absl::StrCat(j + 1) : base::Quote(names[static_cast<size_t>(j)]),
-                       " is in two groups, ", base::Quote(groups[static_cast<size_t>(mine) - 1].name), " and ",
-                       base::Quote(groups[g].name));
+          return Error(
+              parts.what, " ",
+              parts.numbered || names.empty() ? absl::StrCat(j + 1) : base::Quote(names[static_cast<size_t>(j)]),
+              " is in two groups, ", base::Quote(groups[static_cast<size_t>(mine) - 1].name), " and ",
+              base::Quote(groups[g].name));
         }
         mine = number;
       }
@@ -202,7 +207,8 @@ absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& opti
   return ParsePenaltyGroups(text == nullptr ? std::string() : *text);
 }
 
-std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options, const study::SearchSpace& space) {
+std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options,
+                                const study::SearchSpace& space) {
   if (const std::optional<int> i = space.Find(name)) {
     const std::optional<int>& count = space.parameters()[static_cast<size_t>(*i)].count;
     return count ? std::optional<int64_t>(*count) : std::nullopt;

@@ -6,7 +6,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/data/column_text.h"
 
@@ -64,8 +63,8 @@ absl::StatusOr<AttributeText> ReadAttributeText(LineReader& lines) {
       if (name.empty()) return error(absl::StrCat("attribute ", k, " has no name"));
       double value = 1.0;
       if (value_text && (!absl::SimpleAtod(*value_text, &value) || !std::isfinite(value))) {
-        return error(absl::StrCat("attribute ", base::Quote(name), " has the value ", base::Quote(*value_text),
-                                  ", which is not a finite number; a colon in a name is written \\:"));
+        return error(absl::StrCat("attribute ", k,
+                                  " has a value that is not a finite number; a colon in a name is written \\:"));
       }
       const int32_t id = text.attributes.Intern(name);
       if (static_cast<size_t>(id) == place.size()) place.push_back(-1);
@@ -77,13 +76,12 @@ absl::StatusOr<AttributeText> ReadAttributeText(LineReader& lines) {
       } else {
         double& sum = text.value[static_cast<size_t>(at)];
         sum += value;
-        if (!std::isfinite(sum)) return error(absl::StrCat("the values of ", base::Quote(name), " are too large"));
+        if (!std::isfinite(sum)) return error(absl::StrCat("the values of attribute ", k, " are too large"));
       }
     }
     const int32_t label = text.label_names.Intern(fields[0]);
     if (label >= kMaxLabels) {
-      return error(absl::StrCat("label ", base::Quote(fields[0]), " is number ", kMaxLabels + 1,
-                                "; is the label in the first column?"));
+      return error(absl::StrCat("its label is number ", kMaxLabels + 1, "; is the label in the first column?"));
     }
     text.label.push_back(label);
     text.line.push_back(static_cast<int32_t>(lines.line_number()));

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::data {
@@ -70,8 +69,7 @@ absl::StatusOr<ColumnText> ReadColumnText(LineReader& lines, LabelColumn labels)
     for (int c = 0; c < columns; ++c) text.cell.push_back(text.strings.Intern(fields[static_cast<size_t>(c)]));
     const int32_t label = text.label_names.Intern(last == 1 ? fields.back() : "");
     if (label >= kMaxLabels) {
-      return error(absl::StrCat("label ", base::Quote(fields.back()), " is number ", kMaxLabels + 1,
-                                "; is the label in the last column?"));
+      return error(absl::StrCat("its label is number ", kMaxLabels + 1, "; is the label in the last column?"));
     }
     text.label.push_back(label);
     text.line.push_back(static_cast<int32_t>(lines.line_number()));

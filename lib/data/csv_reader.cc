@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/nearest_column.h"
 #include "lib/data/readers.h"
 #include "lib/notation/number.h"
 
@@ -133,24 +134,16 @@ bool Missing(const std::string& text) {
   return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "null" || lower == "none";
 }
 
-// `names`: of the features, or empty.
-absl::StatusOr<double> ParseFeature(const LineReader& lines, const std::vector<std::string>& names,
-                                    const Record& record, size_t field, size_t feature) {
+// Messages have places, not contents: they go to the coordinator, and to all who may see the study.
+absl::StatusOr<double> ParseFeature(const LineReader& lines, const Record& record, size_t field) {
   const Field& f = record.fields[field];
   double value = 0.0;
   const bool number = notation::ParseNumber(f.text, &value);
   if (number && std::isfinite(value)) return value;
-  const std::string column = names.empty() ? absl::StrCat(field + 1) : base::Quote(names[feature]);
-  if (number) {
-    return At(lines, record.line, f.column, absl::StrCat("column ", column, " is ", f.text, "; remove or impute it"));
-  }
-  if (Missing(f.text)) {
-    return At(lines, record.line, f.column,
-              absl::StrCat("column ", column, " is missing (", base::Quote(f.text), "); remove or impute it"));
-  }
-  return At(lines, record.line, f.column,
-            absl::StrCat("column ", column, ": ", base::Quote(f.text),
-                         " is not a number; encode categories as numbers first"));
+  const char* const what = number            ? " is not finite; remove or impute it"
+                           : Missing(f.text) ? " is missing; remove or impute it"
+                                             : " is not a number; encode categories as numbers first";
+  return At(lines, record.line, f.column, absl::StrCat("column ", field + 1, what));
 }
 
 // What each field of a row is.
@@ -252,14 +245,15 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     std::set<std::string> seen;
     for (const Field& f : record.fields) {
       if (!seen.insert(f.text).second) {
-        return At(lines, record.line, f.column, absl::StrCat("column name ", base::Quote(f.text), " is there twice"));
+        return At(lines, record.line, f.column,
+                  absl::StrCat("the name of column ", names.size() + 1, " is there twice"));
       }
       names.push_back(f.text);
     }
     for (const std::string& name : {options.label, wanted == nullptr ? options.key_column : std::string()}) {
       if (!name.empty() && !seen.contains(name)) {
         return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
-                                                       base::Quote(name), base::DidYouMean(name, names)));
+                                                       base::Quote(name), NearestColumn(name, names)));
       }
     }
   }
@@ -314,7 +308,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     for (const size_t k : order) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
       const auto feature = static_cast<size_t>(layout.feature[k]);
-      LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, out.features, record, k, feature));
+      LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, record, k));
       if (value == 0.0) continue;
       out.x.column.push_back(static_cast<int32_t>(feature));
       out.x.value.push_back(value);
@@ -323,7 +317,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       const Field& f = record.fields[layout.key];
       if (Missing(f.text)) {
         return At(lines, record.line, f.column,
-                  absl::StrCat("column ", base::Quote(options.key_column), " is missing (", base::Quote(f.text), ")"));
+                  absl::StrCat("column ", base::Quote(options.key_column), " is missing"));
       }
       LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.key));
       out.key.push_back(f.text);
@@ -331,11 +325,11 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     if (layout.label != Layout::kNoLabel) {
       const Field& f = record.fields[layout.label];
       if (Missing(f.text) && wanted == nullptr) {
-        return At(lines, record.line, f.column, absl::StrCat("the label is missing (", base::Quote(f.text), ")"));
+        return At(lines, record.line, f.column, "the label is missing");
       }
       double number = 0.0;
       if (notation::ParseNumber(f.text, &number) && !std::isfinite(number)) {
-        return At(lines, record.line, f.column, absl::StrCat("the label is ", f.text));
+        return At(lines, record.line, f.column, "the label is not finite");
       }
       out.label.push_back(f.text);
     }

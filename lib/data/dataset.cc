@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/nearest_column.h"
 #include "lib/notation/number.h"
 
 namespace luthier::data {
@@ -89,9 +89,8 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
               : NumberClasses<std::string>([&](size_t i) -> const std::string& { return label_texts[i]; }, as_text,
                                            &pace, dataset));
   if (dataset->classes.size() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": all rows have the label ",
-                                                   base::Quote(dataset->classes[0]),
-                                                   "; at least two classes are needed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset->name, ": all rows have the same label; at least two classes are needed"));
   }
   return absl::OkStatus();
 }
@@ -105,9 +104,9 @@ absl::Status AssignTargets(const std::vector<std::string>& texts, Dataset* datas
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &dataset->target));
     double value = 0.0;
     if (!notation::ParseNumber(texts[i], &value) || !std::isfinite(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          dataset->name, ": row ", i + 1, " of the data: target ", base::Quote(texts[i]),
-          " is not a finite number; this model predicts numbers (is the label in the right column?)"));
+      return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": row ", i + 1,
+                                                     " of the data: the target is not a finite number; this model "
+                                                     "predicts numbers (is the label in the right column?)"));
     }
     dataset->target.push_back(value);
   }
@@ -160,17 +159,15 @@ absl::StatusOr<std::vector<int32_t>> MatchColumns(const Dataset& first, const Da
   for (size_t j = 0; j < column.size(); ++j) {
     const auto found = index.find(second.features[j]);
     if (found == index.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(second.name, ": column ", base::Quote(second.features[j]),
-                                                     " is not in ", first.name,
-                                                     base::DidYouMean(second.features[j], first.features)));
+      return absl::InvalidArgumentError(absl::StrCat(second.name, ": feature ", j + 1, " has a name that is not in ",
+                                                     first.name, NearestColumn(second.features[j], first.features)));
     }
     column[j] = found->second;
     index.erase(found);
   }
   if (!index.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(second.name, ": lacks column ",
-                                                   base::Quote(std::string(index.begin()->first)), ", which ",
-                                                   first.name, " has"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(second.name, ": lacks the column of feature ", index.begin()->second + 1, " of ", first.name));
   }
   return column;
 }
@@ -186,8 +183,11 @@ absl::StatusOr<Dataset> Concatenate(Dataset first, const Dataset& second, const 
   for (const std::string& name : second.classes) {
     const auto found = std::find(first.classes.begin(), first.classes.end(), name);
     if (found == first.classes.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(second.name, ": class ", base::Quote(name), " is not in ",
-                                                     first.name, "; nothing can be learned of it"));
+      const auto number = static_cast<int32_t>(class_of.size());
+      const auto row = std::find(second.label.begin(), second.label.end(), number) - second.label.begin();
+      return absl::InvalidArgumentError(absl::StrCat(second.name, ": row ", row + 1,
+                                                     " of the data has a class that is not in ", first.name,
+                                                     "; nothing can be learned of it"));
     }
     class_of.push_back(static_cast<int32_t>(found - first.classes.begin()));
   }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/error.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/data/readers.h"
@@ -38,7 +37,7 @@ using Entry = std::pair<int32_t, double>;
 absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word, size_t column) {
   const size_t colon = word.find(':');
   if (colon == absl::string_view::npos) {
-    return At(lines, column, absl::StrCat(base::Quote(word), " is not index:value"));
+    return At(lines, column, "what is here is not index:value");
   }
   const absl::string_view index_text = word.substr(0, colon);
   const absl::string_view value_text = word.substr(colon + 1);
@@ -47,19 +46,18 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
   }
   int64_t index = 0;
   if (index_text.empty() || Blank(index_text[0]) || !absl::SimpleAtoi(index_text, &index)) {
-    return At(lines, column, absl::StrCat(base::Quote(index_text), " is not a feature index"));
+    return At(lines, column, "what is before the colon is not a feature index");
   }
-  if (index < 1) return At(lines, column, absl::StrCat("feature index ", index, " is below 1; indices count from 1"));
+  if (index < 1) return At(lines, column, "the feature index is below 1; indices count from 1");
   if (index > kMaxColumns) {
-    return At(lines, column, absl::StrCat("feature index ", index, " is above ", kMaxColumns));
+    return At(lines, column, absl::StrCat("the feature index is above ", kMaxColumns));
   }
   double value = 0.0;
   if (!notation::ParseNumber(value_text, &value)) {
-    return At(lines, column + colon + 1, absl::StrCat(base::Quote(value_text), " is not a number"));
+    return At(lines, column + colon + 1, "the value is not a number");
   }
   if (!std::isfinite(value)) {
-    return At(lines, column + colon + 1,
-              absl::StrCat("feature ", index, " is ", std::string(value_text), "; remove or impute it"));
+    return At(lines, column + colon + 1, "the value is not finite; remove or impute it");
   }
   return Entry(static_cast<int32_t>(index - 1), value);
 }
@@ -69,8 +67,8 @@ absl::Status Sort(const LineReader& lines, std::vector<Entry>* row) {
   std::sort(row->begin(), row->end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
   for (size_t k = 1; k < row->size(); ++k) {
     if ((*row)[k].first != (*row)[k - 1].first) continue;
-    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", lines.line_number(), ": feature index ",
-                                                   (*row)[k].first + 1, " is there twice"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(lines.name(), ":", lines.line_number(), ": a feature index is there twice"));
   }
   return absl::OkStatus();
 }
@@ -95,7 +93,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
     if (label.empty()) continue;
     if (label.find(':') != absl::string_view::npos) {
       if (wanted == nullptr) {
-        return At(lines, column, absl::StrCat("the line begins with ", base::Quote(label), " instead of a label"));
+        return At(lines, column, "the line begins with index:value instead of a label");
       }
       at = 0;
       label = "";
@@ -105,7 +103,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
     if (!label.empty() && (!notation::ParseNumber(label, &number) || !std::isfinite(number))) {
       return At(
           lines, column,
-          absl::StrCat("label ", base::Quote(label), " is not a finite number",
+          absl::StrCat("the label is not a finite number",
                        label.find(',') == absl::string_view::npos ? "" : "; several labels a row are not supported"));
     }
     row.clear();

@@ -300,10 +300,12 @@ absl::Status CheckTrainingClasses(const Dataset& dataset, const std::vector<Part
     }
     const auto missing = std::find(seen.begin(), seen.end(), false);
     if (missing == seen.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "class \"", dataset.classes[static_cast<size_t>(missing - seen.begin())],
-        "\" has no row in the training part", partitions.size() > 1 ? absl::StrCat(" of fold ", f + 1) : "",
-        "; change seed, folds or shares, or the column that splits"));
+    const auto row =
+        std::find(dataset.label.begin(), dataset.label.end(), static_cast<int32_t>(missing - seen.begin()));
+    return absl::InvalidArgumentError(absl::StrCat("the class of row ", row - dataset.label.begin() + 1,
+                                                   " of the data has no row in the training part",
+                                                   partitions.size() > 1 ? absl::StrCat(" of fold ", f + 1) : "",
+                                                   "; change seed, folds or shares, or the column that splits"));
   }
   return absl::OkStatus();
 }

@@ -267,7 +267,7 @@ absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector
     const auto i = static_cast<size_t>(row);
     return std::pair(of.label.begin() + of.sequence_start[i], of.label.begin() + of.sequence_start[i + 1]);
   };
-  std::string example;
+  int32_t example = 0;  // Its line.
   for (const data::Partition& part : parts) {
     std::vector<bool> trained(static_cast<size_t>(text.label_names.size()), false);
     for (const int32_t row : part.train) {
@@ -280,14 +280,14 @@ absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector
         return number < 0 || !trained[static_cast<size_t>(number)];
       });
       if (unknown == end) return absl::OkStatus();
-      example = other.label_names.text(*unknown);
+      example = other.line[static_cast<size_t>(unknown - other.label.begin())];
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(other.name, ": every held-out sequence has a label that is not in the training part, such as ",
-                   base::Quote(example),
-                   ", so there is no loss to measure; hold out more, or look at which column is "
-                   "the label"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      other.name, ": every held-out sequence has a label that is not in the training part, such as that of line ",
+      example,
+      ", so there is no loss to measure; hold out more, or look at which column is "
+      "the label"));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "lib/bilevel/vf_idca/matrix_vf_idca.h"
 #include "lib/catalogue/matrix_info.h"
 #include "lib/catalogue/settings.h"
+#include "lib/data/nearest_column.h"
 #include "lib/data/standardize.h"
 #include "lib/math/svd.h"
 #include "lib/objectives/column_groups.h"
@@ -81,7 +82,7 @@ absl::StatusOr<Index> FindColumn(const data::Dataset& dataset, const std::string
   }
   int64_t number = 0;
   if (absl::SimpleAtoi(text, &number) && number >= 1 && number <= dataset.x.cols) return number - 1;
-  return error(absl::StrCat("has no column ", base::Quote(text), base::DidYouMean(text, dataset.features),
+  return error(absl::StrCat("has no column ", base::Quote(text), data::NearestColumn(text, dataset.features),
                             "; give a name or a number from 1 to ", dataset.x.cols));
 }
 

@@ -12,6 +12,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/regression_info.h"
+#include "lib/data/nearest_column.h"
 
 namespace luthier::objectives {
 namespace {
@@ -22,10 +23,11 @@ absl::Status CheckClassSizes(const data::Dataset& dataset) {
   for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
   const auto alone = std::find(rows.begin(), rows.end(), 1);
   if (alone == rows.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      dataset.name, ": class ", base::Quote(dataset.classes[static_cast<size_t>(alone - rows.begin())]),
-      " has one row only; to train on some rows and validate on others, each class needs two (is the label "
-      "in the right column?)"));
+  const auto row = std::find(dataset.label.begin(), dataset.label.end(), static_cast<int32_t>(alone - rows.begin()));
+  return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": row ", row - dataset.label.begin() + 1,
+                                                 " of the data is the only one of its class; to train on some rows and "
+                                                 "validate on others, each class needs two (is the label "
+                                                 "in the right column?)"));
 }
 
 std::string IdentityOf(const std::string& fingerprint, const study::Split& split) {
@@ -55,7 +57,7 @@ absl::Status TakeTargets(const std::string& names, const base::StopToken& stop, 
     if (found == dataset.features.end()) {
       if (name == dataset.label_name) return error("names the label ", base::Quote(name), ", which is a target anyway");
       return error("names ", base::Quote(name), ", and there is no such column",
-                   base::DidYouMean(name, dataset.features));
+                   data::NearestColumn(name, dataset.features));
     }
     int32_t& at = place[static_cast<size_t>(found - dataset.features.begin())];
     if (at < 0) return error("names ", base::Quote(name), " twice");

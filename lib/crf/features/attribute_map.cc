@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/data/attribute_text.h"
@@ -33,8 +32,7 @@ absl::Status AttributeMap::Check(const data::AttributeText& text, const std::vec
   if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
   const std::vector<std::string> names = LabelNames(text, rows);
   if (names.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(text.name, ": all labels are ", base::Quote(names[0]), ": nothing is to be learned"));
+    return absl::InvalidArgumentError(absl::StrCat(text.name, ": all labels are the same: nothing is to be learned"));
   }
   return absl::OkStatus();
 }
@@ -90,13 +88,12 @@ absl::StatusOr<ChainData> AttributeMap::Encode(const data::AttributeText& text, 
       }
       data.token_start.push_back(static_cast<int64_t>(data.attribute.size()));
       int32_t& k = label[static_cast<size_t>(text.label[t])];
-      const std::string& name = text.label_names.text(text.label[t]);
       if (k < 0 && unknown == FeatureMap::UnknownLabels::kKeep) {
         k = data.labels() + static_cast<int32_t>(data.unknown_names.size());
-        data.unknown_names.push_back(name);
+        data.unknown_names.push_back(text.label_names.text(text.label[t]));
       } else if (k < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(text.name, ":", text.line[t], ": label ", base::Quote(name),
-                                                       " does not occur in the training data"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(text.name, ":", text.line[t], ": its label does not occur in the training data"));
       }
       data.label.push_back(k);
     }

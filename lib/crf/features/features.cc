@@ -130,8 +130,7 @@ absl::Status FeatureMap::Check(const data::ColumnText& text, const std::vector<i
   }
   const std::vector<std::string> names = LabelNames(text, rows);
   if (names.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(text.name, ": all labels are ", base::Quote(names[0]), ": nothing is to be learned"));
+    return absl::InvalidArgumentError(absl::StrCat(text.name, ": all labels are the same: nothing is to be learned"));
   }
   return absl::OkStatus();
 }
@@ -276,10 +275,8 @@ absl::StatusOr<ChainData> FeatureMap::Encode(const data::ColumnText& text, const
         k = data.labels() + static_cast<int32_t>(data.unknown_names.size());
         data.unknown_names.push_back(text.label_names.text(text.label[static_cast<size_t>(t)]));
       } else if (k < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(text.name, ":", text.line[static_cast<size_t>(t)], ": label ",
-                         base::Quote(text.label_names.text(text.label[static_cast<size_t>(t)])),
-                         " does not occur in the training data"));
+        return absl::InvalidArgumentError(absl::StrCat(text.name, ":", text.line[static_cast<size_t>(t)],
+                                                       ": its label does not occur in the training data"));
       }
       data.label.push_back(k);
     }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/data/column_text.h"
 
@@ -79,7 +78,7 @@ class LettersParser {
     for (size_t d = 0; d < kBitmapDigits; ++d) {
       const int digit = HexDigit(bitmap[d]);
       if (digit < 0) {
-        return Error(column + d, absl::StrCat(base::Quote(bitmap.substr(d, 1)), " is not a hexadecimal digit"));
+        return Error(column + d, "what is here is not a hexadecimal digit");
       }
       for (int bit = 0; bit < 4; ++bit) {
         if ((digit >> (3 - bit)) & 1) letters_.data.attribute.push_back(static_cast<int32_t>(4 * d) + bit);
@@ -100,8 +99,7 @@ class LettersParser {
       if (field == "1") {
         letters_.data.attribute.push_back(static_cast<int32_t>(p));
       } else if (field != "0") {
-        return Error(static_cast<size_t>(field.data() - line.data()) + 1,
-                     absl::StrCat("pixel ", p, " is ", base::Quote(field), ", not 0 or 1"));
+        return Error(static_cast<size_t>(field.data() - line.data()) + 1, absl::StrCat("pixel ", p, " is not 0 or 1"));
       }
     }
     EndToken();

@@ -94,28 +94,29 @@ TEST_F(ReadersTest, LibsvmUnsortedIndicesAreSorted) {
 }
 
 TEST_F(ReadersTest, LibsvmErrorsNameLineAndColumn) {
-  ExpectErrors("a.svm", {
-                            {"0 1:1\n1 0:2\n", "a.svm:2:3: feature index 0 is below 1"},
-                            {"0 1:1\n1 -4:2\n", "a.svm:2:3: feature index -4 is below 1"},
-                            {"0 1:1 1:2\n1 1:1\n", "a.svm:1: feature index 1 is there twice"},
-                            {"0 2:1 1:1 2:2\n1 1:1\n", "feature index 2 is there twice"},
-                            {"0 1:nan\n1 1:2\n", "a.svm:1:5: feature 1 is nan"},
-                            {"0 1:-inf\n1 1:2\n", "feature 1 is -inf"},
-                            {"0 1:abc\n1 1:2\n", "\"abc\" is not a number"},
-                            {"0 1:0x10\n1 1:2\n", "is not a number"},
-                            {"0 1:1e999\n1 1:2\n", "is not a number"},
-                            {"0 1\n1 1:2\n", "a.svm:1:3: \"1\" is not index:value"},
-                            {"0 99999999999999999999:1\n", "is not a feature index"},
-                            {"0 2147483647:1\n", "is above"},
-                            {"0 qid:3 1:1\n", "ranking"},
-                            {"1,2 1:1\n", "several labels"},
-                            {"1:1 2:1\n", "instead of a label"},
-                            {"nan 1:1\n", "label"},
-                            {"1 1:1\n1.0 1:2\n", "all rows have the label \"1\""},
-                            {"1\n0\n", "no row has a feature"},
-                            {"# nothing\n\n", "no rows"},
-                            {"", "no rows"},
-                        });
+  ExpectErrors("a.svm",
+               {
+                   {"0 1:1\n1 0:2\n", "a.svm:2:3: the feature index is below 1"},
+                   {"0 1:1\n1 -4:2\n", "a.svm:2:3: the feature index is below 1"},
+                   {"0 1:1 1:2\n1 1:1\n", "a.svm:1: a feature index is there twice"},
+                   {"0 2:1 1:1 2:2\n1 1:1\n", "a feature index is there twice"},
+                   {"0 1:nan\n1 1:2\n", "a.svm:1:5: the value is not finite"},
+                   {"0 1:-inf\n1 1:2\n", "the value is not finite"},
+                   {"0 1:abc\n1 1:2\n", "a.svm:1:5: the value is not a number"},
+                   {"0 1:0x10\n1 1:2\n", "is not a number"},
+                   {"0 1:1e999\n1 1:2\n", "is not a number"},
+                   {"0 1\n1 1:2\n", "a.svm:1:3: what is here is not index:value"},
+                   {"0 99999999999999999999:1\n", "a.svm:1:3: what is before the colon is not a feature index"},
+                   {"0 2147483647:1\n", "is above"},
+                   {"0 qid:3 1:1\n", "ranking"},
+                   {"1,2 1:1\n", "several labels"},
+                   {"1:1 2:1\n", "instead of a label"},
+                   {"nan 1:1\n", "label"},
+                   {"1 1:1\n1.0 1:2\n", "all rows have the same label"},
+                   {"1\n0\n", "no row has a feature"},
+                   {"# nothing\n\n", "no rows"},
+                   {"", "no rows"},
+               });
   ReadOptions label;
   label.label = "y";
   EXPECT_THAT(Error("a.svm", kLibsvm, label), HasSubstr("begin with their label"));
@@ -158,21 +159,21 @@ TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
                             {"x,y\n", "no rows"},
                             {"x,y\n1,0\n1,2,3\n", "a.csv:3: the row has 3 fields; the first one has 2"},
                             {"x,y\n1,0\n1\n", "has 1 fields"},
-                            {"x,w,y\n1,2,0\n1,abc,1\n", "a.csv:3:3: column \"w\": \"abc\" is not a number"},
-                            {"1,2,0\n1,abc,1\n", "a.csv:2:3: column 2: \"abc\""},
-                            {"x,y\nNaN,0\n1,1\n", "column \"x\" is NaN"},
-                            {"x,y\n-inf,0\n1,1\n", "column \"x\" is -inf"},
-                            {"x,y\n,0\n1,1\n", "column \"x\" is missing"},
+                            {"x,w,y\n1,2,0\n1,abc,1\n", "a.csv:3:3: column 2 is not a number; encode"},
+                            {"1,2,0\n1,abc,1\n", "a.csv:2:3: column 2 is not a number"},
+                            {"x,y\nNaN,0\n1,1\n", "a.csv:2:1: column 1 is not finite"},
+                            {"x,y\n-inf,0\n1,1\n", "column 1 is not finite"},
+                            {"x,y\n,0\n1,1\n", "a.csv:2:1: column 1 is missing"},
                             {"x,y\n1,\n1,1\n", "label is missing"},
-                            {"x,y\n1,7\n2,7\n", "all rows have the label \"7\""},
-                            {"x,x,y\n1,1,7\n", "a.csv:1:3: column name \"x\" is there twice"},
+                            {"x,y\n1,7\n2,7\n", "all rows have the same label"},
+                            {"x,x,y\n1,1,7\n", "a.csv:1:3: the name of column 2 is there twice"},
                             {"x,y\n\"1,7\n2,8\n", "a.csv:2:1: the quote is never closed"},
                             {"x,y\n\"1\"2,7\n", "after the closing quote"},
                             {"justone\n", "one field only"},
                         });
   ReadOptions label;
   label.label = "tagret";
-  EXPECT_THAT(Error("a.csv", "x,target\n1,0\n", label), HasSubstr("did you mean \"target\"?"));
+  EXPECT_THAT(Error("a.csv", "x,target\n1,0\n", label), HasSubstr("(name number 2 is close to it)"));
   label.header = Header::kNo;
   EXPECT_THAT(Error("a.csv", "1,0\n", label), HasSubstr("needs a header"));
   std::string many;

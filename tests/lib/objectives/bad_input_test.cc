@@ -115,9 +115,9 @@ TEST_F(BadInputTest, FilesThatAreNoDataAreRefusedByName) {
        {Bad{"empty.csv", "", "is empty"}, Bad{"header.csv", "x,y\n", "no rows"},
         Bad{"one.csv", "x,y\n1,a\n2,a\n", "two classes"}, Bad{"ragged.csv", "x,y\n1,a\n1,2,b\n", "ragged.csv:3"},
         Bad{"nan.csv", "x,y\nnan,a\n1,b\n", "nan.csv:2:1"}, Bad{"empty.svm", "", "no rows"},
-        Bad{"below.svm", "1 1:1\n0 -2:1\n", "below.svm:2:3: feature index -2 is below 1"},
+        Bad{"below.svm", "1 1:1\n0 -2:1\n", "below.svm:2:3: the feature index is below 1"},
         Bad{"nan.svm", "1 1:nan\n0 1:1\n", "nan.svm:1"},
-        Bad{"alone.csv", "1,a\n2,b\n3,b\n", "alone.csv: class \"a\" has one row only"},
+        Bad{"alone.csv", "1,a\n2,b\n3,b\n", "alone.csv: row 1 of the data is the only one of its class"},
         Bad{"cut.csv.gz", cut_gzip, "cut off"}, Bad{"cut.svm.xz", cut_xz, "cut off"}}) {
     dir_.Write(bad.name, bad.bytes);
     for (const char* model : {"logistic", "hsvm"}) {

@@ -138,7 +138,7 @@ TEST_F(AttributeTextTest, ATokenMayHaveManyAttributes) {
 
 TEST_F(AttributeTextTest, ErrorsSayWhere) {
   EXPECT_THAT(Error(""), HasSubstr("x.crfsuite: has no tokens"));
-  EXPECT_THAT(Error("B\ta\nO\tx:ten\n"), HasSubstr("x.crfsuite:2: attribute \"x\" has the value \"ten\""));
+  EXPECT_THAT(Error("B\ta\nO\tx:ten\n"), HasSubstr("x.crfsuite:2: attribute 1 has a value that"));
   EXPECT_THAT(Error("B\tx:inf\n"), HasSubstr("not a finite number"));
   EXPECT_THAT(Error("B\tx:nan\n"), HasSubstr("not a finite number"));
   EXPECT_THAT(Error("B\t:3\n"), HasSubstr("attribute 1 has no name"));
@@ -156,7 +156,7 @@ TEST_F(AttributeTextTest, MapsDropWhatIsRareOrUnknown) {
   EXPECT_THAT(train.label_names, ElementsAre("B", "O"));
   EXPECT_THAT(train.attribute, ElementsAre(0, 0, 1, 0, 1));
   EXPECT_THAT(train.value, ElementsAre(2.0, 1.0, 1.0, 2.0, 0.5));
-  EXPECT_THAT(std::string(map.Encode(text, {2}).status().message()), HasSubstr("x.crfsuite:6: label \"Z\""));
+  EXPECT_THAT(std::string(map.Encode(text, {2}).status().message()), HasSubstr("x.crfsuite:6: its label"));
   const ChainData other = map.Encode(text, {2}, FeatureMap::UnknownLabels::kKeep).value();
   EXPECT_THAT(other.unknown_names, ElementsAre("Z"));
   EXPECT_THAT(other.attribute, ElementsAre(0));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,10 @@ void ReadFile(absl::string_view input) {
     return MustHide(input, token.status());
   }
   fuzz::Must(absl::StartsWith(*token, "lut_"), "what is read from a file begins as a token", *token);
+  for (const char c : *token) {
+    fuzz::Must(absl::ascii_isgraph(static_cast<unsigned char>(c)), "a token that is read can be sent in a header",
+               absl::CHexEscape(*token));
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "lib/base/ownership.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
+#include "lib/wire/steady_waits.h"
 #include "server/server.h"
 #include "server/supervisor.h"
 
@@ -47,6 +48,7 @@ void StopWithStdin() {
 
 int Main(int argc, char** argv) {
   base::KeepFreedMemory();
+  wire::KeepWaitsSteady();
   ServerOptions options;
   options.data_dir = kDefaultDirectory;
   bool memory = false;

@@ -31,6 +31,8 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/deadline.h"
+#include "lib/wire/deterministic.h"
 #include "server/acceptor.h"
 #include "server/connections.h"
 #include "server/coordinator/writer/coordinator.h"
@@ -188,6 +190,7 @@ class ServerImpl final : public Server {
     farewell_ = options.farewell;
     grace_ = options.grace;
     wire::PrepareGrpc();
+    wire::SendMapsInOrder();  // A repeated answer is the first one to the byte.
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
@@ -285,11 +288,11 @@ class ServerImpl final : public Server {
     own_acceptor_.reset();
     if (grpc_) {
       // While it shuts down, gRPC 1.51 tells calls that arrive CANCELLED. So it gets no more of them.
-      const absl::Time latest = absl::Now() + grace_;
+      const absl::Duration latest = clock_.Monotonic() + grace_;
       calls_->WaitForNone(grace_);
       EndConnections(listening_);
       if (own_listening_) EndConnections(*own_listening_);
-      grpc_->Shutdown(absl::ToChronoTime(latest));
+      grpc_->Shutdown(wire::DeadlineIn(latest - clock_.Monotonic()));
     }
     readers_.reset();
     exposer_.reset();  // Before what it looks at.

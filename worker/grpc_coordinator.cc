@@ -2,7 +2,6 @@
 
 #include <grpcpp/client_context.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/deadline.h"
 #include "lib/wire/resource_name.h"
 #include "lib/wire/status.h"
 #include "lib/wire/text.h"
@@ -98,7 +98,7 @@ class GrpcCoordinator final : public CoordinatorApi {
     return wire::FromGrpc((stub_.get()->*method)(&context, request, response));
   }
   static void SetDeadline(absl::Duration timeout, grpc::ClientContext* context) {
-    context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    context->set_deadline(wire::DeadlineIn(timeout));
   }
   void Refuse(const v1::Lease& message, const absl::Status& why);
 

@@ -17,6 +17,7 @@
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/steady_waits.h"
 #include "worker/checkpoint_store.h"
 #include "worker/flags.h"
 #include "worker/grpc_coordinator.h"
@@ -63,6 +64,7 @@ int Run(Flags flags) {
   const absl::StatusOr<std::unique_ptr<Keeper>> keeper = Keeper::Start();
   if (!keeper.ok()) return Complain("commands", keeper.status(), 1);
   wire::PrepareGrpc();
+  wire::KeepWaitsSteady();
   wire::LookAfterConnections();
   absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
   if (!account.ok()) return Complain("--run-as", account.status(), 2);

@@ -12,6 +12,7 @@
 #include "client/cpp/client.h"
 #include "lib/base/heap.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/steady_waits.h"
 
 namespace luthier::cli {
 namespace {
@@ -29,6 +30,7 @@ int Main(int argc, char** argv, const std::string& program_directory) {
   base::KeepFreedMemory();
   signal(SIGPIPE, SIG_IGN);
   wire::PrepareGrpc(/*errors_too=*/false);
+  wire::KeepWaitsSteady();
   wire::LookAfterConnections();
   Environment environment;
   environment.out = &std::cout;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include "lib/base/version.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/deadline.h"
 #include "lib/wire/resource_name.h"
 #include "lib/wire/status.h"
 #include "luthier/v1/admin_service.grpc.pb.h"
@@ -133,7 +133,7 @@ class Client::Impl {
   };
 
   static void SetDeadline(grpc::ClientContext* context, absl::Duration timeout) {
-    context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    context->set_deadline(wire::DeadlineIn(timeout));
   }
 
   // The error of a call that the server lacks. gRPC answers such a call by itself, without a word.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/time/clock.h"
+#include "lib/wire/deadline.h"
 #include "lib/wire/status.h"
 
 namespace luthier::service {
@@ -20,7 +21,7 @@ template <typename Reactor>
 void FinishLater(Reactor* reactor, const access::Refusal& refusal) {
   if (refusal.delay <= absl::ZeroDuration()) return reactor->Finish(wire::ToGrpc(refusal.status));
   auto* const alarm = new grpc::Alarm;
-  alarm->Set(absl::ToChronoTime(absl::Now() + refusal.delay), [alarm, reactor, status = refusal.status](bool) {
+  alarm->Set(wire::DeadlineIn(refusal.delay), [alarm, reactor, status = refusal.status](bool) {
     const std::unique_ptr<grpc::Alarm> owner(alarm);
     reactor->Finish(wire::ToGrpc(status));
   });

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
+#include "lib/wire/deadline.h"
 #include "lib/wire/status.h"
 #include "server/access/access.h"
 #include "server/coordinator/writer/coordinator.h"
@@ -94,13 +94,9 @@ inline constexpr absl::Duration kReadRetry = absl::Milliseconds(200);
 
 // The caller's deadline on Clock::Monotonic(): 30 s when it gave none, at most 60 s.
 inline absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
-  const auto deadline = context.deadline();
-  absl::Duration remaining = kDefaultDeadline;
-  if (deadline != std::chrono::system_clock::time_point::max()) {
-    remaining = absl::FromChrono(deadline - std::chrono::system_clock::now());
-    // gRPC gives a call without deadline one that is decades away.
-    if (remaining > absl::Hours(24 * 365)) remaining = kDefaultDeadline;
-  }
+  absl::Duration remaining = wire::TimeUntil(context.raw_deadline());
+  // gRPC may give a call without deadline one that is decades away.
+  if (remaining > absl::Hours(24 * 365)) remaining = kDefaultDeadline;
   return clock.Monotonic() + std::min(remaining, kLongestDeadline);
 }
 

@@ -16,6 +16,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/wire/certificate.h"
 #include "lib/wire/channel.h"
+#include "lib/wire/deadline.h"
 #include "lib/wire/status.h"
 
 namespace luthier::cli {
@@ -58,7 +59,7 @@ absl::StatusOr<int> Health(Context& context) {
   if (!channel.ok()) return UsageError(channel.status());
   const std::unique_ptr<grpc::health::v1::Health::Stub> stub = grpc::health::v1::Health::NewStub(*channel);
   grpc::ClientContext call;
-  call.set_deadline(absl::ToChronoTime(absl::Now() + options.health_timeout));
+  call.set_deadline(wire::DeadlineIn(options.health_timeout));
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(kReadyToWrite);
   grpc::health::v1::HealthCheckResponse response;

@@ -1,0 +1,21 @@
+#include "lib/wire/deterministic.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+namespace google::protobuf::internal {
+
+// The one function that may set the default, which gRPC goes by. The library befriends and declares it, and leaves its
+// definition to whoever needs it.
+void MapTestForceDeterministic() {
+  io::CodedOutputStream::SetDefaultSerializationDeterministic();
+}
+
+}  // namespace google::protobuf::internal
+
+namespace luthier::wire {
+
+void SendMapsInOrder() {
+  google::protobuf::internal::MapTestForceDeterministic();
+}
+
+}  // namespace luthier::wire

@@ -7,7 +7,8 @@
 
 namespace luthier::base {
 
-// The only source of time. Wall time labels events and is never compared; leases and deadlines use Monotonic().
+// The only source of time. Wall time labels events and is never compared, except with the end of a token or a
+// certificate; leases and deadlines use Monotonic(), which steps of the wall clock do not move.
 // Thread-safe.
 class Clock {
  public:

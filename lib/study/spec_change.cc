@@ -147,6 +147,25 @@ bool SameButMaxTrials(const StudySpec& a, const StudySpec& b) {
   return SameForDesigners(a, other);
 }
 
+std::optional<SpecChange> WayBack(const StudySpec& before, const StudySpec& after) {
+  SpecChange change;
+  const auto note = [](const auto& old, const auto& now, auto* field) {
+    if (!(old == now)) *field = old;
+  };
+  note(before.display_name, after.display_name, &change.display_name);
+  note(before.description, after.description, &change.description);
+  note(before.labels, after.labels, &change.labels);
+  note(before.budget.max_parallel, after.budget.max_parallel, &change.max_parallel);
+  note(before.budget.patience, after.budget.patience, &change.patience);
+  if (before.budget.target_value != after.budget.target_value) change.target_value.emplace(before.budget.target_value);
+  if (before.budget.max_wall != after.budget.max_wall) change.max_wall.emplace(before.budget.max_wall);
+  note(before.weight, after.weight, &change.weight);
+  const auto* const command = std::get_if<CommandObjective>(&before.objective);
+  if (command != nullptr && !(before.objective == after.objective)) change.command = *command;
+  if (change == SpecChange()) return std::nullopt;
+  return change;
+}
+
 std::string DescribeChange(const StudySpec& before, const StudySpec& after) {
   std::vector<std::string> changes;
   const auto number = [&](const char* name, const auto& a, const auto& b) {

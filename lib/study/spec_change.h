@@ -27,6 +27,7 @@ struct SpecChange {
   // Parameters by name, each with a range that is as wide as before or wider, or with more labels behind the old ones.
   std::optional<std::vector<ParameterSpec>> parameters;
   std::optional<CommandObjective> command;
+  friend bool operator==(const SpecChange&, const SpecChange&) = default;
 };
 
 // Returns `spec` changed. INVALID_ARGUMENT with every violation: ranges that are narrower, parameters that there are
@@ -38,6 +39,10 @@ absl::StatusOr<StudySpec> ChangeSpec(const StudySpec& spec, const SpecChange& ch
 bool SameForDesigners(const StudySpec& a, const StudySpec& b);
 // Returns true if they may at most because of the budget's max_trials.
 bool SameButMaxTrials(const StudySpec& a, const StudySpec& b);
+
+// Returns the change of `after` that brings back what `before` had in the fields that designers do not go by; absent if
+// nothing of that differs.
+std::optional<SpecChange> WayBack(const StudySpec& before, const StudySpec& after);
 
 // Returns the changes for people: "max_trials 20 -> 40, description"; "" without any.
 std::string DescribeChange(const StudySpec& before, const StudySpec& after);

@@ -292,7 +292,7 @@ struct Budget {
   int64_t max_failed_trials = 0;       // FAILED trials that end the study; 0: no such rule.
   std::optional<double> target_value;  // The study ends when a trial reaches it.
   int64_t patience = 0;                // End after so many finished trials without a better value; 0: no such rule.
-  // The study ends so long after its creation; above 0, at most kMaxWall. Absent: no such rule.
+  // The study ends after so much time in which a coordinator runs; above 0, at most kMaxWall. Absent: no such rule.
   std::optional<absl::Duration> max_wall;
   friend bool operator==(const Budget&, const Budget&) = default;
 };

@@ -27,7 +27,9 @@ Core::Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leas
 absl::Status Core::Load(Extent extent) {
   context_.batch.now = context_.clock->Monotonic();
   context_.batch.wall = context_.clock->Wall();
-  return LoadState(SourceOf(context_), extent, context_.state);
+  LUTHIER_RETURN_IF_ERROR(LoadState(SourceOf(context_), extent, context_.state));
+  context_.batch.uptime = context_.batch.now + context_.state.uptime_offset;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Core::LoadMore(int most) {
@@ -43,6 +45,7 @@ void Core::BeginBatch() {
   const absl::Time wall = context_.clock->Wall();
   batch.now = Mutated(Mutant::kLeasesOnWallClock) ? batch.now + (wall - batch.wall) : context_.clock->Monotonic();
   batch.wall = wall;
+  batch.uptime = context_.clock->Monotonic() + context_.state.uptime_offset;
   batch.at_begin = context_.state.counters;
   CheckDeadlines(context_);
   CheckQuotas();

@@ -25,29 +25,61 @@ absl::Status ReplyDamaged(const std::string& id, absl::string_view why) {
                                           "missing with a fresh request_id"));
 }
 
+namespace {
+
+// The reply as a program of today writes it. DATA_LOSS: it can't be read.
+absl::StatusOr<storage::StoredReply> Readable(const std::string& id, storage::StoredReply reply) {
+  if (std::holds_alternative<storage::DamagedReply>(reply)) return ReplyDamaged(id, "its bytes are damaged");
+  const auto* legacy = std::get_if<storage::LegacyReply>(&reply);
+  if (legacy == nullptr) return reply;
+  absl::StatusOr<storage::StoredReply> parsed = storage::ParseLegacyReply(legacy->text);
+  if (!parsed.ok()) return ReplyDamaged(id, parsed.status().message());
+  return parsed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<storage::RequestRecord>> RequestLog::Read(const std::string& id) const {
+  if (const auto found = pending_.find(id); found != pending_.end()) return found->second;
+  if (const auto found = changed_.find(id); found != changed_.end()) return found->second;
+  return storage_->FindRequest(id);
+}
+
 absl::StatusOr<std::optional<storage::StoredReply>> RequestLog::Find(const std::string& id,
                                                                      const std::string& digest) const {
   if (id.empty()) return std::nullopt;
-  std::optional<storage::RequestRecord> record;
-  if (const auto found = pending_.find(id); found != pending_.end()) {
-    record = found->second;
-  } else {
-    LUTHIER_ASSIGN_OR_RETURN(record, storage_->FindRequest(id));
-  }
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<storage::RequestRecord> record, Read(id));
   if (!record) return std::nullopt;
   if (record->digest != digest) return RequestIdReused(id);
-  if (std::holds_alternative<storage::DamagedReply>(record->reply)) return ReplyDamaged(id, "its bytes are damaged");
-  const auto* legacy = std::get_if<storage::LegacyReply>(&record->reply);
-  if (legacy == nullptr) return std::move(record->reply);
-  absl::StatusOr<storage::StoredReply> reply = storage::ParseLegacyReply(legacy->text);
-  if (!reply.ok()) return ReplyDamaged(id, reply.status().message());
-  return *std::move(reply);
+  return Readable(id, std::move(record->reply));
 }
 
 void RequestLog::Remember(const std::string& id, const std::string& digest, storage::StoredReply reply,
-                          absl::Time now) {
+                          absl::Duration uptime) {
   if (id.empty()) return;
-  pending_[id] = {id, digest, std::move(reply), now};
+  pending_[id] = {id, digest, std::move(reply), uptime};
+}
+
+void RequestLog::Keep(const std::string& id, absl::Duration uptime, absl::Duration before) {
+  if (id.empty() || pending_.count(id) > 0) return;
+  absl::StatusOr<std::optional<storage::RequestRecord>> record = Read(id);
+  // Whoever sends it again is told of a row that can't be read.
+  if (!record.ok() || !record->has_value() || (*record)->uptime >= before) return;
+  absl::StatusOr<storage::StoredReply> reply = Readable(id, std::move((*record)->reply));
+  if (!reply.ok()) return;
+  changed_[id] = {id, (*record)->digest, *std::move(reply), uptime};
+}
+
+absl::StatusOr<std::string> RequestLog::KeepAnswer(const std::string& id, std::string message) {
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<storage::RequestRecord> record, Read(id));
+  if (!record) return absl::NotFoundError(absl::StrCat("request ", base::Quote(id), " is not remembered"));
+  LUTHIER_ASSIGN_OR_RETURN(record->reply, Readable(id, std::move(record->reply)));
+  auto* const changed = std::get_if<storage::ChangedStudy>(&record->reply);
+  if (changed == nullptr) return ReplyDamaged(id, "it is of another call");
+  if (!changed->message.empty()) return changed->message;
+  changed->message = message;
+  (pending_.count(id) > 0 ? pending_ : changed_)[id] = *std::move(record);
+  return message;
 }
 
 }  // namespace luthier::coordinator

@@ -31,16 +31,32 @@ class RequestLog {
   // read, else as Storage.
   absl::StatusOr<std::optional<storage::StoredReply>> Find(const std::string& id, const std::string& digest) const;
 
-  void Remember(const std::string& id, const std::string& digest, storage::StoredReply reply, absl::Time now);
+  // `uptime`: now, on Storage::LastUptime's clock.
+  void Remember(const std::string& id, const std::string& digest, storage::StoredReply reply, absl::Duration uptime);
 
-  // Requests of the batch under way, by id.
+  // The request counts as answered at `uptime`, if it was before `before`: it is not forgotten for a while.
+  void Keep(const std::string& id, absl::Duration uptime, absl::Duration before);
+
+  // Adds what was answered to the reply to `id`, a ChangedStudy, unless that has an answer already. Returns the answer
+  // that it has then. Errors: NOT_FOUND when it is not remembered; else as Find.
+  absl::StatusOr<std::string> KeepAnswer(const std::string& id, std::string message);
+
+  // Requests of the batch under way, by id: new ones, and earlier ones that it changed.
   const std::map<std::string, storage::RequestRecord>& pending() const { return pending_; }
+  const std::map<std::string, storage::RequestRecord>& changed() const { return changed_; }
   // The batch ended: what it remembered is in storage, or never happened.
-  void EndBatch() { pending_.clear(); }
+  void EndBatch() {
+    pending_.clear();
+    changed_.clear();
+  }
 
  private:
   storage::Storage* const storage_;
+  // The record of the request, as the batch under way leaves it.
+  absl::StatusOr<std::optional<storage::RequestRecord>> Read(const std::string& id) const;
+
   std::map<std::string, storage::RequestRecord> pending_;
+  std::map<std::string, storage::RequestRecord> changed_;
 };
 
 }  // namespace luthier::coordinator

@@ -66,10 +66,19 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   return spec;
 }
 
+// What follows from the spec, which the coordinator has: it may be large, and is not kept with each answer.
+void FillSpec(const study::StudySpec& spec, v1::Study* message) {
+  *message->mutable_spec() = wire::ToProto(spec);
+  const search::Resolution resolution = search::Resolve(spec);
+  if (resolution.reasons.empty()) return;
+  *message->mutable_resolved_algorithm() = wire::ToProto(resolution.algorithm);
+  for (const std::string& reason : resolution.reasons) message->add_algorithm_reasons(reason);
+}
+
 v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::Summary& summary) {
   v1::Study message;
   message.set_name(wire::StudyName(record.id));
-  *message.mutable_spec() = wire::ToProto(record.spec);
+  FillSpec(record.spec, &message);
   message.set_state(wire::ToProto(record.state));
   message.set_state_reason(record.state_reason);
   v1::TrialCounts& counts = *message.mutable_trials();
@@ -97,11 +106,6 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   *message.mutable_create_time() = wire::ToProto(record.create_time);
   *message.mutable_update_time() = wire::ToProto(record.update_time);
   message.set_update_seq(record.update_seq);
-  const search::Resolution resolution = search::Resolve(record.spec);
-  if (!resolution.reasons.empty()) {
-    *message.mutable_resolved_algorithm() = wire::ToProto(resolution.algorithm);
-    for (const std::string& reason : resolution.reasons) message.add_algorithm_reasons(reason);
-  }
   return message;
 }
 
@@ -131,12 +135,20 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
   return absl::OkStatus();
 }
 
-// The study that a write was about. NOT_FOUND: it was deleted since, though another may have its name.
+// The study as a write left it, with counts of now. NOT_FOUND: it was deleted since, though another may have its name.
 absl::Status FillWritten(storage::Storage* storage, const storage::StudyRecord& written, v1::Study* response) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(written.id));
   if (record.key != written.key) return absl::NotFoundError("it was deleted meanwhile");
-  LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, record));
+  LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, written));
   return absl::OkStatus();
+}
+
+// The answer to be kept, without what FillSpec adds.
+std::string KeptAnswer(v1::Study message) {
+  message.clear_spec();
+  message.clear_resolved_algorithm();
+  message.clear_algorithm_reasons();
+  return message.SerializeAsString();
 }
 
 // UNAVAILABLE leaves the outcome open: the caller sends the same request again, which changes nothing more.
@@ -148,6 +160,19 @@ absl::Status NotReadBack(const absl::Status& cause) {
                          absl::StrCat("the change is stored, but the study could not be read back: ", cause.message(),
                                       "; send the same request again"),
                          std::move(detail));
+}
+
+// Answers with what was kept of the first answer.
+void FinishAsBefore(grpc::ServerUnaryReactor* reactor, const std::string& kept, const study::StudySpec& spec,
+                    v1::Study* response) {
+  response->Clear();
+  if (!response->ParseFromString(kept)) {
+    return reactor->Finish(
+        wire::ToGrpc(absl::DataLossError("the stored reply to this request can't be read: it is no study; `luthier "
+                                         "study get` shows what became of it")));
+  }
+  FillSpec(spec, response);
+  reactor->Finish(grpc::Status::OK);
 }
 
 // From the results that are stored now.
@@ -276,7 +301,7 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   op.spec = *std::move(spec);
   op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
   op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), response);
+  op.done = AnswerWithStudy(reactor, std::move(place), /*request_id=*/"", response);
   SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
@@ -329,16 +354,27 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
 
 coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
                                                                          base::Executor::Place place,
+                                                                         const std::string& request_id,
                                                                          v1::Study* response) {
-  return [this, reactor, response, place = std::move(place)](absl::StatusOr<coordinator::StudyReply> reply) mutable {
+  return [this, reactor, response, request_id,
+          place = std::move(place)](absl::StatusOr<coordinator::StudyReply> reply) mutable {
     if (!reply.ok()) {
       reactor->Finish(wire::ToGrpc(reply.status()));
       return;
     }
     // Counts come from storage, which this thread may not read.
-    backend_.readers->Schedule(std::move(place), [this, reactor, response, written = reply->record] {
-      const absl::Status read = FillWritten(backend_.storage, written, response);
-      reactor->Finish(wire::ToGrpc(read.ok() ? read : NotReadBack(read)));
+    backend_.readers->Schedule(std::move(place), [this, reactor, response, request_id, reply = *std::move(reply)] {
+      if (!reply.message.empty()) return FinishAsBefore(reactor, reply.message, reply.record.spec, response);
+      const absl::Status read = FillWritten(backend_.storage, reply.record, response);
+      if (!read.ok() || request_id.empty()) return reactor->Finish(wire::ToGrpc(read.ok() ? read : NotReadBack(read)));
+      coordinator::KeepAnswerOp keep;
+      keep.request_id = request_id;
+      keep.message = KeptAnswer(*response);
+      keep.done = [reactor, response, spec = reply.record.spec](absl::StatusOr<std::string> kept) {
+        if (!kept.ok()) return reactor->Finish(wire::ToGrpc(NotReadBack(kept.status())));
+        FinishAsBefore(reactor, *kept, spec, response);
+      };
+      backend_.coordinator->Submit(std::move(keep));
     });
   };
 }
@@ -359,7 +395,7 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   op.control = control;
   op.request_id = backend_.CallerOf(*context).RequestId(request.request_id());
   op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), response);
+  op.done = AnswerWithStudy(reactor, std::move(place), op.request_id, response);
   SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }
@@ -436,7 +472,7 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
   };
   op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
   op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), response);
+  op.done = AnswerWithStudy(reactor, std::move(place), op.request_id, response);
   SubmitFor(backend_, *context, std::move(op));
   return reactor;
 }

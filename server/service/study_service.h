@@ -70,10 +70,12 @@ class StudyService final : public v1::StudyService::CallbackService {
  private:
   grpc::ServerUnaryReactor* RunControl(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
                                        coordinator::Control control, v1::Study* response);
-  // Finishes the call with the study as stored, counts included. `place`: for reading it, reserved before the write, so
+  // Finishes the call with the study as the write left it, with counts of when it is read, and keeps that answer for
+  // repetitions of `request_id` (unless empty) before it leaves. `place`: for reading it, reserved before the write, so
   // that busy readers refuse the call before anything has changed. UNAVAILABLE where the study can't be read back.
   coordinator::Done<coordinator::StudyReply> AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
-                                                             base::Executor::Place place, v1::Study* response);
+                                                             base::Executor::Place place, const std::string& request_id,
+                                                             v1::Study* response);
 
   // Runs `compute`, or returns UNAVAILABLE while another one runs.
   absl::Status OneAtATime(absl::FunctionRef<absl::Status()> compute);

@@ -37,6 +37,16 @@ constexpr char kDeleted[] = "DELETED";
 const char* const kFixed[] = {"number",   "state",   "update_seq", "create_time", "start_time", "end_time",
                               "seconds",  "attempts", "worker",     "designer",    "origin",     "step"};
 
+// How long its attempts took by what the wall clock said; but not less than coordinators ran meanwhile, as they do
+// where it was set back.
+double SecondsTaken(const storage::TrialRecord& record, double by_labels) {
+  if (record.grants.empty()) return by_labels;
+  const storage::GrantRecord& first = record.grants.front();
+  if (first.uptime <= absl::ZeroDuration()) return by_labels;  // An older program granted it.
+  const double at_least = absl::ToDoubleSeconds(record.grants.back().end_uptime - first.uptime);
+  return by_labels < at_least ? at_least : by_labels;
+}
+
 double Seconds(absl::Time time) {
   if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return kNone;
   return absl::ToDoubleSeconds(time - absl::UnixEpoch());
@@ -131,7 +141,7 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   if (!trial.attempts.empty()) {
     const double start = Seconds(trial.attempts.front().start);
     Set("start_time", row, start);
-    Set("seconds", row, Seconds(trial.end_time) - start);
+    Set("seconds", row, SecondsTaken(record, Seconds(trial.end_time) - start));
     Set("worker", row, trial.attempts.back().worker);
   }
   Set("designer", row, trial.provenance.designer);

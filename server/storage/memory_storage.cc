@@ -161,9 +161,16 @@ absl::Status MemoryStorage::Apply(const PutRequest& put, StudyKey, std::vector<U
   return absl::OkStatus();
 }
 
+absl::Status MemoryStorage::Apply(const ChangeRequest& change, StudyKey, std::vector<Undo>* undo) {
+  const auto found = requests_.find(change.record.id);
+  if (found == requests_.end()) return NoSuchRequest(change.record.id);
+  undo->push_back({Undo::OldRequest{std::exchange(found->second, change.record)}});
+  return absl::OkStatus();
+}
+
 absl::Status MemoryStorage::Apply(const ForgetRequestsBefore& forget, StudyKey, std::vector<Undo>* undo) {
   for (auto it = requests_.begin(); it != requests_.end();) {
-    if (it->second.time < forget.time) {
+    if (it->second.uptime < forget.uptime) {
       undo->push_back({Undo::OldRequest{std::move(it->second)}});
       it = requests_.erase(it);
     } else {
@@ -171,6 +178,10 @@ absl::Status MemoryStorage::Apply(const ForgetRequestsBefore& forget, StudyKey, 
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const SetUptime& set, StudyKey, std::vector<Undo>*) {
+  return counters_.TakeUptime(set.uptime);
 }
 
 absl::Status MemoryStorage::Apply(const SetFence& set, StudyKey, std::vector<Undo>*) {
@@ -229,6 +240,11 @@ absl::StatusOr<uint64_t> MemoryStorage::LastSeq() {
 absl::StatusOr<uint64_t> MemoryStorage::LastFence() {
   base::MutexLock lock(&mutex_);
   return counters_.fence;
+}
+
+absl::StatusOr<absl::Duration> MemoryStorage::LastUptime() {
+  base::MutexLock lock(&mutex_);
+  return counters_.uptime;
 }
 
 absl::StatusOr<StudyKey> MemoryStorage::LastStudyKey() {

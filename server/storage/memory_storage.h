@@ -26,6 +26,7 @@ class MemoryStorage final : public Storage {
   absl::StatusOr<bool> EraseSome(int) override { return false; }  // Commit did.
   absl::StatusOr<uint64_t> LastSeq() override;
   absl::StatusOr<uint64_t> LastFence() override;
+  absl::StatusOr<absl::Duration> LastUptime() override;
   absl::StatusOr<StudyKey> LastStudyKey() override;
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;
@@ -67,6 +68,9 @@ class MemoryStorage final : public Storage {
   absl::Status Apply(const AppendEvent& append, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutRequest& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const ChangeRequest& change, StudyKey, std::vector<Undo>* undo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const SetUptime& set, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const ForgetRequestsBefore& forget, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const SetFence& set, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -183,6 +183,9 @@ void Encode(const GrantRecord& grant, record::Grant* out) {
   out->set_reply_state(static_cast<int32_t>(grant.reply_state));
   for (const std::string& warning : grant.reply_warnings) out->add_reply_warnings(warning);
   out->set_reply_seq(grant.reply_seq);
+  out->set_request_id(grant.request_id);
+  out->set_uptime_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(grant.uptime)));
+  out->set_end_uptime_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(grant.end_uptime)));
 }
 
 GrantRecord Decode(const record::Grant& in) {
@@ -192,6 +195,9 @@ GrantRecord Decode(const record::Grant& in) {
   grant.reply_state = static_cast<study::TrialState>(in.reply_state());
   grant.reply_warnings.assign(in.reply_warnings().begin(), in.reply_warnings().end());
   grant.reply_seq = in.reply_seq();
+  grant.request_id = in.request_id();
+  grant.uptime = absl::Nanoseconds(static_cast<int64_t>(in.uptime_ns()));
+  grant.end_uptime = absl::Nanoseconds(static_cast<int64_t>(in.end_uptime_ns()));
   return grant;
 }
 
@@ -263,8 +269,10 @@ absl::Time TimeFromNanos(int64_t nanos) {
   return absl::FromUnixNanos(nanos);
 }
 
-std::string EncodeTrialBody(const TrialRecord& record) {
-  const study::Trial& trial = record.trial;
+namespace {
+
+// Everything of the trial but its number and its state.
+record::Trial Encode(const study::Trial& trial) {
   record::Trial out;
   for (const auto& [name, value] : trial.parameters) Encode(name, value, out.add_parameters());
   Encode(trial.provenance, out.mutable_provenance());
@@ -272,7 +280,6 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   if (trial.final_measurement) Encode(*trial.final_measurement, out.mutable_final_measurement());
   if (trial.failure) Encode(*trial.failure, out.mutable_failure());
   for (const study::Attempt& attempt : trial.attempts) Encode(attempt, out.add_attempts());
-  for (const GrantRecord& grant : record.grants) Encode(grant, out.add_grants());
   out.set_releases(trial.releases);
   out.set_checkpoint(trial.checkpoint);
   out.set_checkpoint_step(trial.checkpoint_step);
@@ -288,17 +295,13 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   out.set_retried_by(trial.retried_by);
   out.set_deleted(trial.deleted);
   out.set_stop_requested(trial.stop_requested);
-  out.set_removed_seq(record.removed_seq);
   for (const std::string& name : trial.declared) out.add_declared(name);
   for (const auto& [name, value] : trial.unused) Encode(name, value, out.add_unused());
-  return out.SerializeAsString();
+  return out;
 }
 
-absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
-  record::Trial in;
-  if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("trial");
-  TrialRecord record;
-  study::Trial& trial = record.trial;
+study::Trial Decode(const record::Trial& in) {
+  study::Trial trial;
   for (const record::Parameter& parameter : in.parameters()) {
     trial.parameters.emplace_hint(trial.parameters.end(), parameter.name(), Decode(parameter));
   }
@@ -307,7 +310,6 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   if (in.has_final_measurement()) trial.final_measurement = Decode(in.final_measurement());
   if (in.has_failure()) trial.failure = Decode(in.failure());
   for (const record::Attempt& attempt : in.attempts()) trial.attempts.push_back(Decode(attempt));
-  for (const record::Grant& grant : in.grants()) record.grants.push_back(Decode(grant));
   trial.releases = in.releases();
   trial.checkpoint = in.checkpoint();
   trial.checkpoint_step = in.checkpoint_step();
@@ -320,11 +322,44 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   trial.retried_by = in.retried_by();
   trial.deleted = in.deleted();
   trial.stop_requested = in.stop_requested();
-  record.removed_seq = in.removed_seq();
   trial.declared.insert(in.declared().begin(), in.declared().end());
   for (const record::Parameter& parameter : in.unused()) {
     trial.unused.emplace_hint(trial.unused.end(), parameter.name(), Decode(parameter));
   }
+  return trial;
+}
+
+void EncodeThen(const study::Trial& trial, record::TrialThen* out) {
+  out->set_number(trial.number);
+  out->set_state(static_cast<int32_t>(trial.state));
+  *out->mutable_body() = Encode(trial);
+}
+
+bool DecodeThen(const record::TrialThen& in, study::Trial* trial) {
+  if (!EnumsInRange(in.body()) || in.state() < 0 || static_cast<size_t>(in.state()) >= study::kTrialStateCount)
+    return false;
+  *trial = Decode(in.body());
+  trial->number = in.number();
+  trial->state = static_cast<study::TrialState>(in.state());
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeTrialBody(const TrialRecord& record) {
+  record::Trial out = Encode(record.trial);
+  for (const GrantRecord& grant : record.grants) Encode(grant, out.add_grants());
+  out.set_removed_seq(record.removed_seq);
+  return out.SerializeAsString();
+}
+
+absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
+  record::Trial in;
+  if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("trial");
+  TrialRecord record;
+  record.trial = Decode(in);
+  for (const record::Grant& grant : in.grants()) record.grants.push_back(Decode(grant));
+  record.removed_seq = in.removed_seq();
   return record;
 }
 
@@ -390,35 +425,61 @@ std::string EncodeReply(const StoredReply& reply) {
   record::Reply out;
   if (const auto* changed = std::get_if<ChangedStudy>(&reply)) {
     out.set_changed_study_seq(changed->seq);
+    out.set_changed_study(changed->study);
+    out.set_message(changed->message);
   } else if (const auto* granted = std::get_if<GrantedLeases>(&reply)) {
     out.mutable_leases()->set_study(granted->study);
+    out.mutable_leases()->set_seq(granted->seq);
     for (const GrantedLease& lease : granted->leases) {
       record::GrantedLeases::Lease* entry = out.mutable_leases()->add_leases();
       entry->set_trial(lease.trial);
       entry->set_token(lease.token);
+      if (lease.granted) EncodeThen(*lease.granted, entry->mutable_granted());
     }
   } else if (const auto* stored = std::get_if<StoredTrials>(&reply)) {
     out.mutable_trials()->set_study(stored->study);
+    out.mutable_trials()->set_seq(stored->seq);
     out.mutable_trials()->mutable_trials()->Add(stored->trials.begin(), stored->trials.end());
+    for (const study::Trial& trial : stored->whole) EncodeThen(trial, out.mutable_trials()->add_whole());
   }
   return out.SerializeAsString();
 }
+
+namespace {
+
+absl::StatusOr<StoredReply> DecodeLeases(const record::GrantedLeases& in) {
+  GrantedLeases granted{in.study(), {}, in.seq()};
+  for (const record::GrantedLeases::Lease& lease : in.leases()) {
+    GrantedLease& entry = granted.leases.emplace_back();
+    entry.trial = lease.trial();
+    entry.token = lease.token();
+    if (lease.has_granted() && !DecodeThen(lease.granted(), &entry.granted.emplace())) {
+      return Unreadable("stored reply");
+    }
+  }
+  return granted;
+}
+
+absl::StatusOr<StoredReply> DecodeTrials(const record::StoredTrials& in) {
+  StoredTrials stored{in.study(), {in.trials().begin(), in.trials().end()}, in.seq(), {}};
+  for (const record::TrialThen& trial : in.whole()) {
+    if (!DecodeThen(trial, &stored.whole.emplace_back())) return Unreadable("stored reply");
+  }
+  return stored;
+}
+
+}  // namespace
 
 absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes) {
   record::Reply in;
   if (!Parse(bytes, &in)) return Unreadable("stored reply");
   switch (in.reply_case()) {
     case record::Reply::kChangedStudySeq:
-      return ChangedStudy{in.changed_study_seq()};
-    case record::Reply::kLeases: {
-      GrantedLeases granted{in.leases().study(), {}};
-      for (const record::GrantedLeases::Lease& lease : in.leases().leases()) {
-        granted.leases.push_back({lease.trial(), lease.token()});
-      }
-      return granted;
-    }
+      return ChangedStudy{in.changed_study_seq(), in.changed_study(), in.message()};
+    case record::Reply::kLeases:
+      return DecodeLeases(in.leases());
     case record::Reply::kTrials:
-      return StoredTrials{in.trials().study(), {in.trials().trials().begin(), in.trials().trials().end()}};
+      return DecodeTrials(in.trials());
     case record::Reply::REPLY_NOT_SET:
       break;
   }
@@ -485,6 +546,54 @@ absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes) {
         absl::StrCat("the database holds a study that this version refuses: ", spec.status().message()));
   }
   return spec;
+}
+
+std::string EncodeWayBack(const study::SpecChange& change) {
+  study::StudySpec spec;
+  if (change.command) spec.objective = *change.command;
+  spec.display_name = change.display_name.value_or("");
+  spec.description = change.description.value_or("");
+  if (change.labels) spec.labels = *change.labels;
+  spec.budget.max_parallel = change.max_parallel.value_or(0);
+  spec.budget.patience = change.patience.value_or(0);
+  spec.budget.target_value = change.target_value.value_or(std::nullopt);
+  spec.budget.max_wall = change.max_wall.value_or(std::nullopt);
+  spec.weight = change.weight.value_or(1.0);
+  record::WayBack out;
+  const v1::StudySpec all = wire::ToProto(spec);
+  v1::StudySpec kept;
+  kept.set_display_name(all.display_name());
+  kept.set_description(all.description());
+  *kept.mutable_labels() = all.labels();
+  *kept.mutable_budget() = all.budget();
+  kept.set_weight(all.weight());
+  if (change.command) *kept.mutable_objective() = all.objective();
+  out.set_spec(kept.SerializeAsString());
+  const auto note = [&](bool changed, const char* path) {
+    if (changed) out.add_paths(path);
+  };
+  note(change.display_name.has_value(), "display_name");
+  note(change.description.has_value(), "description");
+  note(change.labels.has_value(), "labels");
+  note(change.max_parallel.has_value(), "budget.max_parallel");
+  note(change.patience.has_value(), "budget.patience");
+  note(change.target_value.has_value(), "budget.target_value");
+  note(change.max_wall.has_value(), "budget.max_wall");
+  note(change.weight.has_value(), "weight");
+  note(change.command.has_value(), "objective.command");
+  return out.SerializeAsString();
+}
+
+absl::StatusOr<study::SpecChange> DecodeWayBack(absl::string_view bytes) {
+  record::WayBack in;
+  v1::StudySpec spec;
+  if (!Parse(bytes, &in) || !Parse(in.spec(), &spec)) return Unreadable("former spec");
+  google::protobuf::FieldMask mask;
+  for (const std::string& path : in.paths()) mask.add_paths(path);
+  absl::StatusOr<study::SpecChange> change = wire::FromProto(spec, mask);
+  if (change.ok()) return change;
+  return absl::DataLossError(
+      absl::StrCat("the database holds a former spec that this version refuses: ", change.status().message()));
 }
 
 }  // namespace luthier::storage

@@ -38,6 +38,10 @@ absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes);
 absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec);
 absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes);
 
+// FormerSpec::back: fields that designers do not go by.
+std::string EncodeWayBack(const study::SpecChange& change);
+absl::StatusOr<study::SpecChange> DecodeWayBack(absl::string_view bytes);
+
 // Nanoseconds since 1970, for the years 1678 to 2262; times beyond become the infinite past and future, which are the
 // least and the largest number.
 int64_t TimeToNanos(absl::Time time);

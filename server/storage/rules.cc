@@ -70,16 +70,28 @@ absl::Status Check(const AppendEvent& append) {
   return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialStopRequested);
 }
 
-absl::Status Check(const PutRequest& put) {
-  const StoredReply& reply = put.record.reply;
+absl::Status CheckRequest(const RequestRecord& record) {
+  const StoredReply& reply = record.reply;
   if (std::holds_alternative<LegacyReply>(reply) || std::holds_alternative<DamagedReply>(reply)) {
     return Violation("a reply without a type");
   }
-  if (!put.record.id.empty() && put.record.id.size() <= kMaxRequestId) return absl::OkStatus();
-  return Violation(absl::StrCat("a request's id has ", put.record.id.size(), " bytes, not 1 to ", kMaxRequestId));
+  if (!record.id.empty() && record.id.size() <= kMaxRequestId) return absl::OkStatus();
+  return Violation(absl::StrCat("a request's id has ", record.id.size(), " bytes, not 1 to ", kMaxRequestId));
+}
+
+absl::Status Check(const PutRequest& put) {
+  return CheckRequest(put.record);
+}
+
+absl::Status Check(const ChangeRequest& change) {
+  return CheckRequest(change.record);
 }
 
 absl::Status Check(const ForgetRequestsBefore&) {
+  return absl::OkStatus();
+}
+
+absl::Status Check(const SetUptime&) {
   return absl::OkStatus();
 }
 
@@ -109,6 +121,15 @@ absl::Status Counters::TakeFence(uint64_t next) {
   return absl::OkStatus();
 }
 
+absl::Status Counters::TakeUptime(absl::Duration next) {
+  if (next < uptime) {
+    return Violation(absl::StrCat("the uptime would go down from ", absl::FormatDuration(uptime), " to ",
+                                  absl::FormatDuration(next)));
+  }
+  uptime = next;
+  return absl::OkStatus();
+}
+
 absl::Status Counters::TakeNewStudy(StudyKey next, StudyKey before) {
   if (next <= before) return Violation(absl::StrCat("study key ", next, " was used before"));
   key = std::max(key, next);
@@ -123,6 +144,10 @@ absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec
                             const StudyRecord& next) {
   if (stored_id == next.id && stored_spec.metric.name == next.spec.metric.name) return absl::OkStatus();
   return Violation(absl::StrCat("the id or the metric of study ", base::Quote(stored_id), " would change"));
+}
+
+absl::Status NoSuchRequest(const std::string& id) {
+  return Violation(absl::StrCat("request id ", base::Quote(id), " is not stored"));
 }
 
 absl::Status TrialWithoutStudy(StudyKey study) {

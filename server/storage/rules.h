@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/storage/storage.h"
 
 // Rules and derivations that every implementation of Storage shares. The rules that need other rows:
@@ -14,7 +15,7 @@
 //   * the id and the metric of a stored study never change;
 //   * a trial needs its study, a measurement its trial;
 //   * the state of a final trial never changes;
-//   * an event's seq is above every earlier one; the fence never goes down; a request's id is unique.
+//   * an event's seq is above every earlier one; fence and uptime never go down; a request's id is unique.
 //
 // DeleteStudy of an unknown key is no error (a study may be created and deleted in one batch), but the key counts as
 // used.
@@ -31,10 +32,12 @@ absl::Status CheckMutation(const Mutation& mutation);
 struct Counters {
   uint64_t seq = 0;  // The newest event.
   uint64_t fence = 0;
+  absl::Duration uptime = absl::ZeroDuration();
   StudyKey key = 0;  // The largest ever given to a study.
 
   absl::Status TakeSeq(uint64_t next);
   absl::Status TakeFence(uint64_t next);
+  absl::Status TakeUptime(absl::Duration next);
   // `before`: the largest key before the batch.
   absl::Status TakeNewStudy(StudyKey next, StudyKey before);
   void TakeDeletedStudy(StudyKey deleted);
@@ -42,6 +45,8 @@ struct Counters {
 
 // A stored study that is put again: its id and its metric stay.
 absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec, const StudyRecord& next);
+// A request that is changed must be stored.
+absl::Status NoSuchRequest(const std::string& id);
 // Violations of the rules about trials and measurements.
 absl::Status TrialWithoutStudy(StudyKey study);
 absl::Status MeasurementWithoutTrial(int64_t trial);

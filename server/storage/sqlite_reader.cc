@@ -20,7 +20,7 @@ namespace {
 
 #define LUTHIER_STUDY_COLUMNS                                                                               \
   "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec," \
-  " added_trials, created_digest, bytes"
+  " added_trials, created_digest, bytes, create_uptime_ns"
 #define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body"
 
 absl::Status Unreadable(absl::string_view what) {
@@ -44,6 +44,7 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   record.added_trials = Int64Column(row, 10);
   record.created_digest = StringColumn(row, 11);
   record.bytes = Int64Column(row, 12);
+  record.create_uptime = absl::Nanoseconds(Int64Column(row, 13));
   return record;
 }
 
@@ -79,8 +80,12 @@ absl::StatusOr<FormerSpec> FormerSpecRow(const SQLite::Statement& row) {
   FormerSpec former;
   former.until_seq = Uint64Column(row, 0);
   former.max_trials = Int64Column(row, 1);
-  if (row.getColumn(2).isNull()) return former;
-  LUTHIER_ASSIGN_OR_RETURN(former.spec, DecodeSpec(BytesColumn(row, 2)));
+  if (!row.getColumn(2).isNull()) {
+    LUTHIER_ASSIGN_OR_RETURN(former.spec, DecodeSpec(BytesColumn(row, 2)));
+  }
+  if (!row.getColumn(3).isNull()) {
+    LUTHIER_ASSIGN_OR_RETURN(former.back, DecodeWayBack(BytesColumn(row, 3)));
+  }
   return former;
 }
 
@@ -158,8 +163,8 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
       sketch_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                            ", value, removed FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
-      list_former_specs_(*db_,
-                         "SELECT until_seq, max_trials, spec FROM former_spec WHERE study = ?1 ORDER BY until_seq"),
+      list_former_specs_(
+          *db_, "SELECT until_seq, max_trials, spec, back FROM former_spec WHERE study = ?1 ORDER BY until_seq"),
       list_trials_in_state_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                                   " FROM trial INDEXED BY trial_by_state"
                                   " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
@@ -179,7 +184,7 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_set_aside_(*db_,
                       "SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
                       " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
-      find_request_(*db_, "SELECT id, digest, reply, time_ns, typed FROM request WHERE id = ?1"),
+      find_request_(*db_, "SELECT id, digest, reply, uptime_ns, typed FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
       count_removed_(*db_,
@@ -398,7 +403,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteReader::FindRequest(const std
     RequestRecord record;
     record.id = StringColumn(find_request_, 0);
     record.digest = StringColumn(find_request_, 1);
-    record.time = TimeFromNanos(Int64Column(find_request_, 3));
+    record.uptime = absl::Nanoseconds(Int64Column(find_request_, 3));
     if (Int64Column(find_request_, 4) == 0) {
       record.reply = LegacyReply{StringColumn(find_request_, 2)};
     } else {

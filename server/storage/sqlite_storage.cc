@@ -256,6 +256,11 @@ absl::StatusOr<uint64_t> SqliteStorage::LastFence() {
   return static_cast<uint64_t>(fence);
 }
 
+absl::StatusOr<absl::Duration> SqliteStorage::LastUptime() {
+  LUTHIER_ASSIGN_OR_RETURN(const int64_t uptime, Read<int64_t>([](SqliteReader& r) { return r.Counter("uptime_ns"); }));
+  return absl::Nanoseconds(uptime);
+}
+
 absl::StatusOr<StudyKey> SqliteStorage::LastStudyKey() {
   return Read<StudyKey>([](SqliteReader& r) { return r.Counter("study_key"); });
 }

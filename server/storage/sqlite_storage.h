@@ -73,6 +73,7 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<bool> EraseSome(int rows) override;
   absl::StatusOr<uint64_t> LastSeq() override;
   absl::StatusOr<uint64_t> LastFence() override;
+  absl::StatusOr<absl::Duration> LastUptime() override;
   absl::StatusOr<StudyKey> LastStudyKey() override;
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;

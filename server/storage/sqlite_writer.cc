@@ -59,12 +59,12 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1 AND id < '~'"),
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
-                    " update_seq, resume_seq, added_trials, bytes, id, spec, created_digest)"
-                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
-      update_study_(
-          *db_,
-          "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
-          " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10 WHERE key = ?1"),
+                    " update_seq, resume_seq, added_trials, bytes, create_uptime_ns, id, spec, created_digest)"
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"),
+      update_study_(*db_,
+                    "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
+                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
+                    " create_uptime_ns = ?11 WHERE key = ?1"),
       update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
       delete_study_(*db_, "UPDATE study SET id = '~' || key WHERE key = ?1 AND id < '~'"),
       erase_measurements_(*db_,
@@ -74,7 +74,8 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     "DELETE FROM trial WHERE study = ?1 AND number IN"
                     " (SELECT number FROM trial WHERE study = ?1 LIMIT ?2)"),
       erase_study_(*db_, "DELETE FROM study WHERE key = ?1"),
-      put_former_spec_(*db_, "INSERT INTO former_spec (study, until_seq, max_trials, spec) VALUES (?1, ?2, ?3, ?4)"),
+      put_former_spec_(
+          *db_, "INSERT INTO former_spec (study, until_seq, max_trials, spec, back) VALUES (?1, ?2, ?3, ?4, ?5)"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
                  "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
@@ -89,8 +90,9 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       append_event_(*db_,
                     "INSERT INTO event (seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value,"
                     " value_bits, facts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
-      put_request_(*db_, "INSERT INTO request (id, digest, reply, time_ns, typed) VALUES (?1, ?2, ?3, ?4, 1)"),
-      forget_requests_(*db_, "DELETE FROM request WHERE time_ns < ?1"),
+      put_request_(*db_, "INSERT INTO request (id, digest, reply, uptime_ns, typed) VALUES (?1, ?2, ?3, ?4, 1)"),
+      change_request_(*db_, "UPDATE request SET digest = ?2, reply = ?3, uptime_ns = ?4, typed = 1 WHERE id = ?1"),
+      forget_requests_(*db_, "DELETE FROM request WHERE uptime_ns < ?1"),
       next_checkpoint_(checkpoint_pages) {
   sqlite3_wal_hook(
       db_->getHandle(),
@@ -116,13 +118,15 @@ absl::Status SqliteWriter::LoadCounters() {
     last_seq_.executeStep();
     counters_.seq = Uint64Column(last_seq_, 0);
   }
-  for (const char* name : {"fence", "study_key"}) {
+  for (const char* name : {"fence", "study_key", "uptime_ns"}) {
     const ResetGuard guard(&get_counter_);
     BindName(get_counter_, 1, name);
     if (!get_counter_.executeStep()) return absl::DataLossError(absl::StrCat("the database has no counter ", name));
     const int64_t value = Int64Column(get_counter_, 0);
     if (name[0] == 'f') {
       counters_.fence = static_cast<uint64_t>(value);
+    } else if (name[0] == 'u') {
+      counters_.uptime = absl::Nanoseconds(value);
     } else {
       counters_.key = value;
     }
@@ -226,7 +230,7 @@ absl::StatusOr<const SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key)
 
 namespace {
 
-// Parameters ?1 to ?10, in the order insert and update share.
+// Parameters ?1 to ?11, in the order insert and update share.
 void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 1, r.key);
   BindName(statement, 2, study::StudyStateName(r.state).data());
@@ -238,6 +242,7 @@ void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 8, r.resume_seq);
   Bind(statement, 9, r.added_trials);
   Bind(statement, 10, r.bytes);
+  Bind(statement, 11, absl::ToInt64Nanoseconds(r.create_uptime));
 }
 
 }  // namespace
@@ -262,9 +267,9 @@ absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_befor
   LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
   LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
   BindStudy(insert_study_, r);
-  BindText(insert_study_, 11, r.id);
-  BindBlob(insert_study_, 12, spec);
-  BindText(insert_study_, 13, r.created_digest);
+  BindText(insert_study_, 12, r.id);
+  BindBlob(insert_study_, 13, spec);
+  BindText(insert_study_, 14, r.created_digest);
   Run(insert_study_);
   studies_[r.key] = {r.id, r.spec};
   return absl::OkStatus();
@@ -314,6 +319,13 @@ absl::Status SqliteWriter::Apply(const PutFormerSpec& put, StudyKey) {
     BindBlob(put_former_spec_, 4, spec);
   } else {
     put_former_spec_.bind(4);
+  }
+  std::string back;
+  if (former.back) {
+    back = EncodeWayBack(*former.back);
+    BindBlob(put_former_spec_, 5, back);
+  } else {
+    put_former_spec_.bind(5);
   }
   Run(put_former_spec_);
   return absl::OkStatus();
@@ -377,20 +389,40 @@ absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Parameters ?1 to ?4, in the order insert and update share. `reply`: encoded; the statement keeps a pointer to it.
+void BindRequest(SQLite::Statement& statement, const RequestRecord& record, const std::string& reply) {
+  BindBlob(statement, 1, record.id);
+  BindBlob(statement, 2, record.digest);
+  BindBlob(statement, 3, reply);
+  Bind(statement, 4, absl::ToInt64Nanoseconds(record.uptime));
+}
+
+}  // namespace
+
 absl::Status SqliteWriter::Apply(const PutRequest& put, StudyKey) {
-  BindBlob(put_request_, 1, put.record.id);
-  BindBlob(put_request_, 2, put.record.digest);
   const std::string reply = EncodeReply(put.record.reply);
-  BindBlob(put_request_, 3, reply);
-  Bind(put_request_, 4, TimeToNanos(put.record.time));
+  BindRequest(put_request_, put.record, reply);
   Run(put_request_);
   return absl::OkStatus();
 }
 
+absl::Status SqliteWriter::Apply(const ChangeRequest& change, StudyKey) {
+  const std::string reply = EncodeReply(change.record.reply);
+  BindRequest(change_request_, change.record, reply);
+  return Run(change_request_) == 1 ? absl::OkStatus() : NoSuchRequest(change.record.id);
+}
+
 absl::Status SqliteWriter::Apply(const ForgetRequestsBefore& forget, StudyKey) {
-  Bind(forget_requests_, 1, TimeToNanos(forget.time));
+  Bind(forget_requests_, 1, absl::ToInt64Nanoseconds(forget.uptime));
   Run(forget_requests_);
   return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const SetUptime& set, StudyKey) {
+  LUTHIER_RETURN_IF_ERROR(counters_.TakeUptime(set.uptime));
+  return SetCounter("uptime_ns", absl::ToInt64Nanoseconds(set.uptime));
 }
 
 absl::Status SqliteWriter::Apply(const SetFence& set, StudyKey) {

@@ -56,6 +56,8 @@ class SqliteWriter {
   absl::Status Apply(const PutMeasurement& put, StudyKey keys_before);
   absl::Status Apply(const AppendEvent& append, StudyKey keys_before);
   absl::Status Apply(const PutRequest& put, StudyKey keys_before);
+  absl::Status Apply(const ChangeRequest& change, StudyKey keys_before);
+  absl::Status Apply(const SetUptime& set, StudyKey keys_before);
   absl::Status Apply(const ForgetRequestsBefore& forget, StudyKey keys_before);
   absl::Status Apply(const SetFence& set, StudyKey keys_before);
 
@@ -64,8 +66,7 @@ class SqliteWriter {
   Health* const health_;
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
       update_study_, update_spec_, delete_study_, erase_measurements_, erase_trials_, erase_study_, put_former_spec_,
-      put_trial_,
-      put_measurement_, append_event_, put_request_, forget_requests_;
+      put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
   int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/study/spec_change.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
 
@@ -34,6 +35,8 @@ struct StudyRecord {
   std::string created_digest;  // Digest of the spec that the study was created with; empty in those of old programs.
   int64_t added_trials = 0;    // By how much imports and retries raised spec.budget.max_trials.
   int64_t bytes = 0;           // About what its ended trials and the points of curves take; it only grows.
+  // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
+  absl::Duration create_uptime = absl::ZeroDuration();
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -45,14 +48,21 @@ struct GrantRecord {
   study::TrialState reply_state = study::TrialState::kPending;
   std::vector<std::string> reply_warnings;
   uint64_t reply_seq = 0;
+  std::string request_id = "";  // The ask that it answered; empty: that had no id, or an older program granted.
+  // Storage::LastUptime's clock when it was given, and when its attempt ended; both 0 where an older program gave it.
+  absl::Duration uptime = absl::ZeroDuration();
+  absl::Duration end_uptime = absl::ZeroDuration();
   friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
 };
 
-// The spec that designers went by until event `until_seq` changed it.
+// The spec of a study until event `until_seq` changed it.
 struct FormerSpec {
   uint64_t until_seq = 0;
   int64_t max_trials = 0;                // The budget's.
-  std::optional<study::StudySpec> spec;  // If absent: the spec that follows, but for max_trials.
+  std::optional<study::StudySpec> spec;  // If absent: the spec that follows, but for max_trials and for `back`.
+  // Leads from the spec that follows back to this one, in what designers do not go by. Absent: nothing of that changed,
+  // `spec` has it, or an older program wrote the row, which did not keep it.
+  std::optional<study::SpecChange> back = std::nullopt;
   friend bool operator==(const FormerSpec&, const FormerSpec&) = default;
 };
 
@@ -124,24 +134,31 @@ struct SetAside {
   friend bool operator==(const SetAside&, const SetAside&) = default;
 };
 
-// The answer to a request, as far as other rows do not tell.
+// The answer to a request, so that its repetition gets the same one, whatever happened since.
 struct ChangedStudy {
-  uint64_t seq = 0;  // The study's newest event then.
+  uint64_t seq = 0;    // The study's newest event then.
+  StudyKey study = 0;  // 0 in rows of older programs.
+  std::string message =
+      "";  // The service wrote this answer, for itself; empty: none was kept yet, or ever.
   friend bool operator==(const ChangedStudy&, const ChangedStudy&) = default;
 };
 struct GrantedLease {
   int64_t trial = 0;
   std::string token;
+  std::optional<study::Trial> granted = std::nullopt;  // As it was then; absent in rows of older programs.
   friend bool operator==(const GrantedLease&, const GrantedLease&) = default;
 };
 struct GrantedLeases {
   StudyKey study = 0;
   std::vector<GrantedLease> leases;
+  uint64_t seq = 0;  // The newest event then; 0 in rows of older programs.
   friend bool operator==(const GrantedLeases&, const GrantedLeases&) = default;
 };
 struct StoredTrials {
   StudyKey study = 0;
   std::vector<int64_t> trials;
+  uint64_t seq = 0;                      // The study's newest event then; 0 in rows of older programs.
+  std::vector<study::Trial> whole = {};  // `trials` as they were then, where the answer has more than their numbers.
   friend bool operator==(const StoredTrials&, const StoredTrials&) = default;
 };
 // A reply that an older program wrote: ParseLegacyReply (legacy_records.h) tells which of the others it stands for.
@@ -161,7 +178,7 @@ struct RequestRecord {
   std::string id;      // 1 to 64 bytes; unique in the database.
   std::string digest;  // Digest of the request's content.
   StoredReply reply;
-  absl::Time time;
+  absl::Duration uptime;  // Storage::LastUptime's clock when it was answered.
   friend bool operator==(const RequestRecord&, const RequestRecord&) = default;
 };
 
@@ -196,15 +213,21 @@ struct AppendEvent {
 };  // seq above every earlier one.
 struct PutRequest {
   RequestRecord record;
-};
+};  // Insert.
+struct ChangeRequest {
+  RequestRecord record;
+};  // Replace by id.
 struct ForgetRequestsBefore {
-  absl::Time time;
+  absl::Duration uptime;
+};
+struct SetUptime {
+  absl::Duration uptime;
 };
 struct SetFence {
   uint64_t fence = 0;
 };
 using Mutation = std::variant<PutStudy, DeleteStudy, PutFormerSpec, PutTrial, PutMeasurement, AppendEvent, PutRequest,
-                              ForgetRequestsBefore, SetFence>;
+                              ChangeRequest, ForgetRequestsBefore, SetUptime, SetFence>;
 using WriteBatch = std::vector<Mutation>;
 
 // A trial as the rules of its study look at it once it is final, and, where that was asked for, its whole row.
@@ -242,6 +265,9 @@ class Storage {
   // The newest committed event's seq, and the fence counter; 0 in a new database.
   virtual absl::StatusOr<uint64_t> LastSeq() = 0;
   virtual absl::StatusOr<uint64_t> LastFence() = 0;
+  // Returns how long coordinators have run on this database, all added up, as the newest SetUptime said. No wall clock
+  // has a part in it: what must not follow a clock that is set goes by this one.
+  virtual absl::StatusOr<absl::Duration> LastUptime() = 0;
   // The largest key ever given to a study, deleted ones included.
   virtual absl::StatusOr<StudyKey> LastStudyKey() = 0;
 

@@ -336,11 +336,34 @@ TEST_P(StorageContract, RequestsAreFoundUntilForgotten) {
   EXPECT_EQ(storage().FindRequest(odd.id).value(), odd);
   EXPECT_EQ(storage().FindRequest("").value(), std::nullopt);
   EXPECT_EQ(storage().FindRequest("A").value(), std::nullopt);
-  MustCommit({ForgetRequestsBefore{absl::FromUnixSeconds(20)}});
+  MustCommit({ForgetRequestsBefore{absl::Seconds(20)}});
   EXPECT_EQ(storage().FindRequest("a").value(), std::nullopt);
   EXPECT_EQ(storage().FindRequest("b").value(), Request("b", 20));
-  MustCommit({PutRequest{Request("a", 40)}, ForgetRequestsBefore{absl::InfiniteFuture()}});
+  MustCommit({PutRequest{Request("a", 40)}, ForgetRequestsBefore{absl::InfiniteDuration()}});
   EXPECT_EQ(storage().FindRequest("a").value(), std::nullopt);
+}
+
+TEST_P(StorageContract, AStoredRequestMayBeChangedAndIsForgottenByItsNewUptime) {
+  MustCommit({PutRequest{Request("a", 10)}, PutRequest{Request("b", 11)}});
+  RequestRecord changed = Request("a", 30);
+  changed.digest = "another";
+  MustCommit({ChangeRequest{changed}, ForgetRequestsBefore{absl::Seconds(20)}});
+  EXPECT_EQ(storage().FindRequest("a").value(), changed);
+  ExpectRefused({ChangeRequest{Request("b", 40)}});
+  ExpectRefused({ChangeRequest{Request("a", 40)}, ChangeRequest{Request("c", 40)}});
+  EXPECT_EQ(storage().FindRequest("a").value(), changed);
+}
+
+TEST_P(StorageContract, UptimeOnlyRises) {
+  EXPECT_EQ(storage().LastUptime().value(), absl::ZeroDuration());
+  const absl::Duration long_time = absl::Hours(24 * 365 * 250) + absl::Nanoseconds(7);
+  MustCommit({SetUptime{absl::Seconds(3)}});
+  MustCommit({SetUptime{absl::Seconds(3)}});
+  ExpectRefused({SetUptime{absl::Seconds(3) - absl::Nanoseconds(1)}});
+  ExpectRefused({SetUptime{absl::Seconds(5)}, SetFence{uint64_t{1} << 63}});
+  EXPECT_EQ(storage().LastUptime().value(), absl::Seconds(3));
+  MustCommit({SetUptime{long_time}});
+  EXPECT_EQ(storage().LastUptime().value(), long_time);
 }
 
 TEST_P(StorageContract, SummaryCountsStatesAndFindsTheBest) {
@@ -459,8 +482,7 @@ TEST_P(StorageContract, RefusedBatchLeavesNothingBehind) {
   ExpectRefused({PutStudy{changed}, PutStudy{Study(2, "t")}, PutTrial{1, Completed(1, 1.0)}, PutTrial{1, Trial(2)},
                  PutMeasurement{Point(1, 1, 1, 0, 2.0)}, PutMeasurement{Point(1, 1, 1, 1, 2.0)},
                  AppendEvent{EventAt(2, 1)}, AppendEvent{EventAt(3, 9)}, PutRequest{Request("b", 2)},
-                 ForgetRequestsBefore{absl::FromUnixSeconds(2)}, SetFence{4}, DeleteStudy{1},
-                 AppendEvent{EventAt(1, 1)}});
+                 ForgetRequestsBefore{absl::Seconds(2)}, SetFence{4}, DeleteStudy{1}, AppendEvent{EventAt(1, 1)}});
   EXPECT_EQ(storage().GetStudy("s").value().state, study::StudyState::kActive);
   EXPECT_EQ(storage().ListStudies("", 10).value().size(), 1u);
   EXPECT_THAT(Numbers({{study::TrialState::kPending}}, 0, 10), ::testing::ElementsAre(1));
@@ -509,8 +531,8 @@ TEST_P(StorageContract, BrokenRulesAreRefused) {
       {"no such event type", AppendEvent{bad_type}},
       {"request id taken", PutRequest{Request("a", 1)}},
       {"no request id", PutRequest{Request("", 1)}},
-      {"reply of an old form", PutRequest{{"new", "digest", LegacyReply{"1,1"}, absl::UnixEpoch()}}},
-      {"damaged reply", PutRequest{{"new", "digest", DamagedReply{}, absl::UnixEpoch()}}},
+      {"reply of an old form", PutRequest{{"new", "digest", LegacyReply{"1,1"}, absl::ZeroDuration()}}},
+      {"damaged reply", PutRequest{{"new", "digest", DamagedReply{}, absl::ZeroDuration()}}},
       {"request id too long", PutRequest{Request(std::string(65, 'x'), 1)}},
   };
   for (const auto& [name, mutation] : cases) {

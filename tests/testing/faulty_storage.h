@@ -64,6 +64,9 @@ class FaultyStorage final : public storage::Storage {
   absl::StatusOr<uint64_t> LastFence() override {
     return Read<uint64_t>([&] { return other_->LastFence(); });
   }
+  absl::StatusOr<absl::Duration> LastUptime() override {
+    return Read<absl::Duration>([&] { return other_->LastUptime(); });
+  }
   absl::StatusOr<storage::StudyKey> LastStudyKey() override {
     return Read<storage::StudyKey>([&] { return other_->LastStudyKey(); });
   }

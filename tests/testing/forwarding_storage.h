@@ -21,6 +21,7 @@ class ForwardingStorage : public storage::Storage {
   absl::StatusOr<bool> EraseSome(int rows) override { return other_->EraseSome(rows); }
   absl::StatusOr<uint64_t> LastSeq() override { return other_->LastSeq(); }
   absl::StatusOr<uint64_t> LastFence() override { return other_->LastFence(); }
+  absl::StatusOr<absl::Duration> LastUptime() override { return other_->LastUptime(); }
   absl::StatusOr<storage::StudyKey> LastStudyKey() override { return other_->LastStudyKey(); }
   absl::StatusOr<std::vector<storage::StudyRecord>> ListStudies(const std::string& after, int limit) override {
     return other_->ListStudies(after, limit);

@@ -85,7 +85,14 @@ bool StorageModel::Apply(const storage::Mutation& mutation, StudyKey keys_before
   } else if (const auto* request = std::get_if<storage::PutRequest>(&mutation)) {
     if (!s.requests.emplace(request->record.id, request->record).second) return false;
   } else if (const auto* forget = std::get_if<storage::ForgetRequestsBefore>(&mutation)) {
-    std::erase_if(s.requests, [&](const auto& entry) { return entry.second.time < forget->time; });
+    std::erase_if(s.requests, [&](const auto& entry) { return entry.second.uptime < forget->uptime; });
+  } else if (const auto* change = std::get_if<storage::ChangeRequest>(&mutation)) {
+    const auto found = s.requests.find(change->record.id);
+    if (found == s.requests.end()) return false;
+    found->second = change->record;
+  } else if (const auto* set = std::get_if<storage::SetUptime>(&mutation)) {
+    if (set->uptime < s.uptime) return false;
+    s.uptime = set->uptime;
   } else {
     const uint64_t fence = std::get<storage::SetFence>(mutation).fence;
     if (fence < s.fence) return false;
@@ -216,6 +223,8 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
 std::string StorageModel::Difference(storage::Storage& storage) const {
   std::string out = Compare("seq", absl::StrCat(seq()), Number(storage.LastSeq()));
   out += Compare("fence", absl::StrCat(state_.fence), Number(storage.LastFence()));
+  const absl::StatusOr<absl::Duration> uptime = storage.LastUptime();
+  out += Compare("uptime", absl::FormatDuration(state_.uptime), uptime.ok() ? absl::FormatDuration(*uptime) : "error");
   const absl::StatusOr<StudyKey> last_key = storage.LastStudyKey();
   out += Compare("last key", absl::StrCat(state_.last_key), last_key.ok() ? absl::StrCat(*last_key) : "error");
   std::map<std::string, storage::StudyRecord> by_id;
@@ -276,6 +285,16 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
     former.max_trials = static_cast<int64_t>(1 + random.UniformInt(100));
     const auto study = s.studies.find(key);
     if (study != s.studies.end() && random.UniformInt(2) == 0) former.spec = study->second.spec;
+    if (random.UniformInt(2) == 0) {
+      study::SpecChange& back = former.back.emplace();
+      if (random.UniformInt(2) == 0) back.description = absl::StrCat("text ", random.UniformInt(5));
+      if (random.UniformInt(2) == 0) back.labels = std::map<std::string, std::string>{{"a", "b"}};
+      if (random.UniformInt(2) == 0) back.max_parallel = static_cast<int64_t>(random.UniformInt(5));
+      if (random.UniformInt(2) == 0) back.target_value.emplace(std::nullopt);
+      if (random.UniformInt(2) == 0) back.max_wall.emplace(absl::Hours(1));
+      back.weight = 2.5;
+      if (random.UniformInt(2) == 0) back.command = study::CommandObjective{{"true"}, {}, absl::Minutes(1), 0, {}};
+    }
     return storage::PutFormerSpec{key, former};
   }
   if (pick < 50) {
@@ -309,8 +328,15 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
     return storage::PutRequest{
         Request(absl::StrCat("r", random.UniformInt(10)), static_cast<int64_t>(random.UniformInt(100)))};
   }
-  if (pick < 95)
-    return storage::ForgetRequestsBefore{absl::FromUnixSeconds(static_cast<int64_t>(random.UniformInt(100)))};
+  if (pick < 95) return storage::ForgetRequestsBefore{absl::Seconds(static_cast<int64_t>(random.UniformInt(100)))};
+  if (pick < 97) {
+    return storage::ChangeRequest{
+        Request(absl::StrCat("r", random.UniformInt(10)), static_cast<int64_t>(random.UniformInt(100)))};
+  }
+  if (pick < 98) {
+    const absl::Duration step = absl::Nanoseconds(static_cast<int64_t>(random.UniformInt(2'000'000'000)));
+    return storage::SetUptime{s.uptime + (random.UniformInt(30) == 0 ? -step : step)};
+  }
   return storage::SetFence{random.UniformInt(30) == 0 ? s.fence / 2 : s.fence + random.UniformInt(3)};
 }
 

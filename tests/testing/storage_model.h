@@ -41,6 +41,7 @@ class StorageModel {
     std::map<PointKey, study::Measurement> points;
     std::vector<storage::Event> events;
     std::map<std::string, storage::RequestRecord> requests;
+    absl::Duration uptime = absl::ZeroDuration();
     uint64_t fence = 0;
     storage::StudyKey last_key = 0;
   };

@@ -106,6 +106,9 @@ class Printer {
   void Compound(const storage::GrantRecord& g) {
     Add("token", g.token).Add("digest", g.digest).Add("state", g.reply_state).Add("warnings", g.reply_warnings);
     Add("seq", g.reply_seq);
+    if (!g.request_id.empty()) Add("request", g.request_id);
+    if (g.uptime != absl::ZeroDuration()) Add("at", absl::ToInt64Nanoseconds(g.uptime));
+    if (g.end_uptime != absl::ZeroDuration()) Add("ended_at", absl::ToInt64Nanoseconds(g.end_uptime));
   }
 
   std::string text_;
@@ -180,6 +183,9 @@ std::string Text(const storage::StudyRecord& r) {
   printer.Add("seed", r.spec.seed).Add("labels", r.spec.labels);
   if (r.added_trials != 0) printer.Add("added_trials", r.added_trials);
   if (r.bytes != 0) printer.Add("bytes", r.bytes);
+  if (r.create_uptime != absl::ZeroDuration()) {
+    printer.Add("create_uptime", absl::ToInt64Nanoseconds(r.create_uptime));
+  }
   if (!r.created_digest.empty()) printer.Add("created_digest", r.created_digest);
   return std::move(printer).text();
 }
@@ -205,6 +211,12 @@ std::string Text(const storage::TrialRecord& r) {
   return std::move(printer).text();
 }
 
+std::string Text(const study::Trial& trial) {
+  storage::TrialRecord record;
+  record.trial = trial;
+  return Text(record);
+}
+
 std::string Text(const storage::TrialSketch& sketch) {
   return absl::StrCat(sketch.number, " ", study::TrialStateName(sketch.state), " ", sketch.finish_seq, " ",
                       sketch.value ? absl::StrCat(*sketch.value) : "-", " ", sketch.asks,
@@ -225,6 +237,13 @@ std::string Text(const storage::FormerSpec& f) {
   Printer printer;
   printer.Add("until_seq", f.until_seq).Add("max_trials", f.max_trials);
   if (f.spec) printer.Add("name", f.spec->display_name).Add("seed", f.spec->seed);
+  if (f.back) {
+    const study::SpecChange& back = *f.back;
+    printer.Add("back", back.display_name).Add("description", back.description).Add("labels", back.labels);
+    printer.Add("max_parallel", back.max_parallel).Add("patience", back.patience).Add("target", back.target_value);
+    printer.Add("weight", back.weight).Add("command", back.command ? back.command->argv : std::vector<std::string>());
+    printer.Add("max_wall", back.max_wall && *back.max_wall ? absl::FormatDuration(**back.max_wall) : "");
+  }
   return std::move(printer).text();
 }
 
@@ -237,22 +256,33 @@ std::string Text(const storage::StoredReply& reply) {
   Printer printer;
   if (const auto* legacy = std::get_if<storage::LegacyReply>(&reply)) return legacy->text;
   if (std::holds_alternative<storage::DamagedReply>(reply)) return "damaged";
-  if (const auto* changed = std::get_if<storage::ChangedStudy>(&reply)) printer.Add("seq", changed->seq);
+  if (const auto* changed = std::get_if<storage::ChangedStudy>(&reply)) {
+    printer.Add("seq", changed->seq);
+    if (!changed->message.empty()) printer.Add("study", changed->study).Add("message", changed->message);
+  }
   if (const auto* granted = std::get_if<storage::GrantedLeases>(&reply)) {
     printer.Add("study", granted->study);
-    for (const storage::GrantedLease& lease : granted->leases)
+    for (const storage::GrantedLease& lease : granted->leases) {
       printer.Add("trial", lease.trial).Add("token", lease.token);
+      if (lease.granted) printer.Add("granted", Text(*lease.granted));
+    }
+    if (granted->seq != 0) printer.Add("seq", granted->seq);
   }
   if (const auto* stored = std::get_if<storage::StoredTrials>(&reply)) {
     printer.Add("study", stored->study);
     for (const int64_t trial : stored->trials) printer.Add("trial", trial);
+    if (stored->seq != 0) printer.Add("seq", stored->seq);
+    for (const study::Trial& trial : stored->whole) printer.Add("whole", Text(trial));
   }
   return std::move(printer).text();
 }
 
 std::string Text(const storage::RequestRecord& r) {
   Printer printer;
-  printer.Add("id", r.id).Add("digest", r.digest).Add("reply", Text(r.reply)).Add("time", r.time);
+  printer.Add("id", r.id)
+      .Add("digest", r.digest)
+      .Add("reply", Text(r.reply))
+      .Add("uptime", absl::ToInt64Nanoseconds(r.uptime));
   return std::move(printer).text();
 }
 
@@ -316,10 +346,15 @@ storage::Event EventAt(uint64_t seq, storage::StudyKey study) {
 
 storage::RequestRecord Request(const std::string& id, int64_t seconds) {
   // One of each type.
-  storage::StoredReply reply = storage::ChangedStudy{static_cast<uint64_t>(seconds)};
-  if (seconds % 3 == 1) reply = storage::GrantedLeases{seconds, {{1, std::string("\0 token \xff", 9)}, {-2, ""}}};
-  if (seconds % 3 == 2) reply = storage::StoredTrials{seconds, {1, 2, 300}};
-  return {id, "digest of " + id, std::move(reply), absl::FromUnixSeconds(seconds)};
+  const std::string message = seconds % 2 == 0 ? "" : std::string("\0 message \xff", 11);
+  storage::StoredReply reply = storage::ChangedStudy{static_cast<uint64_t>(seconds), message.empty() ? 0 : 5, message};
+  study::Trial then = Trial(1).trial;
+  then.attributes["who"] = std::string("\0 me \xff", 6);
+  if (seconds % 3 == 1) {
+    reply = storage::GrantedLeases{seconds, {{1, std::string("\0 token \xff", 9), then}, {-2, ""}}, 7};
+  }
+  if (seconds % 3 == 2) reply = storage::StoredTrials{seconds, {1, 2, 300}, 8, {then, Completed(2, 0.5).trial}};
+  return {id, "digest of " + id, std::move(reply), absl::Seconds(seconds)};
 }
 
 double RandomDouble(base::RandomStream& random) {
@@ -442,6 +477,11 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
     attempt.output_tail = RandomText(random);
     trial.attempts.push_back(std::move(attempt));
     storage::GrantRecord grant;
+    if (random.UniformInt(2) == 0) grant.request_id = "ask";
+    if (random.UniformInt(2) == 0) {
+      grant.uptime = absl::Nanoseconds(static_cast<int64_t>(random.UniformInt(1'000'000)));
+      grant.end_uptime = grant.uptime + absl::Hours(24 * 365);
+    }
     grant.token = RandomText(random);
     grant.digest = RandomText(random);
     grant.reply_state = static_cast<study::TrialState>(random.UniformInt(study::kTrialStateCount));

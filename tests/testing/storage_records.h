@@ -20,6 +20,7 @@ std::string Text(const storage::TrialSketch& sketch);
 std::string Text(const storage::Event& event);
 std::string Text(const storage::FormerSpec& former);
 std::string Text(const storage::SetAside& set_aside);
+std::string Text(const study::Trial& trial);
 std::string Text(const storage::RequestRecord& record);
 std::string Text(const storage::Storage::Summary& summary);
 // One line each.

@@ -22,7 +22,9 @@ namespace luthier::coordinator {
 struct Batch {
   // The clock, read once at the beginning.
   absl::Duration now = absl::ZeroDuration();
-  absl::Time wall;
+  absl::Time wall;        // A label of what happens; nothing compares it.
+  absl::Duration uptime;  // Storage::LastUptime's clock.
+  bool timed = false;     // A study's time was looked at, which goes by `uptime`.
   Counters at_begin;
 
   std::vector<storage::Event> events;

@@ -22,7 +22,7 @@ struct CoreOptions {
   int failures_to_pause = 20;  // In a row.
   int alike_to_pause = 3;      // The first ones: CommonFailure.
   absl::Duration alike_within = absl::Seconds(5);
-  absl::Duration request_lifetime = absl::Hours(24);
+  absl::Duration request_lifetime = absl::Hours(24);  // Uptime that a request is known for.
   // A longer time between two batches is our own fault, and every lease is extended by it.
   absl::Duration stall = absl::Seconds(1);
   // While other studies, too, wait for suggestions, asks wait so long for those of one study (StoreLate).

@@ -26,6 +26,17 @@ void DropFinalRows(Context& c) {
   }
 }
 
+// Requests are forgotten `request_lifetime` of uptime after their answer, but not while they are the only way to the
+// lease of an open trial.
+void KeepRequestsOfOpenTrials(Context& c) {
+  for (const auto& [key, s] : c.state.studies) {
+    for (const int64_t number : s.running) {
+      const std::string& id = s.trials[number - 1].record->grants.back().request_id;
+      c.requests.Keep(id, c.batch.uptime, c.batch.uptime - c.options.request_lifetime / 2);
+    }
+  }
+}
+
 void Publish(Context& c) {
   for (const std::string& token : c.batch.finishing_leases) c.leases->AskToFinish(token);
   for (const auto& [token, directive] : c.batch.ending_leases) c.leases->End(token, directive);
@@ -39,9 +50,10 @@ void Publish(Context& c) {
 const storage::WriteBatch& Seal(Context& c) {
   const Batch& batch = c.batch;
   storage::WriteBatch& sealed = c.batch.sealed;
-  if (batch.now >= c.state.next_forget) {
-    c.state.next_forget = batch.now + absl::Hours(1);
-    sealed.push_back(storage::ForgetRequestsBefore{batch.wall - c.options.request_lifetime});
+  const bool forgets = batch.now >= c.state.next_forget;
+  if (forgets) {
+    c.state.next_forget = batch.now + c.options.request_lifetime / 24;
+    KeepRequestsOfOpenTrials(c);
   }
   for (const storage::StudyKey key : batch.deleted) sealed.push_back(storage::DeleteStudy{key});
   for (const auto& [key, id] : batch.touched) {
@@ -57,9 +69,15 @@ const storage::WriteBatch& Seal(Context& c) {
     if (StudyOf(c, point.study) != nullptr) sealed.push_back(storage::PutMeasurement{point});
   }
   for (const auto& [id, request] : c.requests.pending()) sealed.push_back(storage::PutRequest{request});
+  for (const auto& [id, request] : c.requests.changed()) sealed.push_back(storage::ChangeRequest{request});
+  if (forgets) sealed.push_back(storage::ForgetRequestsBefore{batch.uptime - c.options.request_lifetime});
   for (const storage::Event& event : batch.events) sealed.push_back(storage::AppendEvent{event});
   const uint64_t fence = c.state.counters.fence;
   if (fence != batch.at_begin.fence) sealed.push_back(storage::SetFence{fence});
+  if (!sealed.empty() || (batch.timed && batch.now >= c.state.next_uptime)) {
+    c.state.next_uptime = batch.now + absl::Minutes(1);
+    sealed.push_back(storage::SetUptime{batch.uptime});
+  }
   return sealed;
 }
 
@@ -74,9 +92,11 @@ absl::Status EndBatch(Context& c, const absl::Status& committed) {
   const std::vector<std::function<void(const absl::Status&)>> answers = std::move(c.batch.answers);
   const absl::Duration now = c.batch.now;
   const absl::Time wall = c.batch.wall;
+  const absl::Duration uptime = c.batch.uptime;
   c.batch = Batch();
   c.batch.now = now;
   c.batch.wall = wall;
+  c.batch.uptime = uptime;
   const absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
   for (const auto& answer : answers) answer(outcome);
   return restored;

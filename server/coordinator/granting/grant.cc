@@ -20,7 +20,8 @@ using storage::TrialRecord;
 using study::TrialState;
 
 // Appends the attempt and its grant, with a token of its own, to the row.
-void BeginAttempt(Context& c, StudyState& s, TrialRecord& record, const std::string& worker) {
+void BeginAttempt(Context& c, StudyState& s, TrialRecord& record, const std::string& worker,
+                  const std::string& request_id) {
   study::Attempt attempt;
   attempt.number = static_cast<int32_t>(record.trial.attempts.size()) + 1;
   attempt.worker = worker;
@@ -31,6 +32,8 @@ void BeginAttempt(Context& c, StudyState& s, TrialRecord& record, const std::str
   base::RandomStream random(c.options.token_seed, "lease_token", fence);
   storage::GrantRecord grant;
   grant.token = MakeToken(fence, random.NextU64());
+  grant.request_id = request_id;
+  grant.uptime = c.batch.uptime;
   record.grants.push_back(std::move(grant));
   s.last_turn = fence;
 }
@@ -59,7 +62,7 @@ int64_t StoreTrial(Context& c, StudyState& s, study::Trial trial, EventType type
   return number;
 }
 
-Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& worker) {
+Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& worker, const std::string& request_id) {
   TrialSlot& slot = s.trials[number - 1];
   TrialRecord& record = *slot.record;
   if (slot.state == TrialState::kRunning) {
@@ -71,7 +74,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
   if (record.trial.attempts.empty()) {
     record.trial.provenance.warm_start = study::NearestSource(s.models, record.trial.parameters);
   }
-  BeginAttempt(c, s, record, worker);
+  BeginAttempt(c, s, record, worker, request_id);
   AddHeld(c.state, s, worker, 1);
   slot.curve = std::make_unique<Curve>();
   storage::Event& granted = AddEvent(c, s, EventType::kTrialGranted, &record);
@@ -86,22 +89,21 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
   const std::string& token = record.grants.back().token;
   c.leases->Grant(token, {s.record.key, number, ttl, c.batch.now + ttl, false, worker});
   SetTimer(c.state, s, c.batch.now + ttl);
-  return DescribeGrant(s, record, token);
+  return DescribeGrant(s.record.id, s.spec, s.gradient, record.trial, token);
 }
 
-Grant DescribeGrant(const StudyState& s, const TrialRecord& record, const std::string& token) {
+Grant DescribeGrant(const std::string& study_id, std::shared_ptr<const study::StudySpec> spec, study::GradientUse use,
+                    study::Trial trial, const std::string& token) {
   Grant grant;
-  grant.study_id = s.record.id;
-  grant.spec = s.spec;
-  grant.trial = record.trial;
+  grant.study_id = study_id;
   grant.token = token;
-  for (size_t i = 0; i < record.grants.size(); ++i) {
-    if (record.grants[i].token == token) grant.attempt = static_cast<int32_t>(i) + 1;
-  }
-  grant.resume_checkpoint = record.trial.checkpoint;
-  grant.target_step = record.trial.target();
-  grant.resume_step = record.trial.checkpoint_step;
-  grant.gradient = search::GradientUseOf(s.gradient, record.trial.provenance);
+  grant.attempt = static_cast<int32_t>(trial.attempts.size());
+  grant.resume_checkpoint = trial.checkpoint;
+  grant.target_step = trial.target();
+  grant.resume_step = trial.checkpoint_step;
+  grant.gradient = search::GradientUseOf(use, trial.provenance);
+  grant.spec = std::move(spec);
+  grant.trial = std::move(trial);
   return grant;
 }
 

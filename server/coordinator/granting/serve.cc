@@ -89,16 +89,16 @@ bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter,
   size_t bytes = 0;
   const auto full = [&] { return bytes >= kFullReply; };
   const auto grant = [&](int64_t trial) {
-    reply.grants.push_back(GrantTrial(c, s, trial, waiter.op.worker));
+    reply.grants.push_back(GrantTrial(c, s, trial, waiter.op.worker, waiter.op.request_id));
     bytes += BytesOf(reply.grants.back());
-    stored.leases.push_back({trial, reply.grants.back().token});
+    stored.leases.push_back({trial, reply.grants.back().token, reply.grants.back().trial});
   };
   for (const int64_t trial : share.waiting) {
     if (!full()) grant(trial);
   }
   for (int64_t i = 0; i < share.suggestions && !full() && CanGrantReady(c, s); ++i) grant(StoreReady(c, s));
-  reply.seq = c.state.counters.seq;
-  c.requests.Remember(waiter.op.request_id, waiter.digest, std::move(stored), c.batch.wall);
+  stored.seq = reply.seq = c.state.counters.seq;
+  c.requests.Remember(waiter.op.request_id, waiter.digest, std::move(stored), c.batch.uptime);
   Answer<SuggestReply>(c, waiter.op.done, std::move(reply));
   return true;
 }

@@ -28,6 +28,7 @@ using Done = std::function<void(absl::StatusOr<Reply>)>;
 struct StudyReply {
   storage::StudyRecord record;
   uint64_t seq = 0;
+  std::string message = "";  // The first answer (KeepAnswerOp) to a repeated request, where one was kept.
 };
 
 struct CreateStudyOp {
@@ -57,6 +58,14 @@ struct UpdateStudyOp {
   std::string request_id;
   std::string actor;
   Done<StudyReply> done;
+};
+
+// Keeps what the service makes of the answer to a ControlOp or UpdateStudyOp, before that leaves, for repetitions. The
+// answer is what is to be given: `message`, or what was kept before.
+struct KeepAnswerOp {
+  std::string request_id;
+  std::string message;
+  Done<std::string> done;
 };
 
 struct NewTrial {
@@ -283,9 +292,9 @@ struct ProposalsOp {
   absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.
 };
 
-using Operation =
-    std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, EnqueueOp, ImportOp, RetryOp, CancelTrialOp, StopTrialOp,
-                 DeleteTrialOp, SetAttributesOp, SuggestOp, ReportOp, FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
+using Operation = std::variant<CreateStudyOp, ControlOp, UpdateStudyOp, KeepAnswerOp, EnqueueOp, ImportOp, RetryOp,
+                               CancelTrialOp, StopTrialOp, DeleteTrialOp, SetAttributesOp, SuggestOp, ReportOp,
+                               FinishOp, DeclareOp, HeartbeatOp, ProposalsOp>;
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);

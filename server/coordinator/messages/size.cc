@@ -96,6 +96,8 @@ size_t BytesOf(const Operation& operation) {
     }
   } else if (const auto* update = std::get_if<UpdateStudyOp>(&operation)) {
     bytes += 2 * update->content.size();
+  } else if (const auto* answer = std::get_if<KeepAnswerOp>(&operation)) {
+    bytes += answer->message.size();
   } else if (const auto* attributes = std::get_if<SetAttributesOp>(&operation)) {
     bytes += Bytes(attributes->attributes);
   } else if (const auto* report = std::get_if<ReportOp>(&operation)) {

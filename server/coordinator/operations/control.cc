@@ -92,14 +92,10 @@ absl::Status Apply(Context& c, StudyState& s, Control control, const std::string
   return absl::OkStatus();
 }
 
-// The study as it is now, with the seq of then. A deleted study is there no more.
+// A deleted study is there no more.
 absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storage::ChangedStudy& stored) {
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
-  if (!found.ok() && op.control != Control::kDelete) return found.status();
-  StudyReply reply;
-  if (found.ok()) reply.record = (*found)->record;
-  reply.seq = stored.seq;
-  return reply;
+  if (op.control == Control::kDelete) return StudyReply{{}, stored.seq};
+  return RebuildStudy(c, op.id, stored);
 }
 
 }  // namespace
@@ -117,9 +113,13 @@ void Run(Context& c, ControlOp op) {
     return Answer<StudyReply>(c, op.done, std::move(status));
   }
   const StudyReply reply{s.record, s.record.update_seq};
-  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record.key}, c.batch.uptime);
   if (op.control == Control::kDelete) Forget(c, reply.record.key);
   Answer<StudyReply>(c, op.done, reply);
+}
+
+void Run(Context& c, KeepAnswerOp op) {
+  Answer<std::string>(c, op.done, c.requests.KeepAnswer(op.request_id, std::move(op.message)));
 }
 
 }  // namespace luthier::coordinator

@@ -74,6 +74,7 @@ void Run(Context& c, CreateStudyOp op) {
   created.record.spec = std::move(op.spec);
   created.record.created_digest = std::move(op.digest);
   created.record.create_time = c.batch.wall;
+  created.record.create_uptime = c.batch.uptime;
   created.spec = std::make_shared<const study::StudySpec>(search::Effective(created.record.spec));
   created.gradient = search::GradientUseOf(*created.spec);
   created.stopper = c.options.stoppers(*created.spec);

@@ -23,21 +23,6 @@ namespace {
 using base::MakeError;
 using base::Quote;
 
-absl::StatusOr<EnqueueReply> Rebuild(Context& c, const EnqueueOp& op, const storage::StoredTrials& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(c, op.id));
-  EnqueueReply reply;
-  if (stored.study != s->record.key) {  // Another study of this name; the trials went with the old one.
-    return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                     "the study that took these trials was deleted");
-  }
-  for (const int64_t number : stored.trials) {
-    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, *s, number, op.request_id));
-    reply.trials.push_back(record->trial);
-  }
-  reply.seq = s->record.update_seq;
-  return reply;
-}
-
 absl::Status TooManyBytes(int64_t limit, size_t fitting, size_t trials) {
   return LimitExceeded("enqueued_bytes", limit,
                        absl::StrCat("with their defaults filled in, only the first ", fitting, " of the ", trials,
@@ -136,8 +121,9 @@ int64_t Store(Context& c, StudyState& s, study::Parameters setting, NewTrial add
 
 void Run(Context& c, EnqueueOp op) {
   const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done,
-                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done, [&](const auto& stored) {
+        return RebuildTrials(c, op.id, op.request_id, stored);
+      })) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
@@ -158,8 +144,9 @@ void Run(Context& c, EnqueueOp op) {
   // Suggestions computed for room that these trials took are not worthless: they stay for later room. But where trials
   // are trained in parts there may be none, while others wait behind them.
   if (s.spec->resource) DropReady(c, s);
-  c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.wall);
-  reply.seq = c.state.counters.seq;
+  stored.seq = reply.seq = c.state.counters.seq;
+  stored.whole = reply.trials;
+  c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
   Answer<EnqueueReply>(c, op.done, std::move(reply));
 }
 

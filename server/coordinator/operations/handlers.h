@@ -11,6 +11,7 @@ namespace luthier::coordinator {
 void Run(Context& c, CreateStudyOp op);
 void Run(Context& c, ControlOp op);
 void Run(Context& c, UpdateStudyOp op);
+void Run(Context& c, KeepAnswerOp op);
 void Run(Context& c, EnqueueOp op);
 void Run(Context& c, ImportOp op);
 void Run(Context& c, RetryOp op);

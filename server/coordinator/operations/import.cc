@@ -149,8 +149,8 @@ int64_t Store(Context& c, StudyState& s, ImportedTrial imported, const std::stri
 }
 
 absl::StatusOr<ImportReply> Rebuild(Context& c, const ImportOp& op, const storage::StoredTrials& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
-  return ImportReply{stored.trials, s->record.update_seq};
+  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindRepliedStudy(c, op.id, stored.study));
+  return ImportReply{stored.trials, stored.seq != 0 ? stored.seq : s->record.update_seq};
 }
 
 }  // namespace
@@ -175,7 +175,8 @@ void Run(Context& c, ImportOp op) {
   s.failures_in_row = 0;
   GoOnOrEnd(c, s, absl::StrCat(count, " trials imported"), op.actor);
   reply.seq = s.record.update_seq;
-  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record.key, reply.numbers}, c.batch.wall);
+  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record.key, reply.numbers, reply.seq},
+                      c.batch.uptime);
   Answer<ImportReply>(c, op.done, std::move(reply));
 }
 

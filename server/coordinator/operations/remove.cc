@@ -124,17 +124,6 @@ absl::StatusOr<EnqueueReply> Retry(Context& c, StudyState& s, const RetryOp& op)
   return reply;
 }
 
-absl::StatusOr<EnqueueReply> Rebuild(Context& c, const RetryOp& op, const storage::StoredTrials& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(c, op.id));
-  EnqueueReply reply;
-  for (const int64_t number : stored.trials) {
-    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, *s, number, op.request_id));
-    reply.trials.push_back(record->trial);
-  }
-  reply.seq = s->record.update_seq;
-  return reply;
-}
-
 absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
   StudyState& s = *found.study;
@@ -198,17 +187,18 @@ absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) 
 
 void Run(Context& c, RetryOp op) {
   const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done,
-                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done, [&](const auto& stored) {
+        return RebuildTrials(c, op.id, op.request_id, stored);
+      })) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
   absl::StatusOr<EnqueueReply> reply = Retry(c, **found, op);
   if (reply.ok()) {
-    storage::StoredTrials stored{(*found)->record.key, {}};
+    storage::StoredTrials stored{(*found)->record.key, {}, reply->seq, reply->trials};
     for (const study::Trial& trial : reply->trials) stored.trials.push_back(trial.number);
-    c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.wall);
+    c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
   }
   Answer<EnqueueReply>(c, op.done, std::move(reply));
 }

@@ -37,6 +37,22 @@ bool AnswerRepeated(Context& c, const std::string& id, const std::string& digest
 absl::StatusOr<const storage::TrialRecord*> FindRepliedTrial(Context& c, StudyState& s, int64_t number,
                                                              const std::string& id);
 
+// The study of key `key` and id `id`, which a stored reply is about. NOT_FOUND: it was deleted, be there another of
+// this name or not. `key` 0, from an older program: whichever has the name.
+absl::StatusOr<StudyState*> FindRepliedStudy(Context& c, const std::string& id, storage::StudyKey key);
+
+// The spec of the study as it was after the event `seq`. Errors as Storage.
+absl::StatusOr<study::StudySpec> SpecThen(const Context& c, const StudyState& s, uint64_t seq);
+
+// Returns what a call answered that changed the study `id`: its spec and seq of then, and the answer where one was
+// kept. The rest of the record is as it is now.
+absl::StatusOr<StudyReply> RebuildStudy(Context& c, const std::string& id, const storage::ChangedStudy& stored);
+
+// Returns what EnqueueTrials and RetryTrials answered in the study `id`. Replies that an older program stored are put
+// together from the trials as they are now.
+absl::StatusOr<EnqueueReply> RebuildTrials(Context& c, const std::string& id, const std::string& request_id,
+                                           const storage::StoredTrials& stored);
+
 }  // namespace luthier::coordinator
 
 #endif  // LUTHIER_SERVER_COORDINATOR_OPERATIONS_REPEATED_H_

@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/effective.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/batch/bytes.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
@@ -22,7 +25,20 @@ using base::MakeError;
 
 const absl::Duration kAskAgain = absl::Seconds(1);
 
-// The trials as they are now, under the leases of then.
+// The trial as it was granted under `token`, as far as its row of today tells: an older program answered.
+absl::StatusOr<study::Trial> TrialNow(Context& c, StudyState& s, const storage::GrantedLease& lease,
+                                      const std::string& request_id) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, lease.trial, request_id));
+  for (size_t i = 0; i < record->grants.size(); ++i) {
+    if (record->grants[i].token != lease.token) continue;
+    study::Trial trial = record->trial;
+    trial.attempts.resize(i + 1);
+    return trial;
+  }
+  return ReplyDamaged(request_id, absl::StrCat("trial ", lease.trial, " was never granted under its token"));
+}
+
+// The first answer: trials, spec and seq as they were.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
   LUTHIER_ASSIGN_OR_RETURN(StudyState* const found, FindStudy(c, stored.study));
   if (found == nullptr) {
@@ -30,13 +46,20 @@ absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, 
   }
   StudyState& s = *found;
   SuggestReply reply;
-  for (const auto& [number, token] : stored.leases) {
-    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, number, request_id));
-    reply.grants.push_back(DescribeGrant(s, *record, token));
-    if (reply.grants.back().attempt > 0) continue;
-    return ReplyDamaged(request_id, absl::StrCat("trial ", number, " was never granted under its token"));
+  reply.seq = stored.seq != 0 ? stored.seq : s.record.update_seq;
+  LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec then, SpecThen(c, s, reply.seq));
+  const auto spec = std::make_shared<const study::StudySpec>(search::Effective(then));
+  const study::GradientUse use = search::GradientUseOf(*spec);
+  for (const storage::GrantedLease& lease : stored.leases) {
+    absl::StatusOr<study::Trial> trial = study::Trial();
+    if (lease.granted) {
+      trial = *lease.granted;
+    } else {
+      trial = TrialNow(c, s, lease, request_id);
+    }
+    if (!trial.ok()) return trial.status();
+    reply.grants.push_back(DescribeGrant(s.record.id, spec, use, *std::move(trial), lease.token));
   }
-  reply.seq = s.record.update_seq;
   return reply;
 }
 

@@ -50,17 +50,12 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, 
   return next;
 }
 
-absl::StatusOr<StudyReply> Rebuild(Context& c, const UpdateStudyOp& op, const storage::ChangedStudy& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
-  return StudyReply{s->record, stored.seq};
-}
-
 }  // namespace
 
 void Run(Context& c, UpdateStudyOp op) {
   const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(c, op.request_id, digest, op.done,
-                                                        [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(
+          c, op.request_id, digest, op.done, [&](const auto& stored) { return RebuildStudy(c, op.id, stored); })) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
@@ -74,7 +69,7 @@ void Run(Context& c, UpdateStudyOp op) {
     GoOnOrEnd(c, s, what, op.actor);
   }
   const StudyReply reply{s.record, s.record.update_seq};
-  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record.key}, c.batch.uptime);
   Answer<StudyReply>(c, op.done, reply);
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/spec_change.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -185,7 +186,12 @@ absl::StatusOr<SpecHistory> SpecHistory::Read(storage::Storage* storage, const s
 study::StudySpec SpecHistory::At(uint64_t seq) const {
   study::StudySpec spec = newest_;
   for (auto it = former_.rbegin(); it != former_.rend() && it->until_seq > seq; ++it) {
-    if (it->spec) spec = *it->spec;
+    if (it->spec) {
+      spec = *it->spec;
+    } else if (it->back) {
+      absl::StatusOr<study::StudySpec> back = study::ChangeSpec(spec, *it->back);
+      if (back.ok()) spec = *std::move(back);
+    }
     spec.budget.max_trials = it->max_trials;
   }
   return spec;

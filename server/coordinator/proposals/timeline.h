@@ -46,9 +46,12 @@ class SpecHistory {
   // Errors as Storage.
   static absl::StatusOr<SpecHistory> Read(storage::Storage* storage, const storage::StudyRecord& study);
 
-  // Returns what designers went by right after the event `seq`.
+  // A change of the batch under way, later than those that are known.
+  void Add(storage::FormerSpec former) { former_.push_back(std::move(former)); }
+
+  // Returns the spec as it was right after the event `seq`. Older programs did not keep what designers do not go by.
   study::StudySpec At(uint64_t seq) const;
-  // Returns how often that changed up to `seq`.
+  // Returns how often it changed up to `seq`.
   size_t Changes(uint64_t seq) const;
 
  private:

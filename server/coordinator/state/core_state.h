@@ -70,6 +70,9 @@ struct CoreState {
 
   absl::Duration last_tick = absl::ZeroDuration();
   absl::Duration next_forget = absl::ZeroDuration();  // When old requests are forgotten again.
+  absl::Duration next_uptime = absl::ZeroDuration();  // When the uptime is stored again where nothing else is.
+  // Storage::LastUptime's clock less Clock::Monotonic(): time in which no coordinator ran does not count.
+  absl::Duration uptime_offset = absl::ZeroDuration();
   int64_t steps = 0;  // Studies, leases and asks that were looked at, so far: what batches cost, for tests.
 };
 

@@ -135,6 +135,8 @@ absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
   LUTHIER_ASSIGN_OR_RETURN(counters.fence, source.storage->LastFence());
   if (Mutated(Mutant::kFenceResetAtStart)) counters.fence = 0;
   LUTHIER_ASSIGN_OR_RETURN(counters.key, source.storage->LastStudyKey());
+  LUTHIER_ASSIGN_OR_RETURN(const absl::Duration uptime, source.storage->LastUptime());
+  state.uptime_offset = uptime - source.now;
   state.last_tick = source.now;
   for (std::string after;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page,

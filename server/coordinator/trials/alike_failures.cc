@@ -40,8 +40,11 @@ bool AnySucceeded(const StudyState& s) {
 bool FailedAtOnce(Context& c, const StudyState& s, TrialSlot& slot) {
   const study::Trial& trial = slot.record->trial;
   if (!trial.failure || trial.attempts.empty()) return false;
-  const study::Attempt& last = trial.attempts.back();
-  if (last.end - last.start > c.options.alike_within) return false;
+  const storage::GrantRecord& last = slot.record->grants.back();
+  const study::Attempt& labels = trial.attempts.back();
+  const bool known = last.end_uptime > absl::ZeroDuration();  // Not in rows of older programs.
+  const absl::Duration took = known ? last.end_uptime - last.uptime : labels.end - labels.start;
+  if (took > c.options.alike_within) return false;
   return LoadCurve(c, s, slot).ok() && slot.curve->digests.empty();
 }
 

@@ -17,6 +17,7 @@ void EndAttempt(Context& c, TrialRecord& record, study::AttemptOutcome outcome) 
   study::Attempt& attempt = record.trial.attempts.back();
   attempt.outcome = outcome;
   attempt.end = c.batch.wall;
+  record.grants.back().end_uptime = c.batch.uptime;
 }
 
 void Finalize(Context& c, StudyState& s, TrialSlot& slot) {

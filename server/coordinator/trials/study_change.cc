@@ -43,13 +43,15 @@ namespace {
 void Replace(Context& c, StudyState& s, study::StudySpec next, storage::Event& event) {
   const study::StudySpec& before = s.record.spec;
   event.detail = study::DescribeChange(before, next);
-  if (!study::SameForDesigners(before, next)) {
-    storage::FormerSpec former;
-    former.until_seq = event.seq;
-    former.max_trials = before.budget.max_trials;
-    if (!study::SameButMaxTrials(before, next)) former.spec = before;
-    c.batch.former_specs.emplace_back(s.record.key, std::move(former));
+  storage::FormerSpec former;
+  former.until_seq = event.seq;
+  former.max_trials = before.budget.max_trials;
+  if (study::SameButMaxTrials(before, next)) {
+    former.back = study::WayBack(before, next);
+  } else {
+    former.spec = before;
   }
+  c.batch.former_specs.emplace_back(s.record.key, std::move(former));
   s.record.spec = std::move(next);
   s.spec = std::make_shared<const study::StudySpec>(search::Effective(s.record.spec));
   s.gradient = search::GradientUseOf(*s.spec);

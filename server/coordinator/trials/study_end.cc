@@ -49,14 +49,15 @@ std::string StudyEnded(const StudyState& s) {
 
 bool TimeIsUp(const Context& c, const StudyState& s) {
   const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
-  return max_wall && c.batch.wall >= s.record.create_time + *max_wall;
+  return max_wall && c.batch.uptime >= s.record.create_uptime + *max_wall;
 }
 
 void WatchTime(Context& c, StudyState& s) {
   const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
   if (!max_wall || study::IsFinished(s.record.state)) return;
-  // The wall clock may be set, and goes on while the machine sleeps: timers do not.
-  const absl::Duration left = s.record.create_time + *max_wall - c.batch.wall;
+  // Once a minute, so that a coordinator that is killed loses no more of the study's time.
+  c.batch.timed = true;
+  const absl::Duration left = s.record.create_uptime + *max_wall - c.batch.uptime;
   SetTimer(c.state, s, c.batch.now + std::min(left, absl::Minutes(1)));
 }
 

@@ -26,7 +26,8 @@ std::string ReasonToEnd(const Context& c, const StudyState& s);
 // The end of the study as the reason why a trial ended.
 std::string StudyEnded(const StudyState& s);
 
-// True if the study had its time (Budget::max_wall) when the batch began.
+// True if the study had its time (Budget::max_wall) when the batch began: it goes on while a coordinator runs, whatever
+// the wall clock says.
 bool TimeIsUp(const Context& c, const StudyState& s);
 // Sees to it that a study with max_wall is looked at when that may have passed.
 void WatchTime(Context& c, StudyState& s);

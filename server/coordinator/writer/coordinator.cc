@@ -36,7 +36,7 @@ absl::Status StorageLow() {
 OperationClass ClassOf(const Operation& operation) {
   const bool results = std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
                        std::holds_alternative<DeclareOp>(operation) || std::holds_alternative<HeartbeatOp>(operation) ||
-                       std::holds_alternative<ProposalsOp>(operation);
+                       std::holds_alternative<KeepAnswerOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
   return results ? OperationClass::kResults : OperationClass::kRequests;
 }
 
@@ -124,7 +124,8 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline, std::shar
     const size_t before = load.ops + (ask ? loads_[static_cast<size_t>(OperationClass::kResults)].ops : 0);
     const bool room = before < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
                       (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
-    const bool internal = std::holds_alternative<ProposalsOp>(operation);
+    const bool internal =
+        std::holds_alternative<ProposalsOp>(operation) || std::holds_alternative<KeepAnswerOp>(operation);
     if (!stopping_ && (internal || room || Mutated(Mutant::kQueueUnbounded))) {
       refusals.Taken(now);
       ++load.ops;

@@ -225,7 +225,9 @@ TEST_F(CoreAsks, AnAskSentAgainWhileTheFirstWaitsTakesItsPlace) {
 }
 
 TEST_F(CoreAsks, RequestIdsAreForgottenAfterADay) {
-  ASSERT_TRUE(h_.Suggest("s", "a", 1, "r1").ok());
+  const absl::StatusOr<SuggestReply> asked = h_.Suggest("s", "a", 1, "r1");
+  ASSERT_TRUE(asked.ok());
+  ASSERT_TRUE(h_.Complete(asked->grants[0], Loss(1.0)).ok());
   h_.Pass(absl::Hours(23));
   EXPECT_EQ(h_.Suggest("s", "a", 1, "r1")->grants[0].trial.number, 1);
   h_.Pass(absl::Hours(2));

@@ -216,7 +216,7 @@ TEST_F(CoreStudy, ARepeatedEnqueueDoesNotTakeTheTrialsOfALaterStudyForItsOwn) {
   ASSERT_TRUE(h_.Create("s", MakeSpec()).ok());
   h_.Get("s", "a");
   ExpectRefused(h_.Enqueue("s", {Setting(0.5)}, "r1"), absl::StatusCode::kNotFound, reason::kNotFound,
-                "the study that took these trials was deleted");
+                "the study that this request was about was deleted");
 }
 
 // --- Stopping rules ---

@@ -374,9 +374,8 @@ Expected NaiveModel::Control(const ControlOp& op) {
   Study* s = Find(op.id);
   if (std::optional<Expected> again = CheckRequest(op.request_id, Text(op))) {
     if (again->code != StatusCode::kOk) return *again;
-    if (s == nullptr && op.control != Control::kDelete)
-      return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
-    if (s != nullptr) again->study_state = s->state;
+    if (op.control == Control::kDelete) return *again;
+    again->study_state = s->state;
     return *again;
   }
   if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
@@ -416,7 +415,7 @@ Expected NaiveModel::Control(const ControlOp& op) {
       return e;
     }
   }
-  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, 0, {}};
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, KeyOf(op.id), {}};
   Expected e;
   e.study_state = s->state;
   return e;
@@ -462,6 +461,7 @@ Expected NaiveModel::Update(const UpdateStudyOp& op) {
   }
   study::StudySpec next = s->spec;
   next.budget.max_trials = *op.change.max_trials;
+  if (op.change.description) next.description = *op.change.description;
   if (*op.change.max_trials < static_cast<int64_t>(s->trials.size()) || !study::ValidateSpec(next).ok() ||
       !search::Validate(next).ok()) {
     return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
@@ -471,7 +471,7 @@ Expected NaiveModel::Update(const UpdateStudyOp& op) {
     s->designer = options_.designers(next);
     GoOnOrEnd(*s);
   }
-  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, 0, {}};
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, KeyOf(op.id), {}};
   Expected e;
   e.study_state = s->state;
   return e;

@@ -66,7 +66,7 @@ class NaiveModel {
   Expected Create(const CreateStudyOp& op);
   Expected Control(const ControlOp& op);
   Expected Enqueue(const EnqueueOp& op);
-  Expected Update(const UpdateStudyOp& op);  // Of max_trials alone.
+  Expected Update(const UpdateStudyOp& op);  // Of max_trials and description.
   Expected Import(const ImportOp& op);       // Of good results.
   Expected Retry(const RetryOp& op);
   Expected DeleteTrial(const DeleteTrialOp& op);

@@ -22,7 +22,8 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   std::printf(
       "\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
       "%lld again, %lld refusals, %lld of them for a limit, %lld for a token that had ended (%lld asks that waited), %lld final trials, "
-      "%lld gradients set aside, %lld pauses, %lld promotions, %lld changed specs, %lld removed trials\n",
+      "%lld gradients set aside, %lld pauses, %lld promotions, %lld changed specs, %lld removed trials, %lld repeated "
+      "requests\n",
       static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
       static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
       static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
@@ -31,7 +32,8 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
       static_cast<long long>(stats.ended), static_cast<long long>(stats.ended_waiting),
       static_cast<long long>(stats.finals), static_cast<long long>(stats.set_aside),
       static_cast<long long>(stats.paused), static_cast<long long>(stats.promoted),
-      static_cast<long long>(stats.updated), static_cast<long long>(stats.removed));
+      static_cast<long long>(stats.updated), static_cast<long long>(stats.removed),
+      static_cast<long long>(stats.repeated));
   // A walk that never gets anywhere proves nothing.
   EXPECT_GT(stats.grants, stats.operations / 50);
   EXPECT_GT(stats.regrants, stats.operations / 200);
@@ -44,6 +46,7 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   EXPECT_GT(stats.updated, stats.operations / 200);
   EXPECT_GT(stats.stopped, stats.operations / 400);
   EXPECT_GT(stats.removed, stats.operations / 400);
+  EXPECT_GT(stats.repeated, stats.operations / 400);
   if (late) {
     EXPECT_GT(stats.promoted, stats.operations / 500);
   }

@@ -54,6 +54,7 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->updated += local.updated;
     stats->stopped += local.stopped;
     stats->removed += local.removed;
+    stats->repeated += local.repeated;
   }
   return failure;
 }

@@ -65,6 +65,7 @@ struct WalkStats {
   int64_t updated = 0;  // Specs that changed.
   int64_t stopped = 0;  // Requests for a trial's end.
   int64_t removed = 0;  // Trials, by retries and deletions.
+  int64_t repeated = 0;  // Requests that got their first answer again.
 };
 
 struct WalkFailure {

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <variant>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/server/coordinator/rung_designer.h"
 #include "tests/server/coordinator/walk_studies.h"
+#include "tests/testing/storage_records.h"
 
 namespace luthier::coordinator::testing {
 namespace {
@@ -18,6 +23,47 @@ constexpr int kLeasesPerWorker = 5;
 constexpr int kWorkers = 4;
 constexpr int kStudies = 4;
 constexpr int kCallers = 5;
+const absl::Duration kRequestLifetime = absl::Minutes(2);
+constexpr size_t kSent = 60;  // Operations that may be sent again.
+
+// Answers to the last field; "": an answer that nothing follows from, and that is not remembered.
+std::string Text(const std::vector<study::Trial>& trials) {
+  std::string text;
+  for (const study::Trial& trial : trials) {
+    absl::StrAppend(&text, luthier::testing::Text(trial), "\n");
+  }
+  return text;
+}
+std::string Text(const study::StudySpec& spec) {
+  return absl::StrCat(spec.budget.max_trials, " ", spec.budget.max_parallel, " ", spec.description);
+}
+std::string Text(const StudyReply& reply) {
+  return absl::StrCat(reply.seq);  // The rest is what the service keeps of its answer.
+}
+std::string Text(const EnqueueReply& reply) {
+  return absl::StrCat(reply.seq, " ", Text(reply.trials));
+}
+std::string Text(const ImportReply& reply) {
+  return absl::StrCat(reply.seq, " ", absl::StrJoin(reply.numbers, ","));
+}
+std::string Text(const SuggestReply& reply) {
+  if (reply.grants.empty()) return "";
+  std::string text = absl::StrCat(reply.seq, " ");
+  for (const Grant& g : reply.grants) {
+    absl::StrAppend(&text, g.study_id, " ", absl::CEscape(g.token), " ", g.attempt, " ", g.resume_checkpoint, " ",
+                    g.target_step, " ", g.resume_step, " ", static_cast<int>(g.gradient), " ", Text({g.trial}),
+                    Text(*g.spec), "\n");
+  }
+  return text;
+}
+
+std::vector<Grant> GrantsOf(const SuggestReply& reply) {
+  return reply.grants;
+}
+template <typename Reply>
+std::vector<Grant> GrantsOf(const Reply&) {
+  return {};
+}
 
 }  // namespace
 
@@ -50,8 +96,8 @@ Core::Options Walker::CoreOptions() {
   options.stall = kStall;
   options.failures_to_pause = kFailuresToPause;
   options.alike_to_pause = kAlikeToPause;
-  options.alike_within = absl::InfiniteDuration();  // The model knows nothing of the wall clock.
-  options.request_lifetime = absl::InfiniteDuration();
+  options.alike_within = absl::InfiniteDuration();  // The model does not know how long attempts took.
+  options.request_lifetime = kRequestLifetime;
   options.limits.leases_per_worker = kLeasesPerWorker;
   options.limits.studies = kStudies - 1;
   options.stoppers = MakeWalkStopper;
@@ -93,6 +139,53 @@ Walker::Known Walker::Holder(uint32_t how, uint32_t which) {
   return wrong;
 }
 
+bool Walker::MustBeKnown(const std::string& request_id) const {
+  const auto found = first_answers_.find(request_id);
+  if (found == first_answers_.end()) return true;  // Whatever became of it, the model knows.
+  if (harness_.clock.Monotonic() - found->second.at < kRequestLifetime) return true;
+  for (const Known& grant : found->second.granted) {
+    for (const auto& [key, s] : model_.studies()) {
+      const auto t = s.trials.find(grant.number);
+      if (s.id == grant.study && t != s.trials.end() && t->second.state == study::TrialState::kRunning &&
+          t->second.grants.back().token == grant.token) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+template <typename Reply>
+Done<Reply> Walker::AsBefore(const std::string& request_id, Done<Reply> done) {
+  if (request_id.empty()) return done;
+  return [this, request_id, done = std::move(done)](absl::StatusOr<Reply> reply) {
+    const std::string text = reply.ok() && !commit_failed_now_ ? Text(*reply) : "";
+    if (!text.empty()) {
+      const auto [first, fresh] = first_answers_.try_emplace(request_id);
+      if (fresh) {
+        first->second = {text, harness_.clock.Monotonic(), {}};
+        for (const Grant& g : GrantsOf(*reply)) {
+          first->second.granted.push_back({g.study_id, g.trial.number, g.token, ""});
+        }
+      } else if (first->second.text != text) {
+        Fail(absl::StrCat(request_id, " was answered\n", text, "\nwhere the first answer was\n", first->second.text));
+      } else {
+        ++stats_->repeated;
+      }
+    }
+    done(std::move(reply));
+  };
+}
+
+void Walker::SetWallClock(uint32_t r) {
+  static const std::array<absl::Duration, 8> kOffsets = {
+      absl::ZeroDuration(), absl::Seconds(1), absl::Seconds(-1),          absl::Hours(72),
+      absl::Hours(-72),     absl::Hours(50),  absl::Hours(20 * 365 * 24), absl::Hours(-20 * 365 * 24)};
+  const absl::Duration offset = kOffsets[r % kOffsets.size()];
+  harness_.clock.JumpWall(offset - wall_offset_);
+  wall_offset_ = offset;
+}
+
 std::string Walker::RequestId(uint32_t r) {
   if (r % 5 < 2) return "";
   if (r % 5 < 4 || request_ids_.empty()) {
@@ -100,7 +193,8 @@ std::string Walker::RequestId(uint32_t r) {
     return request_ids_.back();
   }
   const size_t recent = std::min<size_t>(request_ids_.size(), 12);
-  return request_ids_[request_ids_.size() - 1 - r / 5 % recent];
+  const std::string& id = request_ids_[request_ids_.size() - 1 - r / 5 % recent];
+  return MustBeKnown(id) ? id : "";
 }
 
 study::Measurement Walker::Point(uint32_t r) {
@@ -116,6 +210,7 @@ study::Measurement Walker::Point(uint32_t r) {
 
 void Walker::Take(const Step& step, int index) {
   const auto& r = step.r;
+  if (r[5] % 5 == 0) SetWallClock(r[5] / 5);
   switch (step.kind) {
     case Step::kTime: {
       static const std::array<absl::Duration, 6> kSteps = {absl::Seconds(1),  absl::Seconds(3),  absl::Seconds(7),
@@ -124,7 +219,6 @@ void Walker::Take(const Step& step, int index) {
       // Long silences are our own stalls: rarer than time that passes tick by tick.
       const absl::Duration by = r[1] % 4 == 0 ? kSteps[r[0] % 6] : kSteps[r[0] % 4];
       harness_.clock.Advance(by);
-      if (r[2] % 50 == 0) harness_.clock.JumpWall(absl::Hours(static_cast<int>(r[3] % 100) - 50));
       return;
     }
     case Step::kRestart: {
@@ -264,10 +358,69 @@ void Walker::Push(Operation operation) {
   permits_.push_back(permit_);
 }
 
+void Walker::Send(ControlOp op) {
+  Remember(op);
+  const std::string name = absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id);
+  op.done = AsBefore(op.request_id, Check<StudyReply>(name, Judged([&] { return model_.Control(op); })));
+  Push(std::move(op));
+}
+void Walker::Send(EnqueueOp op) {
+  Remember(op);
+  op.done = AsBefore(op.request_id, Check<EnqueueReply>("enqueue in " + op.id, Judged([&] { return model_.Enqueue(op); })));
+  Push(std::move(op));
+}
+void Walker::Send(UpdateStudyOp op) {
+  Remember(op);
+  const std::string name = absl::StrCat("update ", op.id, " to ", op.content);
+  op.done = AsBefore(op.request_id, Check<StudyReply>(name, Judged([&] { return model_.Update(op); })));
+  Push(std::move(op));
+}
+void Walker::Send(ImportOp op) {
+  Remember(op);
+  op.done = AsBefore(op.request_id, Check<ImportReply>("import into " + op.id, Judged([&] { return model_.Import(op); })));
+  Push(std::move(op));
+}
+void Walker::Send(RetryOp op) {
+  Remember(op);
+  op.done = AsBefore(op.request_id, Check<EnqueueReply>("retry in " + op.id, Judged([&] { return model_.Retry(op); })));
+  Push(std::move(op));
+}
+
+template <typename Op>
+void Walker::Remember(const Op& op) {
+  if (op.request_id.empty()) return;
+  sent_.push_back(op);
+  if (sent_.size() > kSent) sent_.pop_front();
+}
+
+bool Walker::SendAgain(uint32_t which, int index) {
+  if (sent_.empty()) return false;
+  const Operation again = sent_[which % sent_.size()];
+  return std::visit(
+      [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, SuggestOp>) {
+          if (!MustBeKnown(op.request_id)) return false;
+          Send(op, index);
+          return true;
+        } else if constexpr (std::is_same_v<Op, ControlOp> || std::is_same_v<Op, EnqueueOp> ||
+                             std::is_same_v<Op, UpdateStudyOp> || std::is_same_v<Op, ImportOp> ||
+                             std::is_same_v<Op, RetryOp>) {
+          if (!MustBeKnown(op.request_id)) return false;
+          Send(op);
+          return true;
+        } else {
+          return false;
+        }
+      },
+      again);
+}
+
 void Walker::Plan(const Step& planned, int index) {
   const Step step = Useful(planned);
   ComeFrom(planned.r[5] / 64 + planned.r[1] / 64);
   const std::array<uint32_t, 6>& r = step.r;
+  if (r[4] % 13 == 0 && SendAgain(r[3], index)) return;
   switch (step.kind) {
     case Step::kCreate: {
       CreateStudyOp op{StudyId(r[0]), WalkSpec(r[1] % kWalkSpecs, late_), "user", {}};
@@ -280,9 +433,7 @@ void Walker::Plan(const Step& planned, int index) {
                                                     Control::kStop,   Control::kCancel, Control::kDelete,
                                                     Control::kDelete, Control::kDelete};
       ControlOp op{StudyId(r[0]), kWhich[r[1] % kWhich.size()], RequestId(r[2]), "user", {}};
-      op.done = Check<StudyReply>(absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id),
-                                  Judged([&] { return model_.Control(op); }));
-      Push(std::move(op));
+      Send(std::move(op));
       return;
     }
     case Step::kEnqueue: {
@@ -293,8 +444,7 @@ void Walker::Plan(const Step& planned, int index) {
         if (r[4] % 2 == 0) trial.parameters["n"] = static_cast<double>(i);
         op.trials.push_back(std::move(trial));
       }
-      op.done = Check<EnqueueReply>("enqueue in " + op.id, Judged([&] { return model_.Enqueue(op); }));
-      Push(std::move(op));
+      Send(std::move(op));
       return;
     }
     case Step::kCancelTrial: {
@@ -317,12 +467,11 @@ void Walker::Plan(const Step& planned, int index) {
       UpdateStudyOp op;
       op.id = StudyId(r[0]);
       op.change.max_trials = static_cast<int64_t>(r[1] % 70);
-      op.content = absl::StrCat(*op.change.max_trials);
+      if (r[4] % 3 == 0) op.change.description = absl::StrCat("text ", r[3] % 3);
+      op.content = absl::StrCat(*op.change.max_trials, op.change.description.value_or(""));
       op.request_id = RequestId(r[2]);
       op.actor = "user";
-      op.done = Check<StudyReply>(absl::StrCat("update ", op.id, " to ", op.content),
-                                  Judged([&] { return model_.Update(op); }));
-      Push(std::move(op));
+      Send(std::move(op));
       return;
     }
     case Step::kImport: {
@@ -338,15 +487,13 @@ void Walker::Plan(const Step& planned, int index) {
         }
         op.trials.push_back(std::move(trial));
       }
-      op.done = Check<ImportReply>("import into " + op.id, Judged([&] { return model_.Import(op); }));
-      Push(std::move(op));
+      Send(std::move(op));
       return;
     }
     case Step::kRetry: {
       RetryOp op{StudyId(r[0]), {}, 3, RequestId(r[1]), "user", {}};
       for (uint32_t i = 0; i < r[2] % 3; ++i) op.numbers.push_back(1 + (r[3] + i) % 9);
-      op.done = Check<EnqueueReply>("retry in " + op.id, Judged([&] { return model_.Retry(op); }));
-      Push(std::move(op));
+      Send(std::move(op));
       return;
     }
     case Step::kDeleteTrial: {
@@ -418,6 +565,11 @@ void Walker::PlanSuggest(const std::array<uint32_t, 6>& r, int index) {
     if (gone_.size() > 5) gone_.erase(gone_.begin());
     op.caller_gone = gone_.back().token();
   }
+  Send(std::move(op), index);
+}
+
+void Walker::Send(SuggestOp op, int index) {
+  Remember(op);
   const std::string name = absl::StrCat("suggest in ", op.id.empty() ? "any" : op.id, " for ", op.worker);
   int replaced = -1;
   std::optional<Expected> at_once = Judged([] { return Expected(); });
@@ -427,13 +579,14 @@ void Walker::PlanSuggest(const std::array<uint32_t, 6>& r, int index) {
   }
   if (replaced >= 0) expect_replaced_.insert(replaced);
   if (at_once) {
-    op.done = Check<SuggestReply>(name, *at_once);
+    op.done = AsBefore(op.request_id, Check<SuggestReply>(name, *at_once));
   } else {
     const int incarnation = static_cast<int>(stats_->restarts);
-    op.done = [this, name, index, incarnation](absl::StatusOr<SuggestReply> reply) {
+    const Done<SuggestReply> asked = [this, name, index, incarnation](absl::StatusOr<SuggestReply> reply) {
       if (incarnation != stats_->restarts) Fail(name + ": answered by a dead coordinator");
       Asked(name, index, std::move(reply));
     };
+    op.done = AsBefore(op.request_id, asked);
   }
   Push(std::move(op));
 }

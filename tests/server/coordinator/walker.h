@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,25 @@ class Walker {
   Known Holder(uint32_t how, uint32_t which);
 
   std::string RequestId(uint32_t r);
+  // Whether the coordinator must know the request if it answered it: it did less than the lifetime of requests ago, or
+  // granted a trial that is open under its token.
+  bool MustBeKnown(const std::string& request_id) const;
+  // Sees to it that every answer to a request is the first one, to the last field.
+  template <typename Reply>
+  Done<Reply> AsBefore(const std::string& request_id, Done<Reply> done);
+  // Operations with a request id, which may be sent again as they were.
+  void Send(ControlOp op);
+  void Send(EnqueueOp op);
+  void Send(UpdateStudyOp op);
+  void Send(ImportOp op);
+  void Send(RetryOp op);
+  void Send(SuggestOp op, int index);
+  template <typename Op>
+  void Remember(const Op& op);
+  // False: that one may have been forgotten meanwhile.
+  bool SendAgain(uint32_t which, int index);
+  // Between any two steps somebody may set the clock.
+  void SetWallClock(uint32_t r);
 
   study::Measurement Point(uint32_t r);
 
@@ -142,6 +162,15 @@ class Walker {
   std::vector<Known> tokens_;
   std::set<std::string> known_tokens_;
   std::vector<std::string> request_ids_;
+  // The first answer to a request.
+  struct FirstAnswer {
+    std::string text;
+    absl::Duration at;
+    std::vector<Known> granted;
+  };
+  std::map<std::string, FirstAnswer> first_answers_;  // By request id.
+  std::deque<Operation> sent_;
+  absl::Duration wall_offset_ = absl::ZeroDuration();
   std::vector<base::StopSource> gone_;
   std::set<std::pair<storage::StudyKey, int64_t>> set_aside_;
   std::set<int> expect_replaced_;

@@ -26,6 +26,7 @@ import h2.config
 import h2.connection
 import h2.errors
 import h2.events
+import h2.exceptions
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("LUTHIER_BIN_DIR", ROOT / "build/release/bin"))
@@ -380,7 +381,11 @@ class Http2:
         with contextlib.suppress(ConnectionError):
             data = self.socket.recv(65536)
             if data:
-                events = self.h2.receive_data(data)
+                try:
+                    events = self.h2.receive_data(data)
+                except h2.exceptions.StreamClosedError as late:  # The server went on after its own reset.
+                    events = [h2.events.StreamReset()]
+                    events[0].stream_id, events[0].error_code = late.stream_id, h2.errors.ErrorCodes.STREAM_CLOSED
                 with contextlib.suppress(ConnectionError):
                     self.flush()
                 return events

@@ -27,9 +27,10 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
+// Never destroyed: threads of gRPC write to the log while the process ends.
 spdlog::logger& Logger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>("luthier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  static spdlog::logger* const logger = [] {
+    auto* const made = new spdlog::logger("luthier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
     return made;
   }();

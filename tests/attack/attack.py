@@ -34,7 +34,10 @@ PATIENCE = 60.0  # Seconds to wait for other processes; long enough for a saniti
 
 
 def generate_messages(folder: Path) -> None:
-    """Compiles the protocol into `folder` and makes luthier.v1.*_pb2 importable."""
+    """Compiles the protocol into `folder` and makes luthier.v1.*_pb2 importable; for the Python package, too."""
+    made = ROOT / "client/python/luthier/luthier.pb"
+    if not made.is_file() or made.stat().st_mtime < max(p.stat().st_mtime for p in (ROOT / "proto").rglob("*.proto")):
+        subprocess.run([str(ROOT / "client/python/make_descriptors.sh")], check=True)
     protos = sorted((ROOT / "proto/luthier/v1").glob("*.proto"))
     subprocess.run(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder}", *map(str, protos)], check=True)
     sys.path.insert(0, str(folder))

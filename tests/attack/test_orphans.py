@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -91,7 +92,8 @@ def test_whoever_else_is_killed_the_others_end_the_run(study: Study, whom: str) 
     pids = {"worker": worker.pid, "keeper": keeper_of(worker.pid), "supervisor": supervisor_of(worker.pid)}
     first = set(study.processes())
     for name in whom.split(" and "):
-        os.kill(pids[name], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # A supervisor ends by itself once its worker is gone.
+            os.kill(pids[name], signal.SIGKILL)
     began = time.monotonic()
     while left := first & set(study.processes()):
         assert time.monotonic() - began < SECONDS, f"{whom}: alive after {SECONDS} s: {left}"

@@ -292,7 +292,10 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
 }
 
 void Coordinator::Fail(const absl::Status& status) {
-  if (options_.on_fatal) options_.on_fatal(status);
+  if (options_.on_fatal) {
+    base::LogError("storage_failed", {{"error", std::string(status.message())}});
+    options_.on_fatal(status);
+  }
   storage::EndForStorage(status);
 }
 

@@ -41,7 +41,7 @@ std::optional<User> FindUser(uid_t uid) {
   return User{entry.pw_name, entry.pw_gid};
 }
 
-// Whether nobody but `uid` is in a group, as in those that many systems make for each user.
+// Returns true if nobody but `uid` is in the group; many systems make such a one for each user.
 bool IsAloneIn(gid_t gid, uid_t uid) {
   const std::optional<User> user = FindUser(uid);
   if (!user || user->group != gid) return false;
@@ -151,7 +151,7 @@ class Walk {
 
 absl::Status CheckOwnership(const std::string& path, uid_t uid, CurrentFolder current) {
   struct stat info;
-  // Where there is nothing, the folders on the way don't matter.
+  // The folders on the way don't matter if nothing is there.
   if (stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) return Errno(path, errno);
   return Walk(uid).Go(path, current);
 }

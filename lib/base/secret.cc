@@ -12,14 +12,14 @@ namespace {
 constexpr absl::string_view kToken = "lut_";
 constexpr size_t kIdSize = 16;
 
-// Whether a token, its id and the '_' behind it, begins the text.
+// Returns true if the text begins with a token's id and the '_' behind it.
 bool BeginsWithId(absl::string_view text) {
   const size_t size = kToken.size() + kIdSize;
   return text.size() > size && text[size] == '_' &&
          std::all_of(text.begin() + kToken.size(), text.begin() + size, absl::ascii_isalnum);
 }
 
-// What may be meant as part of a secret, even of one with a byte that none has.
+// Returns true for bytes that may be meant as part of a secret, also those that no secret has.
 bool MayBeSecret(char c) {
   return static_cast<unsigned char>(c) > 0x20 && c != '"' && c != '\'' && c != ',' && c != ';';
 }

@@ -31,8 +31,8 @@ absl::Status Damaged(const std::string& name, const char* format, const std::str
   return absl::DataLossError(absl::StrCat(name, ": the ", format, " data are damaged (", why, ")"));
 }
 
-// What compressed data may become. A text of one byte again and again is a thousandth in gzip and a 7,000th in xz; a
-// table of a thousand columns with a single 1 in each row is a 350th.
+// Compressed data may become this large. A text of one byte again and again is a thousandth in gzip and a 7,000th in
+// xz; a table of a thousand columns with a single 1 in each row is a 350th.
 constexpr int64_t kFreeBytes = int64_t{1} << 20;
 constexpr int64_t kMaxRatio = 1000;
 // xz -9 needs 65 MiB; a header may ask for 4 GiB, and the decoder takes at once what it asks for.

@@ -136,7 +136,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
   return grpc::experimental::TlsCredentials(options);
 }
 
-// Whether only this machine is reached by an address. Names that are written otherwise may be anybody's.
+// Returns true if an address reaches this machine alone. Names that are written otherwise may be anybody's.
 bool IsThisMachine(absl::string_view address) {
   if (absl::StartsWith(address, kUnix)) return true;
   absl::string_view host = address.substr(0, address.rfind(':'));

@@ -120,7 +120,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path, absl::string_
   }
   if (S_ISDIR(info.st_mode)) return refuse("is a folder; name the file with the token");
   if (S_ISREG(info.st_mode)) {
-    // What a service manager hands over belongs to root, and to a group or an access list of ours.
+    // A service manager hands over files of root, with a group or an access list of ours.
     const mode_t others = info.st_uid == geteuid() ? S_IRWXG | S_IRWXO : S_IRWXO;
     if ((info.st_mode & others) != 0) return refuse(absl::StrCat("can be read by others; chmod 600 ", path));
   }

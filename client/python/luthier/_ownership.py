@@ -97,7 +97,7 @@ def user_name(uid: int) -> str:
 
 
 def _alone_in(gid: int, uid: int) -> bool:
-    """Whether nobody but `uid` is in a group, as in those that many systems make for each user."""
+    """Tells if nobody but `uid` is in the group; many systems make such a one for each user."""
     import grp
     import pwd
 

@@ -83,7 +83,7 @@ def _is_set(variable: str) -> bool:
 
 
 def _is_this_machine(server: str) -> bool:
-    """Whether only this machine is reached by an address. Names that are written otherwise may be anybody's."""
+    """Tells if an address reaches this machine alone. Names that are written otherwise may be anybody's."""
     host = server.rpartition(":")[0]
     if server.startswith("unix:") or host.lower() == "localhost":
         return True
@@ -141,7 +141,7 @@ def _read_token(path: str) -> bytes:
         info = os.fstat(fd)
         if stat.S_ISDIR(info.st_mode):
             raise ValueError(f"LUTHIER_TOKEN_FILE: {path} is a folder; name the file with the token")
-        # What a service manager hands over belongs to root, and to a group or an access list of ours.
+        # A service manager hands over files of root, with a group or an access list of ours.
         others = stat.S_IRWXO | (stat.S_IRWXG if info.st_uid == os.geteuid() else 0)
         if stat.S_ISREG(info.st_mode) and info.st_mode & others:
             raise ValueError(f"LUTHIER_TOKEN_FILE: {path} can be read by others; chmod 600 {path}")

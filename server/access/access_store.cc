@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,9 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "server/storage/connection.h"
+#include "server/storage/damage.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/page_sums.h"
 #include "server/storage/sql.h"
 
 namespace luthier::access {
@@ -25,7 +29,8 @@ using storage::Guarded;
 using storage::Int64Column;
 using storage::StringColumn;
 
-constexpr int64_t kVersion = 6;
+constexpr int64_t kVersion = 7;
+constexpr int64_t kSummedVersion = 7;  // From here on each page has a checksum (page_sums.h).
 
 // Times are microseconds since 1970. Version 1; those after it follow.
 constexpr char kSchema[] = R"(
@@ -102,6 +107,17 @@ std::set<Role> RolesOf(absl::string_view text) {
   return roles;
 }
 
+// Makes room for checksums of pages, which those of older programs lack.
+absl::Status PreparePages(SQLite::Database& db) {
+  const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
+  if (version >= kSummedVersion) {
+    return storage::HasPageSums(db.getHandle()) ? absl::OkStatus() : storage::Damaged(0, "its header");
+  }
+  LUTHIER_RETURN_IF_ERROR(storage::ReservePageSums(db.getHandle()));
+  if (version > 0) db.exec("VACUUM");
+  return absl::OkStatus();
+}
+
 absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
   const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   if (version == kVersion) return absl::OkStatus();
@@ -112,7 +128,7 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
     if (version < 3) db.exec(kSchema3);
     if (version < 4) db.exec(kSchema4);
     if (version < 5) db.exec(kSchema5);
-    db.exec(kSchema6);
+    if (version < 6) db.exec(kSchema6);
     db.exec(absl::StrCat("PRAGMA application_id = ", storage::kApplicationId));
     db.exec(absl::StrCat("PRAGMA user_version = ", kVersion));
     transaction.commit();
@@ -131,8 +147,10 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
   const storage::ConnectionOptions options{path, "", /*writer=*/true};
   absl::StatusOr<std::unique_ptr<SQLite::Database>> db = storage::OpenConnection(options);
   absl::Status ready = db.status();
+  if (ready.ok()) ready = Guarded([&] { return PreparePages(**db); });
   if (ready.ok()) ready = storage::SetPragmas(**db, options);
   umask(before);
+  if (storage::IsDamage(ready)) return storage::DamageOf(ready, 0, path);
   LUTHIER_RETURN_IF_ERROR(ready);
   LUTHIER_RETURN_IF_ERROR(Guarded([&]() -> absl::Status {
     (*db)->exec("PRAGMA wal_autocheckpoint = 1000");
@@ -142,6 +160,13 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::HeldFiles> held,
                            storage::HeldFiles::Note(directory, {name, name + "-wal", name + "-shm"}));
   return std::unique_ptr<AccessStore>(new AccessStore(*std::move(db), std::move(held), max_audit));
+}
+
+AccessStore::~AccessStore() {
+  // What a path leads to that was given to others meanwhile is not touched.
+  if (!held_->Check().ok()) return;
+  const int code = sqlite3_wal_checkpoint_v2(db_->getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (code != SQLITE_OK) base::LogWarning("access_checkpoint_failed", {{"error", sqlite3_errstr(code)}});
 }
 
 template <typename F>

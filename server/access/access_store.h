@@ -72,7 +72,8 @@ enum class AuditKind { kAll, kChanges, kRefusals };
 
 // Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
 // other: results are never late because of an audit, and access is known before studies are read. Errors are those of
-// storage::ToStatus. Thread-safe; every call may wait for the disk.
+// storage::ToStatus. Thread-safe; every call may wait for the disk. Pages have checksums (storage/page_sums.h), so a
+// changed bit is DATA_LOSS, never another role.
 //
 // The audit keeps changes and refusals apart, so many of each: refusals take no room from changes. What is beyond goes
 // from the caller that has most entries, its oldest first. So nobody can push out what others did before having as many
@@ -87,6 +88,8 @@ class AccessStore {
 
   // Creates the database where there is none; the directory must exist and be ours.
   static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory, int64_t max_audit = kMaxAudit);
+  // Moves the WAL into the file, whose pages alone have checksums.
+  ~AccessStore();
 
   absl::StatusOr<std::vector<TokenRecord>> Tokens();
   // The project "default" is among them once it has quotas.

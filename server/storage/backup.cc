@@ -16,7 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "server/storage/acknowledged.h"
+#include "server/storage/connection.h"
+#include "server/storage/damage.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/inspect.h"
+#include "server/storage/page_sums.h"
 #include "server/storage/sql.h"
 
 namespace luthier::storage {
@@ -49,13 +54,10 @@ absl::Status Publish(const std::string& temporary, const std::string& path) {
   return SyncDirectory(std::filesystem::path(path).parent_path().string());
 }
 
-absl::Status CheckIntegrity(const std::string& path) {
-  return Guarded([&]() -> absl::Status {
-    SQLite::Database db(path, SQLite::OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
-    const std::string result = db.execAndGet("PRAGMA integrity_check(1)").getString();
-    if (result == "ok") return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(path, " is damaged: ", result));
-  });
+// Of a file that nobody has open.
+absl::Status CheckWhole(const std::string& path) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Finding> findings, InspectFile(path));
+  return ToStatus(path, findings);
 }
 
 absl::Status CopyInto(SQLite::Database& db, const std::string& path) {
@@ -63,7 +65,24 @@ absl::Status CopyInto(SQLite::Database& db, const std::string& path) {
     SQLite::Statement vacuum(db, "VACUUM INTO ?1");
     vacuum.bindNoCopy(1, path);
     vacuum.exec();
-    return absl::OkStatus();
+    // The copy's first page, which says that pages have checksums, is not the first that SQLite writes.
+    return SealPages(path);
+  });
+}
+
+// `copy` is a database of any version.
+absl::Status RaiseFence(const std::string& copy) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> db,
+                           OpenConnection({.path = copy, .vfs = "", .writer = true}));
+  return Guarded([&]() -> absl::Status {
+    const bool summed =
+        db->execAndGet("SELECT count(*) FROM pragma_table_info('counter') WHERE name = 'sum'").getInt() > 0;
+    SQLite::Statement raise(
+        *db, summed ? "UPDATE counter SET value = value + ?1, sum = row_sum('counter', name, value + ?1) WHERE name ="
+                      " 'fence'"
+                    : "UPDATE counter SET value = value + ?1 WHERE name = 'fence'");
+    raise.bind(1, kRestoredFenceJump);
+    return raise.exec() == 1 ? absl::OkStatus() : Damaged(0, "the counter fence");
   });
 }
 
@@ -73,7 +92,7 @@ absl::Status BackUp(SQLite::Database& db, const std::string& path) {
   const std::string temporary = path + ".tmp";
   RemoveWithJournals(temporary);
   absl::Status status = CopyInto(db, temporary);
-  if (status.ok()) status = CheckIntegrity(temporary);
+  if (status.ok()) status = CheckWhole(temporary);
   if (status.ok()) status = Publish(temporary, path);
   if (!status.ok()) RemoveWithJournals(temporary);
   return status;
@@ -96,16 +115,16 @@ absl::Status Restore(const std::string& backup_path, const std::string& director
   const std::string temporary = path + ".restore";
   RemoveWithJournals(temporary);
   absl::Status status = Guarded([&]() -> absl::Status {
-    SQLite::Database backup(backup_path, SQLite::OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
-    LUTHIER_RETURN_IF_ERROR(SchemaVersion(backup, migrations).status());
-    LUTHIER_RETURN_IF_ERROR(CheckIntegrity(backup_path));
-    LUTHIER_RETURN_IF_ERROR(CopyInto(backup, temporary));
-    SQLite::Database copy(temporary, SQLite::OPEN_READWRITE | SQLITE_OPEN_NOMUTEX);
-    SQLite::Statement raise(copy, "UPDATE counter SET value = value + ?1 WHERE name = 'fence'");
-    raise.bind(1, kRestoredFenceJump);
-    raise.exec();
-    return absl::OkStatus();
+    LUTHIER_RETURN_IF_ERROR(CheckWhole(backup_path));
+    LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> backup,
+                             OpenConnection({.path = backup_path, .vfs = ""}));
+    LUTHIER_RETURN_IF_ERROR(SchemaVersion(*backup, migrations).status());
+    LUTHIER_RETURN_IF_ERROR(CopyInto(*backup, temporary));
+    return RaiseFence(temporary);
   });
+  // What another database here acknowledged does not bind this one.
+  std::error_code ignored;
+  if (status.ok()) std::filesystem::remove(Acknowledged::Path(directory), ignored);
   if (status.ok()) status = Publish(temporary, path);
   if (!status.ok()) RemoveWithJournals(temporary);
   return status;

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "server/storage/page_sums.h"
+#include "server/storage/row_sums.h"
 #include "server/storage/sql.h"
 
 namespace luthier::storage {
@@ -61,8 +63,13 @@ absl::Status Set(SQLite::Database& db, const Pragma& pragma) {
 absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenConnection(const ConnectionOptions& options) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<SQLite::Database>> {
     const int mode = options.writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    std::string vfs = options.vfs;
+    if (!options.unchecked) {
+      LUTHIER_ASSIGN_OR_RETURN(vfs, SummedVfs(options.vfs));
+    }
     auto db = std::make_unique<SQLite::Database>(options.path, mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                                                 kBusyTimeoutMs, options.vfs);
+                                                 kBusyTimeoutMs, vfs);
+    LUTHIER_RETURN_IF_ERROR(RegisterRowSums(db->getHandle()));
     LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, "defensive mode"));
     LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, "no checkpoint on close"));
     LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_DQS_DML, 0, "strict quotes"));

@@ -22,10 +22,12 @@ struct ConnectionOptions {
   std::string vfs;      // Empty: SQLite's default.
   bool writer = false;  // Else read-only.
   bool unsafe_normal_sync = false;
+  bool unchecked = false;  // Pages are read whatever their checksums say: for looking at damage.
 };
 
-// Opens a connection for one thread at a time, in defensive mode, that writes nothing on close. Does not create a file
-// except for the writer. Errors as ToStatus.
+// Opens a connection for one thread at a time, in defensive mode, that writes nothing on close. It keeps and checks
+// checksums of pages (page_sums.h) and knows those of rows (row_sums.h). Does not create a file except for the writer.
+// Errors as ToStatus.
 absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenConnection(const ConnectionOptions& options);
 
 // Sets every pragma the design relies on (docs/design/storage.md) and reads each one back. FAILED_PRECONDITION naming

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "server/storage/damage.h"
 #include "server/storage/rules.h"
 
 namespace luthier::storage {
@@ -19,6 +20,7 @@ constexpr absl::Duration kRetryFull = absl::Seconds(5);
 
 absl::Status StatusOf(int extended_code, absl::string_view message) {
   const std::string text = absl::StrCat(message, " (SQLite ", extended_code, ")");
+  if (extended_code == SQLITE_IOERR_DATA) return Damaged(0, absl::StrCat("a page of the database (", text, ")"));
   switch (extended_code & 0xFF) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -32,6 +34,8 @@ absl::Status StatusOf(int extended_code, absl::string_view message) {
                              absl::StrCat("storage: the disk is full; nothing was stored, free some space: ", text),
                              std::move(detail));
     }
+    case SQLITE_CORRUPT:
+      return Damaged(0, absl::StrCat("a page of the database (", text, ")"));
     case SQLITE_CONSTRAINT:
     case SQLITE_TOOBIG:
     case SQLITE_MISMATCH:

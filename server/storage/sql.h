@@ -16,9 +16,10 @@
 // never from text.
 namespace luthier::storage {
 
-//   FULL                                -> UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled
-//   back CONSTRAINT, TOOBIG, MISMATCH, RANGE, MISUSE, ERROR and SQLiteCpp's own -> INTERNAL BUG: our statement or our
-//   data is wrong all others (IOERR, CORRUPT, NOTADB, NOMEM, BUSY, …) -> DATA_LOSS: what is stored is unknown
+//   FULL -> UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled back
+//   IOERR_DATA, CORRUPT -> Damaged (damage.h): what a statement needs is not what was written
+//   CONSTRAINT, TOOBIG, MISMATCH, RANGE, MISUSE, ERROR and SQLiteCpp's own -> INTERNAL BUG: our statement or data is
+//   wrong all others (IOERR, NOTADB, NOMEM, BUSY, …) -> DATA_LOSS: what is stored is unknown
 absl::Status ToStatus(const SQLite::Exception& error);
 // The same for a result code of sqlite3_*; `db` may be null. SQLITE_OK, ROW and DONE give OK.
 absl::Status ToStatus(int code, sqlite3* db);

@@ -1,6 +1,7 @@
 #include "server/storage/sqlite_reader.h"
 
 #include <SQLiteCpp/Column.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "server/storage/damage.h"
 #include "server/storage/legacy_records.h"
 #include "server/storage/record_codec.h"
+#include "server/storage/row_sums.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
 
@@ -20,11 +23,20 @@ namespace {
 
 #define LUTHIER_STUDY_COLUMNS                                                                               \
   "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec," \
-  " added_trials, created_digest, bytes, create_uptime_ns"
-#define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body"
+  " added_trials, created_digest, bytes, create_uptime_ns, sum = " LUTHIER_STUDY_SUM
+#define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body, study, sum = " LUTHIER_TRIAL_SUM
+#define LUTHIER_EVENT_COLUMNS                                                                          \
+  "seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts, sum " \
+  "= " LUTHIER_EVENT_SUM
 
-absl::Status Unreadable(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("the database holds ", what, " that can't be read; restore a backup"));
+// The column that compares a row's checksum.
+bool IsWhole(const SQLite::Statement& row, int column) {
+  return Int64Column(row, column) == 1;
+}
+
+// A row's own part of the message, where decoding says what is wrong.
+absl::Status DamagedRow(StudyKey study, absl::string_view what, const absl::Status& cause) {
+  return Damaged(study, absl::StrCat(what, " (", cause.message(), ")"));
 }
 
 absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
@@ -32,7 +44,7 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   record.key = Int64Column(row, 0);
   record.id = StringColumn(row, 1);
   const std::optional<study::StudyState> state = study::ParseStudyState(BytesColumn(row, 2));
-  if (!state) return Unreadable("a study's state");
+  if (!IsWhole(row, 14) || !state) return Damaged(record.key, "its row");
   record.state = *state;
   record.state_reason = StringColumn(row, 3);
   record.create_time = TimeFromNanos(Int64Column(row, 4));
@@ -40,7 +52,9 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   record.create_seq = Uint64Column(row, 6);
   record.update_seq = Uint64Column(row, 7);
   record.resume_seq = Uint64Column(row, 8);
-  LUTHIER_ASSIGN_OR_RETURN(record.spec, DecodeSpec(BytesColumn(row, 9)));
+  absl::StatusOr<study::StudySpec> spec = DecodeSpec(BytesColumn(row, 9));
+  if (!spec.ok()) return DamagedRow(record.key, "its spec", spec.status());
+  record.spec = *std::move(spec);
   record.added_trials = Int64Column(row, 10);
   record.created_digest = StringColumn(row, 11);
   record.bytes = Int64Column(row, 12);
@@ -49,13 +63,17 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
 }
 
 absl::StatusOr<TrialRecord> TrialRow(const SQLite::Statement& row) {
-  LUTHIER_ASSIGN_OR_RETURN(TrialRecord record, DecodeTrialBody(BytesColumn(row, 4)));
-  record.trial.number = Int64Column(row, 0);
+  const int64_t number = Int64Column(row, 0);
+  const StudyKey study = Int64Column(row, 5);
+  const std::string what = absl::StrCat("trial ", number);
   const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(row, 1));
-  if (!state) return Unreadable("a trial's state");
-  record.trial.state = *state;
-  record.create_seq = Uint64Column(row, 2);
-  record.finish_seq = Uint64Column(row, 3);
+  if (!IsWhole(row, 6) || !state) return Damaged(study, what);
+  absl::StatusOr<TrialRecord> record = DecodeTrialBody(BytesColumn(row, 4));
+  if (!record.ok()) return DamagedRow(study, what, record.status());
+  record->trial.number = number;
+  record->trial.state = *state;
+  record->create_seq = Uint64Column(row, 2);
+  record->finish_seq = Uint64Column(row, 3);
   return record;
 }
 
@@ -63,12 +81,16 @@ absl::StatusOr<TrialSketch> SketchRow(const SQLite::Statement& row, const std::v
   TrialSketch sketch;
   sketch.number = Int64Column(row, 0);
   const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(row, 1));
-  if (!state) return Unreadable("a trial's state");
+  const StudyKey study = Int64Column(row, 5);
+  const std::string what = absl::StrCat("trial ", sketch.number);
+  if (!IsWhole(row, 6) || !state) return Damaged(study, what);
   sketch.state = *state;
   sketch.finish_seq = Uint64Column(row, 3);
-  if (!row.getColumn(5).isNull()) sketch.value = DoubleColumn(row, 5);
-  sketch.removed = Int64Column(row, 6) != 0;
-  LUTHIER_ASSIGN_OR_RETURN(sketch.asks, CountAsks(BytesColumn(row, 4)));
+  if (!row.getColumn(7).isNull()) sketch.value = DoubleColumn(row, 7);
+  sketch.removed = Int64Column(row, 8) != 0;
+  const absl::StatusOr<int64_t> asks = CountAsks(BytesColumn(row, 4));
+  if (!asks.ok()) return DamagedRow(study, what, asks.status());
+  sketch.asks = *asks;
   if (std::find(whole.begin(), whole.end(), sketch.state) == whole.end()) return sketch;
   LUTHIER_ASSIGN_OR_RETURN(sketch.record, TrialRow(row));
   return sketch;
@@ -80,17 +102,31 @@ absl::StatusOr<FormerSpec> FormerSpecRow(const SQLite::Statement& row) {
   FormerSpec former;
   former.until_seq = Uint64Column(row, 0);
   former.max_trials = Int64Column(row, 1);
+  const StudyKey study = Int64Column(row, 4);
+  const std::string what = absl::StrCat("its former spec until event ", former.until_seq);
+  if (!IsWhole(row, 5)) return Damaged(study, what);
   if (!row.getColumn(2).isNull()) {
-    LUTHIER_ASSIGN_OR_RETURN(former.spec, DecodeSpec(BytesColumn(row, 2)));
+    absl::StatusOr<study::StudySpec> spec = DecodeSpec(BytesColumn(row, 2));
+    if (!spec.ok()) return DamagedRow(study, what, spec.status());
+    former.spec = *std::move(spec);
   }
   if (!row.getColumn(3).isNull()) {
-    LUTHIER_ASSIGN_OR_RETURN(former.back, DecodeWayBack(BytesColumn(row, 3)));
+    absl::StatusOr<study::SpecChange> back = DecodeWayBack(BytesColumn(row, 3));
+    if (!back.ok()) return DamagedRow(study, what, back.status());
+    former.back = *std::move(back);
   }
   return former;
 }
 
 absl::StatusOr<study::Measurement> MeasurementRow(const SQLite::Statement& row) {
-  return DecodeMeasurement(BytesColumn(row, 0));
+  const auto what = [&] {
+    return absl::StrCat("the point at step ", Int64Column(row, 4), " of trial ", Int64Column(row, 2), ", attempt ",
+                        Int64Column(row, 3), ",");
+  };
+  if (!IsWhole(row, 5)) return Damaged(Int64Column(row, 1), what());
+  absl::StatusOr<study::Measurement> point = DecodeMeasurement(BytesColumn(row, 0));
+  if (!point.ok()) return DamagedRow(Int64Column(row, 1), what(), point.status());
+  return point;
 }
 
 // The inverse of how the writer stores a double that a REAL column would change.
@@ -103,6 +139,7 @@ std::optional<double> ExactValue(const SQLite::Statement& row, int value_column,
 }
 
 absl::StatusOr<SetAside> SetAsideRow(const SQLite::Statement& row) {
+  if (!IsWhole(row, 4)) return Damaged(Int64Column(row, 3), absl::StrCat("event ", Int64Column(row, 2)));
   return SetAside{Int64Column(row, 0), StringColumn(row, 1)};
 }
 
@@ -111,6 +148,7 @@ absl::StatusOr<Event> EventRow(const SQLite::Statement& row) {
   event.seq = Uint64Column(row, 0);
   event.time = TimeFromNanos(Int64Column(row, 1));
   event.study = Int64Column(row, 2);
+  if (!IsWhole(row, 12)) return Damaged(event.study, absl::StrCat("event ", event.seq));
   event.study_id = StringColumn(row, 3);
   event.trial = Int64Column(row, 4);
   event.attempt = static_cast<int32_t>(Int64Column(row, 5));
@@ -153,38 +191,40 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       begin_(*db_, "BEGIN DEFERRED"),
       end_(*db_, "COMMIT"),
       last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
-      counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
+      counter_(*db_, "SELECT value, sum = " LUTHIER_COUNTER_SUM " FROM counter WHERE name = ?1"),
       list_studies_(*db_,
                     "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id > ?1 AND id < '~' ORDER BY id LIMIT ?2"),
+      list_study_ids_(*db_, "SELECT key, id FROM study WHERE id > ?1 AND id < '~' ORDER BY id LIMIT ?2"),
       get_study_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id = ?1 AND id < '~'"),
+      id_of_(*db_, "SELECT id FROM study WHERE key = ?1"),
       list_deleted_(*db_, "SELECT key FROM study WHERE id >= '~'"),
       get_trial_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS " FROM trial WHERE study = ?1 AND number = ?2"),
       list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
       sketch_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                            ", value, removed FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
-      list_former_specs_(
-          *db_, "SELECT until_seq, max_trials, spec, back FROM former_spec WHERE study = ?1 ORDER BY until_seq"),
+      newest_trial_(*db_, "SELECT newest_trial FROM study WHERE key = ?1"),
+      list_former_specs_(*db_, "SELECT until_seq, max_trials, spec, back, study, sum = " LUTHIER_FORMER_SPEC_SUM
+                               " FROM former_spec WHERE study = ?1 ORDER BY until_seq"),
       list_trials_in_state_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                                   " FROM trial INDEXED BY trial_by_state"
                                   " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
       list_numbers_in_state_(*db_,
                              "SELECT number FROM trial INDEXED BY trial_by_state"
                              " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
-      list_measurements_(*db_,
-                         "SELECT body FROM measurement WHERE study = ?1 AND trial = ?2 AND attempt = ?3 ORDER BY step"),
-      list_events_(*db_,
-                   "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts"
-                   " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
+      list_measurements_(*db_, "SELECT body, study, trial, attempt, step, sum = " LUTHIER_MEASUREMENT_SUM
+                               " FROM measurement WHERE study = ?1 AND trial = ?2 AND attempt = ?3 ORDER BY step"),
+      list_events_(*db_, "SELECT " LUTHIER_EVENT_COLUMNS
+                         " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
       list_events_before_(
-          *db_,
-          "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts"
-          " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"),
+          *db_, "SELECT " LUTHIER_EVENT_COLUMNS
+                " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"),
       // With min() the other columns are those of the row it is found in.
-      list_set_aside_(*db_,
-                      "SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
-                      " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
-      find_request_(*db_, "SELECT id, digest, reply, uptime_ns, typed FROM request WHERE id = ?1"),
+      list_set_aside_(*db_, "SELECT trial, actor, min(seq), study, sum = " LUTHIER_EVENT_SUM
+                            " FROM event INDEXED BY event_set_aside"
+                            " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
+      find_request_(
+          *db_, "SELECT id, digest, reply, uptime_ns, typed, sum = " LUTHIER_REQUEST_SUM " FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
       count_removed_(*db_,
@@ -219,6 +259,7 @@ auto SqliteReader::InTransaction(F&& f) -> decltype(f()) {
     begin_.exec();
     // The transaction ends whatever f did: its view of the past must not stay.
     decltype(f()) result = Guarded(f);
+    if (sqlite3_get_autocommit(db_->getHandle()) != 0) return result;  // SQLite ended it at a page that it can't read.
     const ResetGuard end(&end_);
     end_.exec();
     return result;
@@ -237,7 +278,7 @@ absl::StatusOr<int64_t> SqliteReader::Counter(const char* name) {
   return Guarded([&]() -> absl::StatusOr<int64_t> {
     const ResetGuard guard(&counter_);
     BindName(counter_, 1, name);
-    if (!counter_.executeStep()) return Unreadable(absl::StrCat("no counter ", name));
+    if (!counter_.executeStep() || !IsWhole(counter_, 1)) return Damaged(0, absl::StrCat("the counter ", name));
     return Int64Column(counter_, 0);
   });
 }
@@ -248,6 +289,20 @@ absl::StatusOr<std::vector<StudyRecord>> SqliteReader::ListStudies(const std::st
     BindText(list_studies_, 1, after_id);
     Bind(list_studies_, 2, int64_t{AtLeastZero(limit)});
     return Rows(list_studies_, StudyRow);
+  });
+}
+
+absl::StatusOr<std::vector<StudyRecord>> SqliteReader::ListStudyIds(const std::string& after_id, int limit) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_study_ids_);
+    BindText(list_study_ids_, 1, after_id);
+    Bind(list_study_ids_, 2, int64_t{AtLeastZero(limit)});
+    return Rows(list_study_ids_, [](const SQLite::Statement& row) -> absl::StatusOr<StudyRecord> {
+      StudyRecord record;
+      record.key = Int64Column(row, 0);
+      record.id = StringColumn(row, 1);
+      return record;
+    });
   });
 }
 
@@ -265,6 +320,22 @@ absl::StatusOr<std::vector<StudyKey>> SqliteReader::ListDeleted() {
     const ResetGuard guard(&list_deleted_);
     return Rows(list_deleted_,
                 [](const SQLite::Statement& row) -> absl::StatusOr<StudyKey> { return Int64Column(row, 0); });
+  });
+}
+
+absl::Status SqliteReader::CheckEnd(StudyKey study, int64_t last) {
+  const ResetGuard guard(&newest_trial_);
+  Bind(newest_trial_, 1, study);
+  const int64_t newest = newest_trial_.executeStep() ? Int64Column(newest_trial_, 0) : 0;
+  if (last >= newest) return absl::OkStatus();
+  return Damaged(study, absl::StrCat("trial ", newest, ", of which there is no row,"));
+}
+
+absl::StatusOr<std::string> SqliteReader::IdOf(StudyKey study) {
+  return Guarded([&]() -> absl::StatusOr<std::string> {
+    const ResetGuard guard(&id_of_);
+    Bind(id_of_, 1, study);
+    return id_of_.executeStep() ? StringColumn(id_of_, 0) : "";
   });
 }
 
@@ -293,12 +364,16 @@ absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListTrials(StudyKey study
   states.erase(std::unique(states.begin(), states.end()), states.end());
   if (states.size() == 1) return ListInState(study, states[0], after, AtLeastZero(limit));
   if (!states.empty()) return ListInStates(study, states, after, AtLeastZero(limit));
-  return Guarded([&] {
+  return InTransaction([&]() -> absl::StatusOr<std::vector<TrialRecord>> {
     const ResetGuard guard(&list_trials_);
     Bind(list_trials_, 1, study);
     Bind(list_trials_, 2, after);
     Bind(list_trials_, 3, int64_t{AtLeastZero(limit)});
-    return Rows(list_trials_, TrialRow);
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<TrialRecord> page, Rows(list_trials_, TrialRow));
+    if (page.size() < static_cast<size_t>(AtLeastZero(limit))) {
+      LUTHIER_RETURN_IF_ERROR(CheckEnd(study, page.empty() ? after : page.back().trial.number));
+    }
+    return page;
   });
 }
 
@@ -343,12 +418,17 @@ absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInStates(StudyKey stu
 absl::StatusOr<std::vector<TrialSketch>> SqliteReader::SketchTrials(const StudyRecord& study,
                                                                     const std::vector<study::TrialState>& whole,
                                                                     int64_t after, int limit) {
-  return Guarded([&] {
+  return InTransaction([&]() -> absl::StatusOr<std::vector<TrialSketch>> {
     const ResetGuard guard(&sketch_trials_);
     Bind(sketch_trials_, 1, study.key);
     Bind(sketch_trials_, 2, after);
     Bind(sketch_trials_, 3, int64_t{AtLeastZero(limit)});
-    return Rows(sketch_trials_, [&](const SQLite::Statement& row) { return SketchRow(row, whole); });
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<TrialSketch> page,
+                             Rows(sketch_trials_, [&](const SQLite::Statement& row) { return SketchRow(row, whole); }));
+    if (page.size() < static_cast<size_t>(AtLeastZero(limit))) {
+      LUTHIER_RETURN_IF_ERROR(CheckEnd(study.key, page.empty() ? after : page.back().number));
+    }
+    return page;
   });
 }
 
@@ -404,7 +484,9 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteReader::FindRequest(const std
     record.id = StringColumn(find_request_, 0);
     record.digest = StringColumn(find_request_, 1);
     record.uptime = absl::Nanoseconds(Int64Column(find_request_, 3));
-    if (Int64Column(find_request_, 4) == 0) {
+    if (!IsWhole(find_request_, 5)) {
+      record.reply = DamagedReply{};
+    } else if (Int64Column(find_request_, 4) == 0) {
       record.reply = LegacyReply{StringColumn(find_request_, 2)};
     } else {
       absl::StatusOr<StoredReply> reply = DecodeReply(BytesColumn(find_request_, 2));
@@ -429,7 +511,7 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
       Bind(count_removed_, 1, study.key);
       while (count_removed_.executeStep()) {
         const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(count_removed_, 1));
-        if (!state) return Unreadable("a trial's state");
+        if (!state) return Damaged(study.key, "an index of its trials");
         const int64_t count = Int64Column(count_removed_, 2);
         if (Int64Column(count_removed_, 0) == kRetried) {
           summary.retried += count;
@@ -451,7 +533,7 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
       while (count_trainings_.executeStep()) {
         const auto number = static_cast<v1::Training::Outcome>(Int64Column(count_trainings_, 0));
         const absl::StatusOr<study::TrainingOutcome> outcome = wire::FromProto(number);
-        if (!outcome.ok()) return absl::DataLossError("the database counts an unknown outcome of trainings");
+        if (!outcome.ok()) return Damaged(study.key, "an index of its trials");
         summary.trainings[static_cast<size_t>(*outcome)] = Int64Column(count_trainings_, 1);
       }
     }

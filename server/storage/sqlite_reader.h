@@ -26,6 +26,8 @@ class SqliteReader {
   absl::StatusOr<uint64_t> LastSeq();
   absl::StatusOr<int64_t> Counter(const char* name);
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit);
+  // Keys and ids alone, as ListStudies, where rows can't be read.
+  absl::StatusOr<std::vector<StudyRecord>> ListStudyIds(const std::string& after_id, int limit);
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id);
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number);
   absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study);
@@ -39,6 +41,8 @@ class SqliteReader {
   absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit);
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
+  // The id of a study, without a look at the rest of its row; "": there is none. For messages.
+  absl::StatusOr<std::string> IdOf(StudyKey study);
   // Studies that were deleted and have rows left.
   absl::StatusOr<std::vector<StudyKey>> ListDeleted();
   absl::StatusOr<Storage::Summary> Summarize(const StudyRecord& study);
@@ -49,16 +53,18 @@ class SqliteReader {
   // Runs f within one read transaction: several statements, one moment.
   template <typename F>
   auto InTransaction(F&& f) -> decltype(f());
+  // Damage when the table of trials ends before the study's row says. Within a transaction; may throw.
+  absl::Status CheckEnd(StudyKey study, int64_t last);
   absl::StatusOr<std::vector<TrialRecord>> ListInState(StudyKey study, study::TrialState state, int64_t after,
                                                        int limit);
   absl::StatusOr<std::vector<TrialRecord>> ListInStates(StudyKey study, const std::vector<study::TrialState>& states,
                                                         int64_t after, int limit);
 
   std::unique_ptr<SQLite::Database> db_;
-  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, list_deleted_, get_trial_,
-      list_trials_, sketch_trials_, list_former_specs_, list_trials_in_state_, list_numbers_in_state_,
-      list_measurements_, list_events_, list_events_before_, list_set_aside_, find_request_, count_in_state_,
-      count_removed_, sum_resource_, count_trainings_, least_value_, greatest_value_;
+  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, list_study_ids_, get_study_, id_of_,
+      list_deleted_, get_trial_, list_trials_, sketch_trials_, newest_trial_, list_former_specs_, list_trials_in_state_,
+      list_numbers_in_state_, list_measurements_, list_events_, list_events_before_, list_set_aside_, find_request_,
+      count_in_state_, count_removed_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

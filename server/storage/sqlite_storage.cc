@@ -13,6 +13,8 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "server/storage/backup.h"
+#include "server/storage/damage.h"
+#include "server/storage/page_sums.h"
 #include "server/storage/sql.h"
 
 namespace luthier::storage {
@@ -39,11 +41,13 @@ absl::StatusOr<std::string> BackUpNow(SQLite::Database& db, const std::string& d
   return path;
 }
 
+constexpr int kSummedVersion = 13;  // From this schema on each page has a checksum.
+
 // May throw.
 absl::Status QuickCheck(SQLite::Database& db) {
   const std::string result = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (result == "ok") return absl::OkStatus();
-  return absl::DataLossError(result);
+  return Damaged(0, absl::StrCat("a page of the database (", result, ")"));
 }
 
 }  // namespace
@@ -57,17 +61,17 @@ absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const SqliteO
   std::unique_ptr<SqliteStorage> storage(new SqliteStorage(options));
   absl::Status status = storage->OpenFiles();
   if (status.ok()) return storage;
-  if (status.code() == absl::StatusCode::kDataLoss) status = storage->Damaged(status);
+  if (status.code() == absl::StatusCode::kDataLoss) status = storage->Unusable(status);
   // Whatever was opened closes without a checkpoint.
   storage->readers_.reset();
   storage->writer_.reset();
   return status;
 }
 
-absl::Status SqliteStorage::Damaged(const absl::Status& status) const {
+absl::Status SqliteStorage::Unusable(const absl::Status& status) const {
   return absl::DataLossError(absl::StrCat(DatabasePath(options_.directory), " can't be used: ", status.message(),
                                           ". Restore the newest backup of ", BackupsPath(options_.directory),
-                                          " into a new directory (docs/design/storage.md)"));
+                                          " into a new directory (luthier admin restore)"));
 }
 
 ConnectionOptions SqliteStorage::Connection(bool writer) const {
@@ -80,6 +84,8 @@ absl::Status SqliteStorage::OpenFiles() {
     LUTHIER_ASSIGN_OR_RETURN(lock_, DirectoryLock::Acquire(options_.directory));
     if (!options_.force_network_filesystem) LUTHIER_RETURN_IF_ERROR(CheckLocalFileSystem(options_.directory));
   }
+  // Before the database: a server that runs writes it after.
+  const uint64_t acknowledged = options_.vfs.empty() ? Acknowledged::Read(options_.directory) : 0;
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenDatabase());
   if (!options_.read_only) {
     LUTHIER_ASSIGN_OR_RETURN(writer_, SqliteWriter::Create(std::move(db), options_.checkpoint_pages, &health_));
@@ -89,10 +95,17 @@ absl::Status SqliteStorage::OpenFiles() {
         held_, HeldFiles::Note(options_.directory, {"lock", "luthier.db", "luthier.db-wal", "luthier.db-shm"}));
   }
   LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
+  LUTHIER_ASSIGN_OR_RETURN(const uint64_t last_seq, LastSeq());
+  LUTHIER_RETURN_IF_ERROR(CheckAcknowledged(options_.directory, acknowledged, last_seq));
+  if (!options_.read_only && options_.vfs.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(acknowledged_, Acknowledged::Open(options_.directory));
+    acknowledged_->Note(last_seq);
+  }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<StudyKey> deleted,
                            Read<std::vector<StudyKey>>([](SqliteReader& r) { return r.ListDeleted(); }));
   base::MutexLock lock(&deleted_mutex_);
   deleted_.insert(deleted.begin(), deleted.end());
+  erasable_ = deleted_;
   return absl::OkStatus();
 }
 
@@ -115,7 +128,7 @@ void SqliteStorage::CheckPages() {
   base::MutexLock lock(&check_mutex_);
   checking_ = nullptr;
   if (status.ok() || check_stopped_) return;
-  if (status.code() == absl::StatusCode::kDataLoss) health_.Fail(Damaged(status));
+  if (status.code() == absl::StatusCode::kDataLoss && !IsDamage(status)) health_.Fail(Unusable(status));
   base::LogError("storage_check_failed", {{"error", std::string(status.message())}});
 }
 
@@ -150,6 +163,7 @@ absl::Status SqliteStorage::BringUpToDate(SQLite::Database& db) {
   LUTHIER_ASSIGN_OR_RETURN(const int version, SchemaVersion(db, options_.migrations));
   const int newest = options_.migrations.back().version;
   check_behind_ = options_.check_behind && version == newest;
+  if (version >= kSummedVersion && !HasPageSums(db.getHandle())) return Damaged(0, "the header of the database");
   if (version > 0 && !check_behind_) LUTHIER_RETURN_IF_ERROR(Guarded([&] { return QuickCheck(db); }));
   if (version == newest) return absl::OkStatus();
   if (options_.read_only) {
@@ -161,11 +175,15 @@ absl::Status SqliteStorage::BringUpToDate(SQLite::Database& db) {
     LUTHIER_ASSIGN_OR_RETURN(const std::string backup, BackUpNow(db, options_.directory));
     base::LogInfo("storage_backed_up_before_migration", {{"file", backup}});
   }
-  LUTHIER_RETURN_IF_ERROR(Guarded([&] {
+  const absl::Status prepared = Guarded([&]() -> absl::Status {
     // A new file is made under a rollback journal, whose removal must be durable before the WAL takes over.
     db.exec("PRAGMA synchronous = EXTRA");
+    if (version >= kSummedVersion) return absl::OkStatus();
+    LUTHIER_RETURN_IF_ERROR(ReservePageSums(db.getHandle()));
+    if (version > 0) db.exec("VACUUM");
     return absl::OkStatus();
-  }));
+  });
+  LUTHIER_RETURN_IF_ERROR(prepared);
   return Migrate(db, options_.migrations, version);
 }
 
@@ -207,13 +225,15 @@ absl::Status SqliteStorage::CheckHeld() {
 absl::Status SqliteStorage::Commit(const WriteBatch& batch) {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   if (writer_ == nullptr) return absl::FailedPreconditionError("the database was opened read-only");
-  LUTHIER_RETURN_IF_ERROR(writer_->Commit(batch));
+  if (const absl::Status status = writer_->Commit(batch); !status.ok()) return Named(status, DamagedStudy(status));
   LUTHIER_RETURN_IF_ERROR(CheckHeld());
+  if (acknowledged_ != nullptr) acknowledged_->Note(writer_->last_seq());
   for (const Mutation& mutation : batch) {
     const auto* const deletion = std::get_if<DeleteStudy>(&mutation);
     if (deletion == nullptr) continue;
     base::MutexLock lock(&deleted_mutex_);
     deleted_.insert(deletion->key);
+    erasable_.insert(deletion->key);
   }
   return absl::OkStatus();
 }
@@ -224,14 +244,21 @@ absl::StatusOr<bool> SqliteStorage::EraseSome(int rows) {
   StudyKey study;
   {
     base::MutexLock lock(&deleted_mutex_);
-    if (deleted_.empty()) return false;
-    study = *deleted_.begin();
+    if (erasable_.empty()) return false;
+    study = *erasable_.begin();
   }
-  LUTHIER_ASSIGN_OR_RETURN(const bool left, writer_->Erase(study, rows));
+  const absl::StatusOr<bool> left = writer_->Erase(study, rows);
+  if (!left.ok() && !IsDamage(left.status())) return left.status();
   LUTHIER_RETURN_IF_ERROR(CheckHeld());
   base::MutexLock lock(&deleted_mutex_);
-  if (!left) deleted_.erase(study);
-  return !deleted_.empty();
+  if (!left.ok()) {  // Its rows stay, unseen, until the next start tries again.
+    base::LogError("storage_erase_met_damage", {{"error", std::string(left.status().message())}});
+    erasable_.erase(study);
+  } else if (!*left) {
+    deleted_.erase(study);
+    erasable_.erase(study);
+  }
+  return !erasable_.empty();
 }
 
 bool SqliteStorage::IsDeleted(StudyKey study) {
@@ -243,8 +270,22 @@ template <typename T, typename F>
 absl::StatusOr<T> SqliteStorage::Read(F&& f) {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   absl::StatusOr<T> result = readers_->With(std::forward<F>(f));
-  if (result.status().code() == absl::StatusCode::kDataLoss) health_.Fail(result.status());
+  if (result.status().code() == absl::StatusCode::kDataLoss && !IsDamage(result.status())) {
+    health_.Fail(result.status());
+  }
   return result;
+}
+
+template <typename T, typename F>
+absl::StatusOr<T> SqliteStorage::ReadOf(StudyKey study, F&& f) {
+  absl::StatusOr<T> result = Read<T>(std::forward<F>(f));
+  return result.ok() ? std::move(result) : Named(result.status(), study);
+}
+
+absl::Status SqliteStorage::Named(const absl::Status& status, StudyKey study) {
+  if (!IsDamage(status) || study == 0) return status;
+  const absl::StatusOr<std::string> id = Read<std::string>([&](SqliteReader& r) { return r.IdOf(study); });
+  return DamageOf(status, study, id.value_or(""));
 }
 
 absl::StatusOr<uint64_t> SqliteStorage::LastSeq() {
@@ -266,51 +307,68 @@ absl::StatusOr<StudyKey> SqliteStorage::LastStudyKey() {
 }
 
 absl::StatusOr<std::vector<StudyRecord>> SqliteStorage::ListStudies(const std::string& after_id, int limit) {
-  return Read<std::vector<StudyRecord>>([&](SqliteReader& r) { return r.ListStudies(after_id, limit); });
+  using Records = std::vector<StudyRecord>;
+  absl::StatusOr<Records> whole = Read<Records>([&](SqliteReader& r) { return r.ListStudies(after_id, limit); });
+  if (!IsDamage(whole.status())) return whole;
+  // One by one: those whose rows can be read, and of the others what the index says.
+  absl::StatusOr<Records> ids = Read<Records>([&](SqliteReader& r) { return r.ListStudyIds(after_id, limit); });
+  LUTHIER_RETURN_IF_ERROR(ids.status());
+  Records records;
+  for (StudyRecord& outline : *ids) {
+    absl::StatusOr<StudyRecord> record = GetStudy(outline.id);
+    if (absl::IsNotFound(record.status())) continue;  // Deleted meanwhile.
+    if (!record.ok() && !IsDamage(record.status())) return record.status();
+    if (!record.ok()) outline.damage = record.status();
+    records.push_back(record.ok() ? *std::move(record) : std::move(outline));
+  }
+  return records;
 }
 
 absl::StatusOr<StudyRecord> SqliteStorage::GetStudy(const std::string& id) {
-  return Read<StudyRecord>([&](SqliteReader& r) { return r.GetStudy(id); });
+  absl::StatusOr<StudyRecord> record = Read<StudyRecord>([&](SqliteReader& r) { return r.GetStudy(id); });
+  return record.ok() ? std::move(record) : DamageOf(record.status(), 0, id);
 }
 
 absl::StatusOr<TrialRecord> SqliteStorage::GetTrial(StudyKey study, int64_t number) {
   if (IsDeleted(study)) return NoSuchTrial(study, number);
-  return Read<TrialRecord>([&](SqliteReader& r) { return r.GetTrial(study, number); });
+  return ReadOf<TrialRecord>(study, [&](SqliteReader& r) { return r.GetTrial(study, number); });
 }
 
 absl::StatusOr<std::vector<FormerSpec>> SqliteStorage::ListFormerSpecs(StudyKey study) {
   if (IsDeleted(study)) return std::vector<FormerSpec>();
-  return Read<std::vector<FormerSpec>>([&](SqliteReader& r) { return r.ListFormerSpecs(study); });
+  return ReadOf<std::vector<FormerSpec>>(study, [&](SqliteReader& r) { return r.ListFormerSpecs(study); });
 }
 
 absl::StatusOr<std::vector<TrialRecord>> SqliteStorage::ListTrials(StudyKey study, const TrialFilter& filter,
                                                                    int64_t after, int limit) {
   if (IsDeleted(study)) return std::vector<TrialRecord>();
-  return Read<std::vector<TrialRecord>>([&](SqliteReader& r) { return r.ListTrials(study, filter, after, limit); });
+  return ReadOf<std::vector<TrialRecord>>(study,
+                                          [&](SqliteReader& r) { return r.ListTrials(study, filter, after, limit); });
 }
 
 absl::StatusOr<std::vector<TrialSketch>> SqliteStorage::SketchTrials(const StudyRecord& study,
                                                                      const std::vector<study::TrialState>& whole,
                                                                      int64_t after, int limit) {
   if (IsDeleted(study.key)) return std::vector<TrialSketch>();
-  return Read<std::vector<TrialSketch>>([&](SqliteReader& r) { return r.SketchTrials(study, whole, after, limit); });
+  return ReadOf<std::vector<TrialSketch>>(study.key,
+                                          [&](SqliteReader& r) { return r.SketchTrials(study, whole, after, limit); });
 }
 
 absl::StatusOr<std::vector<study::Measurement>> SqliteStorage::ListMeasurements(StudyKey study, int64_t trial,
                                                                                 int32_t attempt) {
   if (IsDeleted(study)) return std::vector<study::Measurement>();
-  return Read<std::vector<study::Measurement>>(
-      [&](SqliteReader& r) { return r.ListMeasurements(study, trial, attempt); });
+  return ReadOf<std::vector<study::Measurement>>(
+      study, [&](SqliteReader& r) { return r.ListMeasurements(study, trial, attempt); });
 }
 
 absl::StatusOr<std::vector<Event>> SqliteStorage::ListEvents(StudyKey study, uint64_t after, int limit) {
-  return Read<std::vector<Event>>([&](SqliteReader& r) { return r.ListEvents(study, after, limit); });
+  return ReadOf<std::vector<Event>>(study, [&](SqliteReader& r) { return r.ListEvents(study, after, limit); });
 }
 absl::StatusOr<std::vector<Event>> SqliteStorage::ListEventsBefore(StudyKey study, uint64_t before, int limit) {
-  return Read<std::vector<Event>>([&](SqliteReader& r) { return r.ListEventsBefore(study, before, limit); });
+  return ReadOf<std::vector<Event>>(study, [&](SqliteReader& r) { return r.ListEventsBefore(study, before, limit); });
 }
 absl::StatusOr<std::vector<SetAside>> SqliteStorage::ListSetAside(StudyKey study, int64_t after, int limit) {
-  return Read<std::vector<SetAside>>([&](SqliteReader& r) { return r.ListSetAside(study, after, limit); });
+  return ReadOf<std::vector<SetAside>>(study, [&](SqliteReader& r) { return r.ListSetAside(study, after, limit); });
 }
 
 absl::StatusOr<std::optional<RequestRecord>> SqliteStorage::FindRequest(const std::string& id) {
@@ -319,7 +377,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteStorage::FindRequest(const st
 
 absl::StatusOr<Storage::Summary> SqliteStorage::Summarize(const StudyRecord& study) {
   if (IsDeleted(study.key)) return Summary();
-  return Read<Summary>([&](SqliteReader& r) { return r.Summarize(study); });
+  return ReadOf<Summary>(study.key, [&](SqliteReader& r) { return r.Summarize(study); });
 }
 
 }  // namespace luthier::storage

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/mutex.h"
+#include "server/storage/acknowledged.h"
 #include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
 #include "server/storage/held_files.h"
@@ -41,8 +42,9 @@ struct SqliteOptions {
 };
 
 // Storage in one SQLite file (docs/design/storage.md). Commit from one thread at a time; reads from any thread, at most
-// options.readers at once, others wait. After an I/O error or corruption every call fails with the same DATA_LOSS and
-// the disk is not written again.
+// options.readers at once, others wait. After an I/O error every call fails with the same DATA_LOSS and the disk is not
+// written again. Damage (damage.h) is told to who needs what is damaged, with its study's name; a batch that meets it
+// is refused, and nothing of it is written.
 class SqliteStorage final : public Storage {
  public:
   // Locks the directory, checks the file, brings its schema up to date (after a verified backup) and reads every pragma
@@ -58,7 +60,7 @@ class SqliteStorage final : public Storage {
   absl::Status Close();
 
   // Starts the check of all pages that `check_behind` left out, beside all other work; once, from the thread that
-  // closes. Damage ends every later call, with DATA_LOSS. Closing interrupts it.
+  // closes. Damage is logged: whoever needs what is damaged is told so in any case. Closing interrupts it.
   void BeginPageCheck();
 
   // A consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name has the
@@ -98,11 +100,15 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenDatabase();
   absl::Status BringUpToDate(SQLite::Database& db);
   ConnectionOptions Connection(bool writer) const;
-  absl::Status Damaged(const absl::Status& status) const;  // Says which file, and the way out.
+  absl::Status Unusable(const absl::Status& status) const;  // Says which file, and the way out.
   void CheckPages();
   void StopCheck();
   template <typename T, typename F>
   absl::StatusOr<T> Read(F&& f);
+  // The same of rows of one study, which damage then names.
+  template <typename T, typename F>
+  absl::StatusOr<T> ReadOf(StudyKey study, F&& f);
+  absl::Status Named(const absl::Status& status, StudyKey study);
   bool IsDeleted(StudyKey study);
 
   const SqliteOptions options_;
@@ -111,9 +117,11 @@ class SqliteStorage final : public Storage {
   std::unique_ptr<HeldFiles> held_;      // Null when read-only, and for files of another VFS.
   std::unique_ptr<SqliteWriter> writer_;
   std::unique_ptr<ReaderPool> readers_;
+  std::unique_ptr<Acknowledged> acknowledged_;  // Null when read-only, and for a VFS that keeps no files.
 
   base::Mutex deleted_mutex_;
-  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);  // Studies that have rows left.
+  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);   // Studies that have rows left.
+  std::set<StudyKey> erasable_ ABSL_GUARDED_BY(deleted_mutex_);  // Part of them: not those whose erasure met damage.
 
   bool check_behind_ = false;  // True if `options_` wants it and the schema allows it.
   base::Mutex check_mutex_;

@@ -15,7 +15,9 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "server/storage/damage.h"
 #include "server/storage/record_codec.h"
+#include "server/storage/row_sums.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
 
@@ -37,6 +39,17 @@ bool RealColumnKeeps(double value) {
   return std::isfinite(value) && !(value == 0.0 && std::signbit(value));
 }
 
+// The study whose rows a mutation writes, or kDamagedRequests; 0: those of none, or of all.
+StudyKey StudyOf(const Mutation& mutation) {
+  if (const auto* m = std::get_if<PutStudy>(&mutation)) return m->record.key;
+  if (const auto* m = std::get_if<DeleteStudy>(&mutation)) return m->key;
+  if (const auto* m = std::get_if<PutFormerSpec>(&mutation)) return m->study;
+  if (const auto* m = std::get_if<PutTrial>(&mutation)) return m->study;
+  if (const auto* m = std::get_if<PutMeasurement>(&mutation)) return m->record.study;
+  const bool request = std::holds_alternative<PutRequest>(mutation) || std::holds_alternative<ChangeRequest>(mutation);
+  return request ? kDamagedRequests : 0;
+}
+
 std::array<char, 8> BigEndian(double value) {
   const uint64_t bits = std::bit_cast<uint64_t>(value);
   std::array<char, 8> bytes;
@@ -54,19 +67,37 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       commit_(*db_, "COMMIT"),
       roll_back_(*db_, "ROLLBACK"),
       last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
-      get_counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
-      set_counter_(*db_, "UPDATE counter SET value = ?2 WHERE name = ?1"),
-      find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1 AND id < '~'"),
+      get_counter_(*db_, "SELECT value, sum = " LUTHIER_COUNTER_SUM " FROM counter WHERE name = ?1"),
+      set_counter_(*db_, "UPDATE counter SET value = ?2, sum = row_sum('counter', ?1, ?2) WHERE name = ?1"),
+      find_study_(*db_, "SELECT id, spec, newest_trial, events, sum = " LUTHIER_STUDY_SUM
+                        " FROM study WHERE key = ?1 AND id < '~'"),
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
-                    " update_seq, resume_seq, added_trials, bytes, create_uptime_ns, id, spec, created_digest)"
-                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"),
-      update_study_(*db_,
-                    "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
-                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
-                    " create_uptime_ns = ?11 WHERE key = ?1"),
-      update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
-      delete_study_(*db_, "UPDATE study SET id = '~' || key WHERE key = ?1 AND id < '~'"),
+                    " update_seq, resume_seq, added_trials, bytes, create_uptime_ns, newest_trial, events, spec, id,"
+                    " created_digest, sum)"
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,"
+                    " row_sum('study', ?1, ?15, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, ?16, ?10, ?11, ?12, ?13))"),
+      // Changes no row that is damaged, so that none becomes whole by it.
+      update_study_(
+          *db_,
+          "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
+          " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
+          " create_uptime_ns = ?11, newest_trial = ?12, events = ?13, sum ="
+          " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, spec, ?9, created_digest, ?10, ?11, ?12, ?13)"
+          " WHERE key = ?1 AND sum = " LUTHIER_STUDY_SUM),
+      update_spec_(*db_,
+                   "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
+                   " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
+                   " create_uptime_ns = ?11, newest_trial = ?12, events = ?13, spec = ?14, sum ="
+                   " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, created_digest, ?10, ?11, ?12, ?13)"
+                   " WHERE key = ?1 AND sum = " LUTHIER_STUDY_SUM),
+      update_added_(*db_,
+                    "UPDATE study SET newest_trial = ?2, events = ?3, sum ="
+                    " row_sum('study', key, id, state, state_reason, create_time_ns, update_time_ns, create_seq,"
+                    " update_seq, resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, ?2, ?3)"
+                    " WHERE key = ?1 AND id < '~' AND sum = " LUTHIER_STUDY_SUM),
+      delete_study_(*db_, "UPDATE study SET id = '~' || key, sum = " LUTHIER_STUDY_SUM_OF(
+                              "'~' || key") " WHERE key = ?1 AND id < '~'"),
       erase_measurements_(*db_,
                           "DELETE FROM measurement WHERE study = ?1 AND (trial, attempt, step) IN"
                           " (SELECT trial, attempt, step FROM measurement WHERE study = ?1 LIMIT ?2)"),
@@ -74,24 +105,34 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     "DELETE FROM trial WHERE study = ?1 AND number IN"
                     " (SELECT number FROM trial WHERE study = ?1 LIMIT ?2)"),
       erase_study_(*db_, "DELETE FROM study WHERE key = ?1"),
-      put_former_spec_(
-          *db_, "INSERT INTO former_spec (study, until_seq, max_trials, spec, back) VALUES (?1, ?2, ?3, ?4, ?5)"),
+      put_former_spec_(*db_,
+                       "INSERT INTO former_spec (study, until_seq, max_trials, spec, back, sum)"
+                       " VALUES (?1, ?2, ?3, ?4, ?5, row_sum('former_spec', ?1, ?2, ?3, ?4, ?5))"),
       // Changes no row when a final trial's state would change.
-      put_trial_(*db_,
-                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
-                 " training, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
-                 " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
-                 " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body,"
-                 " resource = excluded.resource, training = excluded.training, removed = excluded.removed"
-                 " WHERE trial.state IN ('PENDING', 'RUNNING', 'PAUSED') OR trial.state = excluded.state"),
+      put_trial_(
+          *db_,
+          "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
+          " training, removed, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+          " row_sum('trial', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10))"
+          " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
+          " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body,"
+          " resource = excluded.resource, training = excluded.training, removed = excluded.removed, sum = excluded.sum"
+          " WHERE trial.state IN ('PENDING', 'RUNNING', 'PAUSED') OR trial.state = excluded.state"),
       put_measurement_(*db_,
-                       "INSERT INTO measurement (study, trial, attempt, step, body) VALUES (?1, ?2, ?3, ?4, ?5)"
-                       " ON CONFLICT (study, trial, attempt, step) DO UPDATE SET body = excluded.body"),
+                       "INSERT INTO measurement (study, trial, attempt, step, body, sum)"
+                       " VALUES (?1, ?2, ?3, ?4, ?5, row_sum('measurement', ?1, ?2, ?3, ?4, ?5))"
+                       " ON CONFLICT (study, trial, attempt, step) DO UPDATE SET body = excluded.body,"
+                       " sum = excluded.sum"),
       append_event_(*db_,
                     "INSERT INTO event (seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value,"
-                    " value_bits, facts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
-      put_request_(*db_, "INSERT INTO request (id, digest, reply, uptime_ns, typed) VALUES (?1, ?2, ?3, ?4, 1)"),
-      change_request_(*db_, "UPDATE request SET digest = ?2, reply = ?3, uptime_ns = ?4, typed = 1 WHERE id = ?1"),
+                    " value_bits, facts, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
+                    " row_sum('event', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))"),
+      put_request_(*db_,
+                   "INSERT INTO request (id, digest, reply, uptime_ns, typed, sum)"
+                   " VALUES (?1, ?2, ?3, ?4, 1, row_sum('request', ?1, ?2, ?3, ?4, 1))"),
+      change_request_(*db_,
+                      "UPDATE request SET digest = ?2, reply = ?3, uptime_ns = ?4, typed = 1,"
+                      " sum = row_sum('request', ?1, ?2, ?3, ?4, 1) WHERE id = ?1"),
       forget_requests_(*db_, "DELETE FROM request WHERE uptime_ns < ?1"),
       next_checkpoint_(checkpoint_pages) {
   sqlite3_wal_hook(
@@ -121,7 +162,9 @@ absl::Status SqliteWriter::LoadCounters() {
   for (const char* name : {"fence", "study_key", "uptime_ns"}) {
     const ResetGuard guard(&get_counter_);
     BindName(get_counter_, 1, name);
-    if (!get_counter_.executeStep()) return absl::DataLossError(absl::StrCat("the database has no counter ", name));
+    if (!get_counter_.executeStep() || Int64Column(get_counter_, 1) != 1) {
+      return Damaged(0, absl::StrCat("the counter ", name));
+    }
     const int64_t value = Int64Column(get_counter_, 0);
     if (name[0] == 'f') {
       counters_.fence = static_cast<uint64_t>(value);
@@ -139,11 +182,14 @@ absl::Status SqliteWriter::Commit(const WriteBatch& batch) {
   for (const Mutation& mutation : batch) LUTHIER_RETURN_IF_ERROR(CheckMutation(mutation));
   if (batch.empty()) return absl::OkStatus();
   const Counters before = counters_;
+  const bool kept = keep_requests_;
   absl::Status status = Guarded([&] { return ApplyAll(batch); });
-  if (!status.ok()) {
+  for (int again = keep_requests_ != kept ? 1 : 0; !status.ok(); --again) {
     counters_ = before;
     studies_.clear();
-    return RollBack(std::move(status));
+    status = RollBack(std::move(status));
+    if (again <= 0 || !health_->Get().ok()) return status;
+    status = Guarded([&] { return ApplyAll(batch); });
   }
   CheckpointIfDue();
   return absl::OkStatus();
@@ -151,17 +197,62 @@ absl::Status SqliteWriter::Commit(const WriteBatch& batch) {
 
 absl::Status SqliteWriter::ApplyAll(const WriteBatch& batch) {
   const StudyKey keys_before = counters_.key;
+  CountAdded(batch);
   Run(begin_);
   for (const Mutation& mutation : batch) {
-    LUTHIER_RETURN_IF_ERROR(std::visit([&](const auto& m) { return Apply(m, keys_before); }, mutation));
+    const absl::Status status =
+        Guarded([&] { return std::visit([&](const auto& m) { return Apply(m, keys_before); }, mutation); });
+    if (IsDamage(status) && std::holds_alternative<ForgetRequestsBefore>(mutation)) {
+      base::LogError("storage_requests_damaged", {{"error", std::string(status.message())}});
+      keep_requests_ = true;
+    }
+    if (!status.ok()) return DamageOf(status, StudyOf(mutation), "");
   }
+  LUTHIER_RETURN_IF_ERROR(WriteAdded());
   if (counters_.key != keys_before) LUTHIER_RETURN_IF_ERROR(SetCounter("study_key", counters_.key));
   Run(commit_);
   return absl::OkStatus();
 }
 
+void SqliteWriter::CountAdded(const WriteBatch& batch) {
+  added_.clear();
+  for (const Mutation& mutation : batch) {
+    if (const auto* put = std::get_if<PutTrial>(&mutation)) {
+      Added& added = added_[put->study];
+      added.newest_trial = std::max(added.newest_trial, put->record.trial.number);
+    } else if (const auto* append = std::get_if<AppendEvent>(&mutation)) {
+      ++added_[append->event.study].events;
+    }
+  }
+}
+
+void SqliteWriter::TakeAdded(StudyKey key, KnownStudy& known) {
+  const auto found = added_.find(key);
+  if (found == added_.end()) return;
+  known.newest_trial = std::max(known.newest_trial, found->second.newest_trial);
+  known.events += found->second.events;
+  added_.erase(found);
+}
+
+absl::Status SqliteWriter::WriteAdded() {
+  while (!added_.empty()) {
+    const StudyKey key = added_.begin()->first;
+    LUTHIER_ASSIGN_OR_RETURN(KnownStudy* const known, Find(key));
+    if (known == nullptr) {  // Deleted: its log goes on.
+      added_.erase(key);
+      continue;
+    }
+    TakeAdded(key, *known);
+    Bind(update_added_, 1, key);
+    Bind(update_added_, 2, known->newest_trial);
+    Bind(update_added_, 3, known->events);
+    if (Run(update_added_) != 1) return Damaged(key, "its row");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SqliteWriter::RollBack(absl::Status cause) {
-  if (cause.code() == absl::StatusCode::kDataLoss) {
+  if (cause.code() == absl::StatusCode::kDataLoss && !IsDamage(cause)) {
     health_->Fail(cause);  // And not another write.
     return cause;
   }
@@ -214,24 +305,29 @@ absl::Status SqliteWriter::SetCounter(const char* name, int64_t value) {
   BindName(set_counter_, 1, name);
   Bind(set_counter_, 2, value);
   if (Run(set_counter_) == 1) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the database has no counter ", name));
+  return Damaged(0, absl::StrCat("the counter ", name));
 }
 
-absl::StatusOr<const SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key) {
+absl::StatusOr<SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key) {
   if (const auto found = studies_.find(key); found != studies_.end()) return &found->second;
   const ResetGuard guard(&find_study_);
   Bind(find_study_, 1, key);
   if (!find_study_.executeStep()) return nullptr;
   KnownStudy study;
   study.id = StringColumn(find_study_, 0);
-  LUTHIER_ASSIGN_OR_RETURN(study.spec, DecodeSpec(BytesColumn(find_study_, 1)));
+  if (Int64Column(find_study_, 4) != 1) return Damaged(key, "its row");
+  absl::StatusOr<study::StudySpec> spec = DecodeSpec(BytesColumn(find_study_, 1));
+  if (!spec.ok()) return Damaged(key, "its spec");
+  study.spec = *std::move(spec);
+  study.newest_trial = Int64Column(find_study_, 2);
+  study.events = Int64Column(find_study_, 3);
   return &(studies_[key] = std::move(study));
 }
 
 namespace {
 
-// Parameters ?1 to ?11, in the order insert and update share.
-void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
+// Parameters ?1 to ?13, in the order insert and update share.
+void BindStudy(SQLite::Statement& statement, const StudyRecord& r, int64_t newest_trial, int64_t events) {
   Bind(statement, 1, r.key);
   BindName(statement, 2, study::StudyStateName(r.state).data());
   BindText(statement, 3, r.state_reason);
@@ -243,35 +339,40 @@ void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
   Bind(statement, 9, r.added_trials);
   Bind(statement, 10, r.bytes);
   Bind(statement, 11, absl::ToInt64Nanoseconds(r.create_uptime));
+  Bind(statement, 12, newest_trial);
+  Bind(statement, 13, events);
 }
 
 }  // namespace
 
 absl::Status SqliteWriter::Apply(const PutStudy& put, StudyKey keys_before) {
   const StudyRecord& r = put.record;
-  LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(r.key));
+  LUTHIER_ASSIGN_OR_RETURN(KnownStudy* const known, Find(r.key));
   if (known == nullptr) return InsertStudy(r, keys_before);
   LUTHIER_RETURN_IF_ERROR(CheckSameStudy(known->id, known->spec, r));
-  BindStudy(update_study_, r);
-  Run(update_study_);
-  if (known->spec == r.spec) return absl::OkStatus();
-  LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
-  Bind(update_spec_, 1, r.key);
-  BindBlob(update_spec_, 2, spec);
-  Run(update_spec_);
-  studies_[r.key].spec = r.spec;
-  return absl::OkStatus();
+  TakeAdded(r.key, *known);
+  SQLite::Statement& update = known->spec == r.spec ? update_study_ : update_spec_;
+  BindStudy(update, r, known->newest_trial, known->events);
+  std::string spec;
+  if (&update == &update_spec_) {
+    LUTHIER_ASSIGN_OR_RETURN(spec, EncodeSpec(r.spec));
+    BindBlob(update, 14, spec);
+    known->spec = r.spec;
+  }
+  return Run(update) == 1 ? absl::OkStatus() : Damaged(r.key, "its row");
 }
 
 absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_before) {
   LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
   LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
-  BindStudy(insert_study_, r);
-  BindText(insert_study_, 12, r.id);
-  BindBlob(insert_study_, 13, spec);
-  BindText(insert_study_, 14, r.created_digest);
+  KnownStudy known{r.id, r.spec, 0, 0};
+  TakeAdded(r.key, known);
+  BindStudy(insert_study_, r, known.newest_trial, known.events);
+  BindBlob(insert_study_, 14, spec);
+  BindText(insert_study_, 15, r.id);
+  BindText(insert_study_, 16, r.created_digest);
   Run(insert_study_);
-  studies_[r.key] = {r.id, r.spec};
+  studies_[r.key] = std::move(known);
   return absl::OkStatus();
 }
 
@@ -415,6 +516,7 @@ absl::Status SqliteWriter::Apply(const ChangeRequest& change, StudyKey) {
 }
 
 absl::Status SqliteWriter::Apply(const ForgetRequestsBefore& forget, StudyKey) {
+  if (keep_requests_) return absl::OkStatus();
   Bind(forget_requests_, 1, absl::ToInt64Nanoseconds(forget.uptime));
   Run(forget_requests_);
   return absl::OkStatus();

@@ -29,6 +29,8 @@ class SqliteWriter {
   absl::Status Commit(const WriteBatch& batch);
   // Erases at most so many rows of a deleted study, in one transaction. False: none is left. Errors as Storage::Commit.
   absl::StatusOr<bool> Erase(StudyKey study, int rows);
+  // The newest event's seq, as committed.
+  uint64_t last_seq() const { return counters_.seq; }
   // Moves the whole WAL into the database file and empties it; call it before the last connection closes.
   absl::Status CheckpointAll();
 
@@ -36,6 +38,13 @@ class SqliteWriter {
   struct KnownStudy {
     std::string id;
     study::StudySpec spec;
+    int64_t newest_trial = 0;
+    int64_t events = 0;
+  };
+  // So much a batch adds to the rows that a study has.
+  struct Added {
+    int64_t newest_trial = 0;
+    int64_t events = 0;
   };
 
   SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_pages, Health* health);
@@ -44,9 +53,13 @@ class SqliteWriter {
   absl::Status ApplyAll(const WriteBatch& batch);
   absl::Status RollBack(absl::Status cause);
   void CheckpointIfDue();
+  // Notes what the batch adds, for the studies' rows, which say how many others there are.
+  void CountAdded(const WriteBatch& batch);
+  void TakeAdded(StudyKey key, KnownStudy& known);
+  absl::Status WriteAdded();
   absl::Status SetCounter(const char* name, int64_t value);
   // The study's id and spec as stored in this transaction; null when there is none.
-  absl::StatusOr<const KnownStudy*> Find(StudyKey key);
+  absl::StatusOr<KnownStudy*> Find(StudyKey key);
 
   absl::Status Apply(const PutStudy& put, StudyKey keys_before);
   absl::Status InsertStudy(const StudyRecord& record, StudyKey keys_before);
@@ -65,10 +78,12 @@ class SqliteWriter {
   const int checkpoint_pages_;
   Health* const health_;
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
-      update_study_, update_spec_, delete_study_, erase_measurements_, erase_trials_, erase_study_, put_former_spec_,
-      put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
+      update_study_, update_spec_, update_added_, delete_study_, erase_measurements_, erase_trials_, erase_study_,
+      put_former_spec_, put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
+  std::map<StudyKey, Added> added_;         // The batch adds it, and no study's row says so yet.
+  bool keep_requests_ = false;              // Old ones can't be erased for damage: they stay.
   int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.
   int next_checkpoint_ = 0;
 };

@@ -37,6 +37,7 @@ struct StudyRecord {
   int64_t bytes = 0;           // About what its ended trials and the points of curves take; it only grows.
   // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
   absl::Duration create_uptime = absl::ZeroDuration();
+  absl::Status damage;         // ListStudies alone sets it: the row is damaged (damage.h), only key and id hold.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -271,7 +272,7 @@ class Storage {
   // The largest key ever given to a study, deleted ones included.
   virtual absl::StatusOr<StudyKey> LastStudyKey() = 0;
 
-  // In order of id, ids above `after_id`, at most `limit`.
+  // In order of id, ids above `after_id`, at most `limit`. Those whose row is damaged are among them: `damage`.
   virtual absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) = 0;
   // NOT_FOUND.
   virtual absl::StatusOr<StudyRecord> GetStudy(const std::string& id) = 0;

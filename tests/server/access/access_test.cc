@@ -11,6 +11,7 @@
 #include "lib/wire/token_file.h"
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
+#include "server/storage/connection.h"
 #include "tests/server/access/access_fixture.h"
 #include "tests/server/metrics/scrape.h"
 
@@ -390,8 +391,8 @@ TEST(AccessStore, TokensOfOlderProgramsStay) {
     EXPECT_EQ(store->Projects().value().back().quotas, project.quotas);
   }
   {
-    SQLite::Database db(path, SQLite::OPEN_READWRITE);  // As the program before bound tokens left it.
-    db.exec(
+    const auto db = storage::OpenConnection({.path = path, .vfs = "", .writer = true}).value();
+    db->exec(  // As the program before bound tokens left it.
         "ALTER TABLE tokens DROP COLUMN certificate; ALTER TABLE projects DROP COLUMN bytes; DROP TABLE refusals; "
         "DROP INDEX audit_by_token; DROP TABLE requests; ALTER TABLE tokens DROP COLUMN request; "
         "ALTER TABLE tokens DROP COLUMN unclaimed; PRAGMA user_version = 2");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/storage/connection.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::access::testing {
@@ -140,8 +141,9 @@ TEST_F(AuditTest, RefusalsOfOlderProgramsAreMoved) {
   audit_.reset();
   store_.reset();
   {
-    SQLite::Database db(dir_.path() + "/" + AccessStore::kFile, SQLite::OPEN_READWRITE);  // As it was.
-    db.exec(R"(
+    const auto db =
+        storage::OpenConnection({.path = dir_.path() + "/" + AccessStore::kFile, .vfs = "", .writer = true}).value();
+    db->exec(R"(
       DROP TABLE refusals; DROP INDEX audit_by_token; DROP TABLE requests;
       ALTER TABLE tokens DROP COLUMN request; ALTER TABLE tokens DROP COLUMN unclaimed;
       INSERT INTO audit (time, token, name, peer, method, object, request_id, outcome, times)

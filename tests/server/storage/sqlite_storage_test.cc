@@ -19,6 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/storage/backup.h"
+#include "server/storage/damage.h"
+#include "server/storage/inspect.h"
 #include "tests/testing/storage_model.h"
 #include "tests/testing/storage_records.h"
 #include "tests/testing/temporary_directory.h"
@@ -80,9 +82,10 @@ TEST(SqliteStorage, MakesAPrivateDirectoryWithOneFileAfterCloseAndALock) {
   const std::unique_ptr<SqliteStorage> storage = Open(directory).value();
   ASSERT_TRUE(storage->Commit({SetFence{1}}).ok());
   EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all);
-  EXPECT_THAT(FilesIn(directory), ::testing::ElementsAre("lock", "luthier.db", "luthier.db-shm", "luthier.db-wal"));
+  EXPECT_THAT(FilesIn(directory),
+              ::testing::ElementsAre("acknowledged", "lock", "luthier.db", "luthier.db-shm", "luthier.db-wal"));
   ASSERT_TRUE(storage->Close().ok());
-  EXPECT_THAT(FilesIn(directory), ::testing::ElementsAre("lock", "luthier.db"));
+  EXPECT_THAT(FilesIn(directory), ::testing::ElementsAre("acknowledged", "lock", "luthier.db"));
   EXPECT_EQ(storage->Commit({SetFence{2}}).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(storage->LastFence().status().code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -230,7 +233,7 @@ TEST(SqliteStorage, DamagedFilesAreRefusedWithTheWayOut) {
   }
 }
 
-TEST(SqliteStorage, PagesCheckedBehindEndTheUseOfADamagedFile) {
+TEST(SqliteStorage, ADamagedPageIsDataLossToItsStudyAndTheOthersGoOn) {
   const TemporaryDirectory directory;
   WriteBatch batch = {PutStudy{Study(1, "s")}};
   for (int64_t i = 1; i <= 300; ++i) batch.push_back(PutTrial{1, Trial(i)});
@@ -244,15 +247,93 @@ TEST(SqliteStorage, PagesCheckedBehindEndTheUseOfADamagedFile) {
     EXPECT_EQ(whole->ListTrials(1, {}, 0, 1000)->size(), 300u);
   }
   std::string damaged = ReadFile(DatabasePath(directory.path()));
-  damaged.replace(damaged.size() / 2 / 4096 * 4096, 4096, 4096, '\xff');
+  int page = 0;
+  {
+    SQLite::Database db(DatabasePath(directory.path()));
+    page = db.execAndGet("SELECT min(pageno) FROM dbstat WHERE name = 'trial' AND pagetype = 'leaf'").getInt();
+  }
+  damaged.replace(static_cast<size_t>(page - 1) * 4096, 4096, 4096, '\xff');
   WriteFile(DatabasePath(directory.path()), damaged);
   EXPECT_EQ(Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
   const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(options).value();
   storage->BeginPageCheck();
-  absl::Status status;
-  while (status.ok()) status = storage->Commit({SetFence{1}});
+  const absl::Status status = storage->ListTrials(1, {}, 0, 1000).status();
+  EXPECT_TRUE(IsDamage(status)) << status;
+  EXPECT_EQ(DamagedStudy(status), 1);
+  EXPECT_THAT(Message(status), HasSubstr("study \"s\""));
+  EXPECT_THAT(Message(status), HasSubstr("luthier admin doctor"));
+  ASSERT_TRUE(storage->Commit({PutStudy{Study(2, "t")}, PutTrial{2, Trial(1)}, SetFence{1}}).ok());
+  EXPECT_EQ(storage->ListTrials(2, {}, 0, 1000)->size(), 1u);
+}
+
+// Each change of one row by hand, through a connection that keeps checksums of pages.
+TEST(SqliteStorage, AChangedRowIsDataLossToWhoReadsIt) {
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"UPDATE trial SET state = 'FAILED' WHERE number = 2", "trial 2"},
+      {"UPDATE trial SET number = 4 WHERE number = 3", "trial"},
+      {"UPDATE trial SET body = CAST(body || x'00' AS BLOB) WHERE number = 2", "trial 2"},
+      {"UPDATE trial SET finish_seq = finish_seq + 1 WHERE number = 1", "trial 1"},
+      {"DELETE FROM trial WHERE number = 3", "trial 3"},
+      {"UPDATE event SET trial = trial + 1", "event 1"},
+      {"UPDATE measurement SET step = step + 1", "step"},
+      {"UPDATE study SET bytes = bytes + 1", "its row"},
+      {"UPDATE study SET id = 'other'", "its row"},
+      {"UPDATE counter SET value = value + 1", "counter"},
+      {"UPDATE request SET digest = x'00'", ""},
+  };
+  for (const auto& [sql, what] : changes) {
+    SCOPED_TRACE(sql);
+    const TemporaryDirectory directory;
+    WriteBatch batch = {PutStudy{Study(1, "s")}, AppendEvent{EventAt(1, 1)}, PutRequest{Request("r1", 1)}};
+    for (int64_t i = 1; i <= 3; ++i) batch.push_back(PutTrial{1, Trial(i)});
+    batch.push_back(PutMeasurement{testing::Point(1, 1, 1, 5, 0.5)});
+    ASSERT_TRUE(Open(directory.path()).value()->Commit(batch).ok());
+    {
+      const ConnectionOptions options = {.path = DatabasePath(directory.path()), .vfs = "", .writer = true};
+      OpenConnection(options).value()->exec("PRAGMA foreign_keys = OFF; " + sql);
+    }
+    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = Open(directory.path());
+    std::vector<absl::Status> statuses = {storage.status()};
+    if (storage.ok()) {
+      Storage& s = **storage;
+      const std::vector<StudyRecord> studies = s.ListStudies("", 10).value();
+      for (const StudyRecord& record : studies) statuses.push_back(record.damage);
+      statuses.push_back(s.ListTrials(1, {}, 0, 10).status());
+      statuses.push_back(s.ListEvents(1, 0, 10).status());
+      statuses.push_back(s.ListMeasurements(1, 1, 1).status());
+      if (what.empty()) {
+        EXPECT_TRUE(std::holds_alternative<DamagedReply>((*s.FindRequest("r1"))->reply));
+        continue;
+      }
+    }
+    int damaged = 0;
+    for (const absl::Status& status : statuses) {
+      if (status.ok()) continue;
+      ++damaged;
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_THAT(Message(status), HasSubstr(what));
+    }
+    EXPECT_EQ(damaged, 1);
+    const std::vector<Finding> findings = Diagnose(directory.path())->findings;
+    EXPECT_FALSE(findings.empty());
+    const TemporaryDirectory elsewhere;
+    EXPECT_EQ(Restore(DatabasePath(directory.path()), elsewhere.path()).code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(SqliteStorage, AWalThatIsGoneIsNoShorterLog) {
+  const TemporaryDirectory directory;
+  const TemporaryDirectory copy;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  ASSERT_TRUE(storage->Commit({PutStudy{Study(1, "s")}, AppendEvent{EventAt(7, 1)}}).ok());
+  for (const char* name : {"luthier.db", "acknowledged"}) {
+    fs::copy_file(directory.path() + "/" + name, copy.path() + "/" + name);
+  }
+  const absl::Status status = Open(copy.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-  EXPECT_THAT(Message(status), HasSubstr("/backups"));
+  EXPECT_THAT(Message(status), HasSubstr("event 7 was acknowledged"));
+  fs::remove(copy.path() + "/acknowledged");
+  EXPECT_TRUE(Open(copy.path()).ok());
 }
 
 TEST(SqliteStorage, ClosingDoesNotWaitForTheCheckOfPages) {

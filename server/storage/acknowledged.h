@@ -1,0 +1,39 @@
+#ifndef LUTHIER_SERVER_STORAGE_ACKNOWLEDGED_H_
+#define LUTHIER_SERVER_STORAGE_ACKNOWLEDGED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace luthier::storage {
+
+// DIR/acknowledged holds the seq of the newest event that was committed and synced. SQLite takes a WAL whose end is
+// damaged, and a WAL that is gone, for one that ends sooner: this tells the difference. It is written after each commit
+// and never synced, so after a power cut it may lag behind the database, but it is never ahead of it. Not thread-safe.
+class Acknowledged {
+ public:
+  static std::string Path(const std::string& directory);
+  // Returns what the file says; 0: there is none, or it is damaged itself, which is logged.
+  static uint64_t Read(const std::string& directory);
+  // FAILED_PRECONDITION when the file can't be made.
+  static absl::StatusOr<std::unique_ptr<Acknowledged>> Open(const std::string& directory);
+  ~Acknowledged();
+  Acknowledged(const Acknowledged&) = delete;
+  Acknowledged& operator=(const Acknowledged&) = delete;
+
+  // An error is of no consequence: the file lags behind.
+  void Note(uint64_t seq);
+
+ private:
+  explicit Acknowledged(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
+// DATA_LOSS, which says how many events are gone and what to do, when the database ends before `acknowledged`.
+absl::Status CheckAcknowledged(const std::string& directory, uint64_t acknowledged, uint64_t last_seq);
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_ACKNOWLEDGED_H_

@@ -1,0 +1,27 @@
+#ifndef LUTHIER_SERVER_STORAGE_DAMAGE_H_
+#define LUTHIER_SERVER_STORAGE_DAMAGE_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/storage/storage.h"
+
+// Damage: what is stored is not what was written. It is DATA_LOSS to who needs it, and others go on. Every other
+// DATA_LOSS of storage means that the outcome of a write or the disk itself is in doubt, and the process must end.
+namespace luthier::storage {
+
+// In place of a study: the stored replies to requests, which belong to none.
+inline constexpr StudyKey kDamagedRequests = -1;
+
+// Says that `what` ("trial 7") of a study is damaged; 0: nobody knows of which, or of none.
+absl::Status Damaged(StudyKey study, absl::string_view what);
+bool IsDamage(const absl::Status& status);
+// The study that the damage was said of, or kDamagedRequests; 0: neither.
+StudyKey DamagedStudy(const absl::Status& status);
+
+// The same damage: of `study` where none was said before, with the id in front of the message unless it is empty. Other
+// errors stay as they are.
+absl::Status DamageOf(const absl::Status& damage, StudyKey study, absl::string_view id);
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_DAMAGE_H_

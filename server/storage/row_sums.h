@@ -1,0 +1,36 @@
+#ifndef LUTHIER_SERVER_STORAGE_ROW_SUMS_H_
+#define LUTHIER_SERVER_STORAGE_ROW_SUMS_H_
+
+#include <sqlite3.h>
+
+#include "absl/status/status.h"
+
+// Checksums of rows. The column `sum` of each table has what the SQL function row_sum gives for the table's name and
+// all other columns: a row under another key, a changed column, a row of another table do not fit theirs. It is
+// computed in the statement that writes the row, and again in each that reads it. What a page's checksum can't see is
+// seen here: changes in a WAL that is in use, changes by other programs, and mistakes of ours.
+namespace luthier::storage {
+
+// Makes row_sum(table, column, …) known to the connection: XXH3 of the values, each with its type and its length.
+absl::Status RegisterRowSums(sqlite3* db);
+
+// clang-format off
+#define LUTHIER_COUNTER_SUM "row_sum('counter', name, value)"
+#define LUTHIER_STUDY_SUM_OF(id)                                                                                \
+  "row_sum('study', key, " id ", state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq,"  \
+  " resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, newest_trial, events)"
+#define LUTHIER_STUDY_SUM LUTHIER_STUDY_SUM_OF("id")
+#define LUTHIER_FORMER_SPEC_SUM "row_sum('former_spec', study, until_seq, max_trials, spec, back)"
+#define LUTHIER_TRIAL_SUM                                                                           \
+  "row_sum('trial', study, number, state, value, create_seq, finish_seq, body, resource, training," \
+  " removed)"
+#define LUTHIER_MEASUREMENT_SUM "row_sum('measurement', study, trial, attempt, step, body)"
+#define LUTHIER_EVENT_SUM                                                                                  \
+  "row_sum('event', seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits," \
+  " facts)"
+#define LUTHIER_REQUEST_SUM "row_sum('request', id, digest, reply, uptime_ns, typed)"
+// clang-format on
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_ROW_SUMS_H_

@@ -313,10 +313,15 @@ std::string IdOf(const v1::Study& study) {
   return study.name().substr(study.name().rfind('/') + 1);
 }
 
+std::string StudyStateText(const v1::Study& study) {
+  return study.state() == v1::Study::STATE_UNSPECIFIED ? "DAMAGED" : v1::Study::State_Name(study.state());
+}
+
 Json StudyJson(const v1::Study& study) {
   Json json = Json::object();
   json["id"] = IdOf(study);
   json.update(wire::ToJson(study));
+  if (study.state() == v1::Study::STATE_UNSPECIFIED) json["state"] = StudyStateText(study);
   return json;
 }
 
@@ -429,14 +434,13 @@ Table StudyTable(const std::vector<v1::Study>& studies) {
                {"created", 6}});
   for (const v1::Study& study : studies) {
     const v1::TrialCounts& counts = study.trials();
-    table.Add(
-        {Cell::Text(IdOf(study)), Cell::State(v1::Study::State_Name(study.state())), Cell::Integer(DoneTrials(counts)),
-         Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
-         Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
-         study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
-         study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
-         Cell::Text(ShortTime(study.create_time()))},
-        study.name());
+    table.Add({Cell::Text(IdOf(study)), Cell::State(StudyStateText(study)), Cell::Integer(DoneTrials(counts)),
+               Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
+               Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
+               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
+               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
+               Cell::Text(ShortTime(study.create_time()))},
+              study.name());
   }
   return table;
 }
@@ -583,7 +587,7 @@ void PrintChoice(std::ostream& out, const v1::Study& study) {
 }
 
 void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
-  out << IdOf(study) << ": " << v1::Study::State_Name(study.state());
+  out << IdOf(study) << ": " << StudyStateText(study);
   if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
   out << ", " << Summary(study) << "\n";
   if (study.resource_spent() > 0) {

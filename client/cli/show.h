@@ -23,6 +23,9 @@ std::string IdOf(const v1::Study& study);
 
 // "projects/default/studies/s/trials/3": the name of a trial as the API has it.
 
+// The state's name; "DAMAGED" where the coordinator can't say it.
+std::string StudyStateText(const v1::Study& study);
+
 // The message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
 // number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds,

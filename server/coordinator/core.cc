@@ -16,6 +16,7 @@
 #include "server/coordinator/state/index.h"
 #include "server/coordinator/state/invariants.h"
 #include "server/coordinator/state/load.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 
@@ -35,7 +36,8 @@ absl::Status Core::Load(Extent extent) {
 absl::StatusOr<bool> Core::LoadMore(int most) {
   std::set<StudyKey>& put_off = context_.state.put_off;
   for (int i = 0; i < most && !put_off.empty(); ++i) {
-    LUTHIER_RETURN_IF_ERROR(LoadPutOff(SourceOf(context_), *put_off.begin(), context_.state));
+    const absl::Status status = LoadPutOff(SourceOf(context_), *put_off.begin(), context_.state);
+    if (!storage::IsDamage(status)) LUTHIER_RETURN_IF_ERROR(status);
   }
   return !put_off.empty();
 }

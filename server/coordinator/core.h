@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,6 +73,9 @@ class Core {
   // The spec of a live study, or null.
   std::shared_ptr<const study::StudySpec> SpecOf(storage::StudyKey key) const;
   std::vector<storage::StudyKey> Studies() const;
+  // Studies whose rows are damaged; `damaged_version` changes with them.
+  const std::map<std::string, DamagedStudy>& damaged() const { return context_.state.damaged; }
+  uint64_t damaged_version() const { return context_.state.damaged_version; }
   uint64_t last_seq() const { return context_.state.counters.seq; }
   uint64_t fence() const { return context_.state.counters.fence; }
   // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.

@@ -50,6 +50,7 @@ absl::StatusOr<std::optional<storage::StoredReply>> RequestLog::Find(const std::
   if (id.empty()) return std::nullopt;
   LUTHIER_ASSIGN_OR_RETURN(std::optional<storage::RequestRecord> record, Read(id));
   if (!record) return std::nullopt;
+  if (std::holds_alternative<storage::DamagedReply>(record->reply)) return ReplyDamaged(id, "its bytes are damaged");
   if (record->digest != digest) return RequestIdReused(id);
   return Readable(id, std::move(record->reply));
 }

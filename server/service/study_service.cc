@@ -24,6 +24,7 @@
 #include "server/service/lookup.h"
 #include "server/service/pages.h"
 #include "server/service/watch.h"
+#include "server/storage/damage.h"
 #include "server/storage/rules.h"
 
 namespace luthier::service {
@@ -127,6 +128,27 @@ absl::StatusOr<v1::Study> StudyMessage(storage::Storage* storage, const storage:
     entry->set_trials(trials);
   }
   return message;
+}
+
+// A study whose rows are damaged is listed by its name, without a state.
+void MarkDamaged(const std::string& id, const absl::Status& damage, v1::Study* message) {
+  message->set_name(wire::StudyName(id));
+  message->set_state(v1::Study::STATE_UNSPECIFIED);
+  message->set_state_reason(std::string(damage.message()));
+}
+
+// One of a list, which damage of one must not end.
+absl::StatusOr<v1::Study> ListedStudy(const Backend& backend, const storage::StudyRecord& record) {
+  absl::Status damage = record.damage;
+  absl::StatusOr<v1::Study> message = v1::Study();
+  if (damage.ok()) message = StudyMessage(backend.storage, record);
+  if (!message.ok() && !storage::IsDamage(message.status())) return message.status();
+  if (damage.ok()) damage = message.status();
+  if (damage.ok()) damage = backend.coordinator->DamageOf(record.id);
+  if (damage.ok()) return message;
+  v1::Study damaged;
+  MarkDamaged(record.id, damage, &damaged);
+  return damaged;
 }
 
 absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Study* response) {
@@ -308,8 +330,9 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context,
                                                  const v1::GetStudyRequest* request, v1::Study* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+  return Read(backend_, context, [this, storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
+    LUTHIER_RETURN_IF_ERROR(backend_.coordinator->DamageOf(id));
     absl::Status status = FillStudy(storage, id, response);
     if (status.ok() && request->has_certificate()) {
       status = FillCertificate(storage, id, request->certificate(), response);
@@ -323,7 +346,8 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
                                                     const v1::ListStudiesRequest* request,
                                                     v1::ListStudiesResponse* response) {
   const std::string own = backend_.CallerOf(*context).project;
-  return Read(backend_, context, [storage = backend_.storage, own, request, response]() -> absl::Status {
+  return Read(backend_, context, [this, own, request, response]() -> absl::Status {
+    storage::Storage* const storage = backend_.storage;
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
     std::string project = own;
@@ -341,7 +365,7 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
         last = LastIdOf(study::ProjectOf(id));
         continue;
       }
-      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, next[0]));
+      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, ListedStudy(backend_, next[0]));
       if (!fill.Takes(study)) {
         response->set_next_page_token(MakePageToken("studies", last));
         return absl::OkStatus();

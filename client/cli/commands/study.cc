@@ -42,7 +42,7 @@ int PrintChanged(Context& context, const v1::Study& study) {
   } else if (context.options().format == OutputFormat::kCsv) {
     StudyTable({study}).PrintCsv(context.out());
   } else {
-    context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state()) << ", " << Summary(study) << "\n";
+    context.out() << IdOf(study) << ": " << StudyStateText(study) << ", " << Summary(study) << "\n";
   }
   return kExitDone;
 }
@@ -94,13 +94,17 @@ absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const s
 // "3 studies: 2 ACTIVE, 1 COMPLETED".
 std::string StudiesText(const std::vector<v1::Study>& studies) {
   std::map<v1::Study::State, int64_t> counts;
-  for (const v1::Study& study : studies) ++counts[study.state()];
+  int64_t damaged = 0;
+  for (const v1::Study& study : studies) {
+    ++(study.state() == v1::Study::STATE_UNSPECIFIED ? damaged : counts[study.state()]);
+  }
   std::string text = absl::StrCat(studies.size(), studies.size() == 1 ? " study" : " studies");
   const char* separator = ": ";
   for (const auto& [state, count] : counts) {
     absl::StrAppend(&text, separator, count, " ", v1::Study::State_Name(state));
     separator = ", ";
   }
+  if (damaged > 0) absl::StrAppend(&text, separator, damaged, " DAMAGED");
   return text;
 }
 

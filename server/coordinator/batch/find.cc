@@ -16,6 +16,7 @@ using storage::TrialRecord;
 absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id) {
   const auto found = c.state.by_id.find(id);
   if (found == c.state.by_id.end()) {
+    if (const auto damaged = c.state.damaged.find(id); damaged != c.state.damaged.end()) return damaged->second.damage;
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                      absl::StrCat("study ", Quote(id), " does not exist; `luthier study list` shows those that do"));
   }
@@ -24,6 +25,9 @@ absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id) {
 
 absl::StatusOr<StudyState*> FindStudy(Context& c, storage::StudyKey key) {
   LUTHIER_RETURN_IF_ERROR(LoadPutOff(SourceOf(c), key, c.state));
+  for (const auto& [id, damaged] : c.state.damaged) {
+    if (damaged.key == key) return damaged.damage;
+  }
   const auto found = c.state.studies.find(key);
   return found == c.state.studies.end() ? nullptr : &found->second;
 }

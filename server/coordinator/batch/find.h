@@ -9,7 +9,7 @@
 
 namespace luthier::coordinator {
 
-// The study with what is known of its trials. NOT_FOUND, or errors as Storage.
+// The study with what is known of its trials. NOT_FOUND, DATA_LOSS where it is damaged, or errors as Storage.
 absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id);
 // Null where there is none.
 absl::StatusOr<StudyState*> FindStudy(Context& c, storage::StudyKey key);

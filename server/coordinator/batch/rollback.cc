@@ -4,6 +4,7 @@
 #include "server/coordinator/batch/commit.h"
 #include "server/coordinator/state/index.h"
 #include "server/coordinator/state/load.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -14,7 +15,14 @@ using storage::StudyKey;
 absl::Status Restore(Context& c, StudyKey key, const std::string& id, const absl::Status& cause) {
   c.outbox.invalidated.push_back(key);
   const absl::StatusOr<storage::StudyRecord> record = c.storage->GetStudy(id);
-  if (record.ok() && record->key == key) return LoadStudy(SourceOf(c), *record, c.state);
+  if (record.ok() && record->key == key) {
+    const absl::Status status = LoadStudy(SourceOf(c), *record, c.state);
+    return storage::IsDamage(status) ? absl::OkStatus() : status;
+  }
+  if (storage::IsDamage(record.status())) {
+    SetAsideDamaged(SourceOf(c), key, id, record.status(), c.state);
+    return absl::OkStatus();
+  }
   if (!record.ok() && !absl::IsNotFound(record.status())) return record.status();
   RemoveStudy(c.state, key);
   c.leases->DropStudy(key);

@@ -1,9 +1,14 @@
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
 #include "server/coordinator/batch/commit.h"
 #include "server/coordinator/mutants.h"
+#include "server/coordinator/state/load.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -43,6 +48,27 @@ void Publish(Context& c) {
   std::move(c.batch.events.begin(), c.batch.events.end(), std::back_inserter(c.outbox.events));
   std::move(c.batch.updates.begin(), c.batch.updates.end(), std::back_inserter(c.outbox.updates));
   c.outbox.invalidated.insert(c.outbox.invalidated.end(), c.batch.deleted.begin(), c.batch.deleted.end());
+}
+
+// The study that the batch could not write for damage.
+void SetAside(Context& c, const absl::Status& damage) {
+  const storage::StudyKey key = storage::DamagedStudy(damage);
+  std::string id;
+  if (const StudyState* s = StudyOf(c, key)) id = s->record.id;
+  if (const auto touched = c.batch.touched.find(key); id.empty() && touched != c.batch.touched.end()) {
+    id = touched->second;
+  }
+  if (!id.empty()) SetAsideDamaged(SourceOf(c), key, id, damage, c.state);
+}
+
+absl::Status SendAgain(const absl::Status& damage) {
+  base::ErrorDetail detail;
+  detail.retry_delay = absl::Milliseconds(100);
+  return base::MakeError(absl::StatusCode::kUnavailable,
+                         absl::StrCat("nothing was stored, send the same request again: another one was about damaged "
+                                      "data: ",
+                                      damage.message()),
+                         std::move(detail));
 }
 
 }  // namespace
@@ -88,6 +114,7 @@ absl::Status EndBatch(Context& c, const absl::Status& committed) {
     Publish(c);
   else
     restored = RollBack(c, committed);
+  if (storage::IsDamage(committed)) SetAside(c, committed);
   DropFinalRows(c);
   const std::vector<std::function<void(const absl::Status&)>> answers = std::move(c.batch.answers);
   const absl::Duration now = c.batch.now;
@@ -97,7 +124,9 @@ absl::Status EndBatch(Context& c, const absl::Status& committed) {
   c.batch.now = now;
   c.batch.wall = wall;
   c.batch.uptime = uptime;
-  const absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
+  absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
+  // Only one of them met the damage, which is told at its next call.
+  if (storage::IsDamage(outcome) && answers.size() > 1) outcome = SendAgain(outcome);
   for (const auto& answer : answers) answer(outcome);
   return restored;
 }

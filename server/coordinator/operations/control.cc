@@ -98,6 +98,18 @@ absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storag
   return RebuildStudy(c, op.id, stored);
 }
 
+// Of a damaged study nothing is known but its name, so nobody can tell whether trials run. Its rows are not read.
+StudyReply DeleteDamaged(Context& c, const ControlOp& op, storage::StudyKey key) {
+  StudyState gone;
+  gone.record.key = key;
+  gone.record.id = op.id;
+  AddEvent(c, gone, EventType::kStudyDeleted).actor = op.actor;
+  c.state.damaged.erase(op.id);
+  ++c.state.damaged_version;
+  c.batch.deleted.insert(key);
+  return {gone.record, gone.record.update_seq};
+}
+
 }  // namespace
 
 void Run(Context& c, ControlOp op) {
@@ -107,6 +119,13 @@ void Run(Context& c, ControlOp op) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const auto damaged = c.state.damaged.find(op.id);
+  if (!found.ok() && op.control == Control::kDelete && damaged != c.state.damaged.end()) {
+    const storage::StudyKey key = damaged->second.key;
+    const StudyReply deleted = DeleteDamaged(c, op, key);
+    c.requests.Remember(op.request_id, digest, storage::ChangedStudy{deleted.seq, key}, c.batch.uptime);
+    return Answer<StudyReply>(c, op.done, deleted);
+  }
   if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
   StudyState& s = **found;
   if (absl::Status status = Apply(c, s, op.control, op.actor); !status.ok()) {

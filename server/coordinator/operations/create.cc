@@ -61,6 +61,9 @@ void Run(Context& c, CreateStudyOp op) {
     if (!field.empty()) return Answer<StudyReply>(c, op.done, StudyExists(op.id, field));
     return Answer<StudyReply>(c, op.done, StudyReply{s.record, s.record.update_seq});
   }
+  if (const auto damaged = state.damaged.find(op.id); damaged != state.damaged.end()) {
+    return Answer<StudyReply>(c, op.done, damaged->second.damage);
+  }
   const int64_t limit = c.options.limits.studies;
   if (static_cast<int64_t>(state.studies.size()) >= limit) {
     return Answer<StudyReply>(c, op.done, TooManyStudies(state.studies.size(), limit));

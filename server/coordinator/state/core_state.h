@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/study/trial_state.h"
 #include "server/coordinator/state/askers.h"
@@ -42,12 +43,21 @@ struct ProjectUse {
   friend bool operator==(const ProjectUse&, const ProjectUse&) = default;
 };
 
+struct DamagedStudy {
+  storage::StudyKey key = 0;
+  absl::Status damage;
+};
+
 // The memory of the core between batches. The asks that wait and the workers that asked last live here alone;
 // everything else follows from storage. Nothing is looked at in every batch: a change of a study wakes it (index.h),
 // and what follows from time has a deadline.
 struct CoreState {
   std::map<storage::StudyKey, StudyState> studies;
   std::unordered_map<std::string, storage::StudyKey> by_id;
+  // Studies whose rows are damaged, by id. They are in no other list: their calls are refused with `damage`, but for
+  // their deletion.
+  std::map<std::string, DamagedStudy> damaged;
+  uint64_t damaged_version = 0;  // Each change of `damaged` raises it.
   Counters counters;
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
   std::unordered_map<std::string, int> held;   // Worker -> its unexpired leases; CountHeld(), kept up to date.

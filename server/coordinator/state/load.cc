@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
@@ -15,11 +16,13 @@
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/holder.h"
 #include "server/coordinator/state/index.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 namespace {
 
 using base::Quote;
+using storage::StudyKey;
 using storage::TrialRecord;
 using study::TrialState;
 
@@ -61,11 +64,23 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
   slot.record = std::make_unique<TrialRecord>(std::move(record));
 }
 
+// What the rest takes for granted of a trial whose row is needed.
+absl::Status CheckGrants(const StudyState& s, const storage::TrialSketch& trial) {
+  if (!trial.record) return absl::OkStatus();
+  const TrialRecord& record = *trial.record;
+  const bool fits = record.grants.size() == record.trial.attempts.size() &&
+                    (trial.state != TrialState::kRunning || !record.grants.empty());
+  if (fits) return absl::OkStatus();
+  return storage::Damaged(s.record.key, absl::StrCat("study ", Quote(s.record.id), ": trial ", trial.number,
+                                                     ", whose grants do not fit its state,"));
+}
+
 absl::Status LoadTrial(const Source& source, StudyState& s, storage::TrialSketch trial, Finished* finished) {
   if (trial.number != static_cast<int64_t>(s.trials.size()) + 1) {
-    return absl::DataLossError(
-        absl::StrCat("study ", Quote(s.record.id), ": trial ", s.trials.size() + 1, " is missing"));
+    return storage::Damaged(s.record.key, absl::StrCat("study ", Quote(s.record.id), ": trial ", s.trials.size() + 1,
+                                                       ", of which there is no row,"));
   }
+  LUTHIER_RETURN_IF_ERROR(CheckGrants(s, trial));
   TrialSlot slot;
   slot.state = trial.state;
   ++s.counts[static_cast<size_t>(slot.state)];
@@ -127,7 +142,43 @@ void PutOff(const storage::StudyRecord& record, CoreState& state) {
   state.put_off.insert(record.key);
 }
 
+// One of the studies that the database lists.
+absl::Status LoadListed(const Source& source, const storage::StudyRecord& record, Extent extent, CoreState& state) {
+  absl::StatusOr<bool> later = false;
+  if (!record.damage.ok()) {
+    later = record.damage;
+  } else if (extent == Extent::kUnfinished) {
+    later = IsOver(source, record);
+  }
+  if (storage::IsDamage(later.status())) SetAsideDamaged(source, record.key, record.id, later.status(), state);
+  LUTHIER_RETURN_IF_ERROR(later.status());
+  if (!*later) return LoadStudy(source, record, state);
+  PutOff(record, state);
+  return absl::OkStatus();
+}
+
+// Into `s`, which is not in `state` yet.
+absl::Status ReadRows(const Source& source, const CoreState& state, StudyState& s) {
+  Finished finished;
+  LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
+  if (s.spec->budget.max_wall) s.timer = source.now;
+  LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
+  LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
+  CountAllFinished(s, std::move(finished));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+void SetAsideDamaged(const Source& source, StudyKey key, const std::string& id, const absl::Status& damage,
+                     CoreState& state) {
+  RemoveStudy(state, key);
+  source.leases->DropStudy(key);
+  RefuseWaiting(state, damage, key);
+  const bool fresh = state.damaged.insert_or_assign(id, DamagedStudy{key, damage}).second;
+  ++state.damaged_version;
+  if (fresh) base::LogError("study_damaged", {{"study", id}, {"error", std::string(damage.message())}});
+}
 
 absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
   Counters& counters = state.counters;
@@ -142,15 +193,8 @@ absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page,
                              source.storage->ListStudies(after, kStudiesPage));
     for (const storage::StudyRecord& record : page) {
-      bool later = false;
-      if (extent == Extent::kUnfinished) {
-        LUTHIER_ASSIGN_OR_RETURN(later, IsOver(source, record));
-      }
-      if (later) {
-        PutOff(record, state);
-      } else {
-        LUTHIER_RETURN_IF_ERROR(LoadStudy(source, record, state));
-      }
+      const absl::Status status = LoadListed(source, record, extent, state);
+      if (!storage::IsDamage(status)) LUTHIER_RETURN_IF_ERROR(status);
     }
     if (page.size() < kStudiesPage) break;
     after = page.back().id;
@@ -177,18 +221,16 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
     s.generation = old->second.generation + 1;
   }
   source.leases->DropStudy(record.key);
-  Finished finished;
-  LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
-  if (s.spec->budget.max_wall) s.timer = source.now;
-  LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
-  LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
-  CountAllFinished(s, std::move(finished));
+  const absl::Status read = ReadRows(source, state, s);
+  if (storage::IsDamage(read)) SetAsideDamaged(source, record.key, record.id, read, state);
+  LUTHIER_RETURN_IF_ERROR(read);
   RemoveStudy(state, record.key);
+  if (state.damaged.erase(record.id) > 0) ++state.damaged_version;
   AddStudy(state, std::move(s));
   return absl::OkStatus();
 }
 
-absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& state) {
+absl::Status LoadPutOff(const Source& source, StudyKey key, CoreState& state) {
   if (state.put_off.count(key) == 0) return absl::OkStatus();
   return LoadStudy(source, storage::StudyRecord(state.studies.at(key).record), state);
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -10,7 +11,8 @@
 #include "server/coordinator/state/core_state.h"
 #include "server/storage/storage.h"
 
-// Memory from rows. Errors as Storage; DATA_LOSS for rows that do not fit each other.
+// Memory from rows. Errors as Storage. A study whose rows are damaged or do not fit each other is set aside
+// (CoreState::damaged), and the others are read.
 namespace luthier::coordinator {
 
 // Makes the rule that stops trials of a study early; null: none does.
@@ -32,11 +34,15 @@ enum class Extent { kAll, kUnfinished };
 // Reads into an empty `state`.
 absl::Status LoadState(const Source& source, Extent extent, CoreState& state);
 
-// Reads the trials of the study, if they were put off.
+// Reads the trials of the study, if they were put off. Damage, for which it was set aside, is returned, too.
 absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& state);
 
+// Takes the study out of all lists but `damaged`; asks that wait for it alone are refused. The log says so.
+void SetAsideDamaged(const Source& source, storage::StudyKey key, const std::string& id, const absl::Status& damage,
+                     CoreState& state);
+
 // Reads one study, in place of what `state` holds of it. Its `generation` goes up, so that suggestions under way are
-// not taken for the study as it is now.
+// not taken for the study as it is now. Damage (storage/damage.h) is returned, and the study is set aside.
 absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state);
 
 // Makes the rule that stops trials early, with what it must know up to the event `until`, if the study may need it and

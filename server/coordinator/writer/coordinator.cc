@@ -11,6 +11,7 @@
 #include "lib/search/registry.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/mutants.h"
+#include "server/storage/damage.h"
 #include "server/storage/held_files.h"
 
 namespace luthier::coordinator {
@@ -64,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
   LUTHIER_RETURN_IF_ERROR(c.core_->Load(Extent::kUnfinished));
   c.committed_seq_ = c.core_->last_seq();
+  c.NoteDamaged();
   c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
   SuggestionQueue::Options queue;
   queue.threads = c.options_.suggest_threads;
@@ -206,6 +208,7 @@ void Coordinator::WriterLoop() {
       const absl::StatusOr<bool> more = core_->LoadMore(kLoadedWhenIdle);
       if (!more.ok()) Fail(more.status());
       all_loaded = !*more;
+      NoteDamaged();
     }
     erasing = EraseSome(idle);
     if (draining_) {
@@ -284,9 +287,12 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
     options_.observer->OnCommit(clock_->Monotonic() - begin, operations, status);
   // A server that can't write is not called any more: it must find out by itself when it can again.
   const bool probe = batch.empty() && !storage_ok_;
-  NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
-              now);
+  if (storage::DamagedStudy(status) == 0) {  // Else it is that study's trouble, not the disk's.
+    NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
+                now);
+  }
   if (status.ok()) committed_seq_ = core_->last_seq();
+  NoteDamaged();  // Before the answers: who is told that a damaged study is deleted finds it gone.
   // Only a restart helps where storage can't be read.
   if (const absl::Status restored = core_->EndBatch(status); !restored.ok()) Fail(restored);
 }
@@ -314,7 +320,22 @@ void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe
   unwritable_since_ = now;
 }
 
+void Coordinator::NoteDamaged() {
+  if (damaged_version_ == core_->damaged_version()) return;
+  damaged_version_ = core_->damaged_version();
+  base::MutexLock lock(&mutex_);
+  damaged_.clear();
+  for (const auto& [id, study] : core_->damaged()) damaged_[id] = study.damage;
+}
+
+absl::Status Coordinator::DamageOf(const std::string& id) {
+  base::MutexLock lock(&mutex_);
+  const auto found = damaged_.find(id);
+  return found == damaged_.end() ? absl::OkStatus() : found->second;
+}
+
 void Coordinator::AfterCommit(absl::Duration now) {
+  NoteDamaged();
   for (const storage::StudyKey key : core_->TakeInvalidated()) {
     inline_proposer_->Forget(key);
     suggestions_->Forget(key);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -68,6 +69,9 @@ class Coordinator {
   // `permit`: as Core::Apply.
   void Submit(Operation operation, absl::Duration deadline = absl::InfiniteDuration(),
               std::shared_ptr<const base::Permit> permit = nullptr);
+  // DATA_LOSS that says what is damaged, if the study was set aside for it: nothing of it is written any more, and it
+  // can be deleted.
+  absl::Status DamageOf(const std::string& id);
   // Memory only, unless some lease had expired.
   void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
                  std::shared_ptr<const base::Permit> permit = nullptr);
@@ -110,6 +114,8 @@ class Coordinator {
   // Storage can't be trusted any more: ends the process.
   [[noreturn]] void Fail(const absl::Status& status);
   void AfterCommit(absl::Duration now);
+  // Tells DamageOf what the core knows.
+  void NoteDamaged();
   void Observe(absl::Duration now, const std::vector<storage::Event>& events);
   // Turns the operation away.
   void TurnAway(Operation& operation, const absl::Status& status);
@@ -128,6 +134,7 @@ class Coordinator {
   absl::Duration next_census_ = absl::ZeroDuration();
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
   DiskTrouble disk_trouble_;
+  uint64_t damaged_version_ = 0;  // Core::damaged_version, as noted.
 
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -138,6 +145,7 @@ class Coordinator {
   uint64_t batches_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t batches_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   base::CondVar batch_ended_;
+  std::map<std::string, absl::Status> damaged_ ABSL_GUARDED_BY(mutex_);  // By id of the study.
 
   Watchers watchers_;
 

@@ -227,7 +227,7 @@ TEST(CoreStorage, AStorageThatCannotBeReadIsAnErrorNotAnAnswer) {
   EXPECT_TRUE(h.Complete(grant, Loss(1)).ok());
 }
 
-TEST(CoreStorage, ARowThatIsMissingIsDataLossAtTheStart) {
+TEST(CoreStorage, AStudyThatMissesARowIsSetAsideAtTheStart) {
   Harness h;
   ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
   storage::TrialRecord row;
@@ -235,9 +235,11 @@ TEST(CoreStorage, ARowThatIsMissingIsDataLossAtTheStart) {
   ASSERT_TRUE(h.memory.Commit({storage::PutTrial{h.Study("s").key, row}}).ok());
   LeaseTable leases;
   Core core(&h.storage, &h.clock, &leases, Harness::DefaultOptions());
-  const absl::Status status = core.Load();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("study \"s\": trial 1 is missing"));
+  ASSERT_TRUE(core.Load().ok());
+  ASSERT_EQ(core.damaged().count("s"), 1u);
+  const absl::Status& damage = core.damaged().at("s").damage;
+  EXPECT_EQ(damage.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damage.message()), HasSubstr("study \"s\": trial 1, of which there is no row"));
 }
 
 TEST(CoreStorage, ARestartReadsManyStudiesAndTrials) {

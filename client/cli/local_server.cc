@@ -16,6 +16,7 @@
 #include "lib/base/status_macros.h"
 #include "server/coordinator/proposals/replay.h"
 #include "server/server.h"
+#include "server/storage/damage.h"
 #include "server/storage/sqlite_storage.h"
 
 namespace luthier::cli {
@@ -170,7 +171,14 @@ absl::StatusOr<std::vector<ReplayResult>> VerifyReplay(const std::string& direct
   }
   std::vector<ReplayResult> results;
   for (const storage::StudyRecord& record : records) {
-    LUTHIER_ASSIGN_OR_RETURN(coordinator::ReplayReport report, coordinator::VerifyReplay(storage.get(), record));
+    absl::StatusOr<coordinator::ReplayReport> replayed = record.damage.ok()
+                                                             ? coordinator::VerifyReplay(storage.get(), record)
+                                                             : absl::StatusOr<coordinator::ReplayReport>(record.damage);
+    if (storage::IsDamage(replayed.status())) {  // The others can be computed again all the same.
+      results.push_back({record.id, 0, 0, {std::string(replayed.status().message())}});
+      continue;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(coordinator::ReplayReport report, std::move(replayed));
     results.push_back({record.id, report.checked, report.other_version, std::move(report.mismatches)});
   }
   return results;

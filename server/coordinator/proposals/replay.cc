@@ -14,6 +14,7 @@
 #include "lib/search/registry.h"
 #include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/proposer.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -121,17 +122,41 @@ std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& ag
   return "same parameters, other origin, details, carry, direction, tolerance or gradients set aside";
 }
 
+// The trial of that number, if it is stored and may go on to `resource`.
+const study::HistoryTrial* Continuable(const study::History& history, int64_t number, int64_t resource) {
+  const auto& trials = history.trials();
+  if (number < 1 || number > static_cast<int64_t>(trials.size())) return nullptr;
+  const study::HistoryTrial& trial = trials[static_cast<size_t>(number - 1)];
+  const bool may = trial.number == number && trial.state == study::TrialState::kPaused && trial.resource < resource;
+  return may ? &trial : nullptr;
+}
+
+// Whether the event of a promotion finds the trial as it must be: paused, or continued by the ask that it answers.
+absl::Status CheckPromotion(storage::StudyKey study, const HistoryUpdate& update, const study::History& history,
+                            const std::map<uint64_t, Ask>& asks, const std::set<uint64_t>& noted) {
+  if (update.kind != HistoryUpdate::Kind::kPromoted) return absl::OkStatus();
+  const auto ask = asks.find(update.ask_index);
+  const bool same = noted.count(update.ask_index) > 0 && ask != asks.end() &&
+                    ask->second.number == update.trial.number &&
+                    history.trials()[static_cast<size_t>(update.trial.number - 1)].resource == update.resource;
+  if (same ||
+      (noted.count(update.ask_index) == 0 && Continuable(history, update.trial.number, update.resource) != nullptr)) {
+    return absl::OkStatus();
+  }
+  return storage::Damaged(study, absl::StrCat("its history, in which event ", update.seq, " continues trial ",
+                                              update.trial.number, " while it was not paused,"));
+}
+
 // The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was
 // not paused.
-absl::Status NoteStored(const Ask& ask, study::History* history) {
+absl::Status NoteStored(storage::StudyKey study, const Ask& ask, study::History* history) {
   search::Suggestion stored;
   stored.parameters = ask.parameters;
   stored.designer_state = ask.provenance.designer_state;
   stored.resource = ask.provenance.resource;
   if (ask.promotion) {
-    const study::HistoryTrial& trial = history->trials()[static_cast<size_t>(ask.number - 1)];
-    if (trial.state != study::TrialState::kPaused || trial.resource >= stored.resource) {
-      return absl::DataLossError(absl::StrCat(Where(ask), ": it was continued while it was not paused"));
+    if (Continuable(*history, ask.number, stored.resource) == nullptr) {
+      return storage::Damaged(study, absl::StrCat(Where(ask), ", which was continued while it was not paused,"));
     }
     stored.resume = ask.number;
   }
@@ -154,6 +179,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   size_t changes = 0;
   study::History history;
   std::set<int64_t> noted;  // Gradients set aside so far.
+  std::set<uint64_t> promoted;  // Asks that promotions in the history answer.
   auto next = timeline.begin();
   for (const Ask& ask : asks.late) {
     ++report.checked;
@@ -167,6 +193,8 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   for (const auto& [ask_index, ask] : asks.by_index) {
     const study::Provenance& provenance = ask.provenance;
     for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) {
+      LUTHIER_RETURN_IF_ERROR(CheckPromotion(study.key, *next, history, asks.by_index, promoted));
+      if (next->kind == HistoryUpdate::Kind::kPromoted) promoted.insert(next->ask_index);
       Apply(*next, &history);
       if (next->kind == HistoryUpdate::Kind::kRemoved) designer.reset();
     }
@@ -186,7 +214,8 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
       const std::string mismatch = Mismatch(ask, again, noted, history);
       if (!mismatch.empty()) report.mismatches.push_back(absl::StrCat(Where(ask), ": ", mismatch));
     }
-    if (uses_history) LUTHIER_RETURN_IF_ERROR(NoteStored(ask, &history));
+    if (uses_history) LUTHIER_RETURN_IF_ERROR(NoteStored(study.key, ask, &history));
+    if (ask.promotion) promoted.insert(ask_index);
   }
   return report;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/spec_change.h"
+#include "server/storage/damage.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -24,9 +25,9 @@ struct Gathered {
 };
 
 absl::Status Damaged(const storage::Event& event) {
-  return absl::DataLossError(absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial,
-                                          ", ", event.detail,
-                                          ") is damaged or does not fit the trial's row; restore a backup"));
+  return storage::Damaged(event.study,
+                          absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial, ", ",
+                                       event.detail, "; it may not fit the trial's row)"));
 }
 
 // The storing and the end of a trial, as far as they lie within `until`.
@@ -96,6 +97,43 @@ absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
     return absl::OkStatus();
   }
   gathered->updates[update.seq] = std::move(update);
+  return absl::OkStatus();
+}
+
+// Whether each update finds its trial as it must be; if not, rows are missing or do not belong together, and a
+// study::History would not bear them.
+absl::Status CheckOrder(storage::StudyKey study, const std::map<uint64_t, HistoryUpdate>& updates) {
+  struct Seen {
+    bool final = false;
+    bool paused = false;
+    int64_t resource = 0;
+  };
+  std::vector<Seen> trials;
+  for (const auto& [seq, update] : updates) {
+    const int64_t number = update.trial.number;
+    const auto stored = static_cast<int64_t>(trials.size());
+    bool fits = number >= 1 && number <= stored;
+    if (update.kind == Kind::kStored) {
+      fits = number == stored + 1;
+      if (fits) trials.push_back({false, false, update.trial.resource});
+    } else if (fits) {
+      Seen& trial = trials[static_cast<size_t>(number - 1)];
+      fits = trial.final == (update.kind == Kind::kRemoved);
+      if (update.kind == Kind::kFinished) {
+        fits = fits && study::IsFinal(update.trial.state);
+        trial.final = true;
+      }
+      if (update.kind == Kind::kPromoted) {
+        fits = fits && trial.paused && update.resource > trial.resource;
+        trial.resource = update.resource;
+      }
+      if (update.kind == Kind::kPaused || update.kind == Kind::kPromoted) trial.paused = update.kind == Kind::kPaused;
+    }
+    if (!fits) {
+      return storage::Damaged(study, absl::StrCat("its history, in which event ", seq, " does not fit trial ", number,
+                                                  " as it was then (others are missing),"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -170,6 +208,7 @@ absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storag
     if (page.size() < kPage) break;
   }
   if (NeedsCurves(spec)) LUTHIER_RETURN_IF_ERROR(GatherEvents(storage, study, until, &gathered));
+  LUTHIER_RETURN_IF_ERROR(CheckOrder(study, gathered.updates));
   std::vector<HistoryUpdate> updates;
   updates.reserve(gathered.updates.size());
   for (auto& [seq, update] : gathered.updates) updates.push_back(std::move(update));

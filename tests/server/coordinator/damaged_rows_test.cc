@@ -15,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/proposals/replay.h"
 #include "server/coordinator/writer/coordinator.h"
+#include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/row_sums.h"
 #include "server/storage/sqlite_storage.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
@@ -47,14 +49,17 @@ class DamagedRows : public ::testing::Test {
     coordinator.designers = MakeDesigner;
     coordinator_ = Coordinator::Start(storage_.get(), &clock_, coordinator).value();
   }
-  // Returns how many rows it changed.
-  int ChangeByHand(const std::string& sql) {
+  // Returns how many rows it changed. They fit their checksums afterwards, unless `sum` is false.
+  int ChangeByHand(const std::string& sql, bool sum = true) {
     coordinator_.reset();
     storage_.reset();
     int changed = 0;
     {
-      SQLite::Database db(storage::DatabasePath(directory_.path()), SQLite::OPEN_READWRITE);
-      changed = db.exec(sql);
+      const auto db =
+          storage::OpenConnection({.path = storage::DatabasePath(directory_.path()), .vfs = "", .writer = true})
+              .value();
+      changed = db->exec(sql);
+      if (sum) db->exec("UPDATE event SET sum = " LUTHIER_EVENT_SUM "; UPDATE request SET sum = " LUTHIER_REQUEST_SUM);
     }
     Start();
     return changed;
@@ -193,6 +198,46 @@ TEST_F(DamagedRows, LogsOfOlderProgramsReplay) {
   EXPECT_EQ(report->checked, 3);
   EXPECT_THAT(report->mismatches, IsEmpty());
 }
+
+// Rows that are whole, but do not belong together: what they would be applied to does not bear it.
+TEST_F(DamagedRows, AHistoryWithAHoleIsDataLossToWhoNeedsIt) {
+  MakeParts();
+  ASSERT_EQ(ChangeByHand(absl::StrCat("DELETE FROM event WHERE trial = 1 AND type = ",
+                                      static_cast<int>(EventType::kTrialPaused))),
+            1);
+  ExpectDamaged(Replay().status(), "does not fit trial");
+  ExpectDamaged(Suggest("s", "").status(), "does not fit trial");
+  ASSERT_TRUE(Create("t", MakeSpec()).ok());
+  EXPECT_TRUE(Suggest("t", "").ok());
+  EXPECT_TRUE(coordinator_->serving());
+}
+
+class DamagedStudies : public DamagedRows, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(DamagedStudies, AreSetAsideAndCanBeDeleted) {
+  MakeRequests();
+  ASSERT_TRUE(Create("t", MakeSpec()).ok());
+  ASSERT_EQ(ChangeByHand(GetParam(), /*sum=*/false), 1);
+  for (const absl::Status& status :
+       {Suggest("s", "").status(), Pause("").status(), Create("s", MakeSpec()).status(), coordinator_->DamageOf("s")}) {
+    ExpectDamaged(status, "study \"s\"");
+    EXPECT_THAT(std::string(status.message()), HasSubstr("luthier admin doctor"));
+  }
+  EXPECT_TRUE(Suggest("t", "").ok());
+  EXPECT_TRUE(coordinator_->DamageOf("t").ok());
+  const absl::StatusOr<StudyReply> deleted =
+      Send<StudyReply>(*coordinator_, ControlOp{"s", Control::kDelete, "", "user", {}}).Wait();
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_TRUE(coordinator_->DamageOf("s").ok());
+  ASSERT_TRUE(Create("s", MakeSpec()).ok());
+  EXPECT_EQ(ChangeByHand("DELETE FROM request WHERE id = x'00'"), 0);  // A restart.
+  EXPECT_TRUE(Suggest("s", "").ok());
+  EXPECT_TRUE(coordinator_->serving());
+}
+INSTANTIATE_TEST_SUITE_P(All, DamagedStudies,
+                         ::testing::Values("UPDATE trial SET body = x'00' WHERE study = 1 AND number = 2",
+                                           "DELETE FROM trial WHERE study = 1 AND number = 2",
+                                           "UPDATE study SET state_reason = 'x' WHERE key = 1"));
 
 struct Damage {
   EventType type;

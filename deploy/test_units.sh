@@ -160,6 +160,7 @@ box "Backup and restore" 2
 active luthierd
 [[ $(on 'luthier trial list killed -o csv --db /var/lib/luthier') == "$before" ]] || fail "the backup does not bring the study back"
 on 'luthier health --server localhost:7790 --tls-ca /etc/luthier/ca.pem' >/dev/null || fail "the restored coordinator does not serve"
+box "Damage" 1
 
 step "A worker of a coordinator elsewhere"
 box "As system services" 6

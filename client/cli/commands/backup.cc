@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
@@ -16,6 +17,7 @@
 #include "server/storage/backup.h"
 #include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/inspect.h"
 #include "server/storage/sql.h"
 
 namespace luthier::cli {
@@ -41,6 +43,12 @@ class PrivateFiles {
 bool Exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+// Of a file that nobody has open.
+absl::Status CheckWhole(const std::string& path) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Finding> findings, storage::InspectFile(path));
+  return storage::ToStatus(path, findings);
 }
 
 absl::Status CopyDatabase(const std::string& from, const std::string& to) {
@@ -114,7 +122,9 @@ absl::StatusOr<int> AdminRestore(Context& context) {
   LUTHIER_RETURN_IF_ERROR(storage::Restore(storage::DatabasePath(folder), directory));
   const bool access = Exists(folder + "/" + kAccess);
   if (access) {
-    if (const absl::Status copied = CopyDatabase(folder + "/" + kAccess, directory + "/" + kAccess); !copied.ok()) {
+    absl::Status copied = CheckWhole(folder + "/" + kAccess);
+    if (copied.ok()) copied = CopyDatabase(folder + "/" + kAccess, directory + "/" + kAccess);
+    if (!copied.ok()) {
       std::error_code ignored;
       fs::remove(storage::DatabasePath(directory), ignored);  // All or nothing.
       return copied;

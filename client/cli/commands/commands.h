@@ -34,6 +34,7 @@ absl::StatusOr<int> AdminProjectList(Context& context);
 absl::StatusOr<int> AdminAudit(Context& context);
 absl::StatusOr<int> AdminBackup(Context& context);
 absl::StatusOr<int> AdminRestore(Context& context);
+absl::StatusOr<int> AdminDoctor(Context& context);
 absl::StatusOr<int> Health(Context& context);
 absl::StatusOr<int> StudyUpdate(Context& context);
 absl::StatusOr<int> StudyImport(Context& context);

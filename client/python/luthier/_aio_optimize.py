@@ -88,6 +88,8 @@ class Run:
         try:
             await self._tell(trial, await _value(self.fn(trial)))
         except TrialPruned:
+            if inner._malformed is not None:
+                return await self._fail_malformed(trial, inner._malformed)
             if inner._directive != "STOP":  # Else the service has pruned it.
                 last = inner._last if inner._last is not None else _wire.message("Measurement")()
                 await trial._complete(last, pruned=True)
@@ -96,6 +98,8 @@ class Run:
         except (LeaseLost, TrialFinal, StudyFinished):
             raise
         except Exception as error:
+            if error is inner._malformed:
+                return await self._fail_malformed(trial, error)
             memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
             if getattr(error, "code", "") not in _UNREACHED:  # Else its lease ends by itself, and it is tried again.
                 await trial._fail("MEMORY_LIMIT" if memory else "EXCEPTION", _tail(error))
@@ -106,12 +110,20 @@ class Run:
             raise
         return True
 
+    async def _fail_malformed(self, trial: Trial, error: Exception) -> bool:
+        """Ends a trial whose newest report can't be read, as one whose result can't be."""
+        _log.warning("trial %d of %s failed: it reported what is no result: %s", trial.number, self.study.name, error)
+        await trial._fail("BAD_OUTPUT", str(error))
+        return True
+
     async def _tell(self, trial: Trial, result: Any) -> None:
         """Ends the trial with what the objective returned. A result that is none fails the trial, and the study goes
         on."""
         inner, study = trial._trial, self.study.sync
+        notes: _results.Notes = {}
         try:
-            m = _results.final(study, result, inner._step)
+            m = _results.final(study, result, inner._step, notes)
+            study._note(trial.number, notes)
             for warning in await trial._complete(m, checkpoint=inner._checkpoint if inner.target_step else ""):
                 _log.warning("trial %d of %s: %s", trial.number, study.name, warning)
         except (TypeError, ValueError, LimitExceeded, MessageTooLarge) as error:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union, overload
 
 import luthier
-from luthier import _wire
+from luthier import _results, _wire
 from luthier._arguments import number, whole
 from luthier._aio_calls import Calls, calls_of
 from luthier._aio_optimize import Objective, Run, in_tasks, to_the_end
@@ -128,8 +128,10 @@ class Study:
         """Ends a trial with the value of the metric or a dictionary of metrics; returns the service's warnings.
         Arguments and errors are those of luthier.Study."""
         inner = self.sync._trial_of(trial if isinstance(trial, int) else trial._trial)
-        request, method = self.sync._tell_request(inner, value, gradient, standard_errors, state, error_bound)
-        return list(getattr(await Trial(self._calls, inner)._end(method, request), "warnings", ()))
+        notes: _results.Notes = {}
+        request, method = self.sync._tell_request(inner, value, gradient, standard_errors, state, error_bound, notes)
+        reply = await Trial(self._calls, inner)._end(method, request)
+        return list(getattr(reply, "warnings", ())) + self.sync._note(inner.number, notes)
 
     # --- Optimize ---
 

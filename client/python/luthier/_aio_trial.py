@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import luthier.trial
-from luthier import _results, _wire
-from luthier._arguments import whole
+from luthier import _wire
 from luthier._aio_calls import Calls
 from luthier._retry import FINISH, Policy
 from luthier.errors import LeaseLost, LuthierError, TrialFinal
@@ -140,8 +139,7 @@ class Trial:
         """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP, FINISH or PAUSE.
         Arguments and errors are those of luthier.Trial."""
         trial = self._trial
-        trial._step = trial._step + 1 if step is None else whole("step", step)
-        m = _results.measurement(trial._study, value, metrics=metrics, gradient=gradient, step=trial._step)
+        m = trial._measured(value, step, metrics, gradient)
         request = _wire.message("ReportRequest")(trial=trial.name, token=trial._lease.token, measurements=[m])
         if checkpoint is not None:
             trial._save(str(checkpoint), request)

@@ -162,6 +162,8 @@ def _run_trial(study: Study, fn: Callable[[Trial], Any], trial: Trial, catch: Ca
     try:
         _tell(study, trial, _call(fn, trial))
     except TrialPruned:
+        if trial._malformed is not None:
+            return _fail_malformed(study, trial, trial._malformed)
         if trial._directive != "STOP":  # Else the service has pruned it.
             trial._complete(trial._last if trial._last is not None else _wire.message("Measurement")(), pruned=True)
     except Retry as error:
@@ -169,6 +171,8 @@ def _run_trial(study: Study, fn: Callable[[Trial], Any], trial: Trial, catch: Ca
     except (LeaseLost, TrialFinal, StudyFinished):
         raise
     except Exception as error:
+        if error is trial._malformed:
+            return _fail_malformed(study, trial, error)
         memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
         reason = "MEMORY_LIMIT" if memory else "EXCEPTION"
         if getattr(error, "code", "") not in _UNREACHED:  # Else its lease ends by itself, and it is tried again.
@@ -181,10 +185,19 @@ def _run_trial(study: Study, fn: Callable[[Trial], Any], trial: Trial, catch: Ca
     return True
 
 
+def _fail_malformed(study: Study, trial: Trial, error: Exception) -> bool:
+    """Ends a trial whose newest report can't be read, as one whose result can't be."""
+    _log.warning("trial %d of %s failed: it reported what is no result: %s", trial.number, study.name, error)
+    trial._fail("BAD_OUTPUT", str(error))
+    return True
+
+
 def _tell(study: Study, trial: Trial, result: Any) -> None:
     """Ends the trial with what the objective returned. A result that is none fails the trial, and the study goes on."""
+    notes: _results.Notes = {}
     try:
-        m = _results.final(study, result, trial._step)
+        m = _results.final(study, result, trial._step, notes)
+        study._note(trial.number, notes)
         for warning in trial._complete(m, checkpoint=trial._checkpoint if trial.target_step else ""):
             _log.warning("trial %d of %s: %s", trial.number, study.name, warning)
     except (TypeError, ValueError, LimitExceeded, MessageTooLarge) as error:

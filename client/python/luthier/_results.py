@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import numbers
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
-from luthier._arguments import mapping, sequence, text
-from luthier.space import Space
+from luthier._arguments import json_value, mapping, scalar, sequence, shown, text
+from luthier.space import LEGAL_NAME, Space
 from luthier.trial import FrozenTrial, TrialState
 
 if TYPE_CHECKING:
     from luthier.study import Study
 
 
+_MOST_METRICS = 32  # As many as the service takes of a trial.
+Notes = dict[str, str]  # What is left out of a result, by its name, and why.
+
+
 def split(result: Any, gradient: Optional[Mapping[str, Any]] = None) -> tuple[Any, Optional[Mapping[str, Any]]]:
     """Takes (value, {parameter: derivative}) apart. TypeError for other tuples."""
     if isinstance(result, tuple):
         if len(result) != 2 or not (result[1] is None or isinstance(result[1], Mapping)):
-            raise TypeError(f"the result {result!r} is neither a value nor (value, {{parameter: derivative}})")
+            raise TypeError(f"the result {shown(result)} is neither a value nor (value, {{parameter: derivative}})")
         return result[0], result[1]
     return result, gradient
 
@@ -35,21 +41,24 @@ def measurement(
     standard_errors: Optional[Mapping[str, Any]] = None,
     step: int = 0,
     error_bound: Optional[float] = None,
+    notes: Optional[Notes] = None,
 ) -> Any:
     """Returns the Measurement of a value of the study's metric, or of a dictionary of metrics. TypeError,
-    ValueError."""
+    ValueError. With `notes` only what concerns the study's metric is an error: other metrics that can't be kept are
+    left out and named there."""
     m = _wire.message("Measurement")(step=step)
     every: dict[Any, Any] = dict(mapping("metrics", metrics or {}, '{"accuracy": 0.9}'))
     if isinstance(value, Mapping):
         every.update(value)
     elif value is not None:
         every[study.metric] = value
-    for name, number in every.items():
-        m.metrics[text("a metric's name", name)] = to_number(name, number)
+    for name, number in metrics_of(study.metric, every, notes).items():
+        m.metrics[name] = number
     for name, number in mapping("standard_errors", standard_errors or {}, '{"loss": 0.1}').items():
         if name not in every:
             raise ValueError(f"standard_errors names {name!r}, which is none of the metrics {sorted(every)}")
-        m.standard_errors[name] = to_number(name, number)
+        if name in m.metrics:
+            m.standard_errors[name] = to_number(name, number)
     if gradient:
         _put_gradient(study._space, mapping("gradient", gradient, '{"l2": -2.0}'), m)
         if error_bound is not None:
@@ -57,8 +66,34 @@ def measurement(
     return m
 
 
-def final(study: Study, result: Any, step: int) -> Any:
-    """Returns the Measurement of what an objective returned. TypeError and ValueError say what is wrong with it."""
+def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = None) -> dict[str, float]:
+    """Returns metrics as the service takes them. TypeError, ValueError. With `notes` these concern `metric`, the study's,
+    alone: a loss is worth more than what stands beside it, so others that can't be kept are left out and named there."""
+    out: dict[str, float] = {}
+    many: list[str] = []
+    for name in sorted(given, key=lambda name: name != metric):  # The study's own has a place in any case.
+        if notes is None or name == metric:
+            out[text("a metric's name", name)] = to_number(name, given[name])
+            continue
+        try:
+            number = to_number(name, given[name])
+        except TypeError as error:
+            notes[str(name)] = f"{error}; trial.set_user_attr keeps it"
+            continue
+        if not isinstance(name, str) or not LEGAL_NAME.match(name):
+            notes[str(name)] = f"{name!r} is no name of a metric: letters, digits, '_' and '.' only, at most 64"
+        elif len(out) < _MOST_METRICS:
+            out[name] = number
+        else:
+            many.append(name)
+    if notes is not None and many:
+        notes[many[0]] = f"{', '.join(many)}: a trial has at most {_MOST_METRICS} metrics"
+    return out
+
+
+def final(study: Study, result: Any, step: int, notes: Notes) -> Any:
+    """Returns the Measurement of what an objective returned. TypeError and ValueError say what is wrong with it; what
+    is left out beside the study's metric is named in `notes`."""
     value, gradient = split(result)
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # Else Python complains that nobody awaited it.
@@ -66,10 +101,10 @@ def final(study: Study, result: Any, step: int) -> Any:
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
     bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.
-    m = measurement(study, value, gradient=gradient, step=step, error_bound=bound)
+    m = measurement(study, value, gradient=gradient, step=step, error_bound=bound, notes=notes)
     if study.metric not in m.metrics:
         raise ValueError(
-            f"the objective's metrics are {sorted(m.metrics)}; {study.metric!r}, the study's, is not among them"
+            f"the objective's metrics are {sorted(map(str, value))}; {study.metric!r}, the study's, is not among them"
         )
     return m
 
@@ -78,11 +113,15 @@ def to_number(name: Any, value: Any) -> float:
     """Returns a value as a float: of numpy, torch and the like too. TypeError where it is no real number."""
     complex_number = isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)
     if isinstance(value, (str, bytes)) or complex_number:
-        raise TypeError(f"{name} is {value!r}, which is no real number")
+        raise TypeError(f"{name} is {shown(value)}, which is no real number")
+    if isinstance(value, Decimal) and value.is_nan():
+        return math.nan  # Python refuses to convert one that signals.
+    if getattr(value, "size", 0) == 1 and bool(getattr(value, "mask", False)):
+        return math.nan  # What numpy masks has no value, though it converts to 0.
     try:
-        return float(value.item() if getattr(value, "size", 0) == 1 else value)  # An array of one number will do.
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} is {value!r}, which is no number") from None
+        return float(scalar(value))  # An array of one number will do.
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # The last by tensors of several numbers.
+        raise TypeError(f"{name} is {shown(value)}, which is no number") from None
 
 
 def ordered_gradient(space: Space, gradient: Mapping[str, Any]) -> Optional[list[float]]:
@@ -122,9 +161,9 @@ def note(value: Any) -> str:
     if isinstance(value, str):
         return text("an attribute", value)
     try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"an attribute is {value!r}: it is a text, or what JSON can say") from None
+        return json.dumps(json_value(value))
+    except (TypeError, ValueError, RecursionError):
+        raise TypeError(f"an attribute is {shown(value)}: it is a text, or what JSON can say") from None
 
 
 def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
 from luthier._arguments import whole
-from luthier._results import ordered_gradient, split, to_number
+from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
 from luthier.errors import Retry, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
 
@@ -51,6 +51,8 @@ class RunTrial:
         self._heard = b""
         self._step = 0
         self._last: Optional[dict[str, Any]] = None
+        self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
+        self._noted: set[str] = set()
 
     @functools.cached_property
     def _space(self) -> Optional[Space]:
@@ -104,8 +106,13 @@ class RunTrial:
         checkpoint: Optional[str] = None,
     ) -> str:
         """Reports a point of the learning curve. Returns CONTINUE, STOP, FINISH or PAUSE."""
-        self._step = self._step + 1 if step is None else whole("step", step)
-        line = self._line(value, metrics, gradient)
+        try:
+            self._step = self._step + 1 if step is None else whole("step", step)
+            line = self._line(value, metrics, gradient)
+        except (TypeError, ValueError) as error:
+            self._last, self._malformed = None, error
+            raise
+        self._malformed = None
         line["step"] = self._step
         if checkpoint is not None:
             line["checkpoint"] = str(checkpoint)
@@ -125,7 +132,12 @@ class RunTrial:
             every.update(value)
         elif value is not None:
             every[_metric()] = value
-        line: dict[str, Any] = {"metrics": {str(name): to_number(name, x) for name, x in every.items()}}
+        notes: Notes = {}
+        line: dict[str, Any] = {"metrics": metrics_of(_metric(), every, notes)}
+        for name, why in notes.items():
+            if name not in self._noted:
+                self._noted.add(name)
+                print(f"left out: {why}", file=sys.stderr, flush=True)
         if gradient:
             unknown = sorted(set(gradient) - set(self.params))
             if unknown:
@@ -192,6 +204,13 @@ def load(reference: str) -> Callable[[Any], Any]:
     return found
 
 
+def _malformed(trial: RunTrial, error: Exception) -> int:
+    """Says what is wrong with the newest result, as a line that is none: the trial fails as BAD_OUTPUT."""
+    print(error, file=sys.stderr)
+    trial._results.write(" ".join(str(error).split()) + "\n")
+    return 1
+
+
 def run(reference: str) -> int:
     """Runs an objective on the trial of this process. Returns the exit code."""
     fn = load(reference)
@@ -199,20 +218,24 @@ def run(reference: str) -> int:
     try:
         result = fn(trial)
     except TrialPruned:
+        if trial._malformed is not None:
+            return _malformed(trial, trial._malformed)
         nothing = {"metrics": {_metric(): math.nan}}  # Where it reported nothing before.
         trial._send({**(trial._last or nothing), "pruned": True, "final": True})
         return 0
     except Retry as error:
         print(error, file=sys.stderr)
         return 75  # EX_TEMPFAIL
+    except (TypeError, ValueError) as error:
+        if error is not trial._malformed:
+            raise
+        return _malformed(trial, error)
     try:
         line = trial._line(result, None, None)
         if _metric() not in line["metrics"]:
             raise ValueError(f"the objective returned {result!r}, without a value of {_metric()}")
     except (TypeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        trial._results.write(f"{error}\n")  # What is no result fails the trial as BAD_OUTPUT.
-        return 1
+        return _malformed(trial, error)
     line["final"] = True
     if trial._step:
         line["step"] = trial._step

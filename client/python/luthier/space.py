@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from luthier import _wire
-from luthier._arguments import flag, mapping, number, sequence, text, whole
+from luthier._arguments import flag, mapping, number, scalar, sequence, text, whole
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
+LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
 
 
 class Domain:
@@ -166,7 +166,7 @@ def legal_name(name: str) -> str:
     """Returns `name` where the service takes it, else a name made from it and its hash."""
     if not text("a parameter's name", name):
         raise ValueError("a parameter's name is empty")
-    if _NAME.match(name) and not name.startswith("luthier."):
+    if LEGAL_NAME.match(name) and not name.startswith("luthier."):
         return name
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48]
     return f"p_{plain}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -376,6 +376,7 @@ class Space:
             if p is not None:
                 _set_value(out.fields[p.legal], p.encode(value))
             else:
+                value = scalar(value)
                 number = isinstance(value, (bool, int, float))
                 _set_value(out.fields[legal_name(name)], value if number else encode_label(value))
 

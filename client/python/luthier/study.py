@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from luthier.errors import LuthierError, StudyPaused
 from luthier.space import Space
 from luthier.trial import FrozenTrial, Trial, Value
 
+_log = logging.getLogger("luthier")
 _PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
@@ -64,6 +66,7 @@ class Study(Records):
     def __init__(self, client: Client, message: Any) -> None:
         super().__init__(client, message)
         self._open_trials: dict[int, Trial] = {}
+        self._noted: set[str] = set()  # Names of what was left out of results, each of which the log has once.
         self._worker = new_worker()
 
     # --- Ask and tell ---
@@ -173,16 +176,26 @@ class Study(Records):
         """Ends a trial with the value of the metric or a dictionary of metrics.
 
         `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. `state` is
-        "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Returns the
-        service's warnings. Raises LeaseLost where the trial is somebody else's now, ValueError and TypeError for other
+        "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Metrics beside the
+        study's that can't be kept are left out. Returns warnings: the service's, and what was left out. Raises LeaseLost where the trial is somebody else's now, ValueError and TypeError for other
         values.
 
             study.tell(trial, 0.31, gradient={"l2": -2.0})
         """
         trial = self._trial_of(trial)
-        request, method = self._tell_request(trial, value, gradient, standard_errors, state, error_bound)
+        notes: _results.Notes = {}
+        request, method = self._tell_request(trial, value, gradient, standard_errors, state, error_bound, notes)
         reply = trial._end(method, request)
-        return list(reply.warnings)
+        return list(getattr(reply, "warnings", ())) + self._note(trial.number, notes)
+
+    def _note(self, trial: int, notes: _results.Notes) -> list[str]:
+        """Returns what was left out of a trial's result. The log has each name once."""
+        texts = [f"left out: {why}" for why in notes.values()]
+        for name, said in zip(notes, texts):
+            if name not in self._noted:
+                self._noted.add(name)
+                _log.warning("trial %d of %s: %s", trial, self.name, said)
+        return texts
 
     def _trial_of(self, trial: Union[Trial, int]) -> Trial:
         if isinstance(trial, Trial):
@@ -193,7 +206,14 @@ class Study(Records):
         return found
 
     def _tell_request(
-        self, trial: Trial, value: Any, gradient: Any, standard_errors: Any, state: Any, error_bound: Any
+        self,
+        trial: Trial,
+        value: Any,
+        gradient: Any,
+        standard_errors: Any,
+        state: Any,
+        error_bound: Any,
+        notes: _results.Notes,
     ) -> tuple[Any, str]:
         state = None if state is None else str(getattr(state, "value", state))
         if state not in (None, "COMPLETE", "PRUNED", "FAILED", "FAIL"):
@@ -213,6 +233,7 @@ class Study(Records):
                 standard_errors=standard_errors,
                 step=trial._step,
                 error_bound=error_bound,
+                notes=notes,
             )
         return trial._complete_request(m, pruned=state == "PRUNED"), "Complete"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from luthier.study import Study
 
 Value = Union[float, Mapping[str, float]]
+_log = logging.getLogger("luthier")
 UNCHANGED = (BadField, LimitExceeded, MessageTooLarge)  # After these the trial is still held, and can be told again.
 
 
@@ -104,6 +106,7 @@ class Trial:
         self._all_used = False
         self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
         self._last: Optional[Any] = None
+        self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
         self._checkpoint: str = lease.resume_checkpoint
         self._checkpoint_step: int = lease.resume_step  # The step that it holds.
         self._step = 0
@@ -270,10 +273,7 @@ class Trial:
         bytes. Raises LeaseLost where the trial is somebody else's now, ConflictingReport where the step had other
         values.
         """
-        from luthier._results import measurement
-
-        self._step = self._step + 1 if step is None else whole("step", step)
-        m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step)
+        m = self._measured(value, step, metrics, gradient)
         request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
         if checkpoint is not None:
             self._save(str(checkpoint), request)
@@ -290,6 +290,22 @@ class Trial:
         self._hear(directive)
         return directive
 
+    def _measured(self, value: Any, step: Any, metrics: Any, gradient: Any) -> Any:
+        """Returns the Measurement of a report. One that can't be read raises TypeError or ValueError, and takes the
+        place of what was reported before: an older value never stands for a newer one."""
+        from luthier._results import Notes, measurement
+
+        notes: Notes = {}
+        try:
+            self._step = self._step + 1 if step is None else whole("step", step)
+            m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step, notes=notes)
+        except (TypeError, ValueError) as error:
+            self._last, self._malformed = None, error
+            raise
+        self._malformed = None
+        self._study._note(self.number, notes)
+        return m
+
     def should_stop(self) -> bool:
         """Whether training is to end: raise TrialPruned then."""
         with self._lock:
@@ -303,14 +319,32 @@ class Trial:
             return self._directive == "PAUSE"
 
     def set_attribute(self, key: str, value: Any) -> None:
-        """Stores a note with the trial: a text of at most 64 KiB; other values as JSON."""
-        self._study.set_attributes(self.number, {key: value})
+        """Stores a note with the trial: a text of at most 64 KiB; other values as JSON. One that can't be kept never
+        costs the trial: it is left out, with a warning in the log."""
+        from luthier._results import note
+
+        self._set(key, value, note)
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Stores any JSON value with the trial; `user_attrs` gives it back."""
+        """Stores any JSON value with the trial, numbers and arrays of numpy, too; `user_attrs` gives it back. Of
+        another value its text is kept, with a warning in the log."""
         from luthier.integrations._notes import to_note
 
-        self.set_attribute(key, to_note(value))
+        self._set(key, value, to_note)
+
+    def _set(self, key: str, value: Any, to_text: Callable[[Any], str]) -> None:
+        try:
+            written = to_text(value)
+        except TypeError:
+            written = repr(value)
+            self._warn("attribute %r is %s, which JSON can't say: its text is kept", key, type(value).__name__)
+        try:
+            self._study.set_attributes(self.number, {key: written})
+        except UNCHANGED as error:
+            self._warn("attribute %r is left out: %s", key, error)
+
+    def _warn(self, text: str, *words: object) -> None:
+        _log.warning("trial %d of %s: " + text, self.number, self._study.name, *words)
 
     # --- Its end ---
 

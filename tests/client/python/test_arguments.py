@@ -103,13 +103,13 @@ def test_of_trials(study: luthier.Study) -> None:
         "tell vector": lambda t, odd: study.tell(t, 1.0, gradient={"x": 1.0, "v": odd}),
         "tell errors": lambda t, odd: study.tell(t, 1.0, standard_errors=odd),
         "tell bound": lambda t, odd: study.tell(t, 1.0, gradient={"x": 1.0}, error_bound=odd),
-        "tell metric": lambda t, odd: study.tell(t, {"other": odd, "value": 1.0}),
+        "tell metric": lambda t, odd: study.tell(t, {"other": 1.0, "value": odd}),
         "report": lambda t, odd: t.report(odd),
         "report step": lambda t, odd: t.report(1.0, step=odd),
         "report metrics": lambda t, odd: t.report(metrics=odd),
         "report gradient": lambda t, odd: t.report(1.0, gradient=odd),
         "attribute": lambda t, odd: t.set_attribute(odd, "a"),
-        "note": lambda t, odd: t.set_user_attr("a", odd),
+        "note": lambda t, odd: t.set_user_attr(odd, "a"),
         "parameter": lambda t, odd: t[odd] if not isinstance(odd, (list, dict)) else t["none"],
     }
     for what, use in uses.items():
@@ -163,7 +163,7 @@ def test_a_trial_whose_result_was_refused_is_told_again(name: str, session_db: s
     study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
     trial = study.ask()
     with pytest.raises(luthier.BadField):
-        study.tell(trial.number, {"a b": 1.0, "value": 1.0})
+        study.tell(trial.number, {"other": 1.0})
     study.tell(trial.number, 0.5)
     assert study.trial(trial.number).value == 0.5
 

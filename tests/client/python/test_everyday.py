@@ -81,7 +81,6 @@ def test_results_that_are_none(name: str, session_db: str, caplog: pytest.LogCap
         (0.5, {"y": 1.0}),
         10**400,
         {},
-        {"a b": 1, "value": 1},
     ]
     study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
     every = iter([1.0, *results])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from luthier._results import note
+
 
 def to_note(value: Any) -> str:
     """Returns the text of an attribute: a text as it is unless it reads as JSON, everything else as JSON."""
-    return value if isinstance(value, str) and from_note(value) == value else json.dumps(value)
+    if isinstance(value, str):
+        return value if from_note(value) == value else json.dumps(value)
+    return note(value)
 
 
 def from_note(text: str) -> Any:

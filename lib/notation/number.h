@@ -1,6 +1,8 @@
 #ifndef LUTHIER_LIB_NOTATION_NUMBER_H_
 #define LUTHIER_LIB_NOTATION_NUMBER_H_
 
+#include <optional>
+
 #include "absl/strings/string_view.h"
 
 namespace luthier::notation {
@@ -9,6 +11,10 @@ namespace luthier::notation {
 // no surrounding blanks. "nan" and "inf" parse (readers then refuse them by name). False if `text` is not a number or
 // is beyond a double.
 bool ParseNumber(absl::string_view text, double* value);
+
+// Reads NaN and infinity in the spellings of common languages, with a sign or without, in any case: nan, NaN, nan(ind),
+// inf, Infinity, the infinity sign, and 1.#IND, 1.#QNAN, 1.#INF of old C libraries. Absent for any other text.
+std::optional<double> ParseNonFinite(absl::string_view text);
 
 }  // namespace luthier::notation
 

@@ -31,9 +31,21 @@ class OutputPattern {
   // The first group of the last match in `text`. Matches do not overlap. Absent without a match.
   std::optional<std::string> LastMatch(absl::string_view text) const;
 
+  // The text of the last value in `text`, whether it can be read as a number or not, so that what a program says newest
+  // is never passed over. It is that of LastMatch but for four cases:
+  //   - where the group would stand, NaN or infinity counts in any spelling (notation::ParseNonFinite), also behind
+  //     blanks;
+  //   - behind text that the pattern asks for literally, anything else counts, such as `error` for "loss: ([0-9.]+)",
+  //     unless a sentence goes on there ("loss: improved from 2");
+  //   - a number that goes on behind the pattern is taken whole, such as 1e-05 for "loss: ([0-9.]+)";
+  //   - so is a decimal comma or a thousands separator, which then is no number.
+  std::optional<std::string> LastValue(absl::string_view text) const;
+
  private:
   explicit OutputPattern(std::unique_ptr<const re2::RE2> regex);
   std::unique_ptr<const re2::RE2> regex_;
+  std::unique_ptr<const re2::RE2> non_finite_;  // With NaN or infinity for its first group.
+  std::unique_ptr<const re2::RE2> anything_;    // With anything for its first group; null: no literal text before it.
 };
 
 }  // namespace luthier::study

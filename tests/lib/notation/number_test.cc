@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 
 namespace luthier::notation {
@@ -28,6 +29,23 @@ TEST(NumberTest, WhatIsNoNumberIsRefused) {
 TEST(NumberTest, TooSmallIsZeroAndTooLargeIsRefused) {
   EXPECT_EQ(Parsed("1e-999"), 0.0);
   EXPECT_EQ(Parsed("1e999"), std::nullopt);
+}
+
+TEST(NumberTest, NonFiniteNumbersOfManyLanguages) {
+  for (const char* text : {"nan", "NaN", "NAN", "-nan", "+NaN", "nan(ind)", "-nan(snan)", "nan(0x8000)", "1.#IND",
+                           "-1.#IND", "1.#QNAN", "1.#IND00", "-1.#IO"}) {
+    const std::optional<double> value = ParseNonFinite(text);
+    EXPECT_TRUE(value && std::isnan(*value)) << text;
+  }
+  for (const char* text : {"inf", "Inf", "+inf", "Infinity", "INFINITY", "1.#INF", "1.#INF00", "\xE2\x88\x9E"}) {
+    EXPECT_EQ(ParseNonFinite(text), HUGE_VAL) << text;
+  }
+  for (const char* text : {"-inf", "-Infinity", "-1.#INF", "-\xE2\x88\x9E"})
+    EXPECT_EQ(ParseNonFinite(text), -HUGE_VAL) << text;
+  for (const char* text :
+       {"", "-", "0", "1e9", "nano", "info", "infinit", "NA", "1.#", "1.5", "n", "1.#I N", "--inf"}) {
+    EXPECT_EQ(ParseNonFinite(text), std::nullopt) << text;
+  }
 }
 
 }  // namespace

@@ -14,7 +14,14 @@ LUTHIER_FUZZ_TARGET(result_line) {
   fuzz::Input parts(input);
   const std::string metric(parts.Line());
   const absl::string_view text = parts.rest();
-  worker::LooksLikeResult(text, metric);
+  worker::ResultFinder finder(metric);
+  worker::LineSplitter lines(1 << 12, [&](const worker::TextLine& line) {
+    const worker::Finding found = finder.Add(line);
+    const bool whole = found.line.measurement.metrics.contains(metric);
+    fuzz::Must(found.kind != worker::Finding::Kind::kResult || whole, "what is found has the study's metric");
+  });
+  lines.Add(text);
+  lines.Finish();
   const auto line = worker::ParseResultLine(text, metric);
   if (line.ok()) {
     fuzz::Must(line->checkpoint.size() <= worker::kMaxCheckpointBytes, "a checkpoint's name is bounded");
@@ -34,6 +41,7 @@ LUTHIER_FUZZ_TARGET(result_line) {
   worker::ParseNumber(text);
   if (const auto pattern = study::OutputPattern::Compile(metric); pattern.ok()) {
     pattern->LastMatch(text);
+    pattern->LastValue(text);
   } else {
     fuzz::MustExplain(pattern.status());
   }

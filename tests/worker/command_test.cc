@@ -305,6 +305,42 @@ TEST_F(CommandTest, PatternsThatMatchNothingOrNoNumberFail) {
   EXPECT_THAT(outcome.failure.message, HasSubstr("\"abc\", which is no number"));
 }
 
+TEST_F(CommandTest, ATextThatDivergesIsNotANumber) {
+  Shell(
+      "for e in 1 2 3 4 5; do if [ $e -gt 2 ]; then echo \"Epoch $e val_loss: nan\"; else echo \"Epoch $e val_loss: "
+      "0.$e\"; fi; done")
+      .stdout_patterns = {{"step", "Epoch ([0-9]+)"}, {"loss", "val_loss: ([-+.eE0-9]+)"}};
+  const RunOutcome outcome = Run();
+  ASSERT_EQ(outcome.result, RunResult::kComplete) << outcome.failure.message;
+  EXPECT_TRUE(std::isnan(outcome.measurement.metrics.at("loss")));
+  EXPECT_EQ(outcome.measurement.step, 5);
+  for (const char* step : {"", "Epoch 2 "}) {
+    study::CommandObjective& command =
+        Shell(absl::StrCat("echo 'Epoch 1 val_loss: 0.5'; echo '", step, "val_loss: ERROR'"));
+    command.stdout_patterns = {{"loss", "val_loss: ([-+.eE0-9]+)"}};
+    if (*step != '\0') command.stdout_patterns["step"] = "Epoch ([0-9]+)";
+    const RunOutcome unreadable = Run();
+    ExpectFailure(unreadable, kConfig, "BAD_OUTPUT");
+    EXPECT_THAT(unreadable.failure.message, HasSubstr("line 2 of standard output, "));
+  }
+}
+
+TEST_F(CommandTest, AnUnreadableExtraOfAPatternIsLeftOut) {
+  Shell("echo 'loss=0.5 acc=0.9'; echo 'acc=none'").stdout_patterns = {{"loss", "loss=([0-9.]+)"},
+                                                                       {"acc", "acc=([0-9.]+)"}};
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 0.5);
+  EXPECT_FALSE(outcome.measurement.metrics.contains("acc"));
+  EXPECT_THAT(outcome.output_tail, HasSubstr("metric \"acc\" is left out: line 2"));
+}
+
+// As a training of several folds does, whose epochs begin again.
+TEST_F(CommandTest, TheLastValueCountsThoughItsStepDoesNotRise) {
+  Shell("echo 'Epoch 1 loss=0.5'; echo 'Epoch 2 loss=0.4'; echo 'Epoch 1 loss=0.7'").stdout_patterns = {
+      {"step", "Epoch ([0-9]+)"}, {"loss", "loss=([0-9.]+)"}};
+  ExpectLoss(Run(), 0.7);
+}
+
 TEST_F(CommandTest, APatternOfExponentialCostIsHarmless) {
   Shell("head -c 600 /dev/zero | tr '\\0' a; echo; echo loss=1").stdout_patterns = {{"loss", "(?:(?:a|a)*)*loss=(.)"}};
   ExpectLoss(Run(), 1.0);
@@ -357,10 +393,60 @@ TEST_F(CommandTest, NoResultSaysWhatAlmostWasOne) {
   EXPECT_THAT(outcome.failure.message, HasSubstr("no result line such as {\"loss\": 0.5}; it printed nothing"));
   Shell("echo loss=0.25; echo");
   EXPECT_THAT(Run().failure.message, HasSubstr("; its last line was \"loss=0.25\""));
-  Shell(R"(echo '{"loss": "mse"}')");
+  Shell(R"(echo '{"metrics": {"los": 1}}')");
   outcome = Run();
   ExpectFailure(outcome, kConfig, "NO_RESULT");
   EXPECT_THAT(outcome.failure.message, HasSubstr("line 1 of standard output"));
+}
+
+TEST_F(CommandTest, ANewerLineThatCannotBeReadNeverGivesWayToAnOlderOne) {
+  for (const char* last :
+       {R"({"loss": "0.2", "step": 2})", R"({"loss": 0.2, "step": 1.5})", R"({"loss": [0.2]})", R"({"loss": true})",
+        R"({"loss": 0.2 "step": 2})", R"({"loss": 0.2, "loss": 0.3})", R"({"metrics": {"loss": "x"}})", "{'loss': 0.2}",
+        R"(result {"loss": 0.2})", "{\"loss\": 0.2\xff}", R"([{"loss": 0.2}])", "{\n \"loss\": \"0.2\"\n}"}) {
+    Shell(absl::StrCat(R"(echo '{"loss": 9, "step": 1}'; echo ')", absl::StrReplaceAll(last, {{"'", "'\\''"}}),
+                       "'; echo done"));
+    const RunOutcome outcome = Run();
+    ExpectFailure(outcome, kConfig, "BAD_OUTPUT");
+    EXPECT_THAT(outcome.failure.message, HasSubstr(" of standard output, ")) << last;
+  }
+  Shell(R"(echo '{"loss": 9}'; printf '{"loss": 0.2, "st')");
+  ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
+  Shell(R"(echo '{"loss": 9}'; printf '{"step": 2, "lo')");
+  ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
+  Shell(R"(echo '{"loss": "0.2", "final": true}'; echo '{"loss": 9}')");
+  ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
+}
+
+TEST_F(CommandTest, ALineThatCannotBeReadGivesWayToANewerOne) {
+  Shell(
+      R"(echo '{"loss": "mse", "optimizer": "sgd"}'; echo '{"loss": 0.5, "step": 1}'; echo 'INFO {"loss": 0.50001}')");
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 0.5);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("loss: is not a number; it is left out, as a result follows"));
+}
+
+TEST_F(CommandTest, AProgressBarBeforeTheResultIsNoObstacle) {
+  Shell(R"(echo '{"loss": 9}'; printf ' 50%%|##   | 1/2\r{"loss": 0.25}\n')");
+  ExpectLoss(Run(), 0.25);
+  Shell(R"(echo '{"loss": 9}'; printf '\r 50%%|##   | 1/2\r 100%%|####| 2/2 [00:01]{"loss": 0.125}\r\n')");
+  ExpectLoss(Run(), 0.125);
+}
+
+TEST_F(CommandTest, WhoUsesTheDescriptorMayPrintWhatItLikes) {
+  Shell(R"(echo '{"loss": 0.5}' >&3; sleep .1; echo '{"loss": "mse"}')");
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 0.5);
+}
+
+TEST_F(CommandTest, ALineInWhichTheProgramWasStoppedIsNotHeldAgainstIt) {
+  options_.grace = absl::Milliseconds(50);
+  options_.hold = absl::ZeroDuration();
+  sink_.on_report = [this] { sink_.stop_.Request(StopReason::kFinish); };
+  Shell(R"(trap '' TERM; exec 4<&-; echo '{"loss": 3, "step": 2}'; printf '{"loss": '; while :; do sleep 600; done)");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPruned) << outcome.failure.message;
+  EXPECT_EQ(outcome.measurement.metrics.at("loss"), 3.0);
 }
 
 TEST_F(CommandTest, AMalformedLineOnTheDescriptorEndsTheRunAtOnce) {

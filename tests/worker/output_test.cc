@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "worker/runner.h"
 
@@ -17,7 +18,7 @@ using ::testing::Pair;
 
 std::vector<std::pair<std::string, bool>> Split(const std::vector<std::string>& chunks, size_t limit) {
   std::vector<std::pair<std::string, bool>> lines;
-  LineSplitter splitter(limit, [&](absl::string_view line, bool cut) { lines.emplace_back(std::string(line), cut); });
+  LineSplitter splitter(limit, [&](const TextLine& line) { lines.emplace_back(std::string(line.text), line.cut); });
   for (const std::string& chunk : chunks) splitter.Add(chunk);
   splitter.Finish();
   return lines;
@@ -29,6 +30,22 @@ TEST(LineSplitter, JoinsChunksAndKeepsTheLastLineWithoutNewline) {
   EXPECT_THAT(Split({}, 10), ElementsAre());
 }
 
+TEST(LineSplitter, ACarriageReturnEndsALineAndIsNotCounted) {
+  std::vector<std::string> seen;
+  LineSplitter splitter(100, [&](const TextLine& line) {
+    seen.push_back(absl::StrCat(line.number, line.overwrites ? "<" : ":", line.text, line.ended ? "" : "..."));
+  });
+  splitter.Add("a\r\nb\n\rc\rd\r");
+  splitter.Add("\n\ne");
+  splitter.Finish();
+  EXPECT_THAT(seen, ElementsAre("1:a", "2:b", "3<c", "3<d", "4:", "5:e..."));
+}
+
+// A progress bar may run for days.
+TEST(LineSplitter, TheLimitIsThatOfEachPart) {
+  EXPECT_THAT(Split({"abcd\refgh\rij\n"}, 4), ElementsAre(Pair("abcd", false), Pair("efgh", false), Pair("ij", false)));
+}
+
 TEST(LineSplitter, CutsLongLinesAtTheLimit) {
   EXPECT_THAT(Split({"abc", "de\nx\n"}, 4), ElementsAre(Pair("abcd", true), Pair("x", false)));
   EXPECT_THAT(Split({"abcd\n"}, 4), ElementsAre(Pair("abcd", false)));
@@ -38,7 +55,7 @@ TEST(LineSplitter, CutsLongLinesAtTheLimit) {
 TEST(LineSplitter, ChunksMakeNoDifference) {
   base::RandomStream random(7, "line_splitter");
   std::string text;
-  for (int i = 0; i < 2000; ++i) text += "ab\n"[random.UniformInt(3)];
+  for (int i = 0; i < 2000; ++i) text += "ab\n\r"[random.UniformInt(4)];
   const auto whole = Split({text}, 3);
   for (int round = 0; round < 20; ++round) {
     std::vector<std::string> chunks;

@@ -4,14 +4,18 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 namespace luthier::worker {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -166,7 +170,6 @@ TEST(ResultLine, SaysWhatIsWrong) {
   for (const char* step : {"-1", "0.5", "1e17", "NaN", "\"3\"", "[]"}) {
     EXPECT_EQ(Error(absl::StrCat(R"({"loss":1,"step":)", step, "}")), "step: is not a whole number of at least 0");
   }
-  EXPECT_EQ(Error(R"({"loss":1,"elapsed_seconds":-1})"), "elapsed_seconds: is not a number of at least 0");
   EXPECT_THAT(Error(R"({"loss":1,"gradient":3})"), HasSubstr("gradient: must be a list"));
   EXPECT_EQ(Error(R"({"loss":1,"gradient":[1,"x"]})"), "gradient[1]: is not a number");
   EXPECT_EQ(Error(R"({"loss":1,"gradient":{"direction":[1]}})"), "gradient.slope: is missing or no number");
@@ -177,7 +180,57 @@ TEST(ResultLine, SaysWhatIsWrong) {
   EXPECT_EQ(Error(R"({"loss":1,"checkpoint":7})"), "checkpoint: is not a string");
   EXPECT_THAT(Error(absl::StrCat(R"({"loss":1,"checkpoint":")", std::string(1025, 'c'), "\"}")),
               HasSubstr("has 1025 bytes"));
-  EXPECT_EQ(Error("{\"loss\": 1, \"checkpoint\": \"\xff\"}"), "is not JSON");
+  EXPECT_EQ(Error("{\"loss\": 1, \"checkpoint\": \"\xff\"}"), "checkpoint: is not UTF-8");
+  EXPECT_EQ(Error("{\"loss\": 1\xff}"), "is not JSON");
+  EXPECT_EQ(Error("{'loss': 1}"), "is not JSON, whose names are in double quotes: use json.dumps");
+  EXPECT_EQ(Error(R"({"loss": 1, "st)"), "is not JSON: it does not end with its object");
+  EXPECT_EQ(Error(R"({"loss": None})"), "is not JSON");
+}
+
+TEST(ResultLine, WhatIsThereTwiceIsNoResult) {
+  EXPECT_EQ(Error(R"({"loss": 1, "loss": 2})"), "loss: is there twice");
+  EXPECT_EQ(Error(R"({"loss": 1, "step": 1, "step": 2})"), "step: is there twice");
+  EXPECT_EQ(Error(R"({"metrics": {"acc": 1, "loss": 1, "loss": 1}})"), "loss: is there twice");
+  EXPECT_EQ(Error(R"({"loss": 1, "metrics": {"loss": 2}})"), "loss: is there twice, with two values");
+  EXPECT_EQ(Parse(R"({"loss": 1, "metrics": {"loss": 1}})").measurement.metrics.at("loss"), 1.0);
+  const ResultLine line =
+      Parse(R"({"loss": 1, "acc": 1, "acc": 2, "note": {"acc": 1}, "text": "\"loss\": 3, 'loss': 4"})");
+  EXPECT_EQ(line.measurement.metrics.at("acc"), 2.0);
+  EXPECT_THAT(line.notes, Contains("\"acc\" is there twice; the last one counts"));
+}
+
+TEST(ResultLine, ReadsNonFiniteNumbersInAnySpelling) {
+  for (const char* word :
+       {"nan", "NaN", "-nan", "\"nan\"", "\"NaN\"", "nan(ind)", "-nan(ind)", "1.#IND", "-1.#IND", "1.#QNAN", "null"}) {
+    EXPECT_TRUE(std::isnan(Parse(absl::StrCat("{\"loss\": ", word, ", \"step\":1}")).measurement.metrics.at("loss")))
+        << word;
+  }
+  for (const char* word :
+       {"inf", "+Inf", "Infinity", "\"inf\"", "\"+Infinity\"", "INF", "1.#INF", "\xE2\x88\x9E", "1e999"}) {
+    EXPECT_EQ(Parse(absl::StrCat("{\"a\":1,\"loss\":", word, "}")).measurement.metrics.at("loss"), HUGE_VAL) << word;
+    EXPECT_EQ(Parse(absl::StrCat("{\"metrics\":{\"loss\": ", word, " }}")).measurement.metrics.at("loss"), HUGE_VAL)
+        << word;
+  }
+  EXPECT_EQ(Parse("{\"loss\": -inf}").measurement.metrics.at("loss"), -HUGE_VAL);
+  EXPECT_EQ(Error("{\"loss\": info}"), "is not JSON");
+  const ResultLine line = Parse(R"({"loss": 0.2, "text": ": nan, inf", "acc": nan})");
+  EXPECT_EQ(line.measurement.metrics.at("loss"), 0.2);
+  EXPECT_TRUE(std::isnan(line.measurement.metrics.at("acc")));
+}
+
+TEST(ResultLine, AnExtraNeverCostsTheLoss) {
+  for (const char* extra :
+       {R"("status": "ok")", R"("acc": null)", R"("confusion": [[1, 2], [3, 4]])", R"("acc": "0.9")", R"("best": true)",
+        R"("elapsed_seconds": -1)", R"("elapsed_seconds": "3 s")", R"("val-acc": 0.9)", R"("metrics": ["acc"])",
+        R"("training": "well")", "\"text\": \"\xff\""}) {
+    const ResultLine line = Parse(absl::StrCat("{\"loss\": 0.5, ", extra, "}"));
+    EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("loss", 0.5))) << extra;
+    EXPECT_THAT(line.notes, Not(IsEmpty())) << extra;
+  }
+  const ResultLine nested = Parse(R"({"metrics": {"acc": "high", "f1": 0.25, "loss": 0.5}})");
+  EXPECT_THAT(nested.measurement.metrics, ElementsAre(Pair("f1", 0.25), Pair("loss", 0.5)));
+  EXPECT_THAT(nested.notes, ElementsAre("\"acc\" is left out: it is not a number"));
+  EXPECT_EQ(Parse(R"({"loss": 0.5, "metrics": {"acc": 1}})").measurement.metrics.at("loss"), 0.5);
 }
 
 TEST(ResultLine, KeepsTheStudysMetricAmongTooMany) {
@@ -201,13 +254,86 @@ TEST(ResultLine, DeepNestingIsNoProblem) {
   EXPECT_EQ(Parse(deep).measurement.metrics.at("loss"), 1.0);
 }
 
-TEST(LooksLikeResult, OnlyObjectsWithTheMetricOnTheTopLevel) {
-  EXPECT_TRUE(LooksLikeResult(" {\"loss\": 1} ", "loss"));
-  EXPECT_TRUE(LooksLikeResult("{\"metrics\": {}}", "loss"));
-  EXPECT_FALSE(LooksLikeResult("{\"acc\": \"loss\"}", "loss"));
-  EXPECT_FALSE(LooksLikeResult("{\"config\": {\"loss\": 1}}", "loss"));
-  EXPECT_FALSE(LooksLikeResult("loss 0.5", "loss"));
-  EXPECT_FALSE(LooksLikeResult("{\"loss\": ", "loss"));
+using Kind = Finding::Kind;
+
+Finding Find(const std::vector<std::string>& lines, bool overwrites = false, bool ended = true) {
+  ResultFinder finder("loss");
+  Finding found;
+  for (const std::string& line : lines) found = finder.Add({line, 1, false, overwrites, ended});
+  return found;
+}
+std::string WhyMalformed(const std::string& line) {
+  const Finding found = Find({line});
+  return found.kind == Kind::kMalformed ? found.why : absl::StrCat("kind ", static_cast<int>(found.kind));
+}
+
+TEST(ResultFinder, FindsObjectsWithTheMetricOnTheTopLevel) {
+  EXPECT_EQ(Find({" {\"loss\": 1} "}).kind, Kind::kResult);
+  EXPECT_EQ(Find({"{\"metrics\": {\"loss\": 1}}"}).kind, Kind::kResult);
+  EXPECT_EQ(Find({"{\"metrics\": {\"los\": 1}}"}).kind, Kind::kOther);
+  EXPECT_THAT(Find({"{\"metrics\": {\"los\": 1}}"}).why, HasSubstr("it has \"los\""));
+  for (const char* line :
+       {"{\"acc\": \"loss\"}", "{\"config\": {\"loss\": 1}}", "loss 0.5", "{}", "", "{\"a\": [{\"loss\": 1}]}",
+        "{\"loss", "the {loss} is 3", "{\"config\": {\"loss\": \"mse\"}, broken}", "Config {\"loss\": \"mse\"}"}) {
+    EXPECT_EQ(Find({line}).kind, Kind::kText) << line;
+  }
+}
+
+TEST(ResultFinder, WhatHasTheMetricAndCannotBeReadIsMalformed) {
+  EXPECT_EQ(WhyMalformed(R"({"loss": "0.2", "step": 2})"), "loss: is not a number");
+  EXPECT_EQ(WhyMalformed(R"({"loss": [0.2]})"), "loss: is not a number");
+  EXPECT_EQ(WhyMalformed(R"({"loss": true})"), "loss: is not a number");
+  EXPECT_EQ(WhyMalformed(R"({"metrics": {"loss": "0.2"}})"), "metrics.loss: is not a number");
+  EXPECT_EQ(WhyMalformed(R"({"loss": 0.2, "step": 1.5})"), "step: is not a whole number of at least 0");
+  EXPECT_EQ(WhyMalformed(R"({"loss": 0.2, "loss": 0.3})"), "loss: is there twice");
+  EXPECT_EQ(WhyMalformed(R"({"loss": 0,2})"), "is not JSON");
+  EXPECT_EQ(WhyMalformed(R"({"loss": 0.2},)"), "is not JSON: it does not end with its object");
+  EXPECT_EQ(WhyMalformed(R"({"loss": 0.2, "st)"), "is not JSON: it does not end with its object");
+  EXPECT_EQ(WhyMalformed(R"({"loss": )"), "is not JSON: it does not end with its object");
+  EXPECT_EQ(WhyMalformed(R"({"step": 2, "metrics": {"loss": 0.2)"), "is not JSON: it does not end with its object");
+  EXPECT_EQ(WhyMalformed("{\"loss\": 0.\xff}"), "is not JSON");
+  EXPECT_EQ(WhyMalformed("{'loss': 0.2}"), "is not JSON, whose names are in double quotes: use json.dumps");
+  EXPECT_EQ(WhyMalformed("{ loss: 0.2, acc: 1 }"), "is not JSON");
+  EXPECT_EQ(WhyMalformed(R"([{"loss": 0.2}])"), "is a list; a result is one object");
+  EXPECT_TRUE(Find({R"({"loss": "0.2", "final": true})"}).final);
+  EXPECT_FALSE(Find({R"({"loss": "0.2"})"}).final);
+}
+
+TEST(ResultFinder, OutputThatEndsWithinAnObjectIsMalformed) {
+  EXPECT_EQ(Find({"{\"step\": 3, \"lo"}, false, false).kind, Kind::kMalformed);
+  EXPECT_EQ(Find({"{\"step\": 3, \"lo"}).kind, Kind::kText);
+  EXPECT_EQ(Find({"{\"loss\": 3}"}, false, false).kind, Kind::kResult);
+  EXPECT_EQ(Find({"{ok"}, false, false).kind, Kind::kText);
+}
+
+TEST(ResultFinder, WhatATerminalWouldNotShowIsNoObstacle) {
+  for (const char* line :
+       {"\xEF\xBB\xBF{\"loss\": 2}", "\x1B[32m{\"loss\": 2}\x1B[0m", "\x1B[0m\x1B[1;31m {\"loss\": 2}",
+        "\b\b\b{\"loss\": 2}\t", "{\"loss\": 2, \"note\": \"\xff\"}"}) {
+    const Finding found = Find({line});
+    ASSERT_EQ(found.kind, Kind::kResult) << line << found.why;
+    EXPECT_EQ(found.line.measurement.metrics.at("loss"), 2.0);
+  }
+}
+
+TEST(ResultFinder, AResultMayStandBehindAProgressBarOnly) {
+  const std::string bar = " 50%|#####     | 5/10 [00:00<00:00, 10.00it/s]{\"loss\": 2}";
+  EXPECT_EQ(Find({bar}, true).line.measurement.metrics.at("loss"), 2.0);
+  const Finding aside = Find({bar});
+  EXPECT_EQ(aside.kind, Kind::kAside);
+  EXPECT_EQ(aside.value, 2.0);
+  EXPECT_EQ(Find({" 50%|#####     | 5/10{\"loss\": \"2\"}"}, true).kind, Kind::kMalformed);
+}
+
+TEST(ResultFinder, ReadsAnObjectOverSeveralLines) {
+  const Finding found = Find({"{", "  \"loss\": 0.5,", "  \"metrics_of\": {", "    \"loss\": 7", "  }", "}"});
+  ASSERT_EQ(found.kind, Kind::kResult) << found.why;
+  EXPECT_EQ(found.line.measurement.metrics.at("loss"), 0.5);
+  EXPECT_EQ(Find({"{", "  \"loss\": \"x\"", "}"}).kind, Kind::kMalformed);
+  EXPECT_EQ(Find({"{", "  \"lr\": 3", "}"}).kind, Kind::kText);
+  EXPECT_EQ(Find({"{", "int main", "}"}).kind, Kind::kText);
+  EXPECT_EQ(Find({"{", "{\"loss\": 1}"}).kind, Kind::kResult) << "a line of its own is looked at first";
+  EXPECT_EQ(Find({"{", std::string(70000, 'x'), "\"loss\": 1", "}"}).kind, Kind::kText) << "not without bound";
 }
 
 }  // namespace

@@ -35,11 +35,13 @@ namespace luthier::worker {
 namespace {
 
 constexpr size_t kMaxResultLine = 8 << 20;  // A gradient of 100,000 numbers takes about 2 MB.
-constexpr size_t kShownLine = 200;  // Of the last line, in the message of a program without a result.
+constexpr size_t kShownLine = 200;          // Of the last line, in the message of a program without a result.
 constexpr size_t kChunk = 1 << 16;
 constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
 constexpr char kWorkerError[] = "WORKER_ERROR";
 constexpr size_t kMaxNotes = 10;
+constexpr double kRounding = 1e-3;  // Relative: a value that is printed twice may be rounded once.
+constexpr char kAfterFinal[] = "lines after the final one are ignored";
 constexpr size_t kMaxVariable = 64 << 10;  // Bytes of a parameter's environment variable; Linux allows 128 KiB.
 
 // A directory only this user can read, removed with all it holds at the end.
@@ -116,8 +118,9 @@ class CommandRun {
         command_(std::get<study::CommandObjective>(request.spec.objective)),
         metric_(request.spec.metric.name),
         sink_(sink),
-        result_lines_(kMaxResultLine, [this](absl::string_view line, bool cut) { OnResultLine(line, cut); }),
-        stdout_lines_(kMaxResultLine, [this](absl::string_view line, bool cut) { OnStdoutLine(line, cut); }) {}
+        result_lines_(kMaxResultLine, [this](const TextLine& line) { OnResultLine(line); }),
+        stdout_lines_(kMaxResultLine, [this](const TextLine& line) { OnStdoutLine(line); }),
+        finder_(metric_) {}
 
   // What the program is started with. The directory must outlive it.
   absl::StatusOr<ProcessSpec> Prepare(const PrivateDirectory& directory);
@@ -134,8 +137,12 @@ class CommandRun {
   enum class Ending { kNatural, kPause, kFinish, kStop, kTimeout, kBadLine };
 
   absl::Duration Now() const { return clock_.Monotonic(); }
-  void OnResultLine(absl::string_view line, bool cut);
-  void OnStdoutLine(absl::string_view line, bool cut);
+  void OnResultLine(const TextLine& line);
+  void OnStdoutLine(const TextLine& line);
+  // A line of standard output that has the metric and is no result. It counts unless a result follows.
+  void OnUnreadable(const TextLine& line, const Finding& found);
+  // A result of either descriptor.
+  void OnResult(ResultLine line);
   void Accept(ResultLine line);
   void AcceptPoint(const PatternMatcher::Point& point);
   void EmitHeld();
@@ -166,14 +173,17 @@ class CommandRun {
   bool final_seen_ = false;
   absl::Duration held_since_;
   int64_t next_step_ = 0;
-  int64_t result_line_number_ = 0, stdout_line_number_ = 0;
   std::string checkpoint_;
-  std::string bad_line_;       // The first malformed line on the result descriptor.
+  ResultFinder finder_;
+  bool descriptor_used_ = false;  // The one of results.
+  std::string bad_line_;          // The first malformed line on the result descriptor.
+  std::string unreadable_;        // The newest line of standard output, if it has the metric and is no result.
+  bool unreadable_final_ = false;
   std::string doubtful_line_;  // The newest line of standard output that was almost a result.
   std::string last_line_;      // The newest one that is not blank, or its beginning.
   std::vector<std::string> notes_;
   std::vector<std::string> withheld_;  // Names of variables that the program did not get.
-  bool reached_ = false;  // The target.
+  bool reached_ = false;               // The target.
   Ending ending_ = Ending::kNatural;
   absl::Duration kill_at_ = absl::InfiniteDuration();
 };
@@ -248,43 +258,80 @@ void CommandRun::NoteWithheld(absl::string_view failure) {
   }
 }
 
-void CommandRun::OnResultLine(absl::string_view line, bool cut) {
-  ++result_line_number_;
-  if (absl::StripAsciiWhitespace(line).empty() || !bad_line_.empty()) return;
-  absl::StatusOr<ResultLine> parsed = cut ? absl::InvalidArgumentError(TooLong()) : ParseResultLine(line, metric_);
+void CommandRun::OnResultLine(const TextLine& line) {
+  if (absl::StripAsciiWhitespace(line.text).empty() || !bad_line_.empty()) return;
+  descriptor_used_ = true;
+  absl::StatusOr<ResultLine> parsed =
+      line.cut ? absl::InvalidArgumentError(TooLong()) : ParseResultLine(line.text, metric_);
   if (parsed.ok()) {
-    Accept(*std::move(parsed));
+    OnResult(*std::move(parsed));
   } else {
-    bad_line_ = absl::StrCat("line ", result_line_number_, " of the results, ", base::Quote(line), ": ",
+    bad_line_ = absl::StrCat("line ", line.number, " of the results, ", base::Quote(line.text), ": ",
                              std::string(parsed.status().message()));
   }
 }
 
-void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
-  ++stdout_line_number_;
-  if (const absl::string_view text = absl::StripAsciiWhitespace(line); !text.empty()) {
+void CommandRun::OnStdoutLine(const TextLine& line) {
+  if (const absl::string_view text = absl::StripAsciiWhitespace(line.text); !text.empty()) {
     last_line_ = std::string(text.substr(0, kShownLine));
   }
+  // Where it was stopped, a program may have been in the midst of a line.
+  const bool torn = !line.ended && ending_ != Ending::kNatural;
   if (!command_.stdout_patterns.empty()) {
-    for (const PatternMatcher::Point& point : patterns_->AddLine(line)) AcceptPoint(point);
+    if (torn) return;
+    if (const std::optional<PatternMatcher::Point> point = patterns_->AddLine(line)) AcceptPoint(*point);
     return;
   }
-  if (cut) {
-    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "{")) {
+  Finding found = finder_.Add(line);
+  switch (found.kind) {
+    case Finding::Kind::kText:
+      break;
+    case Finding::Kind::kResult:
+      OnResult(std::move(found.line));
+      break;
+    case Finding::Kind::kMalformed:
+    case Finding::Kind::kAside:
+      if (!torn) OnUnreadable(line, found);
+      break;
+    case Finding::Kind::kOther:
+      // Programs print all sorts of JSON; only who has no result at all is told.
       doubtful_line_ =
-          absl::StrCat("line ", stdout_line_number_, " of standard output, ", base::Quote(line), ": ", TooLong());
-    }
+          absl::StrCat("line ", line.number, " of standard output, ", base::Quote(line.text), ": ", found.why);
+      break;
+  }
+}
+
+void CommandRun::OnUnreadable(const TextLine& line, const Finding& found) {
+  if (final_seen_ || unreadable_final_) {
+    Note(kAfterFinal);
     return;
   }
-  if (!LooksLikeResult(line, metric_)) return;
-  absl::StatusOr<ResultLine> parsed = ParseResultLine(absl::StripAsciiWhitespace(line), metric_);
-  if (parsed.ok()) {
-    Accept(*std::move(parsed));
-  } else {
-    // Programs print all sorts of JSON; only who has no result at all is told.
-    doubtful_line_ = absl::StrCat("line ", stdout_line_number_, " of standard output, ", base::Quote(line), ": ",
-                                  std::string(parsed.status().message()));
+  if (found.kind == Finding::Kind::kAside && held_) {
+    // Logs that say the result once more, perhaps rounded.
+    const double value = held_->measurement.metrics[metric_];
+    const bool same = std::isfinite(found.value) ? std::abs(found.value - value) <= kRounding * std::abs(value)
+                                                 : !std::isfinite(value);
+    if (same) return;
   }
+  const std::string text = absl::StrCat("line ", line.number, " of standard output, ", base::Quote(line.text), ": ",
+                                        line.cut ? TooLong() : found.why);
+  if (descriptor_used_) {
+    Note(absl::StrCat(text, "; it is left out, as results come on descriptor 3"));
+    return;
+  }
+  EmitHeld();
+  unreadable_ = text;
+  unreadable_final_ = found.final;
+}
+
+void CommandRun::OnResult(ResultLine line) {
+  if (unreadable_final_) {
+    Note(kAfterFinal);
+    return;
+  }
+  if (!unreadable_.empty()) Note(absl::StrCat(unreadable_, "; it is left out, as a result follows"));
+  unreadable_.clear();
+  Accept(std::move(line));
 }
 
 void CommandRun::AcceptPoint(const PatternMatcher::Point& point) {
@@ -297,7 +344,7 @@ void CommandRun::AcceptPoint(const PatternMatcher::Point& point) {
 
 void CommandRun::Accept(ResultLine line) {
   if (final_seen_) {
-    Note("lines after the final one are ignored");
+    Note(kAfterFinal);
     return;
   }
   for (const std::string& note : line.notes) Note(note);
@@ -502,6 +549,7 @@ RunOutcome CommandRun::Judge(int wait_status) {
 }
 
 RunOutcome CommandRun::Result() {
+  if (!unreadable_.empty()) return Fail(study::failure::kBadOutput, unreadable_);
   RunOutcome outcome;
   outcome.result = RunResult::kComplete;
   if (held_) {
@@ -519,20 +567,22 @@ RunOutcome CommandRun::Result() {
       outcome.measurement.step = request_.target_step;
     }
   }
-  const absl::StatusOr<std::map<std::string, double>> matched = patterns_->Values();
+  const absl::StatusOr<PatternMatcher::Found> matched = patterns_->Values();
   if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));
-  const bool has_points = study::HasStepPattern(command_, request_.spec.metric) && held_;
-  for (const auto& [name, value] : *matched) {
-    // A point has what was found in its step.
-    if (!has_points || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
+  for (const std::string& note : matched->notes) Note(note);
+  // A program that was stopped has the values of the last step that was over.
+  const bool whole_steps =
+      ending_ != Ending::kNatural && study::HasStepPattern(command_, request_.spec.metric) && held_;
+  for (const auto& [name, value] : matched->values) {
+    if (!whole_steps || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
   }
   if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
   if (finishing) {
     outcome.result = RunResult::kStopped;
     return outcome;
   }
-  const std::string last = last_line_.empty() ? "; it printed nothing"
-                                              : absl::StrCat("; its last line was ", base::Quote(last_line_));
+  const std::string last =
+      last_line_.empty() ? "; it printed nothing" : absl::StrCat("; its last line was ", base::Quote(last_line_));
   if (!command_.stdout_patterns.empty()) {
     return Fail(study::failure::kNoResult,
                 absl::StrCat("exit code 0, but no line of standard output matches the pattern for ",

@@ -45,6 +45,7 @@ struct CommandOptions {
 //   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
 //   its supervisor is killed                                               -> FAILED(INFRA, WORKER_ERROR)
 //   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)
+//   exit 0, the newest result on standard output cannot be read            -> FAILED(CONFIG, BAD_OUTPUT)
 //   program cannot be started                                              -> FAILED(CONFIG, BAD_OBJECTIVE)
 //   this machine cannot start any                                          -> FAILED(INFRA, WORKER_ERROR)
 //   exit 0 with a result                                                   -> kComplete or kPruned;

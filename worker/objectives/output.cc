@@ -5,30 +5,34 @@
 
 namespace luthier::worker {
 
-LineSplitter::LineSplitter(size_t limit, std::function<void(absl::string_view, bool)> on_line)
+LineSplitter::LineSplitter(size_t limit, std::function<void(const TextLine&)> on_line)
     : limit_(limit), on_line_(std::move(on_line)) {}
 
 void LineSplitter::Add(absl::string_view bytes) {
   while (!bytes.empty()) {
-    const size_t newline = bytes.find('\n');
-    const absl::string_view part = bytes.substr(0, newline);
+    const size_t end = bytes.find_first_of("\r\n");
+    const absl::string_view part = bytes.substr(0, end);
     const size_t room = limit_ - line_.size();
     truncated_ = truncated_ || part.size() > room;
     line_.append(part.data(), std::min(part.size(), room));
-    if (newline == absl::string_view::npos) return;
-    Flush();
-    bytes.remove_prefix(newline + 1);
+    if (end == absl::string_view::npos) return;
+    Flush(bytes[end]);
+    bytes.remove_prefix(end + 1);
   }
 }
 
 void LineSplitter::Finish() {
-  if (!line_.empty() || truncated_) Flush();
+  if (!line_.empty()) Flush('\0');
 }
 
-void LineSplitter::Flush() {
-  on_line_(line_, truncated_);
+void LineSplitter::Flush(char end) {
+  // "\r\n" is one end.
+  const bool nothing = line_.empty() && (end == '\r' || overwrites_);
+  if (!nothing) on_line_({line_, number_, truncated_, overwrites_, end != '\0'});
   line_.clear();
   truncated_ = false;
+  overwrites_ = end == '\r';
+  if (end == '\n') ++number_;
   constexpr size_t kKeep = 1 << 16;
   if (line_.capacity() > kKeep) std::string().swap(line_);  // One long line is no reason to keep its memory.
 }

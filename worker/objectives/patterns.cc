@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/study/output_pattern.h"
 #include "worker/objectives/result_line.h"
@@ -22,12 +21,13 @@ struct PatternMatcher::State {
   struct Entry {
     std::string metric;
     study::OutputPattern pattern;
-    std::optional<std::string> last;
+    std::optional<double> value;
+    std::string unreadable;  // Says what the last value is, when it is no number.
   };
   std::vector<Entry> entries;
   std::string metric;
   std::optional<study::OutputPattern> step_pattern;
-  std::optional<int64_t> step;           // Of `values`; absent: they belong to no point.
+  std::optional<int64_t> step;  // Of `values`; absent: they belong to no point.
   int64_t last_step = -1;
   std::map<std::string, double> values;  // Found since the step began.
 
@@ -66,52 +66,54 @@ absl::StatusOr<PatternMatcher> PatternMatcher::Create(const std::map<std::string
   for (const auto& [name, pattern] : patterns) {
     absl::StatusOr<study::OutputPattern> compiled = study::OutputPattern::Compile(pattern);
     if (!compiled.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("the pattern for ", base::Quote(name), ", ",
-                                                     base::Quote(pattern), ", ", compiled.status().message()));
+      return absl::InvalidArgumentError(absl::StrCat("the pattern for ", base::Quote(name), ", ", base::Quote(pattern),
+                                                     ", ", compiled.status().message()));
     }
     if (name == study::kStepPattern && metric != study::kStepPattern) {
       state->step_pattern = *std::move(compiled);
     } else {
-      state->entries.push_back({name, *std::move(compiled), std::nullopt});
+      state->entries.push_back({name, *std::move(compiled), std::nullopt, ""});
     }
   }
   return PatternMatcher(std::move(state));
 }
 
-std::vector<PatternMatcher::Point> PatternMatcher::AddLine(absl::string_view line) {
-  std::vector<Point> points;
-  for (absl::string_view piece : absl::StrSplit(line, '\r')) {
-    piece = piece.substr(0, kMaxLine);
-    if (state_->step_pattern) {
-      if (std::optional<Point> point = state_->TakeStep(piece)) points.push_back(*std::move(point));
-    }
-    for (State::Entry& entry : state_->entries) {
-      std::optional<std::string> match = entry.pattern.LastMatch(piece);
-      if (!match) continue;
-      // A value that is no number is told at the end, if none comes after it.
-      if (const std::optional<double> value = ParseNumber(*match)) state_->values[entry.metric] = *value;
-      entry.last = std::move(match);
+std::optional<PatternMatcher::Point> PatternMatcher::AddLine(const TextLine& line) {
+  const absl::string_view text = line.text.substr(0, kMaxLine);
+  std::optional<Point> point;
+  if (state_->step_pattern) point = state_->TakeStep(text);
+  for (State::Entry& entry : state_->entries) {
+    const std::optional<std::string> found = entry.pattern.LastValue(text);
+    if (!found) continue;
+    entry.value = ParseNumber(*found);
+    if (entry.value) {
+      state_->values[entry.metric] = *entry.value;
+    } else {
+      // No older value of the step stands in for it.
+      state_->values.erase(entry.metric);
+      entry.unreadable =
+          absl::StrCat("line ", line.number, " of standard output, ", base::Quote(text), ": the pattern for ",
+                       base::Quote(entry.metric), " finds ", base::Quote(*found), ", which is no number");
     }
   }
-  return points;
+  return point;
 }
 
 std::optional<PatternMatcher::Point> PatternMatcher::End() {
   return state_->Close();
 }
 
-absl::StatusOr<std::map<std::string, double>> PatternMatcher::Values() const {
-  std::map<std::string, double> out;
+absl::StatusOr<PatternMatcher::Found> PatternMatcher::Values() const {
+  Found found;
   for (const State::Entry& entry : state_->entries) {
-    if (!entry.last) continue;
-    const std::optional<double> value = ParseNumber(*entry.last);
-    if (!value) {
-      return absl::InvalidArgumentError(absl::StrCat("the pattern for ", base::Quote(entry.metric), " matched ",
-                                                     base::Quote(*entry.last), ", which is no number"));
+    if (entry.value) {
+      found.values[entry.metric] = *entry.value;
+    } else if (!entry.unreadable.empty()) {
+      if (entry.metric == state_->metric) return absl::InvalidArgumentError(entry.unreadable);
+      found.notes.push_back(absl::StrCat("metric ", base::Quote(entry.metric), " is left out: ", entry.unreadable));
     }
-    out[entry.metric] = *value;
   }
-  return out;
+  return found;
 }
 
 }  // namespace luthier::worker

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "worker/objectives/output.h"
 
 namespace luthier::worker {
 
-// Finds metrics in free text: metric -> study::OutputPattern, whose first group is a number. The last match of each
-// counts. Matching is line by line. A carriage return ends a line too (progress bars). Only the first 4 KiB of a line
-// are looked at. Not thread-safe.
+// Finds metrics in free text: metric -> study::OutputPattern, whose first group is a number. The last value of each
+// counts, and one that cannot be read never gives way to an older one. Matching is line by line (TextLine). Only the
+// first 4 KiB of a line are looked at. Not thread-safe.
 //
 // The pattern study::kStepPattern is that of the step instead, unless the study's metric has that name: what is found
 // from one step to the next is a point of the learning curve. Points come when their step is over, since a program may
@@ -34,12 +34,16 @@ class PatternMatcher {
   PatternMatcher& operator=(PatternMatcher&&) noexcept;
   ~PatternMatcher();
 
-  // Returns the points that the line ended, in order.
-  std::vector<Point> AddLine(absl::string_view line);
+  // Returns the point that the line ended, if any.
+  std::optional<Point> AddLine(const TextLine& line);
   // Returns the last point: the text is at its end.
   std::optional<Point> End();
-  // Metrics found so far. INVALID_ARGUMENT when the last match of one is no number.
-  absl::StatusOr<std::map<std::string, double>> Values() const;
+  struct Found {
+    std::map<std::string, double> values;
+    std::vector<std::string> notes;  // For people: each metric that is left out since its last value is no number.
+  };
+  // Metrics found so far. INVALID_ARGUMENT names the line when the last value of the study's metric is no number.
+  absl::StatusOr<Found> Values() const;
 
  private:
   struct State;

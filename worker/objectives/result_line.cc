@@ -3,14 +3,18 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/notation/number.h"
 #include "lib/study/parameters.h"
 
 namespace luthier::worker {
@@ -23,6 +27,7 @@ absl::Status Bad(absl::string_view what) {
 }
 
 constexpr char kTraining[] = "training";
+constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD in UTF-8.
 constexpr char kGradientSeconds[] = "gradient_seconds";
 
 // Whether a key of the flat form is no metric. Programs from before the last two had a meaning may give them another.
@@ -43,27 +48,26 @@ absl::string_view Overflowing(absl::string_view text) {
   return absl::SimpleAtod(number, &value) && std::isinf(value) ? number : absl::string_view();
 }
 
-// JSON has no NaN, but Python's json module writes it: such words outside of strings get quotes, and numbers beyond the
-// largest double become such words.
+// JSON has no NaN and no infinity, but many programs write them: such words outside of strings get quotes, and numbers
+// beyond the largest double become such words.
 std::string QuoteNonFinite(absl::string_view line) {
   std::string out;
   bool in_string = false;
+  char before = ':';  // The last character outside of strings that is no blank.
   for (size_t i = 0; i < line.size();) {
-    if (!in_string && (line[i] == 'N' || line[i] == 'I' || line[i] == '-')) {
-      bool found = false;
-      for (const absl::string_view word : {"NaN", "Infinity", "-Infinity", "-NaN"}) {
-        if (!absl::StartsWith(line.substr(i), word)) continue;
+    const bool value_begins = !in_string && (before == ':' || before == ',' || before == '[');
+    if (value_begins && !absl::ascii_isspace(static_cast<unsigned char>(line[i]))) {
+      const absl::string_view rest = line.substr(i);
+      const absl::string_view word = rest.substr(0, rest.find_first_of(" \t\r\n\f\v,:]}\"{["));
+      if (notation::ParseNonFinite(word)) {
         absl::StrAppend(&out, "\"", word, "\"");
+        before = '"';
         i += word.size();
-        found = true;
-        break;
+        continue;
       }
-      if (found) continue;
-    }
-    const bool new_number = out.empty() || absl::StrContains(" \t:,[", out.substr(out.size() - 1));
-    if (!in_string && new_number && (absl::ascii_isdigit(line[i]) || line[i] == '-')) {
-      if (const absl::string_view number = Overflowing(line.substr(i)); !number.empty()) {
+      if (const absl::string_view number = Overflowing(rest); !number.empty()) {
         out += number[0] == '-' ? "\"-Infinity\"" : "\"Infinity\"";
+        before = '"';
         i += number.size();
         continue;
       }
@@ -72,20 +76,111 @@ std::string QuoteNonFinite(absl::string_view line) {
       out += line[i++];
     else if (line[i] == '"')
       in_string = !in_string;
+    if (!in_string && !absl::ascii_isspace(static_cast<unsigned char>(line[i]))) before = line[i];
     out += line[i++];
   }
   return out;
 }
 
-absl::StatusOr<Json> ParseObject(absl::string_view line) {
+// The end of the word that begins at `text[at]`; `at` where none does.
+size_t EndOfWord(absl::string_view text, size_t at) {
+  const auto in_word = [&](size_t i) {
+    return i < text.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_' || text[i] == '.');
+  };
+  while (in_word(at)) ++at;
+  return at;
+}
+
+// Calls found(key, depth) for whatever looks like an object's key, in text that need not be JSON, in quotes of either
+// kind or in none: `depth` is 1 on the top level. Stops when it returns true, and returns whether it did.
+bool AnyKey(absl::string_view text, absl::FunctionRef<bool(absl::string_view, int)> found) {
+  int depth = 0;
+  char before = '\0';  // The last character that is no blank.
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
+    size_t begin = i, end = i;
+    if (c == '"' || c == '\'') {
+      begin = end = i + 1;
+      while (end < text.size() && text[end] != c) end += text[end] == '\\' ? 2 : 1;
+      if (end >= text.size()) return false;
+      i = end;
+    } else if (before == '{' || before == ',') {
+      end = EndOfWord(text, i);
+      if (end > i) i = end - 1;
+    }
+    if (end > begin || c == '"' || c == '\'') {
+      const size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+      const bool key = next != absl::string_view::npos && text[next] == ':';
+      if (key && found(text.substr(begin, end - begin), depth)) return true;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    before = c;
+  }
+  return false;
+}
+
+// Whether text that is no JSON object has the metric nevertheless, on its top level or in "metrics" there.
+bool NamesMetric(absl::string_view text, const std::string& metric) {
+  bool in_metrics = false;
+  return AnyKey(text, [&](absl::string_view key, int depth) {
+    if (depth == 1) in_metrics = key == "metrics";
+    return key == metric && (depth == 1 || (depth == 2 && in_metrics));
+  });
+}
+
+// The keys that JSON text has twice: on its top level and in "metrics" there.
+std::set<std::string> TwiceNamed(absl::string_view text) {
+  std::set<std::string> seen, in_metrics, twice;
+  bool metrics = false;
+  AnyKey(text, [&](absl::string_view key, int depth) {
+    if (depth == 1) metrics = key == "metrics";
+    const bool first = depth == 1              ? seen.emplace(key).second
+                       : depth == 2 && metrics ? in_metrics.emplace(key).second
+                                               : true;
+    if (!first) twice.emplace(key);
+    return false;
+  });
+  return twice;
+}
+
+// Replaces bytes that are no UTF-8, which are no JSON.
+std::string Printable(absl::string_view line) {
+  const std::string dumped = Json(line).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(dumped).get<std::string>();
+}
+
+// A line as JSON.
+struct Object {
+  Json json;
+  std::set<std::string> twice;  // Keys of it that are there twice.
+  bool damaged = false;         // True: bytes that are no UTF-8 were replaced.
+};
+
+absl::StatusOr<Object> ParseObject(absl::string_view line) {
   // Most lines are JSON as it should be.
-  Json plain = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (plain.is_object()) return plain;
-  const std::string text = QuoteNonFinite(line);
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Bad("is not JSON");
-  if (!json.is_object()) return Bad("is not a JSON object");
-  return json;
+  const auto parse = [](absl::string_view text) {
+    return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  };
+  Object object;
+  object.json = parse(line);
+  if (object.json.is_discarded()) object.json = parse(QuoteNonFinite(line));
+  if (object.json.is_discarded()) {
+    object.json = parse(QuoteNonFinite(Printable(line)));
+    object.damaged = true;
+  }
+  if (object.json.is_discarded()) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (absl::StartsWith(text, "{") && !absl::EndsWith(text, "}"))
+      return Bad("is not JSON: it does not end with its object");
+    if (absl::StartsWith(text, "{'")) return Bad("is not JSON, whose names are in double quotes: use json.dumps");
+    return Bad("is not JSON");
+  }
+  if (!object.json.is_object()) return Bad("is not a JSON object");
+  object.twice = TwiceNamed(line);
+  return object;
 }
 
 std::optional<double> ToNumber(const Json& json) {
@@ -119,7 +214,8 @@ absl::StatusOr<study::Gradient> ToGradient(const Json& json) {
     return gradient;
   }
   const char* form =
-      "gradient: must be a list, {\"full\": list}, {\"by_name\": {name: number}}, {\"direction\": list, \"slope\": number} or, "
+      "gradient: must be a list, {\"full\": list}, {\"by_name\": {name: number}}, {\"direction\": list, \"slope\": "
+      "number} or, "
       "along the direction asked for, {\"slope\": number}";
   if (!json.is_object()) return Bad(form);
   for (const auto& [key, value] : json.items()) {
@@ -233,18 +329,48 @@ void AddMetric(const std::string& key, double value, const std::string& metric, 
   metrics[key] = value;
 }
 
+// A metric beside the study's: it never costs the study's own.
+void AddExtra(const std::string& key, const Json& json, const std::string& metric, ResultLine* out) {
+  // Python's None, and nothing that anybody measured.
+  const std::optional<double> value = json.is_null() ? std::nullopt : ToNumber(json);
+  if (value) {
+    AddMetric(key, *value, metric, out);
+  } else {
+    out->notes.push_back(absl::StrCat(base::Quote(key), " is left out: it is not a number"));
+  }
+}
+
+// Where the study's metric stands: in "metrics", or on the top level; null where it does not.
+const Json* FindMetric(const Json& object, const std::string& metric, bool in_metrics) {
+  if (in_metrics) {
+    const auto metrics = object.find("metrics");
+    if (metrics == object.end() || !metrics->is_object()) return nullptr;
+    const auto it = metrics->find(metric);
+    return it == metrics->end() ? nullptr : &*it;
+  }
+  const auto it = object.find(metric);
+  return it == object.end() || IsReserved(metric, *it, metric) ? nullptr : &*it;
+}
+
 absl::Status ReadMetrics(const Json& object, const std::string& metric, ResultLine* out) {
+  const Json* const inner = FindMetric(object, metric, true);
+  const Json* const outer = FindMetric(object, metric, false);
+  if (inner != nullptr && outer != nullptr && *inner != *outer) {
+    return Bad(absl::StrCat(metric, ": is there twice, with two values"));
+  }
+  if (const Json* const own = inner != nullptr ? inner : outer; own != nullptr) {
+    const std::optional<double> value = ToNumber(*own);
+    if (!value) return Bad(absl::StrCat(inner != nullptr ? "metrics." : "", metric, ": is not a number"));
+    AddMetric(metric, *value, metric, out);
+  }
   const bool nested = object.contains("metrics");
-  const Json& source = nested ? object["metrics"] : object;
-  if (!source.is_object()) return Bad("metrics: is not an object of numbers");
-  for (const auto& [key, json] : source.items()) {
-    if (!nested && IsReserved(key, json, metric)) continue;
-    const std::optional<double> value = ToNumber(json);
-    if (value) {
-      AddMetric(key, *value, metric, out);
-    } else if (nested || key == metric) {
-      return Bad(absl::StrCat(nested ? "metrics." : "", key, ": is not a number"));
-    }
+  const bool listed = nested && object["metrics"].is_object();
+  if (nested && !listed) {
+    if (outer == nullptr) return Bad("metrics: is not an object of numbers");
+    out->notes.push_back("\"metrics\" is left out: it is not an object of numbers");
+  }
+  for (const auto& [key, json] : (listed ? object["metrics"] : object).items()) {
+    if (key != metric && (listed || !IsReserved(key, json, metric))) AddExtra(key, json, metric, out);
   }
   const bool nothing = out->measurement.metrics.empty();
   if (out->measurement.metrics.count(metric) != 0 || (nothing && !nested && object.contains("checkpoint"))) {
@@ -256,11 +382,51 @@ absl::Status ReadMetrics(const Json& object, const std::string& metric, ResultLi
                           nothing ? "" : absl::StrCat("; it has ", base::Quote(names.front()))));
 }
 
-}  // namespace
+// What must not be there twice, as the values may differ: the metric, and what says what the line means.
+absl::Status ReadTwice(const Object& object, const std::string& metric, ResultLine* out) {
+  for (const std::string& key : object.twice) {
+    const bool extra = key == kTraining || key == kGradientSeconds || key == "elapsed_seconds";
+    const bool counts = key == metric || (!extra && IsReserved(key, Json(), metric));
+    if (counts) return Bad(absl::StrCat(key, ": is there twice"));
+    out->notes.push_back(absl::StrCat(base::Quote(key), " is there twice; the last one counts"));
+  }
+  return absl::OkStatus();
+}
 
-absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric) {
-  LUTHIER_ASSIGN_OR_RETURN(const Json object, ParseObject(line));
+absl::Status ReadGradient(const Json& object, ResultLine* out) {
+  if (!object.contains("gradient") || object["gradient"].is_null()) return absl::OkStatus();
+  study::Measurement& m = out->measurement;
+  LUTHIER_ASSIGN_OR_RETURN(m.gradient, ToGradient(object["gradient"]));
+  const Json& gradient = object["gradient"];
+  out->along_asked = gradient.is_object() && !gradient.contains("full") && !gradient.contains("direction") &&
+                     !gradient.contains("by_name");
+  const bool inside = gradient.is_object() && gradient.contains("error_bound");
+  if (inside || object.contains("error_bound")) {
+    m.gradient->error_bound = ToNumber(inside ? gradient["error_bound"] : object["error_bound"]);
+    if (!m.gradient->error_bound) return Bad("error_bound: is not a number");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadCheckpoint(const Object& line, ResultLine* out) {
+  const Json& object = line.json;
+  if (!object.contains("checkpoint") || object["checkpoint"].is_null()) return absl::OkStatus();
+  const Json& checkpoint = object["checkpoint"];
+  if (!checkpoint.is_string()) return Bad("checkpoint: is not a string");
+  out->checkpoint = checkpoint.get<std::string>();
+  if (out->checkpoint.size() > kMaxCheckpointBytes) {
+    return Bad(absl::StrCat("checkpoint: has ", out->checkpoint.size(), " bytes; at most ", kMaxCheckpointBytes,
+                            " are allowed: it is a reference, such as a path"));
+  }
+  if (out->checkpoint.find('\0') != std::string::npos) return Bad("checkpoint: contains a zero byte");
+  if (line.damaged && absl::StrContains(out->checkpoint, kReplacement)) return Bad("checkpoint: is not UTF-8");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ResultLine> ReadObject(const Object& line, const std::string& metric) {
+  const Json& object = line.json;
   ResultLine out;
+  LUTHIER_RETURN_IF_ERROR(ReadTwice(line, metric, &out));
   LUTHIER_RETURN_IF_ERROR(ReadMetrics(object, metric, &out));
   study::Measurement& m = out.measurement;
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<int64_t> step, ReadStep(object, "step"));
@@ -269,46 +435,138 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   LUTHIER_ASSIGN_OR_RETURN(out.start_step, ReadStep(object, "start_step"));
   // Any other value is a metric of that name.
   out.complete = object.contains("complete") && object["complete"] == true;
-  LUTHIER_RETURN_IF_ERROR(ReadNotNegative(object, "elapsed_seconds", &m.elapsed_seconds));
+  if (!ReadNotNegative(object, "elapsed_seconds", &m.elapsed_seconds).ok()) {
+    m.elapsed_seconds.reset();
+    out.notes.push_back("elapsed_seconds is left out: it is not a number of at least 0");
+  }
   ReadTraining(object, metric, &out);
-  if (object.contains("gradient") && !object["gradient"].is_null()) {
-    LUTHIER_ASSIGN_OR_RETURN(m.gradient, ToGradient(object["gradient"]));
-    const Json& gradient = object["gradient"];
-    out.along_asked = gradient.is_object() && !gradient.contains("full") && !gradient.contains("direction") &&
-                      !gradient.contains("by_name");
-    const bool inside = gradient.is_object() && gradient.contains("error_bound");
-    if (inside || object.contains("error_bound")) {
-      m.gradient->error_bound = ToNumber(inside ? gradient["error_bound"] : object["error_bound"]);
-      if (!m.gradient->error_bound) return Bad("error_bound: is not a number");
-    }
-  }
-  if (object.contains("checkpoint") && !object["checkpoint"].is_null()) {
-    const Json& checkpoint = object["checkpoint"];
-    if (!checkpoint.is_string()) return Bad("checkpoint: is not a string");
-    out.checkpoint = checkpoint.get<std::string>();
-    if (out.checkpoint.size() > kMaxCheckpointBytes) {
-      return Bad(absl::StrCat("checkpoint: has ", out.checkpoint.size(), " bytes; at most ", kMaxCheckpointBytes,
-                              " are allowed: it is a reference, such as a path"));
-    }
-    if (out.checkpoint.find('\0') != std::string::npos) return Bad("checkpoint: contains a zero byte");
-  }
+  LUTHIER_RETURN_IF_ERROR(ReadGradient(object, &out));
+  LUTHIER_RETURN_IF_ERROR(ReadCheckpoint(line, &out));
   LUTHIER_RETURN_IF_ERROR(ReadFlag(object, "final", &out.final));
   LUTHIER_RETURN_IF_ERROR(ReadFlag(object, "pruned", &out.pruned));
   if (out.pruned) out.final = true;
   if (out.final && m.metrics.empty()) return Bad(absl::StrCat("is final but has no number ", base::Quote(metric)));
+  if (line.damaged) out.notes.push_back("bytes of a result that are not UTF-8 are replaced");
   return out;
 }
 
-bool LooksLikeResult(absl::string_view line, const std::string& metric) {
+// Drops what a terminal would not show at the ends of a line: blanks, a byte-order mark, backspaces, and sequences that
+// set colours.
+absl::string_view Shown(absl::string_view text) {
+  while (true) {
+    const absl::string_view before = text;
+    text = absl::StripAsciiWhitespace(text);
+    absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
+    while (absl::ConsumePrefix(&text, "\b")) continue;
+    constexpr char kEscape[] = "\x1B[";
+    constexpr char kParameters[] = "0123456789;";
+    if (absl::StartsWith(text, kEscape)) {
+      const size_t end = text.find_first_not_of(kParameters, 2);
+      if (end != absl::string_view::npos) text.remove_prefix(end + 1);
+    }
+    if (const size_t last = text.rfind(kEscape); last != absl::string_view::npos) {
+      const size_t end = text.find_first_not_of(kParameters, last + 2);
+      if (end != absl::string_view::npos && end + 1 == text.size()) text.remove_suffix(text.size() - last);
+    }
+    if (text == before) return text;
+  }
+}
+
+bool SaysFinal(const Json& object) {
+  const auto is_true = [&](const char* key) { return object.contains(key) && object[key] == true; };
+  return is_true("final") || is_true("pruned");
+}
+
+Finding Malformed(absl::string_view why) {
+  Finding out;
+  out.kind = Finding::Kind::kMalformed;
+  out.why = std::string(why);
+  return out;
+}
+
+// Of text that begins with a brace.
+Finding OfObject(absl::string_view text, const std::string& metric, bool behind_text) {
+  Finding out;
+  const absl::StatusOr<Object> object = ParseObject(text);
+  if (!object.ok()) return !behind_text && NamesMetric(text, metric) ? Malformed(object.status().message()) : out;
+  const Json* own = FindMetric(object->json, metric, true);
+  if (own == nullptr) own = FindMetric(object->json, metric, false);
+  if (behind_text) {
+    const std::optional<double> value = own != nullptr ? ToNumber(*own) : std::nullopt;
+    if (!value) return out;
+    out.kind = Finding::Kind::kAside;
+    out.value = *value;
+    out.why = "has a result behind other text; print the object on a line of its own";
+    return out;
+  }
+  absl::StatusOr<ResultLine> line = ReadObject(*object, metric);
+  if (own == nullptr) {
+    if (!object->json.contains("metrics")) return out;
+    out.kind = Finding::Kind::kOther;
+    out.why = std::string(line.status().message());
+  } else if (line.ok()) {
+    out.kind = Finding::Kind::kResult;
+    out.line = *std::move(line);
+  } else {
+    out = Malformed(line.status().message());
+    out.final = SaysFinal(object->json);
+  }
+  return out;
+}
+
+// Whether text is a JSON list whose last entry is an object with the metric.
+bool IsListOfResults(absl::string_view text, const std::string& metric) {
+  const Json list = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  return list.is_array() && !list.empty() && list.back().is_object() &&
+         (FindMetric(list.back(), metric, true) != nullptr || FindMetric(list.back(), metric, false) != nullptr);
+}
+
+constexpr size_t kMaxLinesOfObject = 1 << 16;  // Bytes.
+
+}  // namespace
+
+absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric) {
+  LUTHIER_ASSIGN_OR_RETURN(const Object object, ParseObject(line));
+  return ReadObject(object, metric);
+}
+
+Finding ResultFinder::Add(const TextLine& line) {
+  Finding found = OfLine(line);
+  if (found.kind == Finding::Kind::kText) return OfLines(line.text);
+  object_.clear();
+  return found;
+}
+
+Finding ResultFinder::OfLine(const TextLine& line) const {
+  const absl::string_view text = Shown(line.text);
+  const size_t brace = text.find('{');
+  if (brace == absl::string_view::npos) return {};
+  const bool behind_text = brace > 0 && !line.overwrites;
+  if (line.cut) return behind_text ? Finding() : Malformed("");
+  const bool may = absl::StrContains(text, metric_) || absl::StrContains(text, "\"metrics\"");
+  Finding found = may ? OfObject(text.substr(brace), metric_, behind_text) : Finding();
+  if (found.kind != Finding::Kind::kText) return found;
+  if (may && text[0] == '[' && IsListOfResults(text, metric_)) return Malformed("is a list; a result is one object");
+  const bool begun = absl::StartsWith(text, "{\"") && !absl::EndsWith(text, "}");
+  return !line.ended && begun ? Malformed("is not JSON: it does not end with its object") : found;
+}
+
+Finding ResultFinder::OfLines(absl::string_view line) {
   const absl::string_view text = absl::StripAsciiWhitespace(line);
-  if (!absl::StartsWith(text, "{") || !absl::EndsWith(text, "}")) return false;
-  if (!absl::StrContains(text, absl::StrCat("\"", metric, "\"")) && !absl::StrContains(text, "\"metrics\""))
-    return false;
-  const absl::StatusOr<Json> object = ParseObject(text);
-  return object.ok() && (object->contains(metric) || object->contains("metrics"));
+  if (object_.empty()) {
+    if (text == "{") object_ = "{";
+    return {};
+  }
+  absl::StrAppend(&object_, "\n", line.substr(0, kMaxLinesOfObject));
+  const bool over = text == "}" && line[0] == '}';
+  if (!over && object_.size() <= kMaxLinesOfObject) return {};
+  const std::string whole = std::exchange(object_, "");
+  return over ? OfObject(whole, metric_, false) : Finding();
 }
 
 std::optional<double> ParseNumber(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (const std::optional<double> value = notation::ParseNonFinite(text)) return value;
   double value = 0.0;
   if (!absl::SimpleAtod(text, &value)) return std::nullopt;
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;

@@ -3,11 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/study/measurement.h"
+#include "worker/objectives/output.h"
 
 namespace luthier::worker {
 
@@ -27,16 +29,47 @@ struct ResultLine {
 inline constexpr int kMaxMetrics = 32;
 inline constexpr size_t kMaxCheckpointBytes = 1024;
 
-// `metric`: the study's. Python's NaN, Infinity and -Infinity are read as numbers, null as NaN.
-// INVALID_ARGUMENT: no JSON object, the study's metric missing or no number, a malformed field.
+// `metric`: the study's. NaN and infinity are read in any spelling, bare or in quotes, and the metric's null as NaN.
+// Bytes that are no UTF-8 are no obstacle in texts that do not count. What is wrong with anything that is neither the
+// study's metric nor says what the line means is left out with a note.
+// INVALID_ARGUMENT: no JSON object, the study's metric missing, no number or there twice, a malformed field.
 absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric);
 
-// Returns true if a line of standard output is meant as a result: a JSON object with a key `metric` or "metrics" on its
-// top level. (On the result descriptor every line is.)
-bool LooksLikeResult(absl::string_view line, const std::string& metric);
+// A Finding says what a line of standard output is.
+struct Finding {
+  enum class Kind {
+    kText,       // Just output.
+    kResult,     // `line`.
+    kMalformed,  // It has the study's metric and cannot be read: `why`.
+    kAside,      // It has the metric's `value` behind other text. `why` says how to write it.
+    kOther,      // It has metrics, and not the study's: `why`.
+  };
+  Kind kind = Kind::kText;
+  ResultLine line;
+  std::string why;
+  double value = 0.0;
+  bool final = false;  // A malformed one that says it is the last.
+};
 
-// A number as people write it: decimal, or any common spelling of NaN and infinity. NaNs are all the same NaN, so that
-// a value survives being written and read bit for bit.
+// Finds results in the lines of standard output. Not thread-safe. A result is a JSON object, on a line of its own or
+// over several, whose top level, or the "metrics" there, has the study's metric. Behind a progress bar, which goes back
+// to the beginning of its line, it may stand on the same line. (On the result descriptor every line is one.)
+class ResultFinder {
+ public:
+  explicit ResultFinder(std::string metric) : metric_(std::move(metric)) {}
+  Finding Add(const TextLine& line);
+
+ private:
+  Finding OfLine(const TextLine& line) const;
+  // Collects the lines of a JSON object over several lines, and reads it once its last line is there.
+  Finding OfLines(absl::string_view line);
+
+  const std::string metric_;
+  std::string object_;  // Begun and not over; or empty.
+};
+
+// A number as people write it: decimal, or NaN or infinity in any spelling (notation::ParseNonFinite). NaNs are all the
+// same NaN, so that a value survives being written and read bit for bit.
 std::optional<double> ParseNumber(absl::string_view text);
 
 }  // namespace luthier::worker

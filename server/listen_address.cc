@@ -43,7 +43,11 @@ absl::StatusOr<ListenAddress> ParseUnix(absl::string_view text) {
   absl::string_view path = text.substr(kUnix.size());
   if (absl::StartsWith(path, "///")) path.remove_prefix(2);  // unix:///path, as some write it.
   if (path.empty()) return Refuse(text, "names no socket; give unix:PATH");
-  if (path.size() > kMaxUnixPath) return Refuse(text, "is longer than the 107 bytes a socket's path may have");
+  if (path.size() > kMaxUnixPath) {
+    return Refuse(text,
+                  "is longer than the 107 bytes a socket's path may have; make a short link to its folder "
+                  "(ln -s FOLDER /tmp/short), and name the socket below that");
+  }
   ListenAddress address;
   address.path = std::string(path);
   return address;
@@ -101,12 +105,12 @@ std::string ListenAddress::Target() const {
 }
 
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text) {
+  if (absl::StartsWith(text, kUnix)) return ParseUnix(text);
   for (const char c : text) {
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) {
       return Refuse(text, "contains spaces or control characters");
     }
   }
-  if (absl::StartsWith(text, kUnix)) return ParseUnix(text);
   if (absl::StrContains(text, "/")) return Refuse(text, absl::StrCat("is not an address; ", kForm));
   const size_t colon = text.rfind(':');
   const bool bracketed = absl::StartsWith(text, "[");

@@ -18,7 +18,7 @@ struct ListenAddress {
   bool unix_socket() const { return !path.empty(); }
   // Returns true if only this machine can connect.
   bool loopback() const;
-  // As gRPC wants it: "unix:path", "host:port" or "[v6]:port".
+  // As users write it and clients take it: "unix:path", "host:port" or "[v6]:port".
   std::string Target() const;
 };
 

@@ -317,6 +317,11 @@ class ServerImpl final : public Server {
       } else {
         base::LogWarning("no_own_socket", {{"path", own->path}, {"error", std::string(acceptor.status().message())}});
       }
+    } else if (!own && !options.data_dir.empty() && !listen.unix_socket()) {
+      base::LogWarning("no_own_socket", {{"path", options.data_dir},
+                                         {"error",
+                                          "the path of a socket there would be longer than 107 bytes: programs "
+                                          "on this machine, too, reach this coordinator with --server alone"}});
     }
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;

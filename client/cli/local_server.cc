@@ -1,10 +1,12 @@
 #include "client/cli/local_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/proposals/replay.h"
@@ -32,29 +35,32 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// Whether somebody listens there.
-bool Answers(const std::string& path) {
+// Whether somebody listens on the socket of a data directory, whose path may be longer than a socket's.
+bool Answers(const std::string& directory) {
+  const base::Descriptor folder(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string path = absl::StrCat("/proc/self/fd/", folder.get(), "/socket");
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool answers = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return answers;
+  const base::Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return folder.get() >= 0 && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// Where the socket of a data directory is: inside, or, as paths of sockets are short, below a fresh private directory.
+// The path by which to listen in a data directory: its own, or, as paths of sockets are short, by way of a link to it
+// in a fresh private directory. So the socket is where other programs look for it.
 absl::StatusOr<std::string> SocketPath(const std::string& directory, std::string* temporary) {
   const std::string inside = directory + "/socket";
   if (inside.size() <= kMaxSocketPath) return inside;
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("can't make the data directory ", directory, ": ", std::strerror(errno)));
+  }
   std::string name = fs::temp_directory_path().string() + "/luthier-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) {
-    return absl::InternalError(absl::StrCat("can't make a directory for the socket: ", std::strerror(errno)));
+  if (mkdtemp(name.data()) == nullptr || symlink(directory.c_str(), (name + "/d").c_str()) != 0) {
+    return absl::InternalError(absl::StrCat("can't make a link for the socket in ", name, ": ", std::strerror(errno)));
   }
   *temporary = name;
-  return name + "/socket";
+  return name + "/d/socket";
 }
 
 class OwnServer final : public LocalServer {
@@ -116,7 +122,7 @@ std::string DataDirectory(const std::string& path) {
 absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::string& directory, Use use) {
   if (use != Use::kRun) {
     if (!IsFile(directory + "/" + kDatabase)) return OpenToLook(directory).status();
-    if (Answers(directory + "/socket")) {
+    if (Answers(directory)) {
       return std::unique_ptr<LocalServer>(std::make_unique<OthersServer>("unix:" + directory + "/socket"));
     }
   }

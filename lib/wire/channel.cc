@@ -1,6 +1,7 @@
 #include "lib/wire/channel.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -162,21 +164,54 @@ absl::StatusOr<bool> IsSet(const char* variable) {
   return base::BadField(variable, absl::StrCat(base::Quote(value), " is neither 1 nor 0"));
 }
 
+// The path of a target is percent-encoded, as in a URL: gRPC takes off what % stands for, and begins other parts at ?
+// and
+// #.
+std::string Escaped(absl::string_view path) {
+  std::string text;
+  for (const char c : path) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("/._~-", absl::string_view(&c, 1))) {
+      text += c;
+    } else {
+      absl::StrAppend(&text, "%", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    }
+  }
+  return text;
+}
+
+// gRPC's target for "unix:PATH". Two kinds of paths it can't have: it splits them at commas, encoded or not, and they
+// have to fit into a sockaddr_un. Those it gets by way of their folder, opened here.
+absl::StatusOr<std::string> UnixTarget(absl::string_view address) {
+  constexpr size_t kMaxUnixPath = 107;  // sun_path less its zero byte.
+  const auto refuse = [&](absl::string_view why) {
+    return base::BadField("server", absl::StrCat(base::Quote(address), " ", why));
+  };
+  absl::string_view path = absl::StripPrefix(address, kUnix);
+  if (absl::StartsWith(path, "///")) path.remove_prefix(2);  // unix:///path, as some write it.
+  if (path.empty()) return refuse("names no socket; give unix:PATH");
+  if (path.size() <= kMaxUnixPath && !absl::StrContains(path, ',')) return absl::StrCat(kUnix, Escaped(path));
+  const size_t slash = path.rfind('/');
+  const absl::string_view name = slash == absl::string_view::npos ? path : path.substr(slash + 1);
+  if (absl::StrContains(name, ',')) return refuse("has a comma in the socket's own name, which gRPC can't have there");
+  const std::string folder(path.substr(0, slash == 0 ? 1 : slash));
+  // It stays open as long as the process: a channel connects whenever it has to.
+  const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return refuse(absl::StrCat("can't be reached: ", std::strerror(errno), ", where its folder should be"));
+  const std::string near = absl::StrCat("/proc/self/fd/", fd, "/", name);
+  if (near.size() <= kMaxUnixPath) return absl::StrCat(kUnix, Escaped(near));
+  close(fd);
+  return refuse("has a name of the socket that is too long: with a path it may have 107 bytes");
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
-  constexpr size_t kMaxUnixPath = 107;  // sun_path less its zero byte.
+  if (absl::StartsWith(address, kUnix)) return UnixTarget(address);
   const auto refuse = [&](absl::string_view why) {
     return base::BadField("server", absl::StrCat(base::Quote(address), " ", why));
   };
   for (const char c : address) {
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) return refuse("contains spaces or control characters");
-  }
-  if (absl::StartsWith(address, kUnix)) {
-    const absl::string_view path = address.substr(kUnix.size());
-    if (path.empty()) return refuse("names no socket; give unix:PATH");
-    if (path.size() > kMaxUnixPath) return refuse("is longer than the 107 bytes a socket's path may have");
-    return std::string(address);
   }
   if (absl::StrContains(address, "/")) return refuse("is not host:port or unix:PATH; leave out the scheme and slashes");
   const size_t colon = address.rfind(':');

@@ -13,7 +13,10 @@ namespace luthier::wire {
 
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
-// gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". INVALID_ARGUMENT says what is missing.
+// gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". The one place where file names are
+// escaped: everywhere else an address has the path as it is, whatever characters it consists of. A path that gRPC can't
+// be given, with a comma or longer than 107 bytes, is reached by way of its folder, which this opens, and which stays
+// open. INVALID_ARGUMENT says what is missing.
 absl::StatusOr<std::string> ServerTarget(absl::string_view address);
 
 // For every program that uses gRPC, before anything else of it. Its own log lines become events `grpc` of ours, errors

@@ -72,6 +72,52 @@ TEST_F(CliTest, RunTwiceWithOneSeedGivesTheSameTrials) {
   EXPECT_EQ(essence[0], essence[1]);
 }
 
+// The main path with a data directory in a folder that people have: run, list, export, a coordinator with a worker,
+// backup, replay.
+TEST_F(CliTest, TheMainPathWorksInFoldersOfAnyName) {
+  const std::string study = Write("s.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+objective: {command: {argv: [echo, '{{"loss": {x}}}']}}
+budget: {max_trials: 3}
+)");
+  for (const std::string& name :
+       {std::string("My Drive #1, 100% \xC3\xBC"), std::string("a?b\tc\nd'\"$(x)`*"), "d" + std::string(110, 'd')}) {
+    SCOPED_TRACE(name);
+    const std::string folder = Path(name);
+    const std::string db = folder + "/data of mine", copy = folder + "/copy of it";
+    std::filesystem::create_directory(folder);
+    const auto run = [&](const std::vector<std::string>& args) {
+      const CommandResult result = Luthier(args);
+      EXPECT_EQ(result.code, 0) << args[0] << " " << args[1] << ": " << result.err;
+      return result.out;
+    };
+    run({"run", study, "--db", db, "--workers", "1"});
+    ASSERT_FALSE(HasFailure());
+    EXPECT_THAT(run({"trial", "list", "s", "--db", db, "-o", "name"}), HasSubstr("trials/3"));
+    const std::string socket = Path("short");
+    Subprocess::Options options;
+    options.output = Path("server.log");
+    const Subprocess server({Program("luthierd"), "--listen", "unix:" + socket, "--data-dir", db}, options);
+    WaitFor([&] { return Luthier({"study", "list", "--server", "unix:" + socket}).code == 0; }, "the server");
+    if (db.size() < 100) {  // Else it has no socket there.
+      run({"health", "--db", db});
+      run({"study", "create", "-f", study, "--name", "t", "--db", db});
+      ASSERT_FALSE(HasFailure());
+      EXPECT_EQ(RunCommand({Program("luthier-worker"), "--server", "unix:" + db + "/socket", "--study", "t",
+                            "--max-trials", "3"})
+                    .code,
+                0);
+      EXPECT_THAT(run({"trial", "list", "t", "--server", "unix:" + db + "/socket", "-o", "name"}),
+                  HasSubstr("trials/3"));
+    }
+    run({"study", "export", "s", "--server", "unix:" + socket, "--out", folder + "/t, 1.csv"});
+    run({"admin", "backup", "--db", db, "--out", copy});
+    run({"verify-replay", "--db", copy});
+  }
+}
+
 TEST_F(CliTest, TheBestSettingBecomesAModelThatPredicts) {
   Write("small.yaml", R"(
 space: [{name: l2, float: {min: 1.0e-3, max: 1.0e3, scale: LOG}}]

@@ -31,6 +31,7 @@ TEST(ListenAddress, EveryFormIsRead) {
   EXPECT_EQ(ParseListenAddress("0.0.0.0:65535").value().port, 65535);
   EXPECT_EQ(ParseListenAddress("unix:a/b").value().path, "a/b");
   EXPECT_EQ(ParseListenAddress("unix:///a/b").value().Target(), "unix:/a/b");
+  EXPECT_EQ(ParseListenAddress("unix:/My Drive, 100%\t#?/s").value().path, "/My Drive, 100%\t#?/s");
 }
 
 TEST(ListenAddress, OnlyThisMachineIsLoopback) {
@@ -55,7 +56,8 @@ TEST(ListenAddress, MistakesAreNamed) {
   EXPECT_THAT(Error("http://localhost:80"), HasSubstr("is not an address"));
   EXPECT_THAT(Error("local host:80"), HasSubstr("contains spaces"));
   EXPECT_THAT(Error("unix:"), HasSubstr("names no socket"));
-  EXPECT_THAT(Error("unix:" + std::string(108, 'x')), HasSubstr("107 bytes"));
+  EXPECT_THAT(Error("unix:" + std::string(108, 'x')),
+              HasSubstr("107 bytes a socket's path may have; make a short link"));
   EXPECT_THAT(Error(""), HasSubstr("has no port"));
 }
 

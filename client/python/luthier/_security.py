@@ -10,18 +10,22 @@ import socket
 import stat
 import time
 from typing import Any, Optional
+from urllib.parse import quote
 
 _Metadata = tuple[tuple[str, str], ...]
 _TOKEN_BYTES = 4096  # Of a file with one; tokens have 64.
+_SOCKET_BYTES = 107  # Of the path of a Unix socket.
 _TOKEN_SECONDS = 60.0  # Somebody may have to type a password first.
 
 
 def check_address(server: str) -> str:
     """Returns the address of a coordinator, HOST:PORT or unix:PATH. ValueError says what is wrong with others."""
+    if server.startswith("unix:"):
+        if not server[len("unix:") :]:
+            raise ValueError(f"server={server!r} names no socket; give unix:PATH")
+        return server
     if re.search(r"[\x00-\x20\x7f]", server):
         raise ValueError(f"server={server!r} contains spaces or control characters")
-    if server.startswith("unix:"):
-        return server
     if "/" in server:
         raise ValueError(f"server={server!r} is not HOST:PORT or unix:PATH; leave out the scheme and slashes")
     host, _, port = server.rpartition(":")
@@ -173,12 +177,36 @@ def _read_line(fd: int, path: str) -> bytes:
     return line
 
 
-def channel(grpc: Any, target: str, options: list[tuple[str, Any]]) -> Any:
+def _unix_target(server: str) -> str:
+    """Returns gRPC's target for unix:PATH: the one place where file names are escaped. gRPC takes off what % stands
+    for; at commas it splits a path, encoded or not, and a long one it can't have: those go by way of their folder,
+    opened here, and open as long as the process. ValueError. The C++ client's twin (lib/wire/channel.cc)."""
+    path = os.fsencode(server[len("unix:") :])
+    if path.startswith(b"///"):
+        path = path[2:]  # As some write it.
+    if len(path) > _SOCKET_BYTES or b"," in path:
+        folder, name = os.path.split(path)
+        if b"," in name:
+            raise ValueError(f"server={server!r} has a comma in the socket's own name, which gRPC can't have there")
+        try:
+            fd = os.open(folder or b".", getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ValueError(f"server={server!r} can't be reached: {error.strerror}, where its folder should be") from None
+        path = b"/proc/self/fd/%d/%s" % (fd, name)
+        if len(path) > _SOCKET_BYTES:
+            os.close(fd)
+            raise ValueError(f"server={server!r} has a name of the socket that is too long: 107 bytes with a path")
+    return "unix:" + quote(path, safe="/")
+
+
+def channel(grpc: Any, server: str, options: list[tuple[str, Any]]) -> Any:
     """Returns a channel of `grpc` (or of `grpc.aio`) to a coordinator, encrypted where LUTHIER_TLS_CA or
     LUTHIER_TLS_CERT is set. ValueError for files that are missing or do not go together."""
     ca, cert, key = (os.environ.get("LUTHIER_TLS_" + name) for name in ("CA", "CERT", "KEY"))
-    if target.startswith("unix:") or not (ca or cert):
-        return grpc.insecure_channel(target, options=options)
+    if server.startswith("unix:"):
+        return grpc.insecure_channel(_unix_target(server), options=options)
+    if not (ca or cert):
+        return grpc.insecure_channel(server, options=options)
     if bool(cert) != bool(key):
         raise ValueError("LUTHIER_TLS_CERT and LUTHIER_TLS_KEY go together: one of them is missing")
     from grpc import ssl_channel_credentials
@@ -187,7 +215,7 @@ def channel(grpc: Any, target: str, options: list[tuple[str, Any]]) -> Any:
     credentials = ssl_channel_credentials(roots, _read("LUTHIER_TLS_KEY", key), _read("LUTHIER_TLS_CERT", cert))
     name = os.environ.get("LUTHIER_TLS_SERVER_NAME")
     more = [("grpc.ssl_target_name_override", name)] if name else []
-    return grpc.secure_channel(target, credentials, options=[*options, *more])
+    return grpc.secure_channel(server, credentials, options=[*options, *more])
 
 
 def _read(variable: str, path: Optional[str]) -> Optional[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import select
 import shutil
 import socket
@@ -20,7 +19,6 @@ from luthier.errors import Unavailable
 
 _DEFAULT = "luthier.db.d"
 _PATH_LIMIT = 100  # Bytes of a socket's path.
-_PLAIN = re.compile(r"[A-Za-z0-9_./@+=-]+\Z")  # gRPC reads others in an address, as % and the space, otherwise.
 _START_SECONDS = 30.0
 _LEVEL = "LUTHIER_PROCESSOR"  # What the wheel's programs are chosen by.
 _IN_USE = "is in use"  # What a coordinator says of a directory that another one is starting on.
@@ -95,7 +93,7 @@ class LocalServer:
 
     def _socket(self) -> str:
         path = os.path.join(self.directory, "socket")
-        if len(os.fsencode(path)) <= _PATH_LIMIT and _PLAIN.match(path):
+        if len(os.fsencode(path)) <= _PATH_LIMIT:
             return path
         if self._short is None:
             self._short = tempfile.mkdtemp(prefix="luthier-")

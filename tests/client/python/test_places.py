@@ -24,9 +24,13 @@ def test_names_that_an_address_cannot_hold(folder: str, tmp_path: Path) -> None:
         tmp_path,
         f"study = luthier.study('s', {SPACE}, algorithm='random', db={folder!r})\n"
         "print(len(study.optimize(lambda t: t['x'], n_trials=2)))\n"
-        "print(len(study.optimize(lambda t: t['x'], n_trials=1)))\n",
+        "print(len(study.optimize(lambda t: t['x'], n_trials=1)))\n"
+        f"print(len(luthier.study('s', {SPACE}, algorithm='random', server='unix:{{}}/socket'.format({folder!r}))))\n"
+        "import subprocess; from luthier._server import program\n"
+        f"list = [program('luthier'), 'trial', 'list', 's', '--db', {folder!r}, '-o', 'name']\n"
+        "print(subprocess.run(list, check=True, capture_output=True).stdout.count(b'\\n'))\n",
     )
-    assert said.split() == ["2", "3"] and (tmp_path / folder / "luthier.db").is_file()
+    assert said.split() == ["2", "3", "3", "3"] and (tmp_path / folder / "luthier.db").is_file()
 
 
 def test_a_place_may_be_a_path(tmp_path: Path) -> None:

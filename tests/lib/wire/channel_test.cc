@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/log.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::wire {
 namespace {
@@ -21,6 +23,27 @@ TEST(Channel, AddressesBecomeTargets) {
   EXPECT_EQ(*ServerTarget("[::1]:65535"), "dns:///[::1]:65535");
   EXPECT_EQ(*ServerTarget("unix:/run/luthier.sock"), "unix:/run/luthier.sock");
   EXPECT_EQ(*ServerTarget("unix:relative"), "unix:relative");
+  EXPECT_EQ(*ServerTarget("unix:///run/luthier.sock"), "unix:/run/luthier.sock");
+}
+
+TEST(Channel, FileNamesAreEscapedInTargets) {
+  EXPECT_EQ(*ServerTarget("unix:/My Drive #1/100% \xC3\xBC?\t\n/socket"),
+            "unix:/My%20Drive%20%231/100%25%20%c3%bc%3f%09%0a/socket");
+}
+
+TEST(Channel, PathsThatGrpcCannotHaveGoByWayOfTheirFolder) {
+  const testing::TemporaryDirectory directory;
+  for (const std::string& name : {std::string("a,b"), std::string(150, 'd')}) {
+    const std::string folder = directory.path() + "/" + name;
+    EXPECT_THAT(std::string(ServerTarget("unix:" + folder + "/socket").status().message()),
+                ::testing::HasSubstr("can't be reached: No such file or directory"));
+    std::filesystem::create_directory(folder);
+    const std::string target = *ServerTarget("unix:" + folder + "/socket");
+    EXPECT_THAT(target, ::testing::MatchesRegex("unix:/proc/self/fd/[0-9]+/socket"));
+    const std::string near = target.substr(5, target.rfind('/') - 5);
+    EXPECT_TRUE(std::filesystem::equivalent(near, folder)) << near;
+  }
+  EXPECT_THAT(std::string(ServerTarget("unix:/tmp/a,b").status().message()), ::testing::HasSubstr("own name"));
 }
 
 TEST(Channel, OtherAddressesAreRefusedWithAHint) {
@@ -28,7 +51,7 @@ TEST(Channel, OtherAddressesAreRefusedWithAHint) {
        {std::string(""), std::string("localhost"), std::string(":7790"), std::string("host:"), std::string("host:0"),
         std::string("host:65536"), std::string("host:x"), std::string("::1:7790"), std::string("[::1]"),
         std::string("http://host:1"), std::string("host:1/path"), std::string("a b:1"), std::string("unix:"),
-        "unix:/" + std::string(200, 'x')}) {
+        "unix:/tmp/" + std::string(200, 'x')}) {
     const absl::StatusOr<std::string> target = ServerTarget(bad);
     ASSERT_FALSE(target.ok()) << bad;
     EXPECT_EQ(target.status().code(), absl::StatusCode::kInvalidArgument);

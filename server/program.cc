@@ -10,12 +10,14 @@
 #include <string>
 #include <thread>
 
+#include "lib/base/error.h"
 #include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/base/ownership.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/wire/steady_waits.h"
+#include "server/memory_limit.h"
 #include "server/server.h"
 #include "server/supervisor.h"
 
@@ -23,6 +25,7 @@ namespace luthier::server {
 namespace {
 
 constexpr char kDefaultDirectory[] = "luthier-data";
+constexpr int kArenas = 4;  // Of the allocator: the writer, and some threads that read or compute.
 
 // Whoever else can write to the data directory makes tokens, and reads and changes all studies.
 bool OthersHaveDefaultDirectory() {
@@ -44,10 +47,20 @@ void StopWithStdin() {
   kill(getpid(), SIGTERM);
 }
 
+// What is wrong with the value of --memory-limit; empty: nothing.
+std::string CheckMemoryLimit(const std::string& text) {
+  constexpr int64_t kLeast = int64_t{64} << 20, kMost = int64_t{1} << 50;
+  const int64_t bytes = text == "auto" ? 0 : ParseMemoryLimit(text);
+  if (bytes == 0 || (bytes >= kLeast && bytes <= kMost)) return "";
+  return base::Quote(text) + " is not auto, none, or a number of bytes from 64M to 1024T, as in 512M or 2G";
+}
+
 }  // namespace
 
 int Main(int argc, char** argv) {
   base::KeepFreedMemory();
+  base::LimitArenas(kArenas);
+  ReserveMemory();
   wire::KeepWaitsSteady();
   ServerOptions options;
   options.data_dir = kDefaultDirectory;
@@ -93,11 +106,14 @@ int Main(int argc, char** argv) {
          "needs none")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
-  app.add_option("--memory-limit", options.memory_limit,
-                 "Bytes of memory, e.g. 512M, from which on new work is refused (default: no limit)")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(int64_t{64} << 20, int64_t{1} << 50))
-      ->envname("LUTHIER_MEMORY_LIMIT");
+  std::string memory_limit = "auto";
+  app.add_option(
+         "--memory-limit", memory_limit,
+         "Memory, e.g. 512M, from which on new work is refused; auto: four fifths of the control group's, else half of "
+         "the machine's; 0 or none: no limit")
+      ->check(CheckMemoryLimit)
+      ->envname("LUTHIER_MEMORY_LIMIT")
+      ->capture_default_str();
   app.add_option("--metrics-listen", options.metrics_listen,
                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");
@@ -112,6 +128,11 @@ int Main(int argc, char** argv) {
   base::LogLevel level;
   base::ParseLogLevel(log_level, &level);
   base::SetLogLevel(level);
+  const MemoryLimit limit =
+      memory_limit == "auto" ? DefaultMemoryLimit() : MemoryLimit{ParseMemoryLimit(memory_limit), "--memory-limit"};
+  options.memory_limit = limit.bytes;
+  base::LogInfo("memory_limit",
+                {{"mebibytes", limit.bytes == 0 ? "none" : std::to_string(limit.bytes >> 20)}, {"from", limit.source}});
   options.suggest_deadline = absl::Seconds(suggest_deadline);
   options.farewell = absl::Milliseconds(500);
   if (memory) options.data_dir.clear();

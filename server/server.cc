@@ -38,8 +38,10 @@
 #include "server/coordinator/writer/coordinator.h"
 #include "server/directory_watch.h"
 #include "server/exposure.h"
+#include "server/heap_trimmer.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
+#include "server/memory_limit.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
@@ -56,6 +58,7 @@ namespace luthier::server {
 namespace {
 
 constexpr int kReaderThreads = 4;
+constexpr int kScannerThreads = 2;
 constexpr size_t kMaxQueuedReads = 256;
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr size_t kMaxGrpcBytes = size_t{1} << 30;  // What connections and calls may take without a memory limit.
@@ -197,6 +200,10 @@ class ServerImpl final : public Server {
     coordinator_options.core.quotas = &quotas_;
     coordinator_options.suggest_threads = options.suggest_threads;
     coordinator_options.core.suggest_deadline = options.suggest_deadline;
+    if (options.memory_limit > 0) {
+      coordinator_options.max_idle_designer_bytes =
+          std::min(coordinator_options.max_idle_designer_bytes, options.memory_limit / 4);
+    }
     if (options.designers) coordinator_options.designers = options.designers;
     if (options.data_dir.empty()) {
       storage_ = std::make_unique<storage::MemoryStorage>();
@@ -241,6 +248,7 @@ class ServerImpl final : public Server {
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
+    scanners_ = std::make_unique<base::Executor>(kScannerThreads, kMaxQueuedReads, /*low_priority=*/true);
     if (metrics_) {
       LUTHIER_ASSIGN_OR_RETURN(exposer_,
                                metrics::Exposer::Start(metrics_listen.host, metrics_listen.port, metrics_, &clock_));
@@ -250,21 +258,25 @@ class ServerImpl final : public Server {
     }
     ready_ = true;
     reminder_ = std::make_unique<ExposureReminder>(exposures_, &clock_);
+    trimmer_ = std::make_unique<HeapTrimmer>(HeapTrimmer::Options());
+    trimmer_->Start();
     if (options.listen.empty()) {
       if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
       return absl::OkStatus();
     }
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
+    memory.used = [limit = options.memory_limit] { return UsedMemory(limit); };
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,       memory_.get(),
-                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get()};
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
+                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
-    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), study_service_.get());
-    guarded_worker_ = std::make_unique<service::GuardedWorkerService>(access_.get(), worker_service_.get());
-    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), admin_service_.get());
+    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), memory_.get(), study_service_.get());
+    guarded_worker_ =
+        std::make_unique<service::GuardedWorkerService>(access_.get(), memory_.get(), worker_service_.get());
+    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), memory_.get(), admin_service_.get());
     return Listen(options, listen);
   }
 
@@ -277,6 +289,7 @@ class ServerImpl final : public Server {
     directory_watch_.reset();
     listener_check_.reset();
     reminder_.reset();
+    trimmer_.reset();
     ready_ = false;
     if (grpc_) {
       if (auto* health = grpc_->GetHealthCheckService()) health->SetServingStatus(false);
@@ -295,6 +308,7 @@ class ServerImpl final : public Server {
       grpc_->Shutdown(wire::DeadlineIn(latest - clock_.Monotonic()));
     }
     readers_.reset();
+    scanners_.reset();
     exposer_.reset();  // Before what it looks at.
     coordinator_.reset();
     grpc_.reset();
@@ -480,10 +494,11 @@ class ServerImpl final : public Server {
   std::unique_ptr<service::WorkerLog> workers_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   std::unique_ptr<metrics::Exposer> exposer_;
-  std::unique_ptr<base::Executor> readers_;
+  std::unique_ptr<base::Executor> readers_, scanners_;
   std::unique_ptr<access::Access> access_;  // Null: no listener.
   bool tls_ = false;
   std::unique_ptr<TlsKeeper> tls_keeper_;  // Null: plain text.
+  std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
   std::unique_ptr<service::AdminService> admin_service_;
@@ -491,7 +506,6 @@ class ServerImpl final : public Server {
   std::unique_ptr<service::GuardedWorkerService> guarded_worker_;
   std::unique_ptr<service::GuardedAdminService> guarded_admin_;
   UnknownMethods unknown_methods_;
-  std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
   // These hand connections to `grpc_`: of the network, of Unix sockets, and among those of the coordinator's own user.
@@ -502,6 +516,7 @@ class ServerImpl final : public Server {
   std::set<std::string> missing_;  // Of the watch's thread: sockets whose file was missing when it last looked.
   std::vector<Exposure> exposures_;
   std::unique_ptr<ExposureReminder> reminder_;
+  std::unique_ptr<HeapTrimmer> trimmer_;
   ListenAddress listening_;
   std::optional<ListenAddress> own_listening_;
   std::string address_;

@@ -9,8 +9,8 @@
 
 namespace luthier::base {
 
-Executor::Executor(int threads, size_t max_queued) : max_queued_(max_queued) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+Executor::Executor(int threads, size_t max_queued, bool low_priority) : max_queued_(max_queued) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this, low_priority] { Work(low_priority); });
 }
 
 Executor::~Executor() {
@@ -47,7 +47,8 @@ void Executor::Schedule(Place place, std::function<void()> task) {
   changed_.Signal();
 }
 
-void Executor::Work() {
+void Executor::Work(bool low_priority) {
+  if (low_priority) LowerThreadPriority();
   while (true) {
     std::pair<Place, std::function<void()>> next;
     {

@@ -15,7 +15,8 @@ namespace luthier::base {
 // A fixed number of threads and a bounded queue. Thread-safe. The destructor runs what is queued, then joins.
 class Executor {
  public:
-  Executor(int threads, size_t max_queued);
+  // `low_priority`: its threads step back for others (LowerThreadPriority).
+  Executor(int threads, size_t max_queued, bool low_priority = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -31,7 +32,7 @@ class Executor {
   void Schedule(Place place, std::function<void()> task);
 
  private:
-  void Work();
+  void Work(bool low_priority);
 
   const size_t max_queued_;
   Mutex mutex_;

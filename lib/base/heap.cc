@@ -17,4 +17,25 @@ void KeepFreedMemory() {
 #endif
 }
 
+void LimitArenas([[maybe_unused]] int arenas) {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, arenas);
+#endif
+}
+
+size_t AllocatedBytes() {
+#ifdef __GLIBC__
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
+}
+
+void GiveBackFreed() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 }  // namespace luthier::base

@@ -3,6 +3,7 @@
 
 #include "luthier/v1/admin_service.grpc.pb.h"
 #include "server/access/access.h"
+#include "server/service/call_memory.h"
 #include "server/service/handler.h"
 
 namespace luthier::service {
@@ -12,6 +13,7 @@ class AdminService final : public v1::AdminService::CallbackService {
  public:
   // `access` must outlive it.
   AdminService(Backend backend, access::Access* access) : backend_(backend), access_(access) {}
+  const Backend& backend() const { return backend_; }
 
   grpc::ServerUnaryReactor* CreateToken(grpc::CallbackServerContext* context, const v1::CreateTokenRequest* request,
                                         v1::CreateTokenResponse* response) override;

@@ -2,6 +2,8 @@
 
 #include <grpcpp/alarm.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "absl/time/clock.h"
@@ -28,6 +30,14 @@ void FinishLater(Reactor* reactor, const access::Refusal& refusal) {
 }
 
 }  // namespace
+
+MemoryGuard::Kind MemoryKindOf(absl::string_view method) {
+  static constexpr absl::string_view kEnding[] = {
+      "Heartbeat",   "Report",    "Complete",    "Fail",        "Release",     "DeclareParameters", "PauseStudy",
+      "ResumeStudy", "StopStudy", "CancelStudy", "DeleteStudy", "DeleteTrial", "CancelTrial",       "StopTrial"};
+  return std::find(std::begin(kEnding), std::end(kEnding), method) != std::end(kEnding) ? MemoryGuard::Kind::kEnding
+                                                                                        : MemoryGuard::Kind::kWork;
+}
 
 grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, const access::Refusal& refusal) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();

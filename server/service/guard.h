@@ -13,10 +13,13 @@
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "server/access/access.h"
 #include "server/service/admin_service.h"
+#include "server/service/call_memory.h"
+#include "server/service/memory_guard.h"
 #include "server/service/study_service.h"
 #include "server/service/worker_service.h"
 
-// The services as callers see them: every call passes access::Access::Admit before its handler. A call has to be listed
+// The services as callers see them: every request is weighed (CallMemory) before it is parsed, and every call passes
+// access::Access::Admit before its handler. A call has to be listed
 // here with its right, else it is UNIMPLEMENTED, whatever its handler.
 namespace luthier::service {
 
@@ -46,19 +49,37 @@ access::Request RequestOf(const char* method, access::Right right, const Message
 grpc::ServerUnaryReactor* FinishRefused(grpc::CallbackServerContext* context, const access::Refusal& refusal);
 grpc::ServerWriteReactor<v1::Event>* StreamRefused(const access::Refusal& refusal);
 
-#define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                               \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request, \
-                                   v1::ResponseType* response) override {                                \
-    const access::Refusal refusal =                                                                      \
-        access_->Admit(context, RequestOf(#Service "/" #Method, access::Right::right, *request));        \
-    if (!refusal.status.ok()) return FinishRefused(context, refusal);                                    \
-    return inner_->Method(context, request, response);                                                   \
-  }
+// Returns kEnding for results, heartbeats, and what ends studies or trials, else kWork.
+MemoryGuard::Kind MemoryKindOf(absl::string_view method);
 
-// Both must outlive the services.
-class GuardedStudyService final : public v1::StudyService::CallbackService {
+// The first base of guarded services, which their members look at while they are made.
+class WithMemory {
+ protected:
+  explicit WithMemory(const MemoryGuard* memory) : memory_(memory) {}
+  const MemoryGuard* const memory_;
+};
+
+// A request that was too large to be parsed is turned away once its caller is known; nothing is read of it.
+#define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                                 \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request,   \
+                                   v1::ResponseType* response) override {                                  \
+    const access::Refusal refusal =                                                                        \
+        access_->Admit(context, RequestOf(#Service "/" #Method, access::Right::right, *request));          \
+    if (!refusal.status.ok()) return FinishRefused(context, refusal);                                      \
+    const CallMemory* const memory = CallMemory::Of(context);                                              \
+    if (memory != nullptr && !memory->refusal().ok()) {                                                    \
+      return FinishWith(context, inner_->backend().Refused(memory->refusal()));                            \
+    }                                                                                                      \
+    return inner_->Method(context, request, response);                                                     \
+  }                                                                                                        \
+  CallMessages<v1::RequestType, v1::ResponseType> messages_of_##Method##_{memory_, MemoryKindOf(#Method)}; \
+  const bool weighs_##Method##_ = (SetMessageAllocatorFor_##Method(&messages_of_##Method##_), true);
+
+// `access` and `inner` must outlive the services, and `memory`, which may be null.
+class GuardedStudyService final : private WithMemory, public v1::StudyService::CallbackService {
  public:
-  GuardedStudyService(access::Access* access, StudyService* inner) : access_(access), inner_(inner) {}
+  GuardedStudyService(access::Access* access, const MemoryGuard* memory, StudyService* inner)
+      : WithMemory(memory), access_(access), inner_(inner) {}
 
   LUTHIER_GUARDED(StudyService, CreateStudy, CreateStudyRequest, Study, kWrite)
   LUTHIER_GUARDED(StudyService, GetStudy, GetStudyRequest, Study, kSee)
@@ -98,9 +119,10 @@ class GuardedStudyService final : public v1::StudyService::CallbackService {
   StudyService* const inner_;
 };
 
-class GuardedWorkerService final : public v1::WorkerService::CallbackService {
+class GuardedWorkerService final : private WithMemory, public v1::WorkerService::CallbackService {
  public:
-  GuardedWorkerService(access::Access* access, WorkerService* inner) : access_(access), inner_(inner) {}
+  GuardedWorkerService(access::Access* access, const MemoryGuard* memory, WorkerService* inner)
+      : WithMemory(memory), access_(access), inner_(inner) {}
 
   LUTHIER_GUARDED(WorkerService, Suggest, SuggestRequest, SuggestResponse, kWork)
   LUTHIER_GUARDED(WorkerService, Heartbeat, HeartbeatRequest, HeartbeatResponse, kWork)
@@ -116,9 +138,10 @@ class GuardedWorkerService final : public v1::WorkerService::CallbackService {
   WorkerService* const inner_;
 };
 
-class GuardedAdminService final : public v1::AdminService::CallbackService {
+class GuardedAdminService final : private WithMemory, public v1::AdminService::CallbackService {
  public:
-  GuardedAdminService(access::Access* access, AdminService* inner) : access_(access), inner_(inner) {}
+  GuardedAdminService(access::Access* access, const MemoryGuard* memory, AdminService* inner)
+      : WithMemory(memory), access_(access), inner_(inner) {}
 
   LUTHIER_GUARDED(AdminService, CreateToken, CreateTokenRequest, CreateTokenResponse, kAdmin)
   LUTHIER_GUARDED(AdminService, ListTokens, ListTokensRequest, ListTokensResponse, kAdmin)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,8 @@ struct Backend {
   const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
   const access::Access* access = nullptr;      // Null: all callers are alike.
   WorkerLog* workers = nullptr;                // Told of workers that are seen here. Null: nobody.
+  // Reads that look at all of a study: of low priority, so that results are taken beside them. Null: `readers`.
+  base::Executor* scanners = nullptr;
 
   // Who makes the call, which was admitted.
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
@@ -68,6 +71,23 @@ struct Backend {
   // The same for what ends studies or trials, and for results and heartbeats.
   absl::Status AdmitEnding() const { return AdmitLast(coordinator::OperationClass::kRequests); }
   absl::Status AdmitResult() const { return AdmitLast(coordinator::OperationClass::kResults); }
+
+  // Memory for what a call makes. RESOURCE_EXHAUSTED MEMORY. Of a small limit no call gets more than a sixteenth
+  // promised, or none would ever be taken.
+  absl::StatusOr<MemoryGuard::Promise> TakeMemory(int64_t bytes) const {
+    if (memory == nullptr || memory->limit() == 0) return MemoryGuard::Promise();
+    return memory->Take(MemoryGuard::Kind::kWork, std::min(bytes, memory->limit() / 16));
+  }
+
+  // Memory for the history of a study and what a designer makes of it. Errors as Storage, and as above.
+  absl::StatusOr<MemoryGuard::Promise> TakeForHistory(const storage::StudyRecord& study) const {
+    if (memory == nullptr || memory->limit() == 0) return MemoryGuard::Promise();
+    const absl::StatusOr<storage::Storage::Summary> summary = storage->Summarize(study);
+    if (!summary.ok()) return summary.status();
+    constexpr int64_t kTrial = 1024, kParameter = 256;  // Twice what a history has of each, for the time it is read.
+    const int64_t trials = std::accumulate(summary->by_state.begin(), summary->by_state.end(), int64_t{0});
+    return memory->Take(MemoryGuard::Kind::kWork, trials * (kTrial + kParameter * study.spec.space.scalars()));
+  }
 
   // Tells the observer of a request that is turned away unseen. Returns `why`.
   absl::Status Refused(absl::Status why) const {
@@ -128,21 +148,30 @@ enum class Work {
   kChange,  // It asks for the permit itself, where it does what is then told in any case.
 };
 
-// Runs `work` on the readers' threads and finishes the call with its status.
-inline grpc::ServerUnaryReactor* OnReaders(const Backend& backend, grpc::CallbackServerContext* context, Work kind,
+// A read may take so much while its reply is made, rows from storage included: a page of 3 MiB, as messages and bytes.
+inline constexpr int64_t kReadMemory = int64_t{24} << 20;
+
+// Runs `work` on `threads` and finishes the call with its status.
+inline grpc::ServerUnaryReactor* OnThreads(base::Executor* threads, const Backend& backend,
+                                           grpc::CallbackServerContext* context, Work kind,
                                            std::function<absl::Status()> work) {
   if (backend.coordinator->draining()) return FinishWith(context, backend.Refused(coordinator::Draining()));
   if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
   const access::PermitPtr permit = backend.PermitOf(*context);
-  const bool taken = backend.readers->Schedule([reactor, deadline, backend, permit, kind, work = std::move(work)] {
+  const bool taken = threads->Schedule([reactor, deadline, backend, permit, kind, work = std::move(work)] {
     if (backend.clock->Monotonic() >= deadline) {
       const absl::Status late = absl::DeadlineExceededError("the deadline passed while the request waited");
       reactor->Finish(wire::ToGrpc(backend.Refused(late)));
       return;
     }
     absl::Status status = backend.StillAllowed(permit);
+    absl::StatusOr<MemoryGuard::Promise> memory = MemoryGuard::Promise();
+    if (status.ok()) {
+      memory = backend.TakeMemory(kReadMemory);
+      if (!memory.ok()) status = backend.Refused(memory.status());
+    }
     if (status.ok()) {
       status = work();
       const absl::Status still = kind == Work::kRead ? backend.StillAllowed(permit) : absl::OkStatus();
@@ -156,9 +185,21 @@ inline grpc::ServerUnaryReactor* OnReaders(const Backend& backend, grpc::Callbac
   return reactor;
 }
 
+inline grpc::ServerUnaryReactor* OnReaders(const Backend& backend, grpc::CallbackServerContext* context, Work kind,
+                                           std::function<absl::Status()> work) {
+  return OnThreads(backend.readers, backend, context, kind, std::move(work));
+}
+
 inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
                                       std::function<absl::Status()> read) {
-  return OnReaders(backend, context, Work::kRead, std::move(read));
+  return OnThreads(backend.readers, backend, context, Work::kRead, std::move(read));
+}
+
+// The same for what looks at all of a study, or computes: those wait for each other, and let everything else go first.
+inline grpc::ServerUnaryReactor* Scan(const Backend& backend, grpc::CallbackServerContext* context,
+                                      std::function<absl::Status()> read) {
+  return OnThreads(backend.scanners != nullptr ? backend.scanners : backend.readers, backend, context, Work::kRead,
+                   std::move(read));
 }
 
 }  // namespace luthier::service

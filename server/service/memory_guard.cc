@@ -1,16 +1,19 @@
 #include "server/service/memory_guard.h"
 
 #include <fcntl.h>
-#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
+#include "lib/base/heap.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::service {
 namespace {
@@ -28,29 +31,39 @@ bool Due(std::atomic<int64_t>& next, int64_t now, absl::Duration period) {
 
 MemoryGuard::MemoryGuard(Options options, const base::Clock* clock) : options_(std::move(options)), clock_(clock) {}
 
-absl::Status MemoryGuard::Admit(int64_t limit) const {
+absl::Status MemoryGuard::Admit(Kind kind, int64_t promised, int64_t more) const {
   if (options_.limit == 0) return absl::OkStatus();
-  const int64_t used = Used();
-  if (used < limit) return absl::OkStatus();
+  const int64_t limit = kind == Kind::kWork ? options_.limit : options_.limit + options_.limit / 10;
+  // What asks for nothing in particular needs some memory nonetheless.
+  const int64_t bearable = limit - promised - std::max<int64_t>(more, 1);
+  const int64_t used = Used(bearable);
+  if (used <= bearable) return absl::OkStatus();
   base::ErrorDetail detail;
   detail.reason = base::reason::kMemory;
   detail.retry_delay = absl::Seconds(2);
+  const std::string wanted = more == 0 ? "" : absl::StrCat(", and this call may need ", (more >> 20) + 1, " MiB more");
   return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("the server uses ", used >> 20, " MiB of memory, of ", options_.limit >> 20,
-                                      " MiB that it may; try again shortly"),
+                         absl::StrCat("the server uses ", (used + promised) >> 20, " MiB of memory, of ",
+                                      options_.limit >> 20, " MiB that it may", wanted, "; try again shortly"),
                          std::move(detail));
 }
 
-int64_t MemoryGuard::Used() const {
+absl::StatusOr<MemoryGuard::Promise> MemoryGuard::Take(Kind kind, int64_t bytes) const {
+  // It is promised before it is checked: of two calls at once each counts for the other.
+  const int64_t before = promised_.fetch_add(bytes);
+  Promise promise(this, bytes);
+  LUTHIER_RETURN_IF_ERROR(Admit(kind, before, bytes));
+  return promise;
+}
+
+int64_t MemoryGuard::Used(int64_t bearable) const {
   const int64_t now = absl::ToInt64Nanoseconds(clock_->Monotonic());
-  if (!Due(next_look_ns_, now, kLookEvery)) return used_;
-  int64_t used = options_.used();
-  if (used >= options_.limit && Due(next_give_back_ns_, now, kGiveBackEvery)) {
+  if (Due(next_look_ns_, now, kLookEvery)) used_ = options_.used();
+  if (used_ > bearable && Due(next_give_back_ns_, now, kGiveBackEvery)) {
     options_.give_back();
-    used = options_.used();
+    used_ = options_.used();
   }
-  used_ = used;
-  return used;
+  return used_;
 }
 
 int64_t MemoryGuard::ResidentBytes() {
@@ -62,9 +75,7 @@ int64_t MemoryGuard::ResidentBytes() {
 }
 
 void MemoryGuard::GiveBack() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
+  base::GiveBackFreed();
 }
 
 }  // namespace luthier::service

@@ -1,8 +1,5 @@
-#include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -10,9 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/status_macros.h"
-#include "lib/importance/importance.h"
 #include "lib/search/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
@@ -59,85 +54,6 @@ absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey
   return position;
 }
 
-constexpr size_t kMostObservations = 10'000;
-
-struct Observations {
-  std::vector<importance::Observation> values;
-  int64_t left_out = 0;
-  std::set<std::string> metrics;  // That COMPLETE trials have.
-};
-
-absl::StatusOr<Observations> ReadObservations(storage::Storage* storage, const storage::StudyRecord& study,
-                                              const std::string& metric) {
-  Observations out;
-  for (int64_t after = 0;;) {
-    LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialRecord> page,
-                             storage->ListTrials(study.key, {}, after, kMaxPage));
-    for (storage::TrialRecord& record : page) {
-      study::Trial& trial = record.trial;
-      after = trial.number;
-      if (trial.deleted) continue;
-      const bool complete = trial.state == study::TrialState::kComplete && trial.final_measurement.has_value();
-      const std::map<std::string, double> none;
-      const std::map<std::string, double>& metrics = complete ? trial.final_measurement->metrics : none;
-      for (const auto& [name, number] : metrics) out.metrics.insert(name);
-      const auto value = metrics.find(metric);
-      if (value == metrics.end() || !std::isfinite(value->second)) {
-        ++out.left_out;
-        continue;
-      }
-      out.values.push_back({std::move(trial.parameters), value->second});
-    }
-    if (page.size() < static_cast<size_t>(kMaxPage)) break;
-  }
-  if (out.values.size() > kMostObservations) {
-    std::vector<importance::Observation> some;
-    const size_t all = out.values.size();
-    for (size_t i = 0; i < kMostObservations; ++i) some.push_back(std::move(out.values[i * all / kMostObservations]));
-    out.left_out += static_cast<int64_t>(all - some.size());
-    out.values = std::move(some);
-  }
-  return out;
-}
-
-void Put(const importance::Share& share, std::vector<std::string> names, v1::GetImportanceResponse::Share* out) {
-  for (std::string& name : names) out->add_parameters(std::move(name));
-  out->set_share(share.share);
-  out->set_low(share.low);
-  out->set_high(share.high);
-}
-
-absl::Status FillImportance(storage::Storage* storage, const v1::GetImportanceRequest& request,
-                            v1::GetImportanceResponse* response) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
-  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
-  const std::string metric = request.metric().empty() ? study.spec.metric.name : request.metric();
-  LUTHIER_ASSIGN_OR_RETURN(const Observations seen, ReadObservations(storage, study, metric));
-  if (seen.values.empty() && !seen.metrics.empty()) {
-    const std::vector<std::string> known(seen.metrics.begin(), seen.metrics.end());
-    return base::BadField("metric", absl::StrCat("no complete trial has ", base::Quote(metric), "; they have ",
-                                                 absl::StrJoin(known, ", "), base::DidYouMean(metric, known)));
-  }
-  importance::ImportanceOptions options;
-  options.quantile = request.has_quantile() ? request.quantile() : 1.0;
-  options.pairs = request.pairs();
-  options.seed = study.spec.seed;
-  absl::StatusOr<importance::Importance> result =
-      importance::Compute(study.spec.space, study.spec.metric.goal, seen.values, options);
-  if (absl::IsFailedPrecondition(result.status())) {
-    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTooFewResults,
-                           result.status().message());
-  }
-  LUTHIER_RETURN_IF_ERROR(result.status());
-  for (importance::ParameterShare& p : result->parameters) Put(p.share, {p.name}, response->add_parameters());
-  for (importance::PairShare& p : result->pairs) Put(p.share, {p.first, p.second}, response->add_pairs());
-  response->set_predicted(result->predicted);
-  response->set_trials(static_cast<int64_t>(seen.values.size()));
-  response->set_left_out(seen.left_out);
-  response->set_seq(study.update_seq);
-  return absl::OkStatus();
-}
-
 // The settings in their canonical form; of an open space with those of its parameters that they have.
 absl::StatusOr<std::vector<study::Parameters>> ReadSettings(
     const study::SearchSpace& space, const google::protobuf::RepeatedPtrField<google::protobuf::Struct>& settings) {
@@ -159,8 +75,8 @@ absl::StatusOr<std::vector<study::Parameters>> ReadSettings(
 
 constexpr int kMaxSettings = 1000;
 
-absl::Status FillPredictions(storage::Storage* storage, const v1::PredictRequest& request,
-                             v1::PredictResponse* response) {
+absl::Status FillPredictions(const Backend& backend, const v1::PredictRequest& request, v1::PredictResponse* response) {
+  storage::Storage* const storage = backend.storage;
   LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
   if (request.settings_size() < 1 || request.settings_size() > kMaxSettings) {
     return base::BadField("settings",
@@ -175,6 +91,7 @@ absl::Status FillPredictions(storage::Storage* storage, const v1::PredictRequest
   LUTHIER_ASSIGN_OR_RETURN(const coordinator::SpecHistory specs, coordinator::SpecHistory::Read(storage, study));
   const study::StudySpec spec = specs.At(seq);
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Parameters> settings, ReadSettings(spec.space, request.settings()));
+  LUTHIER_ASSIGN_OR_RETURN(const MemoryGuard::Promise memory, backend.TakeForHistory(study));
   LUTHIER_ASSIGN_OR_RETURN(study::History history, coordinator::HistoryAt(storage, study.key, spec, seq));
   if (spec.open_space) history.ExtendGradients(spec.space.differentiable().size());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<search::Prediction> predictions,
@@ -194,7 +111,7 @@ absl::Status FillPredictions(storage::Storage* storage, const v1::PredictRequest
 grpc::ServerUnaryReactor* StudyService::GetTrialTable(grpc::CallbackServerContext* context,
                                                       const v1::GetTrialTableRequest* request,
                                                       v1::GetTrialTableResponse* response) {
-  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response] {
+  return Scan(backend_, context, [tables = &tables_, storage = backend_.storage, request, response] {
     return tables->Read(storage, *request, response);
   });
 }
@@ -222,15 +139,15 @@ grpc::ServerUnaryReactor* StudyService::ListEvents(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* StudyService::GetImportance(grpc::CallbackServerContext* context,
                                                       const v1::GetImportanceRequest* request,
                                                       v1::GetImportanceResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    return OneAtATime([&] { return FillImportance(backend_.storage, *request, response); });
+  return Scan(backend_, context, [this, request, response]() -> absl::Status {
+    return OneAtATime([&] { return importances_.Read(backend_.storage, *request, response); });
   });
 }
 
 grpc::ServerUnaryReactor* StudyService::Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
                                                 v1::PredictResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    return OneAtATime([&] { return FillPredictions(backend_.storage, *request, response); });
+  return Scan(backend_, context, [this, request, response]() -> absl::Status {
+    return OneAtATime([&] { return FillPredictions(backend_, *request, response); });
   });
 }
 

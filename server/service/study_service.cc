@@ -23,6 +23,7 @@
 #include "server/coordinator/proposals/timeline.h"
 #include "server/service/lookup.h"
 #include "server/service/pages.h"
+#include "server/service/spec_memory.h"
 #include "server/service/watch.h"
 #include "server/storage/damage.h"
 #include "server/storage/rules.h"
@@ -55,6 +56,8 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
                                         " are allowed: use fewer or shorter labels"));
     return violations.ToStatus();
   }
+  violations.AddAll("spec", CheckSpecMemory(message));
+  if (!violations.empty()) return violations.ToStatus();
   absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
   if (!spec.ok()) {
     violations.AddAll("spec", spec.status());
@@ -237,9 +240,11 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
 }
 
 // From the results that are stored now.
-absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& id, v1::Study* response) {
+absl::Status FillHarmonicaStages(const Backend& backend, const std::string& id, v1::Study* response) {
+  storage::Storage* const storage = backend.storage;
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(storage, id));
   if (!std::holds_alternative<study::HarmonicaOptions>(record.spec.algorithm)) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const MemoryGuard::Promise memory, backend.TakeForHistory(record));
   LUTHIER_ASSIGN_OR_RETURN(const study::History history,
                            coordinator::HistoryAt(storage, record.key, record.spec, UINT64_MAX));
   const search::HarmonicaReport report = search::ReportHarmonica(record.spec, history, search::kHarmonicaResamples);
@@ -330,16 +335,18 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context,
                                                  const v1::GetStudyRequest* request, v1::Study* response) {
-  return Read(backend_, context, [this, storage = backend_.storage, request, response]() -> absl::Status {
+  const auto read = [backend = &backend_, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
-    LUTHIER_RETURN_IF_ERROR(backend_.coordinator->DamageOf(id));
-    absl::Status status = FillStudy(storage, id, response);
+    LUTHIER_RETURN_IF_ERROR(backend->coordinator->DamageOf(id));
+    absl::Status status = FillStudy(backend->storage, id, response);
     if (status.ok() && request->has_certificate()) {
-      status = FillCertificate(storage, id, request->certificate(), response);
+      status = FillCertificate(backend->storage, id, request->certificate(), response);
     }
-    if (status.ok() && request->harmonica_stages()) status = FillHarmonicaStages(storage, id, response);
+    if (status.ok() && request->harmonica_stages()) status = FillHarmonicaStages(*backend, id, response);
     return status;
-  });
+  };
+  const bool all = request->has_certificate() || request->harmonica_stages();
+  return all ? Scan(backend_, context, read) : Read(backend_, context, read);
 }
 
 grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext* context,
@@ -474,6 +481,8 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
   if (request->spec().ByteSizeLong() > kMaxSpecBytes) {
     violations.Add("spec", absl::StrCat("has ", request->spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes,
                                         " are allowed"));
+  } else if (const absl::Status within = CheckSpecMemory(request->spec()); !within.ok()) {
+    violations.AddAll("spec", within);
   } else {
     change = wire::FromProto(request->spec(), request->update_mask());
     violations.AddAll("", change.status());
@@ -489,10 +498,14 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
   content.clear_request_id();
   op.content = Deterministic(content);
   op.validate = [](const study::StudySpec& spec) {
-    if (wire::ToProto(spec).ByteSizeLong() > kMaxSpecBytes) {
+    const v1::StudySpec message = wire::ToProto(spec);
+    if (message.ByteSizeLong() > kMaxSpecBytes) {
       return base::BadField("spec", absl::StrCat("would have more than ", kMaxSpecBytes, " bytes"));
     }
-    return CheckObjective(spec);
+    base::Violations wrong;
+    wrong.AddAll("spec", CheckSpecMemory(message));
+    wrong.AddAll("", CheckObjective(spec));
+    return wrong.ToStatus();
   };
   op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
   op.actor = backend_.ActorOf(*context);

@@ -4,7 +4,9 @@
 #include <atomic>
 
 #include "luthier/v1/study_service.grpc.pb.h"
+#include "server/service/call_memory.h"
 #include "server/service/handler.h"
+#include "server/service/importances.h"
 #include "server/service/trial_table.h"
 
 namespace luthier::service {
@@ -13,6 +15,7 @@ namespace luthier::service {
 class StudyService final : public v1::StudyService::CallbackService {
  public:
   explicit StudyService(Backend backend) : backend_(backend) {}
+  const Backend& backend() const { return backend_; }
 
   grpc::ServerUnaryReactor* CreateStudy(grpc::CallbackServerContext* context, const v1::CreateStudyRequest* request,
                                         v1::Study* response) override;
@@ -82,7 +85,8 @@ class StudyService final : public v1::StudyService::CallbackService {
 
   const Backend backend_;
   std::atomic<int> watchers_{0};
-  TrialTables tables_;
+  TrialTables tables_{backend_.memory, backend_.clock};
+  Importances importances_;
   std::atomic<bool> computing_{false};  // Importance or a prediction.
 };
 

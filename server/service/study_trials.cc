@@ -227,7 +227,8 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
                                                    const v1::ListTrialsRequest* request,
                                                    v1::ListTrialsResponse* response) {
-  return Read(backend_, context, [tables = &tables_, storage = backend_.storage, request, response]() -> absl::Status {
+  const bool selects = !request->filter().empty() || !request->order_by().empty();
+  const auto read = [tables = &tables_, storage = backend_.storage, selects, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     storage::TrialFilter filter;
@@ -238,7 +239,6 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
       filter.states.push_back(*parsed);
       absl::StrAppend(&query, " ", state);
     }
-    const bool selects = !request->filter().empty() || !request->order_by().empty();
     if (selects) absl::StrAppend(&query, " filter ", request->filter(), " order ", request->order_by());
     LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
     int64_t after = 0;
@@ -255,7 +255,8 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
       response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
     }
     return MarkSetAside(storage, study.key, response->mutable_trials());
-  });
+  };
+  return selects ? Scan(backend_, context, read) : Read(backend_, context, read);
 }
 
 grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContext* context,

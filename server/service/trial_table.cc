@@ -31,6 +31,7 @@ constexpr int kMaxAttributes = 64;
 constexpr size_t kMaxAttributeBytes = 1024;
 constexpr size_t kPageBytes = size_t{3} << 20;
 constexpr size_t kMostBytes = size_t{64} << 20;
+constexpr absl::Duration kKeptUnused = absl::Minutes(1);
 constexpr int kRead = 1000;
 constexpr char kDeleted[] = "DELETED";
 
@@ -156,7 +157,8 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   }
 }
 
-absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyRecord& study) {
+absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyRecord& study,
+                                const MemoryGuard* memory) {
   parameters_.clear();
   for (const study::ParameterSpec& p : study.spec.space.parameters()) {
     const std::string name = absl::StrCat("params.", p.name);
@@ -174,20 +176,30 @@ absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyR
     Find(text, text == "state" || text == "worker" || text == "designer" || text == "origin", 0);
   }
   Find("metrics." + study.spec.metric.name, false, 0);
-  if (!read_) {
-    for (int64_t after = 0;;) {
-      LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
-                               storage->ListTrials(study.key, {}, after, kRead));
-      for (const storage::TrialRecord& record : page) {
-        after = record.trial.number;
-        Store(record, study);
-      }
-      if (page.size() < kRead) break;
+  const absl::Status status = read_ ? ReadChanges(storage, study, memory) : ReadAll(storage, study, memory);
+  if (!status.ok()) *this = TrialTable();
+  return status;
+}
+
+absl::Status TrialTable::ReadAll(storage::Storage* storage, const storage::StudyRecord& study,
+                                 const MemoryGuard* memory) {
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study.key, {}, after, kRead));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      Store(record, study);
     }
-    read_ = true;
-    seq_ = study.update_seq;
-    return absl::OkStatus();
+    if (page.size() < kRead) break;
+    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->AdmitWork());
   }
+  read_ = true;
+  seq_ = study.update_seq;
+  return absl::OkStatus();
+}
+
+absl::Status TrialTable::ReadChanges(storage::Storage* storage, const storage::StudyRecord& study,
+                                     const MemoryGuard* memory) {
   // Rows may be newer than the event that leads to them; then another event leads to them again.
   while (seq_ < study.update_seq) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events, storage->ListEvents(study.key, seq_, kRead));
@@ -201,6 +213,7 @@ absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyR
       Store(record, study);
     }
     if (events.size() < kRead) break;
+    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->AdmitWork());
   }
   seq_ = std::max(seq_, study.update_seq);
   return absl::OkStatus();
@@ -446,26 +459,41 @@ size_t TrialTable::bytes() const {
 
 std::shared_ptr<TrialTables::Entry> TrialTables::Find(storage::StudyKey study) {
   base::MutexLock lock(&mutex_);
-  used_.remove(study);
-  used_.push_front(study);
-  std::shared_ptr<Entry>& entry = entries_[study];
-  if (entry == nullptr) entry = std::make_shared<Entry>();
-  return entry;
+  DropUnused();
+  const auto [place, fresh] = kept_.try_emplace(study);
+  Kept& kept = place->second;
+  if (fresh) {
+    kept.entry = std::make_shared<Entry>();
+    kept.in_used = used_.insert(used_.begin(), study);
+  } else {
+    used_.splice(used_.begin(), used_, kept.in_used);
+  }
+  kept.used = clock_->Monotonic();
+  return kept.entry;
+}
+
+void TrialTables::Drop(storage::StudyKey study) {
+  const auto place = kept_.find(study);
+  bytes_ -= place->second.bytes;
+  used_.erase(place->second.in_used);
+  kept_.erase(place);
+}
+
+void TrialTables::DropUnused() {
+  const absl::Duration now = clock_->Monotonic();
+  while (!used_.empty() && kept_.at(used_.back()).used + kKeptUnused <= now) Drop(used_.back());
 }
 
 void TrialTables::Keep(storage::StudyKey study, size_t bytes) {
   base::MutexLock lock(&mutex_);
-  if (entries_.count(study) == 0) return;
-  bytes_[study] = bytes;
-  size_t sum = 0;
-  for (const auto& [key, size] : bytes_) sum += size;
-  while (sum > kMostBytes && !used_.empty()) {
-    const storage::StudyKey oldest = used_.back();
-    used_.pop_back();
-    sum -= bytes_[oldest];
-    bytes_.erase(oldest);
-    entries_.erase(oldest);
-  }
+  DropUnused();
+  const auto place = kept_.find(study);
+  if (place == kept_.end()) return;
+  bytes_ += bytes - place->second.bytes;
+  place->second.bytes = bytes;
+  const int64_t limit = memory_ == nullptr ? 0 : memory_->limit();
+  const size_t most = limit == 0 ? kMostBytes : std::min(kMostBytes, static_cast<size_t>(limit) / 8);
+  while (bytes_ > most && !used_.empty()) Drop(used_.back());
 }
 
 absl::StatusOr<std::vector<TrialTable::Selected>> TrialTables::Select(storage::Storage* storage,
@@ -476,7 +504,7 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTables::Select(storage::S
   size_t bytes = 0;
   {
     base::MutexLock lock(&entry->mutex);
-    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, study));
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, study, memory_));
     selected = entry->table.Select(wanted);
     bytes = entry->table.bytes();
   }
@@ -516,7 +544,7 @@ absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTabl
   size_t bytes = 0;
   {
     base::MutexLock lock(&entry->mutex);
-    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, *study));
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, *study, memory_));
     LUTHIER_ASSIGN_OR_RETURN(const int64_t last, entry->table.Fill(page, response));
     response->set_seq(position.empty() ? entry->table.seq() : seq);
     if (last != 0) {

@@ -10,8 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "luthier/v1/study_service.pb.h"
+#include "server/service/memory_guard.h"
 #include "server/service/trial_filter.h"
 #include "server/storage/storage.h"
 
@@ -21,8 +24,9 @@ namespace luthier::service {
 // A study's columns in memory, which follow its log. Single-threaded.
 class TrialTable {
  public:
-  // Brings the table up to what is stored. Errors as Storage. O(trials that changed since).
-  absl::Status Update(storage::Storage* storage, const storage::StudyRecord& study);
+  // Brings the table up to what is stored. O(trials that changed since). Errors as Storage, and of `memory`, which may be
+  // null; after one the table is empty.
+  absl::Status Update(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
 
   struct Query {
     std::vector<std::string> columns;  // Empty: all but attributes.
@@ -69,6 +73,8 @@ class TrialTable {
   BoundTerm Bind(const FilterTerm& term) const;
   struct Key;  // Trials are ordered by it.
 
+  absl::Status ReadAll(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
+  absl::Status ReadChanges(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
   void Store(const storage::TrialRecord& record, const storage::StudyRecord& study);
   void StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study);
   void Clear(size_t row);
@@ -86,9 +92,12 @@ class TrialTable {
   int metrics_ = 0, attributes_ = 0;
 };
 
-// The tables that were asked for last, up to a number of bytes. Thread-safe.
+// The tables that were asked for last, up to a number of bytes, and for some minutes. Thread-safe.
 class TrialTables {
  public:
+  // `memory` may be null; both must outlive it. Tables take an eighth of its limit at most, or 64 MiB.
+  TrialTables(const MemoryGuard* memory, const base::Clock* clock) : memory_(memory), clock_(clock) {}
+
   // Reads the page that `request` asks for. INVALID_ARGUMENT, NOT_FOUND; errors as Storage.
   absl::Status Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
                     v1::GetTrialTableResponse* response);
@@ -102,13 +111,24 @@ class TrialTables {
     base::Mutex mutex;
     TrialTable table ABSL_GUARDED_BY(mutex);
   };
+  struct Kept {
+    std::shared_ptr<Entry> entry;
+    size_t bytes = 0;
+    absl::Duration used;                             // Clock::Monotonic().
+    std::list<storage::StudyKey>::iterator in_used;  // Its place in `used_`.
+  };
   std::shared_ptr<Entry> Find(storage::StudyKey study);
   void Keep(storage::StudyKey study, size_t bytes);
+  // Drops what was not used for a while: nobody asks for the table of a deleted study.
+  void DropUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const MemoryGuard* const memory_;
+  const base::Clock* const clock_;
   base::Mutex mutex_;
-  std::map<storage::StudyKey, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
-  std::map<storage::StudyKey, size_t> bytes_ ABSL_GUARDED_BY(mutex_);
+  std::map<storage::StudyKey, Kept> kept_ ABSL_GUARDED_BY(mutex_);
   std::list<storage::StudyKey> used_ ABSL_GUARDED_BY(mutex_);  // The last used first.
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                   // All together take so many.
 };
 
 }  // namespace luthier::service

@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_SERVICE_WORKER_SERVICE_H_
 
 #include "luthier/v1/worker_service.grpc.pb.h"
+#include "server/service/call_memory.h"
 #include "server/service/handler.h"
 
 namespace luthier::service {
@@ -10,6 +11,7 @@ namespace luthier::service {
 class WorkerService final : public v1::WorkerService::CallbackService {
  public:
   explicit WorkerService(Backend backend) : backend_(backend) {}
+  const Backend& backend() const { return backend_; }
 
   grpc::ServerUnaryReactor* Suggest(grpc::CallbackServerContext* context, const v1::SuggestRequest* request,
                                     v1::SuggestResponse* response) override;

@@ -29,9 +29,9 @@ struct Pragma {
   bool may_be_absent = false;
 };
 
-// All but the two that differ between connections. The WAL is checkpointed by the writer itself
+// All but the three that differ between connections. The WAL is checkpointed by the writer itself
 // (docs/design/storage.md).
-constexpr std::array<Pragma, 8> kPragmas = {{
+constexpr std::array<Pragma, 7> kPragmas = {{
     {"PRAGMA foreign_keys = ON", "PRAGMA foreign_keys", "1"},
     {"PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", "0"},
     {"PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", "1"},
@@ -39,8 +39,10 @@ constexpr std::array<Pragma, 8> kPragmas = {{
     {"PRAGMA wal_autocheckpoint = 0", "PRAGMA wal_autocheckpoint", "0"},
     {"PRAGMA journal_size_limit = 67108864", "PRAGMA journal_size_limit", "67108864"},
     {"PRAGMA temp_store = MEMORY", "PRAGMA temp_store", "2"},
-    {"PRAGMA cache_size = -16384", "PRAGMA cache_size", "-16384"},
 }};
+// Every connection has a cache of its own, and the system has the file's pages, too: readers need few.
+constexpr Pragma kWriterCache = {"PRAGMA cache_size = -16384", "PRAGMA cache_size", "-16384"};
+constexpr Pragma kReaderCache = {"PRAGMA cache_size = -4096", "PRAGMA cache_size", "-4096"};
 constexpr Pragma kWal = {"PRAGMA journal_mode = WAL", "PRAGMA journal_mode", "wal"};
 constexpr Pragma kFull = {"PRAGMA synchronous = FULL", "PRAGMA synchronous", "2"};
 constexpr Pragma kNormal = {"PRAGMA synchronous = NORMAL", "PRAGMA synchronous", "1"};
@@ -82,6 +84,7 @@ absl::Status SetPragmas(SQLite::Database& db, const ConnectionOptions& options) 
   return Guarded([&]() -> absl::Status {
     if (options.writer) LUTHIER_RETURN_IF_ERROR(Set(db, kWal));
     for (const Pragma& pragma : kPragmas) LUTHIER_RETURN_IF_ERROR(Set(db, pragma));
+    LUTHIER_RETURN_IF_ERROR(Set(db, options.writer ? kWriterCache : kReaderCache));
     LUTHIER_RETURN_IF_ERROR(Set(db, options.unsafe_normal_sync ? kNormal : kFull));
     return options.writer ? absl::OkStatus() : Set(db, kQueryOnly);
   });

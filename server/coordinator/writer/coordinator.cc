@@ -71,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   queue.threads = c.options_.suggest_threads;
   queue.designers = c.options_.designers;
   queue.quotas = c.options_.core.quotas;
+  queue.max_idle_bytes = c.options_.max_idle_designer_bytes;
   c.suggestions_ = std::make_unique<SuggestionQueue>(
       storage, clock, std::move(queue), [&c](ProposalsOp op) { c.Submit(std::move(op)); },
       [&c](const study::StudySpec& spec, absl::Duration took) { c.ObserveSuggestion(spec, took); });

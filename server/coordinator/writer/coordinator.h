@@ -45,6 +45,8 @@ class Coordinator {
     size_t max_ask_ops = 256;                    // Suggest, enqueue, create, control waiting for the writer.
     size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.
     int max_waiting_asks = 100'000;              // Long polls.
+    // Designers of studies that nothing is computed for may hold so much (SuggestionQueue::Options).
+    int64_t max_idle_designer_bytes = SuggestionQueue::Options().max_idle_bytes;
     size_t max_batch = 1024;
     absl::Duration tick = absl::Milliseconds(100);
     // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.

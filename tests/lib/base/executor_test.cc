@@ -1,6 +1,8 @@
 #include "lib/base/executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "absl/synchronization/notification.h"
 
@@ -46,6 +48,17 @@ TEST(Executor, TheDestructorRunsWhatIsQueued) {
     for (int i = 0; i < 100; ++i) executor.Schedule([&] { ++runs; });
   }
   EXPECT_EQ(runs, 100);
+}
+
+TEST(Executor, ThreadsOfLowPriorityStepBack) {
+  int own = 0, low = 0;
+  {
+    Executor ordinary(1, 1), stepping_back(1, 1, /*low_priority=*/true);
+    ordinary.Schedule([&] { own = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); });
+    stepping_back.Schedule([&] { low = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); });
+  }
+  EXPECT_EQ(own, getpriority(PRIO_PROCESS, 0));
+  EXPECT_GE(low, 10);
 }
 
 }  // namespace

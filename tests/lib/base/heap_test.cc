@@ -26,15 +26,31 @@ void ComeAndGo() {
   }
 }
 
-TEST(Heap, FreedMemoryIsKept) {
+constexpr bool IsOurAllocator() {
 #if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "another allocator";
+  return false;
 #endif
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "another allocator";
+  return false;
 #endif
 #endif
+  return true;
+}
+
+TEST(Heap, AllocatedBytesAreThoseThatAreHeld) {
+  if (!IsOurAllocator()) GTEST_SKIP() << "another allocator";
+  const size_t before = AllocatedBytes();
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (int i = 0; i < 1000; ++i) blocks.push_back(std::make_unique<char[]>(10'000));
+  EXPECT_GT(AllocatedBytes(), before + 9'000'000);
+  blocks.clear();
+  GiveBackFreed();
+  EXPECT_LT(AllocatedBytes(), before + 1'000'000);
+}
+
+TEST(Heap, FreedMemoryIsKept) {
+  if (!IsOurAllocator()) GTEST_SKIP() << "another allocator";
   KeepFreedMemory();
   ComeAndGo();
   const long before = PageFaults();

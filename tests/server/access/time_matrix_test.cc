@@ -192,9 +192,9 @@ class TimeMatrixTest : public ::testing::Test {
     study_ = std::make_unique<service::StudyService>(backend);
     worker_ = std::make_unique<service::WorkerService>(backend);
     admin_ = std::make_unique<service::AdminService>(backend, access_.get());
-    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), study_.get());
-    guarded_worker_ = std::make_unique<service::GuardedWorkerService>(access_.get(), worker_.get());
-    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), admin_.get());
+    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), nullptr, study_.get());
+    guarded_worker_ = std::make_unique<service::GuardedWorkerService>(access_.get(), nullptr, worker_.get());
+    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), nullptr, admin_.get());
     grpc::ServerBuilder builder;
     builder.RegisterService(guarded_study_.get());
     builder.RegisterService(guarded_worker_.get());

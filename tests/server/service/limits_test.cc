@@ -270,6 +270,42 @@ TEST_F(LimitsTest, ASpecHasTwoMebibytes) {
   EXPECT_EQ(StudyCount(), 1);
 }
 
+// Labels of two bytes fit a message as none else do: in memory each takes 256.
+TEST_F(LimitsTest, ASpecHasTheMemoryOfAHundredThirtyThousandLabels) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  const auto grow = [&](int parameters) {
+    for (int p = 0; p < parameters; ++p) {
+      v1::ParameterSpec& parameter = *spec.add_space();
+      parameter.set_name(absl::StrCat("p", spec.space_size()));
+      for (int i = 0; i < 1000; ++i) parameter.mutable_categorical()->add_values(absl::StrCat(i));
+    }
+  };
+  grow(100);
+  const absl::Status taken = Create("many", spec);
+  EXPECT_TRUE(taken.ok()) << taken;
+  grow(300);
+  ASSERT_LT(spec.ByteSizeLong(), size_t{2} << 20);
+  const absl::Status refused = Create("too_many", spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(refused.message()),
+            "spec: would take 99 MiB of memory, more than the 32 MiB that a study may: space, with 403 parameters, of "
+            "which space[3] (\"p4\", 1000 labels) is the largest, takes 99 MiB of it; use fewer or shorter labels");
+  EXPECT_EQ(StudyCount(), 2);
+}
+
+// Two bytes of an import are an empty trial, which takes hundreds.
+TEST_F(LimitsTest, RequestsOfManySmallPartsAreRefusedBeforeTheyAreParsed) {
+  v1::ImportTrialsRequest request;
+  request.set_parent("projects/default/studies/s");
+  for (int i = 0; i < 1'500'000; ++i) request.add_trials();
+  ASSERT_LT(request.ByteSizeLong(), size_t{4} << 20);
+  v1::ImportTrialsResponse response;
+  const absl::Status refused = wire::FromGrpc(studies_->ImportTrials(Context().get(), request, &response));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_EQ(base::GetReason(refused), base::reason::kLimitExceeded);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("would take more than 96 MiB of memory"));
+}
+
 TEST_F(LimitsTest, PagesAndLeasesOfLargeStudiesStayBelowTheSizeOfAMessage) {
   for (const char* id : {"t1", "t2", "t3"}) {
     const absl::Status status = Create(id, LargeSpec(60));

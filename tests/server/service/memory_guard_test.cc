@@ -51,6 +51,25 @@ TEST_F(MemoryGuardTest, WorkIsRefusedAtTheLimitAndResultsATenthLater) {
   EXPECT_TRUE(guard_.AdmitWork().ok());
 }
 
+TEST_F(MemoryGuardTest, WhatIsPromisedCountsAsUsedUntilThePromiseIsGone) {
+  using Kind = MemoryGuard::Kind;
+  Use(50 * kMiB);
+  absl::StatusOr<MemoryGuard::Promise> first = guard_.Take(Kind::kWork, 30 * kMiB);
+  ASSERT_TRUE(first.ok());
+  const absl::Status refused = guard_.Take(Kind::kWork, 21 * kMiB).status();
+  EXPECT_EQ(base::GetReason(refused), base::reason::kMemory);
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("uses 80 MiB"));
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("need 22 MiB more"));
+  EXPECT_TRUE(guard_.Take(Kind::kWork, 20 * kMiB).ok()) << "a refused promise is none";
+  EXPECT_TRUE(guard_.Take(Kind::kEnding, 30 * kMiB).ok()) << "1.1 times the limit";
+  EXPECT_FALSE(guard_.Take(Kind::kEnding, 31 * kMiB).ok());
+  MemoryGuard::Promise moved = *std::move(first);
+  EXPECT_FALSE(guard_.Take(Kind::kWork, 21 * kMiB).ok());
+  moved = MemoryGuard::Promise();
+  EXPECT_TRUE(guard_.Take(Kind::kWork, 50 * kMiB).ok());
+  EXPECT_TRUE(guard_.AdmitWork().ok());
+}
+
 TEST_F(MemoryGuardTest, ItLooksNowAndThen) {
   Use(0);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(guard_.AdmitWork().ok());

@@ -269,6 +269,25 @@ TEST_F(ReadsTest, ImportanceFindsTheParameterThatMatters) {
   EXPECT_THAT(std::string(wrong.message()), HasSubstr("they have loss"));
 }
 
+TEST_F(ReadsTest, ImportanceOfALargeStudyLooksAtSomeOfItsTrials) {
+  for (int i = 0; i < 11; ++i) Import(1000, 1000 * i);
+  v1::GetImportanceRequest request;
+  request.set_name(kName);
+  v1::GetImportanceResponse response, again;
+  ASSERT_TRUE(studies_->GetImportance(Context(60).get(), request, &response).ok());
+  EXPECT_EQ(response.trials(), 10'000);
+  EXPECT_EQ(response.left_out(), 1000);
+  EXPECT_EQ(response.parameters(0).parameters(0), "x");
+  EXPECT_GT(response.predicted(), 0.9);
+  // The study did not change: the answer is the same.
+  ASSERT_TRUE(studies_->GetImportance(Context(60).get(), request, &again).ok());
+  EXPECT_EQ(again.SerializeAsString(), response.SerializeAsString());
+  Import(1);
+  ASSERT_TRUE(studies_->GetImportance(Context(60).get(), request, &again).ok());
+  EXPECT_EQ(again.left_out(), 1001);
+  EXPECT_GT(again.seq(), response.seq());
+}
+
 TEST_F(ReadsTest, AModelPredictsSettingsAndSaysWhenThereIsNone) {
   v1::PredictRequest request;
   request.set_name(kName);

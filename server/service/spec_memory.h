@@ -1,0 +1,21 @@
+#ifndef LUTHIER_SERVER_SERVICE_SPEC_MEMORY_H_
+#define LUTHIER_SERVER_SERVICE_SPEC_MEMORY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "luthier/v1/study.pb.h"
+
+namespace luthier::service {
+
+// A study's spec may take so much in memory. Two copies of it are messages, the request and a reply; four are the
+// core's, its designer's, and those on the way to and from the database.
+inline constexpr int64_t kMostSpecMemory = int64_t{32} << 20;
+
+// Estimates these copies from the message, before any of them is made. INVALID_ARGUMENT LIMIT_EXCEEDED beyond
+// kMostSpecMemory, naming the part that takes the most. 130,000 short labels fit.
+absl::Status CheckSpecMemory(const v1::StudySpec& spec);
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_SPEC_MEMORY_H_

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, attacks, fuzzing, times.
 #
-#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates
+#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
 #
 #   wheel     builds the wheels, installs each into a fresh environment and uses it
 #   debian13  the wheel in a bare Debian 13 (needs root, mmdebstrap)
@@ -13,6 +13,7 @@
 #   sanitized tests/attack and the corpora of tests/fuzz against programs with address and undefined-behaviour sanitizers
 #   fuzz      each target of tests/fuzz for $LUTHIER_TEST_FUZZ_SECONDS (default 600); what was found stays in build/release_check/fuzz
 #   rates     bench/python/rates.py: wants a machine with nothing else to do
+#   soak      tests/attack/soak.py: mixed load for half an hour ($LUTHIER_SOAK_SECONDS); memory and descriptors must not rise
 #
 # The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin), in the wheel also those of build/x86-64-v2/bin where they
 # are built (with -DLUTHIER_MARCH=x86-64-v2). Packages go into build/release_check. Ends with
@@ -202,12 +203,16 @@ rates() {
   PYTHONPATH=$root/client/python build/peers/bin/python bench/python/rates.py
 }
 
-(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates
+soak() {
+  /usr/bin/python3 -s tests/attack/soak.py --seconds "${LUTHIER_SOAK_SECONDS:-1800}"
+}
+
+(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
 for step; do
   case $step in
-    wheel | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates) ;;
+    wheel | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates | soak) ;;
     *)
-      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates" >&2
+      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak" >&2
       exit 2
       ;;
   esac

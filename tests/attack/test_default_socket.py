@@ -189,7 +189,9 @@ def test_the_folder_of_results_is_ours(place: Path) -> None:
 
 def test_a_coordinator_of_ones_own_is_found_as_before(place: Path) -> None:
     with Coordinator(place) as made:
-        made.data.rename(place / "luthier-data")
+        made.kill()
+        made.data = made.data.rename(place / "luthier-data")
+        made.start()
         said = run("luthier", "study", "list", cwd=place)
         assert said.returncode == 0
         (place / "below").mkdir()

@@ -5,6 +5,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,7 +94,7 @@ class ReaderPool {
   std::vector<std::unique_ptr<SqliteReader>> readers_;  // Fixed after Open.
   base::Mutex mutex_;
   base::CondVar idle_again_;
-  std::vector<SqliteReader*> idle_ ABSL_GUARDED_BY(mutex_);
+  std::deque<SqliteReader*> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace luthier::storage

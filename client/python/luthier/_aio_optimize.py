@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _results, _wire
 from luthier._aio_trial import Trial
-from luthier._optimize import _GROW, _POLL_SECONDS, _UNREACHED, Catch, _tail
+from luthier._optimize import _GROW, _POLL_SECONDS, _UNREACHED, Catch, _tail, tell_of
+from luthier._progress import Progress
 from luthier._retry import ASK
-from luthier.errors import LeaseLost, LimitExceeded, MessageTooLarge, Retry, StudyFinished, TrialFinal, TrialPruned
+from luthier.errors import LeaseLost, LimitExceeded, MessageTooLarge, Retry, StudyFinished, StudyPaused, TrialFinal
+from luthier.errors import TrialPruned
 from luthier.trial import FrozenTrial
 
 if TYPE_CHECKING:
@@ -39,8 +41,12 @@ class Run:
         timeout: Optional[float],
         catch: Catch,
         callbacks: Sequence[Callable[[Study, FrozenTrial], Any]],
+        objective: str,
+        lines: Progress,
     ) -> None:
         self.study, self.fn, self.catch, self.callbacks = study, fn, catch, callbacks
+        self.objective, self.lines = objective, lines
+        self.paused: Optional[StudyPaused] = None
         self.left = n_trials
         self.deadline = None if timeout is None else time.monotonic() + timeout
 
@@ -51,8 +57,16 @@ class Run:
                 self.left -= 1
             trial = await self._next(worker)
             if trial is None:
+                if self.left is not None:
+                    self.left += 1
                 return
-            if not await self._run(trial):
+            counts = False
+            self.lines.starts(trial.number)
+            try:
+                counts = await self._run(trial)
+            finally:
+                tell_of(self.lines, trial._trial, counts)
+            if not counts:
                 if self.left is not None:
                     self.left += 1
                 continue
@@ -62,17 +76,23 @@ class Run:
                     await _value(callback(self.study, frozen))
 
     async def _next(self, worker: str) -> Optional[Trial]:
-        """Returns a trial; None where the study is done or the time is over."""
-        while True:
+        """Returns a trial; None where the study is done or paused, or the time is over."""
+        while self.paused is None:
             left = None if self.deadline is None else self.deadline - time.monotonic()
             if left is not None and left <= 0:
                 return None
             grow = (0 if self.deadline is None else _GROW) if self.left is None else self.left + 1
-            trials = await self.study._ask(1, _POLL_SECONDS if left is None else min(_POLL_SECONDS, left), worker, grow)
+            timeout = _POLL_SECONDS if left is None else min(_POLL_SECONDS, left)
+            try:
+                trials = await self.study._ask(1, timeout, worker, grow)
+            except StudyPaused as error:  # Trials of other tasks end first.
+                self.paused = error
+                return None
             if trials is None:
                 return None
             if trials:
                 return trials[0]
+        return None
 
     async def _run(self, trial: Trial) -> bool:
         """Runs the objective on a trial and tells what came of it. False where the trial was lost or put back."""
@@ -137,7 +157,7 @@ async def in_tasks(run: Run, jobs: int) -> None:
     from luthier.study import new_worker
 
     jobs = jobs if run.left is None else min(jobs, run.left)
-    workers = [new_worker() for _ in range(0, jobs, _JOBS_OF_A_WORKER)]
+    workers = [new_worker(run.objective) for _ in range(0, jobs, _JOBS_OF_A_WORKER)]
     async with _sigterm_cancels():
         tasks = [asyncio.create_task(run.work(workers[i // _JOBS_OF_A_WORKER])) for i in range(jobs)]
         try:
@@ -146,6 +166,8 @@ async def in_tasks(run: Run, jobs: int) -> None:
             for task in tasks:
                 task.cancel()
             await to_the_end(asyncio.wait(tasks))
+    if run.paused is not None:
+        raise run.paused
 
 
 async def to_the_end(work: Awaitable[Any]) -> None:

@@ -10,14 +10,15 @@ from typing import Any, Optional, Union, overload
 
 import luthier
 from luthier import _results, _wire
-from luthier._arguments import number, whole
+from luthier._arguments import flag, number, whole
 from luthier._aio_calls import Calls, calls_of
 from luthier._aio_optimize import Objective, Run, in_tasks, to_the_end
 from luthier._aio_trial import Trial
+from luthier._fingerprint import fingerprint
 from luthier._records import Event, Prediction, to_event
 from luthier._retry import ASK, Policy, Retry
-from luthier.errors import LuthierError, StudyPaused
-from luthier.study import _PAUSED_BY_USER, to_callbacks, to_catch
+from luthier.errors import LuthierError
+from luthier.study import IfChanged, to_callbacks, to_catch
 from luthier.trial import FrozenTrial, TrialState
 
 _LONGEST_ASK = 30.0
@@ -82,25 +83,21 @@ class Study:
             longest = 1.0 if alone and study._open_trials else _LONGEST_ASK
             left = longest if deadline is None else min(longest, deadline - time.monotonic())
             reply = await self._suggest(study._suggest_request(n, worker), max(1.0, left))
-            if reply is not None and reply.leases:
+            if reply.leases:
                 return [Trial(self._calls, trial) for trial in study._take_leases(reply, worker)]
-            if reply is not None and (reply.study_done or (alone and await asyncio.to_thread(study._holds_the_rest))):
+            if reply.study_done or (alone and await asyncio.to_thread(study._holds_the_rest)):
                 if not await asyncio.to_thread(study._more_room, grow):
                     return None
                 continue
+            await asyncio.to_thread(study._say_that_it_waits)
             if deadline is not None and time.monotonic() >= deadline:
                 return []
-            wait = 0.5 if reply is None else reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
+            wait = reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
             await asyncio.sleep(min(max(wait, 0.01), 1.0))
 
-    async def _suggest(self, request: Any, seconds: float) -> Optional[Any]:
+    async def _suggest(self, request: Any, seconds: float) -> Any:
         try:
             return await self._calls.call("WorkerService", "Suggest", request, seconds=seconds, policy=ASK)
-        except StudyPaused:
-            message = await asyncio.to_thread(self.sync._refresh, ASK)
-            if message.state_reason not in ("", _PAUSED_BY_USER):
-                raise
-            return None
         except asyncio.CancelledError:  # A trial that was granted meanwhile is given back.
             await to_the_end(self._give_back(request))
             raise
@@ -145,12 +142,15 @@ class Study:
         catch: Union[type[BaseException], tuple[type[BaseException], ...]] = (),
         callbacks: Iterable[Callable[[Study, FrozenTrial], Any]] = (),
         progress: Optional[Callable[[FrozenTrial], Any]] = None,
+        show_progress_bar: Optional[bool] = None,
+        if_changed: Optional[IfChanged] = None,
     ) -> Study:
         """Runs `fn` on `n_trials` more trials, in `n_jobs` tasks at a time (-1: one a core).
 
         `fn` gets a luthier.aio.Trial and returns, or is a coroutine that returns, what an objective of luthier.Study
         returns; callbacks may be coroutines, too. The first exception that is not in `catch` cancels the other tasks
-        and goes on to the caller. Trials of tasks that are cancelled are given back. Returns the study.
+        and goes on to the caller. Trials of tasks that are cancelled are given back. What is shown, what `if_changed`
+        means and the errors are those of luthier.Study. Returns the study.
         """
         if not callable(fn):
             raise TypeError(f"the objective is {fn!r}: it is a function of a trial, or a coroutine function")
@@ -159,10 +159,17 @@ class Study:
             return self
         timeout = None if timeout is None else number("timeout", timeout)
         catches, every, n_jobs = to_catch(catch), to_callbacks(callbacks, progress), whole("n_jobs", n_jobs)
-        if n_trials is not None:
-            await asyncio.to_thread(self.sync._make_room, n_trials)
-        run = Run(self, fn, n_trials, timeout, catches, every)
-        await in_tasks(run, n_jobs if n_jobs > 0 else (os.cpu_count() or 1))
+        show = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
+        objective = fingerprint(fn)
+        lines = await asyncio.to_thread(self.sync._begin, objective, n_trials, timeout, if_changed, show)
+        if lines is None:
+            return self
+        run = Run(self, fn, n_trials, timeout, catches, every, objective, lines)
+        try:
+            await in_tasks(run, n_jobs if n_jobs > 0 else (os.cpu_count() or 1))
+        finally:
+            lines.end()
+        await asyncio.to_thread(self.sync._say_why_it_ended, n_trials, run.left)
         return self
 
     # --- Trials and the study ---

@@ -175,7 +175,7 @@ class Trial:
         except BaseException:
             study._forget(self._trial)
             raise
-        study._forget(self._trial)
+        self._trial._has_ended(request, reply)
         return reply
 
     async def _complete(self, m: Any, *, pruned: bool = False, checkpoint: str = "") -> list[str]:

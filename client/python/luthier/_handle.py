@@ -14,6 +14,8 @@ from luthier.errors import BadField, Violation
 from luthier.space import Space, SpaceLike, to_specs
 
 UNCAPPED = "luthier.budget"  # Label of a study whose max_trials nobody set: `optimize` raises it.
+OBJECTIVES = "luthier.objectives"  # Label of a study whose objective was edited: fingerprints of those that count.
+_OWN = "luthier."  # What the labels begin with that are this package's.
 
 
 class Handle:
@@ -192,6 +194,19 @@ class Handle:
         if not ended and (message.spec.budget.max_trials < needed or fresh):
             self._raise_budget(needed)
 
+    def _set_label(self, key: str, word: str) -> None:
+        """Sets a label; an empty word removes it."""
+        request = _wire.message("UpdateStudyRequest")(name=self._path, request_id=new_id())
+        for other, text_of in self._refresh().spec.labels.items():
+            request.spec.labels[other] = text_of
+        request.spec.labels[key] = word
+        if not word:
+            del request.spec.labels[key]
+        request.update_mask.paths.append("labels")
+        message = self._call("UpdateStudy", request)
+        with self._lock:
+            self._take(message)
+
     def update(
         self,
         *,
@@ -234,15 +249,13 @@ class Handle:
         if space is not None:
             spec.space.extend(to_specs(space))
             paths.append("space")
-        uncapped = self._refresh().spec.labels.get(UNCAPPED)
-        if labels is not None or (max_trials is not None and uncapped):
+        own = {key: word for key, word in self._refresh().spec.labels.items() if key.startswith(_OWN)}
+        if labels is not None or (max_trials is not None and UNCAPPED in own):
             given = dict(self._spec.labels) if labels is None else texts("labels", labels, '{"team": "vision"}')
-            for key, word in given.items():
+            for key, word in {**given, **own}.items():
                 spec.labels[key] = word
             if max_trials is not None:
                 spec.labels.pop(UNCAPPED, None)
-            elif uncapped:
-                spec.labels[UNCAPPED] = uncapped
             paths.append("labels")
         message = self._call("UpdateStudy", request)
         with self._lock:

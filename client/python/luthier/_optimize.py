@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _results, _wire
+from luthier._progress import Progress
 from luthier._retry import ASK
 from luthier.errors import LeaseLost, LimitExceeded, MessageTooLarge, Retry, StudyFinished, TrialFinal, TrialPruned
 
@@ -40,8 +41,11 @@ class Run:
         timeout: Optional[float],
         catch: Catch,
         callbacks: Sequence[Callable[[Study, FrozenTrial], None]],
+        objective: str = "",
+        lines: Optional[Progress] = None,
     ) -> None:
         self.study, self.fn, self.catch, self.callbacks = study, fn, catch, callbacks
+        self.objective, self.lines = objective, lines
         self.left = n_trials
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.lock = threading.Lock()
@@ -97,10 +101,11 @@ class Run:
     def _work(self) -> None:
         from luthier.study import new_worker
 
-        worker = new_worker()
+        worker = new_worker(self.objective)
         while self._take():
             trial = self._ask(worker)
             if trial is None:
+                self._put_back()
                 return
             with self.lock:
                 stop = self.stop
@@ -109,11 +114,16 @@ class Run:
             if stop:  # It was granted while another thread was interrupted.
                 trial._release()
                 return
+            counts = False
+            if self.lines is not None:
+                self.lines.starts(trial.number)
             try:
                 counts = run_trial(self.study, self.fn, trial, self.catch)
             finally:
                 with self.lock:
                     self.running.pop(trial.number, None)
+                if self.lines is not None:
+                    tell_of(self.lines, trial, counts)
             if not counts:
                 self._put_back()
                 continue
@@ -121,6 +131,18 @@ class Run:
                 frozen = self.study._trial(trial.number, ASK)
                 for callback in self.callbacks:
                     callback(self.study, frozen)
+
+
+def tell_of(lines: Progress, trial: Trial, counts: bool) -> None:
+    """Tells what became of a trial that ran here. One that the service ended has the last value that it reported."""
+    outcome = trial._outcome
+    if outcome is None and counts:
+        metrics = trial._last.metrics if trial._last is not None else {}
+        outcome = "PRUNED", (metrics[trial._study.metric] if trial._study.metric in metrics else None), ""
+    if outcome is None or outcome[0] == "PENDING":
+        lines.given_up(trial.number)
+    else:
+        lines.ended(trial.number, outcome[0], outcome[1], lambda: trial.params, outcome[2])
 
 
 def in_threads(run: Run, n_jobs: int) -> None:

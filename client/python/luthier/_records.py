@@ -10,7 +10,8 @@ from typing import Any, Optional, Union, overload
 from luthier import _results, _wire
 from luthier._arguments import mapping, sequence, text, whole
 from luthier._client import new_id
-from luthier._handle import Handle
+from luthier._fingerprint import objective_of
+from luthier._handle import OBJECTIVES, Handle
 from luthier._retry import ASK, ORDINARY, Policy, Retry
 from luthier.errors import LuthierError
 from luthier.trial import FrozenTrial, TrialState
@@ -116,19 +117,30 @@ class Records(Handle):
 
     @property
     def best_trial(self) -> FrozenTrial:
-        """The best COMPLETE trial. Raises ValueError while there is none."""
-        best = self._refresh().best_trial
-        if not best:
+        """The best COMPLETE trial; of a study whose objective was edited, of the objective's last version. Raises
+        ValueError while there is none."""
+        best = self._best(self._refresh())
+        return self.trial(best if isinstance(best, int) else best.number)
+
+    def _best(self, message: Any) -> Any:
+        """Returns the number of the best trial, or its message where trials of other objectives are left out."""
+        counted = message.spec.labels.get(OBJECTIVES, "").split()
+        if not message.best_trial:
             raise ValueError(f"no trial of {self.name} is complete yet")
-        return self.trial(best)
+        if not counted:
+            return int(message.best_trial)
+        order = f"metrics.{self.metric}" + (" desc" if self.direction == "maximize" else "")
+        for trial in self._messages(["COMPLETE"], order_by=order):
+            if (objective_of(trial.attempts[-1].worker) if trial.attempts else "") in ("", *counted):
+                return trial
+        raise ValueError(f"no trial of {self.name} is complete yet since its objective was edited")
 
     @property
     def best_value(self) -> float:
         """The best value of the metric. Raises ValueError while there is none."""
         message = self._refresh()
-        if not message.best_trial:
-            raise ValueError(f"no trial of {self.name} is complete yet")
-        return float(message.best_value)
+        best = self._best(message)
+        return float(message.best_value if isinstance(best, int) else best.final_measurement.metrics[self.metric])
 
     @property
     def best_params(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
 from luthier._arguments import json_value, mapping, scalar, sequence, shown, text
+from luthier._fingerprint import objective_of
 from luthier.space import LEGAL_NAME, Space
 from luthier.trial import FrozenTrial, TrialState
 
@@ -189,6 +190,7 @@ def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
         ended=_seconds(trial.end_time) if state.is_finished() else None,
         intermediate_values={p.step: p.metrics[metric] for p in trial.measurements if metric in p.metrics},
         step=last.step,
+        objective=objective_of(trial.attempts[-1].worker) if trial.attempts else "",
     )
 
 

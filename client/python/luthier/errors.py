@@ -94,6 +94,12 @@ class StudyFinished(LuthierError):
     reason = "STUDY_FINISHED"
 
 
+class ObjectiveChanged(LuthierError):
+    """The objective is another one than that of the study's last trials, and `if_changed` is "raise"."""
+
+    reason = "OBJECTIVE_CHANGED"
+
+
 class TrialsRunning(LuthierError):
     """Trials are still running: cancel them first."""
 

@@ -9,16 +9,20 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from luthier._arguments import whole
+from luthier import _wire
+from luthier._arguments import flag, whole
 from luthier._beats import Relay
+from luthier._fingerprint import fingerprint, worker_of
+from luthier._progress import Follower, Progress
 from luthier._server import environment, program
 
 if TYPE_CHECKING:
-    from luthier.study import Study
+    from luthier.study import IfChanged, Study
 
 
 class Tunable:
@@ -26,6 +30,7 @@ class Tunable:
 
     def __init__(self, fn: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
         self._fn = fn
+        self.__wrapped__: Callable[[Any], Any] = fn
         self.options: dict[str, Any] = dict(options)
         self.__name__: str = getattr(fn, "__name__", "objective")
         self.__module__ = fn.__module__
@@ -59,14 +64,24 @@ class Tunable:
         return make(name or given or study_id(self.__name__), objective={"command": command}, **options)
 
     def tune(
-        self, n_trials: Optional[int] = None, *, processes: int = 1, name: Optional[str] = None, **where: Any
+        self,
+        n_trials: Optional[int] = None,
+        *,
+        processes: int = 1,
+        gpus: Union[int, str, None] = None,
+        name: Optional[str] = None,
+        show_progress_bar: Optional[bool] = None,
+        if_changed: Optional[IfChanged] = None,
+        **where: Any,
     ) -> Study:
         """Runs `n_trials` more trials here, `processes` at a time, by the C++ worker: a child that crashes, hangs or
         keeps the interpreter's lock costs its own trial alone. Without `n_trials`, or where it ends sooner, the study is
-        run to its end. Returns the study.
+        run to its end. `gpus` are "all", how many, or which ("0,2"): each trial sees one of them alone, and there are as
+        many processes as GPUs. What is shown and what `if_changed` means is as in `Study.optimize`. Returns the study.
 
         Raises StudyPaused where the service paused the study, because three trials failed alike or 20 in a row; the
-        same call resumes it. ValueError where `n_trials` is below 1.
+        same call resumes it. StudyPaused, too, where somebody paused it, and StudyFinished where it was stopped or
+        cancelled. ValueError where `n_trials` is below 1.
         """
         from luthier.errors import StudyPaused
         from luthier.study import _PAUSED_BY_USER
@@ -74,29 +89,41 @@ class Tunable:
         n_trials = None if n_trials is None else whole("n_trials", n_trials)
         if n_trials is not None and n_trials <= 0:
             raise ValueError(f"n_trials is {n_trials}; give at least 1, or None to go on to the end of the study")
+        show = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
         study = self.study(name, **where)
-        if n_trials is not None:
-            study._make_room(n_trials)
+        if study.state == "PAUSED" and study.state_reason != _PAUSED_BY_USER:
+            study.resume()
+        objective = fingerprint(self._fn)
+        lines = study._begin(objective, n_trials, None, if_changed, show)
+        if lines is None:
+            return study
+        follower = Follower(study, lines)
         with tempfile.TemporaryDirectory(prefix="luthier-tune-") as spool:
             command = [program("luthier-worker"), "--server", study._client.target(), "--study", study._path]
-            command += ["--slots", str(processes), "--spool", spool, "--exit-when-done", "--env-allow", "*"]
+            command += ["--gpus", str(gpus)] if gpus is not None else ["--slots", str(processes)]
+            command += ["--name", worker_of(uuid.uuid4().hex[:20], objective)]
+            command += ["--spool", spool, "--exit-when-done", "--env-allow", "*"]
             command += ["--accept-plaintext"] if study._client.accept_plaintext else []
             if n_trials is not None:
                 command += ["--max-trials", str(n_trials)]
             if os.geteuid() == 0:  # The function is the user's own, so root's is root's.
                 command += ["--run-as", "0"]
 
-            def reason() -> str:
-                """Why the service paused the study; empty where it did not."""
-                why: str = study._refresh().state_reason if study.state == "PAUSED" else ""
-                return "" if why == _PAUSED_BY_USER else why
+            def paused() -> bool:
+                return bool(study._refresh().state == _wire.enum("Study.State")["PAUSED"])
 
-            if reason():
-                study.resume()
+            def over() -> bool:
+                follower.look()
+                return paused()
+
             worker = _start(command, environment=environment(study._client._local))
-            _run_all([worker], echo=False, until=lambda: reason() != "")
-        if reason():
-            raise StudyPaused(f"study {study.name} paused itself: {reason()}")
+            try:
+                _run_all([worker], echo=False, until=over)
+                follower.look(now=True)
+            finally:
+                lines.end()
+        if paused():
+            raise StudyPaused(f"study {study.name} is paused: {study._message.state_reason}")
         return study
 
 
@@ -115,8 +142,11 @@ def optimize_in_processes(
     timeout: Optional[float],
     processes: int,
     catch: tuple[type[BaseException], ...],
+    objective: str,
+    lines: Progress,
 ) -> None:
-    """Runs `fn` in so many Python processes of their own, which end with this one."""
+    """Runs `fn` in so many Python processes of their own, which end with this one. Raises StudyPaused."""
+    follower = Follower(study, lines)
     local = study._client._local
     where = ["--server", study._client.target()] if local is None else ["--db", local.directory]
     where += ["--accept-plaintext"] if study._client.accept_plaintext else []
@@ -127,7 +157,7 @@ def optimize_in_processes(
     with tempfile.TemporaryDirectory(prefix="luthier-fn-") as folder:
         path = os.path.join(folder, "objective")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            file.write(_pickled((fn, catch)))
+            file.write(_pickled((fn, catch, objective)))
         command = [sys.executable, "-m", "luthier.run", "--child", path, *where]
         command += ["--study", f"{study.project}/{study.name}", "--timeout", str(timeout or 0)]
         children: list[subprocess.Popen[bytes]] = []
@@ -146,6 +176,7 @@ def optimize_in_processes(
             for child, relay in zip(children, relays):
                 if child.poll() is not None:
                     relay.close()
+            follower.look()
             return False
 
         try:
@@ -153,6 +184,10 @@ def optimize_in_processes(
         finally:
             for relay in relays:
                 relay.close()
+    follower.look(now=True)
+    study._refresh()
+    if _wire.enum_names("Study.State")[study._message.state] == "PAUSED":
+        study._check_that_it_runs()
 
 
 def _start(
@@ -221,7 +256,7 @@ def _run_all(
         raise RuntimeError(f"a process of the objective {how}: {text or 'it said nothing'}")
 
 
-def _pickled(what: tuple[Any, Any]) -> bytes:
+def _pickled(what: tuple[Any, Any, str]) -> bytes:
     """Returns an objective as it travels to other processes. RuntimeError where it can't."""
     import pickle
 

@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional
 
 from luthier._arguments import whole
 from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
-from luthier.errors import Retry, TrialPruned
+from luthier.errors import Retry, StudyPaused, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
 
 
@@ -254,14 +254,17 @@ def _child(arguments: argparse.Namespace) -> int:
     from luthier._optimize import Run
 
     with open(arguments.child, "rb") as file:
-        fn, catch = pickle.load(file)
+        fn, catch, objective = pickle.load(file)
     study = load_study(
         arguments.study, server=arguments.server, db=arguments.db, accept_plaintext=arguments.accept_plaintext
     )
     if arguments.beats is not None:
         study._client.beats = Told(study._client, arguments.beats)
     count = arguments.trials if arguments.trials >= 0 else None
-    Run(study, fn, count, arguments.timeout or None, catch, ()).alone()
+    try:
+        Run(study, fn, count, arguments.timeout or None, catch, (), objective).alone()
+    except StudyPaused:
+        pass  # The parent raises it.
     return 0
 
 

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 from luthier import _results, _wire
-from luthier._arguments import mapping, number, sequence, text, whole
+from luthier._arguments import flag, mapping, number, sequence, text, whole
+from luthier._changed import look_at
 from luthier._client import Client, new_id
+from luthier._fingerprint import fingerprint, worker_of
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._handle import UNCAPPED
 from luthier._optimize import Run, in_threads
+from luthier._progress import Progress
 from luthier._records import Records
 from luthier._retry import ASK, Policy
-from luthier.errors import LuthierError, StudyPaused
+from luthier.errors import LuthierError, StudyFinished, StudyPaused
 from luthier.space import Space
 from luthier.trial import FrozenTrial, Trial, Value
 
 _log = logging.getLogger("luthier")
+IfChanged = Literal["continue", "fresh", "raise"]
 _PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
 _POLL_SECONDS = 30.0
 _MOST_ASKED = 64  # One worker holds no more leases.
 _MOST_JOBS = 1000
+_HUNGRY_SECONDS = 10.0  # So long a program waits for a trial before it says so.
 
 Objective = Callable[[Trial], Any]
 
 
-def new_worker() -> str:
-    """Returns a name for who asks: leases belong to it."""
-    return f"py-{uuid.uuid4().hex[:20]}"
+def new_worker(objective: str = "") -> str:
+    """Returns a name for who asks: leases belong to it. It carries the fingerprint of the objective."""
+    return worker_of(uuid.uuid4().hex[:20], objective)
 
 
 def to_callbacks(callbacks: Any, progress: Any) -> list[Any]:
@@ -53,6 +59,10 @@ def to_catch(catch: Any) -> tuple[type[BaseException], ...]:
     return tuple(kinds)
 
 
+def _because(message: Any) -> str:
+    return f" ({message.state_reason})" if message.state_reason else ""
+
+
 class Study(Records):
     """A study of the service. Any thread may use it; nothing of its trials is kept here.
 
@@ -66,6 +76,7 @@ class Study(Records):
     def __init__(self, client: Client, message: Any) -> None:
         super().__init__(client, message)
         self._open_trials: dict[int, Trial] = {}
+        self._hungry_since: Optional[float] = None  # Since when there is no trial to run; infinite once that is said.
         self._noted: set[str] = set()  # Names of what was left out of results, each of which the log has once.
         self._worker = new_worker()
 
@@ -74,10 +85,10 @@ class Study(Records):
     def ask(self, n: Optional[int] = None, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> Any:
         """Returns the next trial, or with `n` a list of 1 to `n` of them.
 
-        Waits while the study is paused by somebody or all its trials run elsewhere. After `timeout` seconds (at least
+        Waits while all its trials run elsewhere. After `timeout` seconds (at least
         one), or when the study is done, or all that is left of it was asked for here and not told, returns None (an
-        empty list). The trial's lease is kept alive until `tell`. Raises StudyPaused where the service paused the study
-        as its trials fail.
+        empty list). The trial's lease is kept alive until `tell`. Raises StudyPaused where somebody paused the study, or the
+        service did as its trials fail.
 
             trial = study.ask()
             study.tell(trial, loss(trial["x"]))
@@ -105,16 +116,33 @@ class Study(Records):
             longest = 1.0 if alone and self._open_trials else _POLL_SECONDS
             left = longest if deadline is None else min(longest, deadline - time.monotonic())
             reply = self._suggest(self._suggest_request(n, worker), max(1.0, min(_POLL_SECONDS, left)))
-            if reply is not None and reply.leases:
+            if reply.leases:
                 return self._take_leases(reply, worker)
-            if reply is not None and (reply.study_done or (alone and self._holds_the_rest())):
+            if reply.study_done or (alone and self._holds_the_rest()):
                 if not self._more_room(grow):
                     return None
                 continue
+            self._say_that_it_waits()
             if deadline is not None and time.monotonic() >= deadline:
                 return []
-            wait = 0.5 if reply is None else reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
+            wait = reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
             time.sleep(min(max(wait, 0.01), 1.0))
+
+    def _say_that_it_waits(self) -> None:
+        """Says once in the log what is waited for, where there has been no trial for ten seconds."""
+        now = time.monotonic()
+        if self._hungry_since is None:
+            self._hungry_since = now
+        if now - self._hungry_since < _HUNGRY_SECONDS:
+            return
+        self._hungry_since = math.inf
+        message = self._refresh(ASK)
+        most = message.spec.budget.max_parallel
+        limit = f", at most {most} at a time (study.update(max_parallel=...))" if most else ""
+        _log.warning(
+            "study %s has had no trial to run for %d s: %d run elsewhere, %d wait%s",
+            self.name, _HUNGRY_SECONDS, message.trials.running, message.trials.pending, limit,
+        )  # fmt: skip
 
     def _holds_the_rest(self) -> bool:
         """Returns whether the budget is spent, and who could end the trials that are open is this object alone."""
@@ -129,14 +157,10 @@ class Study(Records):
             study=self._path, worker=worker, count=n, request_id=new_id(), fail_if_paused=True
         )
 
-    def _suggest(self, request: Any, seconds: float) -> Optional[Any]:
-        """Returns the reply; None where somebody paused the study, or the time is over."""
+    def _suggest(self, request: Any, seconds: float) -> Any:
+        """Returns the reply. Raises StudyPaused."""
         try:
             return self._client.call("WorkerService", "Suggest", request, seconds=seconds, policy=ASK)
-        except StudyPaused:
-            if self._refresh(ASK).state_reason not in ("", _PAUSED_BY_USER):
-                raise
-            return None
         except LuthierError:
             raise
         except BaseException:  # Ctrl-C: a trial that was granted meanwhile is given back.
@@ -154,6 +178,7 @@ class Study(Records):
             pass  # The lease ends by itself.
 
     def _take_leases(self, reply: Any, worker: str) -> list[Trial]:
+        self._hungry_since = None
         for lease in reply.leases:  # Leases bring the spec: the space may have grown.
             if len(lease.spec.space) > len(self._space.parameters):
                 with self._lock:
@@ -255,6 +280,8 @@ class Study(Records):
         catch: Union[type[BaseException], tuple[type[BaseException], ...]] = (),
         callbacks: Iterable[Callable[[Study, FrozenTrial], None]] = (),
         progress: Optional[Callable[[FrozenTrial], None]] = None,
+        show_progress_bar: Optional[bool] = None,
+        if_changed: Optional[IfChanged] = None,
     ) -> Study:
         """Runs `fn` on `n_trials` more trials, in `n_jobs` threads (-1: one a core) or in `processes` of their own.
 
@@ -267,6 +294,16 @@ class Study(Records):
         on. TrialPruned prunes the trial, Retry puts it back, Ctrl-C and SIGTERM give it back with its newest
         checkpoint. C code that keeps the interpreter's lock for a lease's whole time to live starves heartbeats;
         `processes` do not mind. Returns the study.
+
+        The log `luthier` has a line at the start and one a trial, at INFO. A line that is written over shows them on
+        terminals and in notebooks; `show_progress_bar` is True for it elsewhere, too, and False for none.
+
+        Where `fn` was edited since the study's last trials, the log warns: trials of the former text stay in the study,
+        but `best_trial`, `best_value` and `best_params` leave them out. `if_changed="continue"` lets them count,
+        "fresh" goes on in a study of its own, NAME-2, which this object then is, and "raise" raises ObjectiveChanged.
+
+        Raises StudyPaused where the study is paused, StudyFinished where it was stopped or cancelled. The log warns
+        where its end comes before `n_trials`.
         """
         if not callable(fn):
             raise TypeError(f"the objective is {fn!r}: it is a function of a trial")
@@ -283,19 +320,92 @@ class Study(Records):
             raise ValueError(f"processes is {processes}: it is from 1 to {_MOST_JOBS}")
         if processes is not None and every:
             raise ValueError("callbacks and progress are called in this process: use n_jobs=, or follow study.watch()")
+        show = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
+        objective = fingerprint(fn)
+        lines = self._begin(objective, n_trials, timeout, if_changed, show)
+        if lines is None:
+            return self
+        try:
+            if processes is not None:
+                from luthier.objective import optimize_in_processes
+
+                optimize_in_processes(self, fn, n_trials, timeout, processes, catches, objective, lines)
+                return self
+            run = Run(self, fn, n_trials, timeout, catches, every, objective, lines)
+            if n_jobs == 1:
+                run.alone()
+            else:
+                in_threads(run, n_jobs)
+        finally:
+            lines.end()
+        self._say_why_it_ended(n_trials, run.left)
+        return self
+
+    def _begin(
+        self,
+        objective: str,
+        n_trials: Optional[int],
+        timeout: Optional[float],
+        if_changed: Optional[IfChanged],
+        show: Optional[bool],
+    ) -> Optional[Progress]:
+        """Makes room for trials and says what is about to happen; returns None where the study is complete. Raises
+        StudyPaused, StudyFinished, ObjectiveChanged."""
+        if if_changed not in (None, "continue", "fresh", "raise"):
+            raise ValueError(f"if_changed is {if_changed!r}: it is 'continue', 'fresh' or 'raise'")
+        self._refresh()
+        self._check_that_it_runs()
+        if objective:
+            look_at(self, objective, if_changed)
         if n_trials is not None:
             self._make_room(n_trials)
-        if processes is not None:
-            from luthier.objective import optimize_in_processes
+        message = self._message
+        rows, pending = self._rows(message), int(message.trials.pending)
+        left = max(0, int(message.spec.budget.max_trials) - rows) + pending
+        if _wire.enum_names("Study.State")[message.state] == "COMPLETED":
+            _log.warning("study %s is complete, so no trial is run: %s", self.name, self._end_of(message))
+            return None
+        capped = message.spec.labels.get(UNCAPPED) != "open"
+        more = left if n_trials is None else min(n_trials, left) if capped else n_trials
+        until = f"within {timeout:g} s" if timeout is not None else ""
+        lines = Progress(self, show)
+        lines.begin(rows - int(message.trials.deleted), None if timeout is not None and n_trials is None else more, until)
+        return lines
 
-            optimize_in_processes(self, fn, n_trials, timeout, processes, catches)
-            return self
-        run = Run(self, fn, n_trials, timeout, catches, every)
-        if n_jobs == 1:
-            run.alone()
+    def _check_that_it_runs(self) -> None:
+        message = self._message
+        state = _wire.enum_names("Study.State")[message.state]
+        if state == "PAUSED":
+            raise StudyPaused(
+                f"study {self.name} is paused: {message.state_reason}; study.resume() or `luthier study resume "
+                f"{self._full_name}` lets it go on"
+            )
+        if state in ("STOPPED", "CANCELLED"):
+            raise StudyFinished(
+                f"study {self.name} was {state.lower()}{_because(message)}, so it takes no more trials; its results can "
+                "go on in another one: luthier.study(NAME, ...).add_trials(study.trials)"
+            )
+
+    def _end_of(self, message: Any) -> str:
+        reason = str(message.state_reason) or "its end is reached"
+        if reason == "max_trials reached":
+            way = "n_trials=" if message.spec.labels.get(UNCAPPED) == "open" else "study.update(max_trials=...)"
+            return f"{reason} ({message.spec.budget.max_trials}); {way} gives it more"
+        return reason
+
+    def _say_why_it_ended(self, wanted: Optional[int], left: Optional[int]) -> None:
+        """Says in the log why a call ended before it had run so many trials."""
+        if not left or wanted is None:
+            return
+        message = self._refresh()
+        state = _wire.enum_names("Study.State")[message.state]
+        if state in ("STOPPED", "CANCELLED"):
+            why = f"it was {state.lower()}{_because(message)}"
+        elif state == "COMPLETED":
+            why = self._end_of(message)
         else:
-            in_threads(run, n_jobs)
-        return self
+            return  # The time was over.
+        _log.warning("study %s ended after %d of %d trials: %s", self.name, wanted - left, wanted, why)
 
     # --- Trials ---
 

@@ -68,6 +68,7 @@ class FrozenTrial:
     ended: Optional[float] = None
     intermediate_values: dict[int, float] = field(default_factory=dict)
     step: int = 0
+    objective: str = ""  # Fingerprint of the function that `optimize` ran.
 
     @property
     def user_attrs(self) -> dict[str, Any]:
@@ -106,6 +107,7 @@ class Trial:
         self._all_used = False
         self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
         self._last: Optional[Any] = None
+        self._outcome: Optional[tuple[str, Optional[float], str]] = None  # State, value and failure, once it has ended.
         self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
         self._checkpoint: str = lease.resume_checkpoint
         self._checkpoint_step: int = lease.resume_step  # The step that it holds.
@@ -361,8 +363,19 @@ class Trial:
         except BaseException:
             self._study._forget(self)
             raise
-        self._study._forget(self)
+        self._has_ended(request, reply)
         return reply
+
+    def _has_ended(self, request: Any, reply: Any) -> None:
+        """Takes note of what became of the trial."""
+        self._study._forget(self)
+        if not hasattr(reply, "state"):
+            return  # It was given back.
+        state = _wire.enum_names("Trial.State")[reply.state]
+        metrics = request.measurement.metrics if hasattr(request, "measurement") else {}
+        value = metrics[self._study.metric] if self._study.metric in metrics else None
+        why = request.failure.message if hasattr(request, "failure") else " ".join(reply.warnings)
+        self._outcome = state, value, why.strip().rpartition("\n")[2]
 
     def _save(self, checkpoint: str, request: Any) -> None:
         """Takes note of a checkpoint of the step that is being reported, and puts it into the report."""

@@ -6,12 +6,13 @@ import uuid
 from typing import Any, Optional
 
 import luthier
+from luthier.study import _PAUSED_BY_USER
 
 
 def ask(study: luthier.Study, n: Optional[int] = None) -> Any:
     """Returns the next trial (None at the end), or with `n` a list, as `study.ask`.
 
-    A study that the service paused as its trials fail is resumed, and where one worker holds as many trials as it may,
+    A study that the service paused as its trials fail is resumed, one that somebody paused is not, and where one worker holds as many trials as it may,
     others go to another name.
     """
     worker: Optional[str] = None
@@ -19,6 +20,8 @@ def ask(study: luthier.Study, n: Optional[int] = None) -> Any:
         try:
             return study.ask(n, worker=worker)
         except luthier.StudyPaused:
+            if study.state_reason == _PAUSED_BY_USER:
+                raise
             study.resume()
         except luthier.LimitExceeded:
             if worker is not None:

@@ -5,6 +5,7 @@ Only words that mean the same are here. What Luthier does otherwise is refused w
 
 from __future__ import annotations
 
+import gc
 import logging as _logging
 import uuid
 from collections.abc import Iterable, Mapping
@@ -50,10 +51,10 @@ class OptunaStudy(Study):
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
         return super().tell(trial, value, **options)
 
-    def optimize(
-        self, *args: Any, gc_after_trial: bool = False, show_progress_bar: bool = False, **options: Any
-    ) -> Any:
-        """Runs trials. What only concerns Optuna's own process has no effect."""
+    def optimize(self, *args: Any, gc_after_trial: bool = False, **options: Any) -> Any:
+        """Runs trials. `gc_after_trial` collects garbage after each, as Optuna does."""
+        if gc_after_trial:
+            options["callbacks"] = [*(options.get("callbacks") or ()), lambda *_: gc.collect()]
         return super().optimize(*args, **options)
 
     def get_trials(self, states: Any = (), *, deepcopy: bool = True, **options: Any) -> list[FrozenTrial]:

@@ -1,0 +1,120 @@
+"""What an objective does, as a short text that changes with it: trials carry it, so results of an edited objective are
+told from those before.
+
+It is a digest of the function's source without comments, layout and decorators, and of the functions of the same file
+that it names. What those do with other files and with data is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import re
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+_MARK = re.compile(r"py-[0-9a-f]{20}\.([0-9a-f]{12})\Z")  # Workers' names are what every attempt has of its program.
+
+
+def worker_of(unique: str, objective: str) -> str:
+    """Returns the name of who asks for an objective's trials. `unique` has 20 hexadecimal digits."""
+    return f"py-{unique}.{objective}" if objective else f"py-{unique}"
+
+
+def objective_of(worker: str) -> str:
+    """Returns the fingerprint that a worker's name carries; empty where it has none."""
+    found = _MARK.match(worker)
+    return found.group(1) if found else ""
+
+
+def fingerprint(fn: Callable[..., Any]) -> str:
+    """Returns 12 hexadecimal digits for an objective; empty where nothing of it can be seen."""
+    texts = [_text(function) for function in _functions(fn)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12] if texts else ""
+
+
+def _functions(fn: Any) -> Iterator[types.FunctionType]:
+    """Yields the function, and those of its file that it reaches by name or holds, each once."""
+    waiting, seen = [fn], set()
+    first: Optional[types.FunctionType] = None
+    while waiting:
+        function = _function(waiting.pop(0))
+        if function is None or id(function.__code__) in seen:
+            continue
+        first = first or function
+        seen.add(id(function.__code__))
+        yield function
+        held: list[Any] = []
+        for cell in function.__closure__ or ():
+            try:
+                held.append(cell.cell_contents)
+            except ValueError:
+                pass  # Not assigned yet.
+        named = (function.__globals__.get(name) for name in sorted(_names(function.__code__)))
+        waiting += [x for x in held if _function(x) is not None]
+        waiting += [x for x in named if inspect.isfunction(x) and x.__module__ == first.__module__]
+
+
+def _function(of: Any) -> Optional[types.FunctionType]:
+    """Returns the function behind a decorator, a part, a method or an object that is called."""
+    for _ in range(16):
+        if isinstance(of, functools.partial):
+            of = of.func
+        elif isinstance(of, types.MethodType):
+            of = of.__func__
+        elif hasattr(of, "__wrapped__"):
+            of = of.__wrapped__
+        elif isinstance(of, types.FunctionType):
+            return of
+        elif not isinstance(of, type) and isinstance(getattr(type(of), "__call__", None), types.FunctionType):
+            of = getattr(type(of), "__call__")
+        else:
+            return None
+    return None
+
+
+def _names(code: types.CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _text(function: types.FunctionType) -> str:
+    """Returns a function's source in one layout, else what it compiled to."""
+    code = function.__code__
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError, ValueError):  # As of `exec`, or a part of a line.
+        return _compiled(code)
+    if code.co_name == "<lambda>":
+        lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+        same = {ast.unparse(node) for node in lambdas if len(lambdas) == 1 or _is(node, code)}
+        return same.pop() if len(same) == 1 else _compiled(code)
+    found = tree.body[0] if tree.body else None
+    if not isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return _compiled(code)
+    found.decorator_list, found.name = [], "objective"
+    first = found.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        found.body = found.body[1:] or [ast.Pass()]  # A docstring.
+    return ast.unparse(found)
+
+
+def _is(node: ast.Lambda, code: types.CodeType) -> bool:
+    """Whether a lambda in a source is the one that was compiled to `code`."""
+    try:
+        made = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval").co_consts
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(x, types.CodeType) and _compiled(x) == _compiled(code) for x in made)
+
+
+def _compiled(code: types.CodeType) -> str:
+    constants = [_compiled(x) if isinstance(x, types.CodeType) else repr(x) for x in code.co_consts]
+    return repr((code.co_code.hex(), constants, code.co_names, len(code.co_freevars)))

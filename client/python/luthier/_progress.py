@@ -1,0 +1,170 @@
+"""What is said while trials run: a line a trial in the log, and one line that is written over on terminals and in
+notebooks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Optional
+
+from luthier import _wire
+
+if TYPE_CHECKING:
+    from luthier.study import Study
+
+_log = logging.getLogger("luthier")
+_SECONDS = 0.1  # Between two writings of the line.
+_PLAIN_SECONDS = 5.0  # The same where each writing is a line of its own.
+_ENDED = ("COMPLETE", "PRUNED", "FAILED", "CANCELLED")
+
+
+def place_of(study: Study) -> str:
+    """Returns where a study is kept: a directory, or a server."""
+    local = study._client._local
+    if local is None:
+        return str(study._client._server)
+    relative = os.path.relpath(local.directory)
+    return local.directory if relative.startswith("..") else os.path.join(".", relative)
+
+
+class Progress:
+    """Tells of the trials of one call. `show`: whether the line is written; None: on terminals and in notebooks, where
+    the log does not say the same. Any thread may tell."""
+
+    def __init__(self, study: Study, show: Optional[bool]) -> None:
+        self._study, self._lock = study, threading.Lock()
+        self._stream = sys.stderr
+        self._over = _is_screen(self._stream)
+        self._show = show if show is not None else self._over and not _log_is_heard()
+        self._total: Optional[int] = None
+        self._done = self._failed = self._width = 0
+        self._best: Optional[float] = None
+        self._best_trial = 0
+        self._running: list[int] = []
+        self._begin = time.monotonic()
+        self._drawn = -1e9
+
+    def begin(self, there: int, more: Optional[int], until: str) -> None:
+        """Says what is about to happen: so many trials are there, and so many more come, or `until` something."""
+        message = self._study._message
+        if message.best_trial:
+            self._best, self._best_trial = float(message.best_value), int(message.best_trial)
+        self._total = more
+        more_text = f"{more} more" if more is not None else f"more {until}"
+        self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}")
+
+    def _say(self, text: str) -> None:
+        _log.info("%s", text)
+        if self._show:
+            self._stream.write(text + "\n")
+            self._draw()
+
+    def starts(self, number: int) -> None:
+        """Hears that a trial begins."""
+        with self._lock:
+            self._running.append(number)
+            if self._show:
+                self._draw()
+
+    def ended(self, number: int, state: str, value: Optional[float], params: Any, why: str) -> None:
+        """Hears that a trial has ended; `why` says it of one that failed. `params` is a function."""
+        with self._lock:
+            if number in self._running:
+                self._running.remove(number)
+            self._done += 1
+            self._failed += state == "FAILED"
+            if state == "COMPLETE" and value is not None:
+                sign = -1.0 if self._study.direction == "maximize" else 1.0
+                if self._best is None or sign * value < sign * self._best:
+                    self._best, self._best_trial = value, number
+            if _log.isEnabledFor(logging.INFO):
+                result = why if state == "FAILED" else f"{self._study.metric} = {_short(value)}"
+                _log.info(
+                    "trial %d of %s: %s, %s, with %s; %s",
+                    number, self._study.name, state, result, params(), self._best_text(),
+                )  # fmt: skip
+            if self._show:
+                self._draw()
+
+    def given_up(self, number: int) -> None:
+        """Hears that a trial goes to somebody else."""
+        with self._lock:
+            if number in self._running:
+                self._running.remove(number)
+
+    def end(self) -> None:
+        """Leaves the last line where it is."""
+        with self._lock:
+            if self._show:
+                self._drawn = -1e9
+                self._draw()
+                if self._over:
+                    self._stream.write("\n")
+                self._flush()
+
+    def _best_text(self) -> str:
+        return "none complete" if self._best is None else f"best {_short(self._best)} (trial {self._best_trial})"
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn < (_SECONDS if self._over else _PLAIN_SECONDS):
+            return
+        self._drawn = now
+        seconds = int(now - self._begin)
+        parts = [f"{self._done}" + (f" of {self._total}" if self._total is not None else "") + " trials", self._best_text()]
+        parts += [f"{self._failed} failed"] if self._failed else []
+        parts += [f"trial {self._running[0]} runs" if len(self._running) == 1 else f"{len(self._running)} run"]
+        parts = parts if self._running else parts[:-1]
+        text = f"{self._study.name}: {', '.join(parts)}, {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        if self._over:
+            text = text[: shutil.get_terminal_size().columns - 1]
+            self._width, text = len(text), "\r" + text.ljust(self._width)
+        else:
+            text += "\n"
+        self._stream.write(text)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._show = False  # Nobody reads it any more.
+
+
+class Follower:
+    """Tells of trials that end in other processes: asks for them now and then."""
+
+    def __init__(self, study: Study, progress: Progress) -> None:
+        self._study, self._progress = study, progress
+        self._seq = int(study._message.update_seq)
+        self._due = 0.0
+
+    def look(self, now: bool = False) -> None:
+        """Tells of those that ended since the last look, at most twice a second."""
+        if not (now or time.monotonic() >= self._due):
+            return
+        self._due = time.monotonic() + 0.5
+        for message in self._study._messages(_ENDED, filter=f"update_seq > {self._seq}"):
+            self._seq = max(self._seq, int(message.update_seq))
+            trial = self._study._frozen(message)
+            self._progress.ended(trial.number, trial.state.value, trial.value, lambda t=trial: t.params, trial.failure)
+
+
+def _short(value: Optional[float]) -> str:
+    return "none" if value is None else f"{value:.6g}"
+
+
+def _is_screen(stream: Any) -> bool:
+    """Whether what is written can be written over: on a terminal, or in a notebook."""
+    try:
+        return bool(stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel")))
+    except ValueError:
+        return False  # It is closed.
+
+
+def _log_is_heard() -> bool:
+    return _log.isEnabledFor(logging.INFO) and _log.hasHandlers()

@@ -46,10 +46,11 @@ Decision AshaStopper::Decide(int64_t trial, int64_t step) const {
   for (size_t k = 0; k < steps_.size(); ++k) {
     const std::optional<AtRung>& mine = found->second[k];
     if (!mine || mine->step != step) continue;
-    if (!std::isfinite(mine->loss)) return {Verdict::kStop, absl::StrCat("no finite value at step ", step)};
     const auto& rung = rungs_[k];
+    if (!std::isfinite(rung.front().first)) continue;  // Nobody has a value here: there is nothing to rank.
     int64_t best = static_cast<int64_t>(rung.size()) / options.eta;
     if (best == 0 && options.first_go_on) continue;
+    if (!std::isfinite(mine->loss)) return {Verdict::kStop, absl::StrCat("no finite value at step ", step)};
     best = std::max<int64_t>(1, best);
     const auto place = std::lower_bound(rung.begin(), rung.end(), std::pair(mine->loss, trial));
     const int64_t rank = place - rung.begin() + 1;

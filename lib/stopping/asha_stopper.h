@@ -13,7 +13,8 @@ namespace luthier::stopping {
 
 // The variant of asha that pauses nothing (docs/reference/asha.md). At rung r_k, its first report at or after r_k, a
 // trial goes on iff its rank among the values of rung k so far, its own included, is at most max(1, floor(|P| / eta));
-// ties by number. A value that is not finite stops it. The whole resource is no rung.
+// ties by number. A value that is not finite stops it, unless nobody has a finite one at that rung. The whole resource
+// is no rung.
 class AshaStopper final : public Stopper {
  public:
   // Precondition: a valid spec whose algorithm is asha with kStop.

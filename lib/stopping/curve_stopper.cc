@@ -158,8 +158,10 @@ Decision CurveStopper::Decide(int64_t trial, int64_t step) const {
       points.push_back({static_cast<double>(point->first), point->second});
     }
   }
-  if (!std::isfinite(own_best)) return {Verdict::kStop, absl::StrCat("no finite value up to step ", step)};
   if (complete_ < rule_.min_trials || !best_ || own_best <= *best_) return {};
+  if (!std::isfinite(own_best) && reports >= rule_.min_points) {
+    return {Verdict::kStop, absl::StrCat("no finite value up to step ", step)};
+  }
   if (static_cast<int64_t>(points.size()) < rule_.min_points) return {};
   const double bound = LossBound(points, whole_, rule_.confidence);
   if (bound <= *best_) return {};

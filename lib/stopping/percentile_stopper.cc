@@ -44,9 +44,9 @@ Decision PercentileStopper::Decide(int64_t trial, int64_t step) const {
   if (reports % rule_.interval != 0) return {};
   double best = std::numeric_limits<double>::infinity();
   for (auto point = curve.begin(); point != std::next(mine); ++point) best = std::min(best, point->second);
-  if (!std::isfinite(best)) return {Verdict::kStop, absl::StrCat("no finite value up to step ", step)};
   const auto others = at_step_.find(step);
   if (complete_ < rule_.min_trials || others == at_step_.end()) return {};
+  if (!std::isfinite(best)) return {Verdict::kStop, absl::StrCat("no finite value up to step ", step)};
   const auto stopped_before = std::lower_bound(pruned_at_.begin(), pruned_at_.end(), step) - pruned_at_.begin();
   const double bound = others->second.Value(static_cast<size_t>(stopped_before));
   if (best <= bound) return {};

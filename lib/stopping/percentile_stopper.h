@@ -19,7 +19,7 @@ namespace luthier::stopping {
 //   kEnded     PRUNED ones as well, with what they reported, and as worse than all beyond their last report: the
 //              percentile is then that of all settings, and a rule of 25 lets the best quarter go on
 // Others without a finite report at exactly s do not count, but for the PRUNED ones that ended before it; with none
-// that has one, or fewer than min_trials COMPLETE ones in all, nothing is stopped. A trial none of whose values is
+// that has one, or fewer than min_trials COMPLETE ones in all, nothing is stopped. Else a trial none of whose values is
 // finite is stopped.
 class PercentileStopper final : public Stopper {
  public:

@@ -103,7 +103,9 @@ TEST(CurveStopperTest, StopsAPlateauAboveTheBestAndNothingElse) {
     EXPECT_EQ(report(3, plateau), Verdict::kStop);
     EXPECT_EQ(report(4, Curve(40, 0.1, 0.8, 0.5, 0.001, 2)), Verdict::kContinue);   // Still falling.
     EXPECT_EQ(report(5, Curve(40, 0.25, 0.8, 1.5, 0.001, 2)), Verdict::kContinue);  // A better plateau.
-    EXPECT_EQ(report(6, {{1, std::nan("")}}), Verdict::kStop);
+    const double none = std::nan("");
+    EXPECT_EQ(report(6, {{1, none}, {2, none}, {3, none}, {4, none}, {5, none}}), Verdict::kContinue);
+    EXPECT_EQ(report(7, {{1, none}, {2, none}, {3, none}, {4, none}, {5, none}, {6, none}}), Verdict::kStop);
   }
 }
 

@@ -111,7 +111,6 @@ class NaiveStudy {
       if (std::isfinite(value)) best = std::min(best, value);
     }
     if (reports % rule.interval != 0) return false;
-    if (!std::isfinite(best)) return true;
     int64_t complete = 0;
     int64_t stopped_before = 0;
     std::vector<double> others;
@@ -136,6 +135,7 @@ class NaiveStudy {
       others.push_back(rule.running_mean ? sum / count : there->second);
     }
     if (complete < rule.min_trials || others.empty()) return false;
+    if (!std::isfinite(best)) return true;
     // So large that no interpolation towards it is ever undercut.
     for (int64_t i = 0; i < stopped_before; ++i) others.push_back(1e300);
     return best > SortedQuantile(others, rule.percentile / 100.0) + 1e-12;
@@ -271,8 +271,10 @@ TEST(AshaStopperTest, AgreesWithCountingAnew) {
           rank += std::pair(loss, other) < std::pair(there.at(trial), trial) ? 1 : 0;
         }
         const auto best = static_cast<int64_t>(there.size()) / eta;
-        if (!std::isfinite(value)) expected = true;
+        if (std::all_of(there.begin(), there.end(), [](const auto& entry) { return entry.second == kInfinity; }))
+          continue;
         if (best == 0 && first_go_on) continue;
+        if (!std::isfinite(value)) expected = true;
         if (rank > std::max<int64_t>(1, best)) expected = true;
       }
       ASSERT_EQ(stopper->Decide(trial, at).verdict == Verdict::kStop, expected) << "trial " << trial << " at " << at;
@@ -299,6 +301,37 @@ TEST(AshaStopperTest, TheFirstGoOnOnlyWhileTheyAreBest) {
   EXPECT_THAT(strict->Decide(2, 1).reason, HasSubstr("rank 3 of 3 at rung 1, of which the best 1 go on"));
 }
 
+// A metric that is not defined at the first report, as the area under a curve before any positive was seen.
+TEST(CreateStopperTest, ValuesThatNobodyHasYetStopNobody) {
+  const StoppingRule median = MedianStopping{.warmup = 0, .min_trials = 2, .interval = 1, .running_mean = false};
+  const StoppingRule percentile = PercentileStopping{.warmup = 0, .min_trials = 2, .interval = 1};
+  for (const StudySpec& spec : {Spec(median), Spec(percentile), Spec(CurveStopping{.min_trials = 2}),
+                                Spec(std::nullopt, AshaStop()), Spec(std::nullopt, AshaStop(3, true))}) {
+    const std::unique_ptr<Stopper> stopper = CreateStopper(spec);
+    for (int64_t trial = 1; trial <= 9; ++trial) {
+      for (const double value : {std::nan(""), kInfinity, -kInfinity}) {
+        stopper->Report(trial, 1, value);
+        EXPECT_EQ(stopper->Decide(trial, 1), Decision{});
+      }
+      stopper->Report(trial, 2, 0.5);
+      EXPECT_EQ(stopper->Decide(trial, 2), Decision{});
+      if (spec.stopping) stopper->Finish(trial, TrialState::kComplete, 0.5);
+    }
+  }
+}
+
+TEST(CreateStopperTest, ATrialWithoutAValueIsStoppedOnceOthersHaveOne) {
+  const StoppingRule rule = MedianStopping{.warmup = 0, .min_trials = 1, .interval = 1, .running_mean = false};
+  for (const StudySpec& spec : {Spec(rule), Spec(std::nullopt, AshaStop())}) {
+    const std::unique_ptr<Stopper> stopper = CreateStopper(spec);
+    stopper->Report(1, 1, 0.5);
+    if (spec.stopping) stopper->Finish(1, TrialState::kComplete, 0.5);
+    stopper->Report(2, 1, std::nan(""));
+    EXPECT_EQ(stopper->Decide(2, 1).verdict, Verdict::kStop);
+    EXPECT_THAT(stopper->Decide(2, 1).reason, HasSubstr("no finite value"));
+  }
+}
+
 TEST(AshaStopperTest, ALaterAttemptReplacesWhatAnEarlierOneReported) {
   const std::unique_ptr<Stopper> stopper = CreateStopper(Spec(std::nullopt, AshaStop()));
   stopper->Report(1, 1, 5.0);
@@ -321,9 +354,10 @@ TEST(CreateStopperTest, ATrialThatHasHadAllItsTrainingIsNotStopped) {
 
 TEST(CreateStopperTest, TwoRulesTogether) {
   const std::unique_ptr<Stopper> stopper = CreateStopper(Spec(MedianStopping{}, AshaStop()));
-  stopper->Report(1, 2, std::nan(""));
-  EXPECT_EQ(stopper->Decide(1, 2).verdict, Verdict::kStop);
-  stopper->Finish(1, TrialState::kPruned, std::nullopt);
+  stopper->Report(1, 3, 0.5);
+  stopper->Report(2, 3, 0.6);
+  EXPECT_EQ(stopper->Decide(2, 3).verdict, Verdict::kStop);  // By its rung.
+  stopper->Finish(2, TrialState::kPruned, std::nullopt);
 }
 
 }  // namespace

@@ -59,9 +59,8 @@ void CheckSplitColumns(const Split& split, const std::string& at, base::Violatio
     violations->Add(at + ".time_column", "and group_column exclude each other; remove one of the two");
   }
   if (split.stratify.value_or(false) && (grouped || timed)) {
-    violations->Add(at + ".stratify",
-                    absl::StrCat("does not go with ", grouped ? "group_column" : "time_column",
-                                 ", which decides what is held out; remove one of the two"));
+    violations->Add(at + ".stratify", absl::StrCat("does not go with ", grouped ? "group_column" : "time_column",
+                                                   ", which decides what is held out; remove one of the two"));
   }
   if (split.validation_data.empty()) return;
   const char* other = split.folds != 0 ? "folds" : grouped ? "group_column" : timed ? "time_column" : nullptr;
@@ -82,7 +81,8 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
   }
   if (!(split.third >= 0.0 && split.third < 1.0)) {
     violations->Add(at + ".split.third", absl::StrCat(FormatDouble(split.third), " is not at least 0 and below 1"));
-  } else if (split.folds == 0 && split.validation_data.empty() && split.third > 0.0 && !(split.validation + split.third < 1.0)) {
+  } else if (split.folds == 0 && split.validation_data.empty() && split.third > 0.0 &&
+             !(split.validation + split.third < 1.0)) {
     violations->Add(at + ".split.third",
                     absl::StrCat(FormatDouble(split.third), " and the ", FormatDouble(split.validation),
                                  " of validation leave no rows to train on; lower one of them"));
@@ -143,6 +143,15 @@ bool SameAlgorithm(const AlgorithmSpec& a, const AlgorithmSpec& b) {
   const auto* x = std::get_if<AutoOptions>(&a);
   const auto* y = std::get_if<AutoOptions>(&b);
   return x != nullptr && y != nullptr ? x->noisy == y->noisy : a == b;
+}
+
+std::string BudgetDifference(const Budget& a, const Budget& b) {
+  if (a.max_trials != b.max_trials) return "budget.max_trials";
+  if (a.max_parallel != b.max_parallel) return "budget.max_parallel";
+  if (a.max_failed_trials != b.max_failed_trials) return "budget.max_failed_trials";
+  if (a.target_value != b.target_value) return "budget.target_value";
+  if (a.patience != b.patience) return "budget.patience";
+  return a.max_wall != b.max_wall ? "budget.max_wall" : "";
 }
 
 }  // namespace
@@ -295,18 +304,21 @@ absl::Status ValidateSpec(const StudySpec& spec) {
 std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.display_name != b.display_name) return "display_name";
   if (a.description != b.description) return "description";
+  if (a.open_space != b.open_space) return "open_space";
   if (!(a.space == b.space)) {
     const auto& x = a.space.parameters();
     const auto& y = b.space.parameters();
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
       if (!(x[i] == y[i])) return absl::StrCat("space[", i, "] (", base::Quote(x[i].name), ")");
     }
-    return "space (number of parameters)";
+    const auto& longer = x.size() > y.size() ? x : y;
+    return absl::StrCat("space (", base::Quote(longer[std::min(x.size(), y.size())].name), ")");
   }
-  if (!(a.metric == b.metric)) return "metric";
+  if (a.metric.name != b.metric.name) return "metric.name";
+  if (a.metric.goal != b.metric.goal) return "metric.goal";
   if (!SameAlgorithm(a.algorithm, b.algorithm)) return "algorithm";
   if (!(a.objective == b.objective)) return "objective";
-  if (!(a.budget == b.budget)) return a.budget.max_trials != b.budget.max_trials ? "budget.max_trials" : "budget";
+  if (const std::string budget = BudgetDifference(a.budget, b.budget); !budget.empty()) return budget;
   if (!(a.lease == b.lease)) return "lease";
   if (a.seed != b.seed) return "seed";
   if (a.reproducible != b.reproducible) return "reproducible";
@@ -314,7 +326,6 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.resource != b.resource) return "resource";
   if (a.stopping != b.stopping) return "stopping";
   if (a.weight != b.weight) return "weight";
-  if (a.open_space != b.open_space) return "open_space";
   if (a.pool != b.pool) return "pool";
   return "";
 }

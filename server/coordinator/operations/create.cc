@@ -1,7 +1,12 @@
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/error.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
@@ -15,15 +20,50 @@
 namespace luthier::coordinator {
 namespace {
 
+// Whether UpdateStudy changes the field of a study that has trials.
+bool CanChange(absl::string_view field) {
+  constexpr absl::string_view kFields[] = {
+      "display_name",        "description",         "labels",          "weight",         "budget.max_trials",
+      "budget.max_parallel", "budget.target_value", "budget.patience", "budget.max_wall"};
+  return std::find(std::begin(kFields), std::end(kFields), field) != std::end(kFields);
+}
+
 absl::Status StudyExists(const std::string& id, const std::string& differing_field) {
   base::ErrorDetail detail;
   detail.reason = base::reason::kStudyExists;
   detail.metadata["field"] = differing_field;
-  return base::MakeError(
-      absl::StatusCode::kAlreadyExists,
-      absl::StrCat("study ", base::Quote(id), " exists with another specification; they first differ in ",
-                   differing_field, "; choose another name, or delete that study"),
-      std::move(detail));
+  const std::string remedy =
+      CanChange(differing_field)
+          ? absl::StrCat("to change it there, with all trials kept: `luthier study update ", id,
+                         "`, in Python luthier.load(\"", id, "\").update(",
+                         differing_field.substr(differing_field.rfind('.') + 1), "=...)")
+          : absl::StrCat(absl::StartsWith(differing_field, "space")
+                             ? "ranges can be made wider, with all trials kept (`luthier study update`); else choose "
+                             : "it can't be changed there: choose ",
+                         "another name, and take the trials along: `luthier study export ", id,
+                         "` and `luthier study import`, in Python other.add_trials(luthier.load(\"", id, "\").trials)");
+  return base::MakeError(absl::StatusCode::kAlreadyExists,
+                         absl::StrCat("study ", base::Quote(id),
+                                      " exists with another specification; they first "
+                                      "differ in ",
+                                      differing_field, "; ", remedy),
+                         std::move(detail));
+}
+
+// Where a study that is there differs from the one that is asked for; empty: nowhere. The parameters of an open space
+// are what trials have declared, so they are no difference.
+std::string Difference(const StudyState& s, const CreateStudyOp& op) {
+  study::StudySpec asked = s.record.spec;  // Less what imports and retries added.
+  asked.budget.max_trials -= s.record.added_trials;
+  const bool now = s.record.spec == op.spec || (!op.digest.empty() && op.digest == s.record.created_digest);
+  if (now) return "";
+  if (asked.open_space && op.spec.open_space) {
+    study::StudySpec there = asked;
+    there.space = op.spec.space;
+    const std::string field = study::FirstDifference(there, op.spec);
+    if (!field.empty() || op.spec.space.parameters().empty()) return field;
+  }
+  return study::FirstDifference(asked, op.spec);
 }
 
 absl::Status TooManyStudies(size_t studies, int64_t limit) {
@@ -54,10 +94,7 @@ void Run(Context& c, CreateStudyOp op) {
   if (const auto found = state.by_id.find(op.id); found != state.by_id.end()) {
     // Creating the same study again has no further effect, so it may be repeated.
     const StudyState& s = state.studies.at(found->second);
-    study::StudySpec asked = s.record.spec;  // Less what imports and retries added.
-    asked.budget.max_trials -= s.record.added_trials;
-    const bool now = s.record.spec == op.spec || (!op.digest.empty() && op.digest == s.record.created_digest);
-    const std::string field = now ? "" : study::FirstDifference(asked, op.spec);
+    const std::string field = Difference(s, op);
     if (!field.empty()) return Answer<StudyReply>(c, op.done, StudyExists(op.id, field));
     return Answer<StudyReply>(c, op.done, StudyReply{s.record, s.record.update_seq});
   }

@@ -73,8 +73,10 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
     if (known.domain == p.domain && known.count == p.count) continue;
     return base::MakeError(
         absl::StatusCode::kFailedPrecondition, base::reason::kParameterDiffers,
-        absl::StrCat("parameter ", base::Quote(p.name), " was declared with another ", Difference(known, p),
-                     "; a wider one can be given with `luthier study update`, another kind needs another name"));
+        absl::StrCat(
+            "parameter ", base::Quote(p.name), " was declared with another ", Difference(known, p),
+            "; a wider one can be given with `luthier study update`, another kind needs another name; where a bound "
+            "depends on another parameter, declare the share of the range, from 0 to 1"));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return fresh;

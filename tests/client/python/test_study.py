@@ -265,3 +265,26 @@ def test_trials_of_every_way_to_run_have_the_same_members(session_db, tmp_path, 
     assert public(trial) - public(RunTrial({"x": (0.0, 1.0)})) == of_study
     assert public(trial) - public(_FixedTrial({"x": 0.5})) == of_study
     assert public(trial) - public(luthier.aio.Trial) == {"name"}
+
+
+def test_a_study_made_with_other_words_names_the_field_and_a_way_that_keeps_results(name, session_db):
+    study = luthier.study(name, max_trials=10, db=session_db)
+    study.optimize(lambda t: t.suggest_float("x", 0, 1), n_trials=3)
+    others = {
+        "max_trials": (20, "budget.max_trials", "update(max_trials="),
+        "goal": ("maximize", "metric.goal", "add_trials"),
+        "metric": ("loss", "metric.name", "add_trials"),
+        "seed": (3, "seed", "add_trials"),
+        "algorithm": ("tpe", "algorithm", "add_trials"),
+        "patience": (7, "budget.patience", "update(patience="),
+        "description": ("mine", "description", "update(description="),
+        "labels": ({"team": "vision"}, "labels", "update(labels="),
+    }
+    for option, (value, field, way) in others.items():
+        with pytest.raises(luthier.StudyExists) as caught:
+            luthier.study(name, **{"max_trials": 10, option: value}, db=session_db)
+        assert f"first differ in {field};" in str(caught.value) and way in str(caught.value)
+        assert "delete" not in str(caught.value)
+    assert len(luthier.study(name, max_trials=10, db=session_db)) == 3
+    with pytest.raises(luthier.StudyExists, match="differ in open_space"):
+        luthier.study(name, {"x": (0.0, 1.0)}, max_trials=10, db=session_db)

@@ -233,6 +233,29 @@ TEST(StudySpecTest, ResourceAndStoppingArePartOfTheSpec) {
   EXPECT_EQ(FirstDifference(Good(), other), "stopping");
 }
 
+TEST(StudySpecTest, TheFirstDifferenceIsNamedToTheField) {
+  const auto differs = [](auto change) {
+    StudySpec other = Good();
+    change(&other);
+    return FirstDifference(Good(), other);
+  };
+  EXPECT_EQ(differs([](StudySpec*) {}), "");
+  EXPECT_EQ(differs([](StudySpec* s) { s->metric.name = "other"; }), "metric.name");
+  EXPECT_EQ(differs([](StudySpec* s) { s->metric.goal = Goal::kMaximize; }), "metric.goal");
+  EXPECT_EQ(differs([](StudySpec* s) { s->budget.max_parallel += 1; }), "budget.max_parallel");
+  EXPECT_EQ(differs([](StudySpec* s) { s->budget.max_failed_trials += 1; }), "budget.max_failed_trials");
+  EXPECT_EQ(differs([](StudySpec* s) { s->budget.target_value = 0.25; }), "budget.target_value");
+  EXPECT_EQ(differs([](StudySpec* s) { s->budget.patience += 1; }), "budget.patience");
+  EXPECT_EQ(differs([](StudySpec* s) { s->budget.max_wall = absl::Hours(3); }), "budget.max_wall");
+  const std::string last = Good().space.parameters().back().name;
+  EXPECT_EQ(differs([](StudySpec* s) {
+              std::vector<ParameterSpec> fewer = s->space.parameters();
+              fewer.pop_back();
+              s->space = *SearchSpace::Create(std::move(fewer));
+            }),
+            "space (\"" + last + "\")");
+}
+
 TEST(StudySpecTest, ScoresAreLargerWhenBetter) {
   EXPECT_GT(Score(Goal::kMinimize, 1.0), Score(Goal::kMinimize, 2.0));
   EXPECT_GT(Score(Goal::kMaximize, 2.0), Score(Goal::kMaximize, 1.0));

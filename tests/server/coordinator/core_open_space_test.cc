@@ -107,6 +107,26 @@ TEST_F(OpenSpace, ATrialGetsValuesForWhatItDeclaresAndKeepsThem) {
   ExpectSound("s");
 }
 
+TEST_F(OpenSpace, ParametersThatTrialsDeclaredAreNoDifference) {
+  const study::StudySpec open = OpenSpec(4, study::AutoOptions());
+  ASSERT_TRUE(h_.Create("s", open).ok());
+  ASSERT_TRUE(Declare(h_.Get("s", "w"), {Float("x"), Choice("c")}).ok());
+  EXPECT_TRUE(h_.Create("s", open).ok());
+  study::StudySpec other = open;
+  other.metric.goal = study::Goal::kMaximize;
+  ExpectRefused(h_.Create("s", other), absl::StatusCode::kAlreadyExists, base::reason::kStudyExists,
+                "they first differ in metric.goal; it can't be changed there");
+  other = open;
+  other.budget.max_trials = 9;
+  ExpectRefused(h_.Create("s", other), absl::StatusCode::kAlreadyExists, base::reason::kStudyExists,
+                "they first differ in budget.max_trials; to change it there");
+  other = open;
+  other.open_space = false;
+  other.space = MakeSpec().space;
+  ExpectRefused(h_.Create("s", other), absl::StatusCode::kAlreadyExists, base::reason::kStudyExists,
+                "they first differ in open_space;");
+}
+
 TEST_F(OpenSpace, WrongDeclarationsChangeNothing) {
   ASSERT_TRUE(h_.Create("closed", MakeSpec(4)).ok());
   const Grant closed = h_.Get("closed", "w");
@@ -119,7 +139,8 @@ TEST_F(OpenSpace, WrongDeclarationsChangeNothing) {
                 "another range");
   ExpectRefused(Declare(grant, {Choice("x")}), absl::StatusCode::kFailedPrecondition, "PARAMETER_DIFFERS",
                 "another kind");
-  ExpectRefused(Declare(grant, {Float("y", 1.0, 0.0)}), absl::StatusCode::kInvalidArgument, "BAD_FIELD", "parameters[0]");
+  ExpectRefused(Declare(grant, {Float("y", 1.0, 0.0)}), absl::StatusCode::kInvalidArgument, "BAD_FIELD",
+                "parameters[0]");
   ExpectRefused(Declare(grant, {Float("no name")}), absl::StatusCode::kInvalidArgument, "BAD_FIELD", "not a name");
   ParameterSpec conditional = Float("y");
   conditional.condition = study::Condition{"x", {1.0}};

@@ -45,6 +45,15 @@ TEST_F(CoreStudy, CreatingAnotherStudyOfTheSameNameNamesTheFirstDifference) {
   ExpectRefused(reply, absl::StatusCode::kAlreadyExists, reason::kStudyExists,
                 "study \"s\" exists with another specification; they first differ in lease");
   EXPECT_EQ(base::GetErrorDetail(reply.status())->metadata.at("field"), "lease");
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("take the trials along"));
+}
+
+TEST_F(CoreStudy, WhatCanChangeIsChangedWhereTheTrialsAre) {
+  study::StudySpec other = MakeSpec();
+  other.budget.max_trials += 5;
+  ExpectRefused(h_.Create("s", other), absl::StatusCode::kAlreadyExists, reason::kStudyExists,
+                "they first differ in budget.max_trials; to change it there, with all trials kept: `luthier study "
+                "update s`");
 }
 
 TEST_F(CoreStudy, APausedStudyGrantsNothingButTakesResults) {

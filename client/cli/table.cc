@@ -4,12 +4,10 @@
 #include <numeric>
 #include <ostream>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/csv.h"
 #include "lib/base/check.h"
 
 namespace luthier::cli {
@@ -94,18 +92,8 @@ size_t LeastWidth(const std::string& text) {
   return least + Indentation(text).size();
 }
 
-// What a spreadsheet would take for a formula. A number is none, also where it is a name, such as that of the class -1.
-bool LooksLikeFormula(const std::string& text) {
-  if (text.empty() || !absl::StrContains("=+-@\t\r", text.substr(0, 1))) return false;
-  double number = 0.0;
-  return text.find_first_not_of("0123456789.eE+-") != std::string::npos || !absl::SimpleAtod(text, &number);
-}
-
 std::string CsvCell(const Cell& cell) {
-  std::string text = cell.exact;
-  if (!cell.number && LooksLikeFormula(text)) text = absl::StrCat("'", text);
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+  return CsvField(cell.number ? cell.exact : MarkedFormula(cell.exact));
 }
 
 }  // namespace

@@ -140,10 +140,14 @@ TEST_F(GoingOnTest, AnExportComesBackAsItWas) {
   EXPECT_EQ(OnDatabase({"study", "import", "one.jsonl", "--name", "again"}).code, 1) << "it is there";
 
   ASSERT_EQ(OnDatabase({"study", "export", "study", "--format", "csv", "--out", "table.csv"}).code, 0);
-  const CommandResult table = OnDatabase({"study", "import", "table.csv", "--metric", "loss", "--name", "table",
-                                          "--ignore", "attempts", "--ignore", "origin", "--ignore", "worker",
-                                          "--ignore", "note"});
+  const CommandResult table = OnDatabase({"study", "import", "table.csv", "--metric", "loss", "--name", "table"});
   EXPECT_EQ(table.code, 0) << table.err;
+  const auto parameters = [&](const std::string& study) {
+    json names = json::array();
+    for (const json& p : Answer({"study", "get", study})["spec"]["space"]) names.push_back(p["name"]);
+    return names;
+  };
+  EXPECT_EQ(parameters("table"), parameters("study"));
   EXPECT_EQ(Answer({"study", "get", "table"})["best_value"], Answer({"study", "get", "study"})["best_value"]);
   const CommandResult cloned = OnDatabase({"study", "clone", "study", "clone", "--with-trials"});
   EXPECT_EQ(cloned.code, 0) << cloned.err;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/exchange.h"
+#include "client/cli/commands/trial_csv.h"
 #include "client/cli/show.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -61,6 +62,7 @@ std::string SourceOf(const Context& context) {
 void SayImported(const Context& context, const ImportFile& file, size_t imported) {
   context.err() << imported << (imported == 1 ? " trial imported" : " trials imported");
   if (file.open > 0) context.err() << "; " << file.open << " without a result left out";
+  if (file.incomplete > 0) context.err() << "; " << file.incomplete << " failed without all parameters left out";
   if (!file.ignored.empty()) context.err() << "; columns left out: " << SomeColumns(file.ignored);
   context.err() << "\n";
 }
@@ -330,7 +332,7 @@ absl::StatusOr<int> StudyExport(Context& context) {
     });
     LUTHIER_RETURN_IF_ERROR(listed);
     LUTHIER_RETURN_IF_ERROR(failed);
-    if (csv) TrialTable(study.spec(), trials, /*wide=*/true).PrintCsv(out);
+    if (csv) WriteTrialsCsv(study.spec(), trials, out);
     return absl::OkStatus();
   });
   LUTHIER_RETURN_IF_ERROR(written);

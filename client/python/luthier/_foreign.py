@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
 from luthier.integrations._labels import labels_of
-from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, to_domain
+from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, to_domain
 
 if TYPE_CHECKING:
     from luthier.study import Study
@@ -228,55 +229,63 @@ def _from_search(study: Study, results: Mapping[str, Any]) -> list[Any]:
     return out
 
 
-_RESERVED = (
-    "number",
-    "state",
-    "step",
-    "value",
-    "started",
-    "ended",
-    "seconds",
-    "attempts",
-    "worker",
-    "designer",
-    "duration",
-)
-_PREFIXES = ("metrics_", "attrs_", "user_attrs_", "system_attrs_", "datetime_")
-
-
-def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any]) -> None:
+def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any], *, texts: bool = False) -> None:
     """Gives an open space what a table has and it lacks: the columns `params_NAME`, or where there are none all that
-    mean nothing else. Their ranges are what the values span."""
+    mean nothing else. Their ranges are what the values span. `texts`: the cells are those of a file."""
     if not study._open:
         return
     columns = [str(name) for name in names]
+    metric = table.metric_column(columns, study.metric)
+    # An export from before parameters were marked: which of its columns are metrics, it does not say.
+    older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
     marked = [c for c in columns if c.startswith("params_")]
-    plain = [c for c in columns if c not in (*_RESERVED, study.metric) and not c.startswith(_PREFIXES)]
+    reserved = set(table.RESERVED) - ({"step"} if older else set())
+    plain = [c for c in columns if c not in reserved and not c.startswith(table.PREFIXES)]
     known = {name for p in study._space.parameters for name in (p.name, p.legal)}
     some = list(records)
     space: dict[str, Domain] = {}
     for column in marked or plain:
         name = column[len("params_") :] if column in marked else column
-        values = [record.get(column, record.get(name)) for record in some]
-        values = [v for v in (table._plain(value) for value in values) if v is not None]
-        if values and name not in known:
-            space[name] = guess(values)
+        cells = [record.get(column, record.get(name)) for record in some]
+        values = [v for v in (table._plain(cell) for cell in cells) if v is not None]
+        enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
+        if enough and column != metric and name not in known:
+            space[name] = guess(values, texts=texts, labels=any(table._is_marked(cell) for cell in cells))
     table._declare(study, space)
 
 
-def guess(values: list[Any]) -> Domain:
+def guess(values: list[Any], *, texts: bool = False, labels: bool = False) -> Domain:
     """Returns a domain for values: numbers over the range that they span, in the logarithm where that is more than two
-    powers of ten, and labels for all else."""
-    numbers = [_number(value) for value in values]
-    texts = {str(value).lower() for value in values}
-    if texts <= {"true", "false"}:
+    powers of ten, and labels for all else, for integers beyond 2^53 and where `labels` says so. `texts`: labels are as
+    the service has them."""
+    numbers = [None if texts and not table._NUMBER.match(str(value)) else _number(value) for value in values]
+    words = {str(value).lower() for value in values}
+    if words <= {"true", "false"} and not labels:
         return Bool()
-    if any(number is None for number in numbers):
-        return Categorical(list(dict.fromkeys(values)))
+    whole = all(table._WHOLE.match(str(value)) for value in values)
+    large = any(table._WHOLE.match(str(v)) and abs(int(v)) > table._LARGEST for v in values)
+    vectors = _vectors(values) if texts and not labels else None
+    if vectors is not None:
+        scalars = [x for vector in vectors for x in vector]
+        low, high = min(scalars), max(scalars)
+        return Float(low, high, log=low > 0 and high > 100 * low, count=len(vectors[0]))
+    if labels or large or any(number is None for number in numbers):
+        kept = dict.fromkeys(decode_label(str(value)) if texts else value for value in values)
+        return Categorical(list(kept))
     low, high = min(n for n in numbers if n is not None), max(n for n in numbers if n is not None)
-    if all("." not in str(v) and "e" not in str(v).lower() for v in values):
+    if whole:
         return Int(int(low), int(high))
     return Float(low, high, log=low > 0 and high > 100 * low)
+
+
+def _vectors(values: list[Any]) -> Optional[list[list[float]]]:
+    """Returns the lists of numbers that texts are, all of a length; None where they are something else."""
+    try:
+        lists = [json.loads(value) for value in values if value.startswith("[")]
+    except ValueError:
+        return None
+    right = len(lists) == len(values) and all(lists) and len({len(one) for one in lists}) == 1
+    return lists if right and all(type(x) in (int, float) for one in lists for x in one) else None
 
 
 def _number(value: Any) -> Optional[float]:

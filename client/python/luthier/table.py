@@ -33,7 +33,18 @@ _FIELDS = (
     "started",
     "ended",
 )
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula.
+# What the columns of a table are called that are no parameters, and what names of others begin with. The command line
+# has the same (client/cli/commands/trial_csv.h); tests/data/tables/format.json is tested against both.
+RESERVED = (
+    *("", "number", "state", "step", "value", "started", "ended", "seconds", "duration", "attempts", "origin"),
+    *("worker", "designer", "training", "note"),
+)
+PREFIXES = ("metrics_", "metric.", "attrs_", "user_attrs_", "system_attrs_", "datetime_", "Unnamed: ")
+_OPEN = ("PENDING", "RUNNING", "WAITING", "CANCELLED")  # States of trials without a result.
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula begins so.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_WHOLE = re.compile(r"[+-]?[0-9]+\Z")
+_LARGEST = 2**53  # Of the integers of a parameter.
 
 
 # --- Results from elsewhere, as the service takes them ---
@@ -226,12 +237,13 @@ def _write_jsonl(study: Records, path: str, curves: bool) -> None:
 
 def _write_csv(study: Records, path: str) -> None:
     trials = study.trials
-    taken = {"number", "state", "step", study.metric}
-    names = {p.name: f"params_{p.name}" if p.name in taken else p.name for p in study._space.parameters}
+    taken = (study.metric in RESERVED and study.metric != "value") or study.metric.startswith((*PREFIXES, "params_"))
+    names = [p.name for p in study._space.parameters]
     others = sorted({name for trial in trials for name in trial.metrics} - {study.metric})
     notes = sorted({key for trial in trials for key in trial.attributes})
-    head = ["number", "state", study.metric, *names.values()]
-    head += [f"metrics_{m}" for m in others] + ["step"] + [f"attrs_{key}" for key in notes]
+    head = ["number", "state", f"metrics_{study.metric}" if taken else study.metric]
+    head += [f"params_{name}" for name in names] + [f"metrics_{m}" for m in others]
+    head += ["step"] + [f"attrs_{key}" for key in notes]
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([_cell(name) for name in head])
@@ -239,23 +251,50 @@ def _write_csv(study: Records, path: str) -> None:
             row: list[Any] = [t.number, t.state.value, t.value]
             row += [_text(study._space.by_name[name], t.params[name]) if name in t.params else None for name in names]
             row += [t.metrics.get(m) for m in others] + [t.step or None] + [t.attributes.get(key) for key in notes]
-            writer.writerow([_cell(value) for value in row])
+            writer.writerow([value if isinstance(value, _Marked) else _cell(value) for value in row])
+
+
+class _Marked(str):
+    """A cell that is as it has to be."""
 
 
 def _text(p: Parameter, value: Any) -> Any:
     if p.labels() is not None:
-        return encode_label(value)
+        label = encode_label(value)
+        return _Marked("'" + label if _like_value(label) else _cell(label))
     return json.dumps(value) if isinstance(value, (bool, list)) else value
 
 
+def _like_formula(text: str) -> bool:
+    if not _FORMULA.match(text):
+        return False
+    return not (set(text) <= set("0123456789.eE+-") and _is_number(text))
+
+
+def _like_value(text: str) -> bool:
+    """Tells if a text looks like a number, a switch or a list."""
+    return bool(_NUMBER.match(text)) or text.startswith("[") or text.lower() in ("true", "false", "nan")
+
+
 def _cell(value: Any) -> str:
-    """Returns a cell that no spreadsheet takes for a formula, and no number changes."""
+    """Returns a cell that no spreadsheet takes for a formula, and no number changes: a text that is like one has a '
+    before it, as spreadsheets mark texts, and so has one that begins with such a mark."""
     if value is None:
         return ""
     if isinstance(value, float):
         return repr(value)
     text = str(value)
-    return "'" + text if isinstance(value, str) and _FORMULA.match(text) and not _is_number(text) else text
+    rest = text.lstrip("'")
+    mark = isinstance(value, str) and (_like_formula(rest) or (rest != text and _like_value(rest)))
+    return "'" + text if mark else text
+
+
+def _is_marked(value: Any) -> bool:
+    """Tells if a cell has the mark of a text."""
+    if not isinstance(value, str):
+        return False
+    rest = value.lstrip("'")
+    return rest != value and (_like_formula(rest) or _like_value(rest))
 
 
 def _is_number(text: str) -> bool:
@@ -273,11 +312,35 @@ def read(study: Study, path: str) -> list[Any]:
     if path.endswith(".jsonl"):
         return _read_jsonl(study, path)
     if path.endswith(".csv"):
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            records = list(csv.DictReader(file))
-        grow(study, records, records[0] if records else ())
+        records = _read_csv(path)
+        grow(study, records, records[0] if records else (), texts=True)
         return read_records(study, records, os.path.basename(path), texts=True)
     raise ValueError(f"{path}: the file's name ends in .csv or .jsonl")
+
+
+def _read_csv(path: str) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file by the names of their columns. ValueError names line and reason."""
+    source = os.path.basename(path)
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        lines = [(reader.line_num, row) for row in reader if row]
+    if not lines:
+        return []
+    head = [name.strip() if name.strip() != name else name for name in lines[0][1]]
+    head = [name[1:] if _is_marked(name) else name for name in head]
+    for separator, words in ((";", "semicolons"), ("\t", "tabs")):
+        if len(head) == 1 and separator in head[0]:
+            raise ValueError(
+                f"{source}:1: its fields are separated by {words}; save it as CSV with commas between the fields, and "
+                "with points in the numbers"
+            )
+    twice = next((name for name in head if head.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{source}:1: column {twice!r} is there twice")
+    for line, row in lines[1:]:
+        if len(row) != len(head):
+            raise ValueError(f"{source}:{line}: has {len(row)} fields, and the header has {len(head)}")
+    return [dict(zip(head, row)) for _, row in lines[1:]]
 
 
 def _read_jsonl(study: Study, path: str) -> list[Any]:
@@ -303,43 +366,77 @@ def _read_jsonl(study: Study, path: str) -> list[Any]:
     return trials
 
 
+def metric_column(names: Iterable[str], metric: str) -> Optional[str]:
+    """Returns the column with the results of a metric, or None."""
+    there = set(names)
+    return next((n for n in (f"metrics_{metric}", metric, "value") if n in there), None)
+
+
 def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str, *, texts: bool = False) -> list[Any]:
-    """Returns the rows of a table as results: columns for parameters (also `params_NAME`), the metric (also `value`),
-    other metrics (`metrics_NAME`), `state`, `step` and attributes (`attrs_NAME`). Rows of open trials are left out.
-    `texts`: labels are as the service has them, 1 for a number and "1" in quotes for a text."""
+    """Returns the rows of a table as results: columns for parameters (`params_NAME`, else NAME), the metric (also
+    `metrics_NAME`, `value`), other metrics (`metrics_NAME`), `state`, `step` and attributes (`attrs_NAME`,
+    `user_attrs_NAME`). Rows of trials without a result are left out. `texts`: labels are as the service has them, 1 for
+    a number and "1" in quotes for a text."""
     out: list[Any] = []
     for line, record in enumerate(records, 2):
         cells = {str(name): _plain(value) for name, value in record.items() if name is not None}
-        metric = next((n for n in (study.metric, f"metrics_{study.metric}", "value") if n in cells), None)
+        metric = metric_column(cells, study.metric)
         if metric is None:
             raise ValueError(f"{source}: no column has the metric {study.metric!r}; it has {', '.join(cells)}")
-        state = str(cells.get("state") or "COMPLETE").upper().rpartition(".")[2]
-        if state not in STATES:
+        where = _columns_of(study, cells, metric)
+        named = set(where.values())
+        given = "" if "state" in named else str(cells.get("state") or "")
+        state = given.upper().rpartition(".")[2] or "COMPLETE"
+        if state in _OPEN:
             continue
         try:
-            row: dict[str, Any] = {"params": _params(study, cells, texts), "state": state}
+            if state not in STATES:
+                raise ValueError(f"{given!r} is no state: COMPLETE, PRUNED or FAILED")
+            row: dict[str, Any] = {"params": _params(study, cells, where, texts), "state": state}
             row["attributes"] = _starting(cells, "attrs_", "user_attrs_")
-            others = _starting(cells, "metrics_")
-            row["metrics"] = {name: float(value) for name, value in others.items() if name != study.metric}
+            others = {k: v for k, v in _starting(cells, "metrics_").items() if f"metrics_{k}" not in named}
+            row["metrics"] = {name: _result(value) for name, value in others.items() if name != study.metric}
             if cells[metric] is not None and STATES[state] != "FAILED":
-                row["metrics"][study.metric] = float(cells[metric])
+                row["metrics"][study.metric] = _result(cells[metric])
             elif state == "COMPLETE":
                 raise ValueError(f"there is no value of {study.metric}; a state FAILED or PRUNED says why")
             else:
                 row["metrics"] = {}
-            row["step"] = int(float(cells.get("step") or 0))
+            step = float(0 if "step" in named else cells.get("step") or 0)
+            if not (0 <= step <= 1e15 and step.is_integer()):
+                raise ValueError(f"{cells['step']!r} is no step")
+            row["step"] = int(step) if row["metrics"] else 0
             out.append(to_import(study, row))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{source}:{line}: {error}") from None
     return out
 
 
+def _result(value: Any) -> float:
+    if isinstance(value, str) and not _is_number(value) and _is_number(value.replace(",", ".", 1)):
+        raise ValueError(f"{value!r} is written with a decimal comma; write a point")
+    return float(value)
+
+
 def _plain(value: Any) -> Any:
-    """Returns a cell without the mark against formulas; None for an empty one."""
+    """Returns a cell without the mark of a text; None for an empty one."""
     if isinstance(value, str):
-        text = value[1:] if value.startswith("'") and _FORMULA.match(value[1:]) else value
+        text = value[1:] if _is_marked(value) else value
         return text if text else None
     return None if value is None or value != value else value
+
+
+def _columns_of(study: Study, cells: Iterable[str], metric: str) -> dict[str, str]:
+    """Returns the column of each parameter that has one: what is marked goes first."""
+    there = set(cells) - {metric}
+    out: dict[str, str] = {}
+    for p in study._space.parameters:
+        for name in (f"params_{p.name}", f"params_{p.legal}", p.name, p.legal):
+            if name in there:
+                out[p.name] = name
+                there.remove(name)
+                break
+    return out
 
 
 def _starting(cells: Mapping[str, Any], *starts: str) -> dict[str, Any]:
@@ -351,17 +448,15 @@ def _starting(cells: Mapping[str, Any], *starts: str) -> dict[str, Any]:
     }
 
 
-def _params(study: Study, cells: Mapping[str, Any], texts: bool) -> dict[str, Any]:
-    taken = {"number", "state", "step", "value", study.metric}
+def _params(study: Study, cells: Mapping[str, Any], where: Mapping[str, str], texts: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for p in study._space.parameters:
-        columns_of = [f"params_{p.name}", *(name for name in (p.name, p.legal) if name not in taken)]
-        column = next((name for name in columns_of if name in cells), None)
-        if column is None:
+        if p.name not in where:
             continue
+        value = cells[where[p.name]]
         always = not study._open and not p.spec.HasField("condition")
-        if cells[column] is not None:
-            out[p.name] = _parameter_value(p, cells[column], texts)
+        if value is not None:
+            out[p.name] = _parameter_value(p, value, texts)
         elif always and None in (p.labels() or ()):
             out[p.name] = None  # In a data frame that is a label.
     return out
@@ -378,4 +473,10 @@ def _parameter_value(p: Parameter, value: Any, texts: bool) -> Any:
         return value
     if p.kind == "bool":
         return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
-    return json.loads(value) if value.startswith("[") else float(value)
+    if value.startswith("["):
+        return json.loads(value)
+    if p.kind == "int" and _WHOLE.match(value):
+        if abs(int(value)) > _LARGEST:
+            raise ValueError(f"{value}, of {p.name}, is beyond ±2^53, the largest integers of a parameter")
+        return int(value)
+    return _result(value)

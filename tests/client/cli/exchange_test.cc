@@ -6,6 +6,9 @@
 
 #include <cmath>
 
+#include "client/cli/commands/trial_csv.h"
+#include "client/cli/csv.h"
+
 namespace luthier::cli {
 namespace {
 
@@ -64,7 +67,7 @@ TEST(Import, ATableBecomesTrials) {
 }
 
 TEST(Import, WhatIsWrongIsNamedWithItsLine) {
-  EXPECT_THAT(Why("lr,los\n0.1,2\n"), HasSubstr("f:1: no column has the study's metric \"loss\" (did you mean"));
+  EXPECT_THAT(Why("lr,los\n0.1,2\n"), HasSubstr("f:1: no column has the metric \"loss\" (did you mean"));
   EXPECT_THAT(Why("lr,loss\n0.1\n"), HasSubstr("f:2: has 1 fields, and the header has 2"));
   EXPECT_THAT(Why("lr,loss\n0.1,good\n"), HasSubstr("f:2: \"good\" is no value of loss"));
   EXPECT_THAT(Why("lr,loss\n0.1,\n"), HasSubstr("f:2: has no value of loss"));

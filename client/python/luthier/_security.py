@@ -191,7 +191,8 @@ def _unix_target(server: str) -> str:
         try:
             fd = os.open(folder or b".", getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise ValueError(f"server={server!r} can't be reached: {error.strerror}, where its folder should be") from None
+            why = f"{error.strerror}, where its folder should be"
+            raise ValueError(f"server={server!r} can't be reached: {why}") from None
         path = b"/proc/self/fd/%d/%s" % (fd, name)
         if len(path) > _SOCKET_BYTES:
             os.close(fd)

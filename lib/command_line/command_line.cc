@@ -35,6 +35,21 @@ std::vector<CLI::App*> Verbs(CLI::App& app, const std::vector<std::string>& args
   return chain;
 }
 
+// The index of a word before the first verb that is neither an option nor the value of one; npos: there is none.
+size_t StrayWord(CLI::App& app, const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].size() > 1 && args[i][0] == '-') {
+      const CLI::Option* option =
+          args[i][1] == '-' ? app.get_option_no_throw(args[i]) : app.get_option_no_throw(args[i].substr(0, 2));
+      const bool apart = args[i][1] == '-' || args[i].size() == 2;  // Not "-ojson".
+      if (option != nullptr && apart && option->get_items_expected_max() > 0) ++i;
+      continue;
+    }
+    return FindVerb(app, args[i]) == nullptr ? i : std::string::npos;
+  }
+  return std::string::npos;
+}
+
 std::string Path(const std::vector<CLI::App*>& chain) {
   return absl::StrJoin(chain, " ", [](std::string* out, const CLI::App* app) { *out += app->get_name(); });
 }
@@ -62,25 +77,50 @@ std::string UnknownOption(const std::vector<CLI::App*>& chain, const std::vector
   return "";
 }
 
-// A verb that does not exist, where one is needed.
+std::vector<std::string> NamesOf(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
+// " (did you mean: luthier study get?)" for a verb that stands where its noun belongs; "" for others.
+std::string MeantOfNouns(CLI::App& app, const std::string& word) {
+  std::vector<std::string> meant;
+  for (CLI::App* noun : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (noun->get_require_subcommand_min() == 0 || FindVerb(*noun, word) == nullptr) continue;
+    meant.push_back(absl::StrCat(app.get_name(), " ", noun->get_name(), " ", word));
+  }
+  return meant.empty() ? "" : absl::StrCat(" (did you mean: ", absl::StrJoin(meant, ", "), "?)");
+}
+
+// A verb that does not exist, where one is needed, or a word before the verb; "": there is neither.
 std::string UnknownVerb(const std::vector<CLI::App*>& chain, const std::vector<std::string>& args, size_t rest) {
+  CLI::App& app = *chain.front();
+  if (app.get_require_subcommand_min() == 0) return "";
+  const size_t stray = StrayWord(app, args);
+  if (stray != std::string::npos) {
+    const std::string& word = args[stray];
+    std::string meant;
+    if (chain.size() > 1 && FindVerb(*chain[1], word) != nullptr) {  // As other programs have it: get study.
+      meant = absl::StrCat(" (did you mean: ", app.get_name(), " ", chain[1]->get_name(), " ", word, "?)");
+    }
+    if (meant.empty()) meant = base::DidYouMean(word, NamesOf(app));
+    if (meant.empty()) meant = MeantOfNouns(app, word);
+    return absl::StrCat("there is no verb ", base::Quote(word), meant, "; verbs: ", absl::StrJoin(NamesOf(app), ", "));
+  }
   CLI::App& last = *chain.back();
-  if (last.get_require_subcommand_min() == 0 || rest >= args.size()) return "";
+  if (chain.size() == 1 || last.get_require_subcommand_min() == 0 || rest >= args.size()) return "";
   const std::string& word = args[rest];
   if (word.empty() || word[0] == '-') return "";
-  std::vector<std::string> names;
-  for (const CLI::App* verb : last.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
   std::string said;
   for (size_t i = 1; i < chain.size(); ++i) absl::StrAppend(&said, chain[i]->get_name(), " ");
-  return absl::StrCat("there is no verb ", base::Quote(said + word), base::DidYouMean(word, names),
-                      "; verbs: ", absl::StrJoin(names, ", "));
+  return absl::StrCat("there is no verb ", base::Quote(said + word), base::DidYouMean(word, NamesOf(last)),
+                      "; verbs: ", absl::StrJoin(NamesOf(last), ", "));
 }
 
 std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<CLI::App*>& chain,
-                    const std::vector<std::string>& args, size_t rest) {
-  if (std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) return verb;
+                    const std::vector<std::string>& args) {
   if (std::string option = UnknownOption(chain, args); !option.empty()) return option;
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return base::HideTokens(error.what());
   // In the order they were typed.
@@ -96,13 +136,15 @@ std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& given, s
   std::vector<std::string> args = given;
   if (app.get_require_subcommand_min() > 0 && !args.empty() && args[0] == "help") {  // "help study" as "study --help".
     args.erase(args.begin());
+    args.emplace_back("--help");
+  }
+  {
     size_t rest = 0;
     const std::vector<CLI::App*> chain = Verbs(app, args, &rest);
-    if (const std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) {
+    if (const std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) {  // With --help behind it, too.
       err << app.get_name() << ": " << verb << "\nfor help: " << Path(chain) << " --help\n";
       return kExitUsage;
     }
-    args.emplace_back("--help");
   }
   try {  // CLI11 reports by throwing, help included.
     std::vector<std::string> reversed(args.rbegin(), args.rend());
@@ -117,12 +159,11 @@ std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& given, s
     const std::vector<CLI::App*> chain = Verbs(app, args, &rest);
     // A noun alone asks what can be done with it.
     if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && chain.back()->get_require_subcommand_min() > 0 &&
-        UnknownVerb(chain, args, rest).empty() && UnknownOption(chain, args).empty()) {
+        UnknownOption(chain, args).empty()) {
       args.emplace_back("--help");
       return Parse(app, args, out, err);
     }
-    err << app.get_name() << ": " << Explain(app, error, chain, args, rest) << "\nfor help: " << Path(chain)
-        << " --help\n";
+    err << app.get_name() << ": " << Explain(app, error, chain, args) << "\nfor help: " << Path(chain) << " --help\n";
     return kExitUsage;
   }
 }

@@ -81,6 +81,17 @@ TEST(CommandLine, MistakesNameTheNearestAndTheVerbsOwnHelp) {
       {{"study", "get"}, "prog: NAME is required\nfor help: prog study get --help\n"},
       {{"stduy", "get"},
        "prog: there is no verb \"stduy\" (did you mean \"study\"?); verbs: tell, study\nfor help: prog --help\n"},
+      // As other programs have it, with and without a noun, and whatever stands behind it.
+      {{"get", "study"},
+       "prog: there is no verb \"get\" (did you mean: prog study get?); verbs: tell, study\nfor help: prog study --help\n"},
+      {{"--server", "x", "list", "study", "y", "--help"},
+       "prog: there is no verb \"list\" (did you mean: prog study list?); verbs: tell, study\nfor help: prog study "
+       "--help\n"},
+      {{"get", "a"},
+       "prog: there is no verb \"get\" (did you mean: prog study get?); verbs: tell, study\nfor help: prog --help\n"},
+      {{"bogus", "study"}, "prog: there is no verb \"bogus\"; verbs: tell, study\nfor help: prog study --help\n"},
+      {{"study", "bogus", "--help"},
+       "prog: there is no verb \"study bogus\"; verbs: get, list\nfor help: prog study --help\n"},
       {{"study", "gt"},
        "prog: there is no verb \"study gt\" (did you mean \"get\"?); verbs: get, list\nfor help: prog study --help\n"},
   };

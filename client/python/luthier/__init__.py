@@ -10,6 +10,7 @@ print(study.best_params)
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from luthier.errors import (
@@ -37,6 +38,7 @@ from luthier.errors import (
     TrialsRunning,
     Unavailable,
     Unimplemented,
+    Unsupported,
     Violation,
 )
 from luthier._create import Worker, from_file, load, studies, workers
@@ -49,6 +51,8 @@ from luthier.objective import Tunable, objective
 from luthier.space import Bool, Categorical, Domain, Float, Int, Ordinal
 from luthier.study import Study
 from luthier.trial import FrozenTrial, Trial, TrialState
+from luthier.integrations import _optuna_words
+from luthier.integrations._optuna_refused import refuse
 
 if TYPE_CHECKING:
     __version__: str
@@ -95,6 +99,7 @@ __all__ = [
     "Tunable",
     "Unavailable",
     "Unimplemented",
+    "Unsupported",
     "Violation",
     "Worker",
     "__version__",
@@ -110,6 +115,9 @@ __all__ = [
     "workers",
 ]
 
+for _name, _word in _optuna_words.OF_STUDY.items():
+    setattr(study, _name, _word)  # Optuna's module of this name.
+
 _LAZY = ("aio", "jax", "torch")
 
 
@@ -120,7 +128,9 @@ def __getattr__(name: str) -> Any:
         return installed()
     if name in _LAZY:
         return importlib.import_module(f"luthier.{name}")
-    words = importlib.import_module("luthier.integrations._optuna_words")
-    if name in words.WORDS:
-        return getattr(words, name)
+    if name in _optuna_words.WORDS:
+        return getattr(_optuna_words, name)
+    if name == "version":
+        return SimpleNamespace(__version__=__getattr__("__version__"))
+    refuse("", name)
     raise AttributeError(f"module 'luthier' has no attribute {name!r}")

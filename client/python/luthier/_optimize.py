@@ -30,6 +30,10 @@ _FAREWELL_SECONDS = 0.5  # So long an interrupt waits for threads that ask, whic
 _GROW = 100  # Trials by which a budget that nobody set is raised while a timeout decides.
 
 
+class Infeasible(Exception):
+    """The setting is not allowed: its result does not count, and the search learns to avoid its like."""
+
+
 class Run:
     """One call of `optimize`, which several threads may work on."""
 
@@ -190,6 +194,8 @@ def _run_trial(study: Study, fn: Callable[[Trial], Any], trial: Trial, catch: Ca
             trial._complete(trial._last if trial._last is not None else _wire.message("Measurement")(), pruned=True)
     except Retry as error:
         return trial._fail("RETRY", str(error), retry=True)
+    except Infeasible as error:
+        trial._fail("INFEASIBLE", str(error))
     except (LeaseLost, TrialFinal, StudyFinished):
         raise
     except Exception as error:

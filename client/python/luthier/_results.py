@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
 from luthier._arguments import json_value, mapping, scalar, sequence, shown, text
+from luthier._dynamic import with_values
 from luthier._fingerprint import objective_of
 from luthier.space import LEGAL_NAME, Space
 from luthier.trial import FrozenTrial, TrialState
@@ -178,7 +179,7 @@ def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
     return FrozenTrial(
         number=trial.number,
         state=state,
-        params=space.decode(trial.parameters),
+        params=with_values(space.decode(trial.parameters), trial.attributes),
         value=last.metrics[metric] if metric in last.metrics else None,
         metrics=dict(last.metrics),
         standard_errors=dict(last.standard_errors),

@@ -100,6 +100,12 @@ class ObjectiveChanged(LuthierError):
     reason = "OBJECTIVE_CHANGED"
 
 
+class Unsupported(LuthierError, NotImplementedError):
+    """A word of another package that Luthier has no counterpart of: the message says what to write instead."""
+
+    reason = "UNSUPPORTED"
+
+
 class TrialsRunning(LuthierError):
     """Trials are still running: cancel them first."""
 

@@ -173,15 +173,13 @@ def legal_name(name: str) -> str:
 
 
 def to_domain(given: Any) -> Domain:
-    """Returns the domain that a user's shorthand stands for: (low, high), a list of labels, a frozen distribution of
-    scipy (uniform, loguniform, randint), or one of Optuna. TypeError for others."""
+    """Returns the domain that a user's shorthand stands for: (low, high), (low, high, "log-uniform"), a list of labels,
+    a frozen distribution of scipy (uniform, loguniform, randint), or one of Optuna or scikit-optimize. TypeError for
+    others."""
     if isinstance(given, Domain):
         return given
-    if isinstance(given, tuple) and len(given) == 2 and all(_is_number(x) for x in given):
-        low, high = given
-        if all(isinstance(x, numbers.Integral) for x in given):
-            return Int(low, high)
-        return Float(low, high)
+    if isinstance(given, tuple):
+        return _of_tuple(given)
     if isinstance(given, list):
         return Bool() if given in ([True, False], [False, True]) else Categorical(given)
     kind = type(given).__name__
@@ -191,6 +189,10 @@ def to_domain(given: Any) -> Domain:
         return Int(given.low, given.high, log=given.log, step=None if given.log else given.step)
     if kind == "CategoricalDistribution":
         return Categorical(list(given.choices))
+    if kind in ("Real", "Integer") and hasattr(given, "prior"):
+        return _of_tuple((given.low, given.high, given.prior))
+    if kind == "Categorical" and hasattr(given, "categories"):
+        return Categorical(list(given.categories))
     frozen = getattr(getattr(given, "dist", None), "name", "")
     if frozen in ("uniform", "loguniform", "reciprocal", "randint"):
         low, high = given.support()
@@ -201,6 +203,20 @@ def to_domain(given: Any) -> Domain:
         f"{given!r} is no domain: use luthier.Float, Int, Categorical, Ordinal or Bool, (low, high), a list of labels, "
         "or a uniform, loguniform or randint of scipy.stats"
     )
+
+
+def _of_tuple(given: tuple[Any, ...]) -> Domain:
+    """Returns the range that a tuple stands for. Choices are a list; a tuple of several other things is taken as one."""
+    if len(given) == 3 and given[2] in ("uniform", "log-uniform") and all(_is_number(x) for x in given[:2]):
+        kind = Int if all(isinstance(x, numbers.Integral) for x in given[:2]) else Float
+        return kind(given[0], given[1], log=given[2] == "log-uniform")
+    if len(given) == 2 and all(_is_number(x) for x in given):
+        return (Int if all(isinstance(x, numbers.Integral) for x in given) else Float)(given[0], given[1])
+    if any(_is_number(x) for x in given):
+        raise TypeError(
+            f"{given!r} is no range: (low, high) or (low, high, 'log-uniform') is one; choices are a list, {list(given)!r}"
+        )
+    return to_domain(list(given))
 
 
 def _is_number(x: Any) -> bool:

@@ -73,9 +73,14 @@ class Study(Records):
     Every call may raise LuthierError; classes of luthier.errors say why.
     """
 
+    _trial_type: type[Trial] = Trial
+
     def __init__(self, client: Client, message: Any) -> None:
         super().__init__(client, message)
         self._open_trials: dict[int, Trial] = {}
+        self._asked: set[tuple[str, str]] = set()  # Parameters that programs have asked for here.
+        self._dynamic: set[str] = set()  # Parameters whose range is another one in each trial.
+        self._runs: list[Run] = []  # Calls of `optimize` that run.
         self._hungry_since: Optional[float] = None  # Since when there is no trial to run; infinite once that is said.
         self._noted: set[str] = set()  # Names of what was left out of results, each of which the log has once.
         self._worker = new_worker()
@@ -183,7 +188,7 @@ class Study(Records):
             if len(lease.spec.space) > len(self._space.parameters):
                 with self._lock:
                     self._space = Space(lease.spec.space)
-        trials = [Trial(self, lease, worker) for lease in reply.leases]
+        trials = [self._trial_type(self, lease, worker) for lease in reply.leases]
         with self._lock:
             self._open_trials.update({trial.number: trial for trial in trials})
         return trials
@@ -332,10 +337,14 @@ class Study(Records):
                 optimize_in_processes(self, fn, n_trials, timeout, processes, catches, objective, lines)
                 return self
             run = Run(self, fn, n_trials, timeout, catches, every, objective, lines)
-            if n_jobs == 1:
-                run.alone()
-            else:
-                in_threads(run, n_jobs)
+            self._runs.append(run)
+            try:
+                if n_jobs == 1:
+                    run.alone()
+                else:
+                    in_threads(run, n_jobs)
+            finally:
+                self._runs.remove(run)
         finally:
             lines.end()
         self._say_why_it_ended(n_trials, run.left)

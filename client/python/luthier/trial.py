@@ -7,10 +7,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from luthier import _wire
+from luthier import _dynamic, _wire
 from luthier._arguments import whole
 from luthier._retry import ASK, FINISH, Policy
 from luthier.errors import (
@@ -41,7 +42,8 @@ class TrialState(str, Enum):
     COMPLETE = "COMPLETE"
     PRUNED = "PRUNED"
     FAILED = "FAILED"
-    FAIL = "FAILED"  # Optuna's word: the same member.
+    FAIL = "FAILED"  # Optuna's words: the same members.
+    WAITING = "PENDING"
     CANCELLED = "CANCELLED"
     PAUSED = "PAUSED"
 
@@ -75,7 +77,36 @@ class FrozenTrial:
         """The attributes, in Optuna's word and with its values: what is JSON comes as what it stands for."""
         from luthier.integrations._notes import from_note
 
-        return {key: from_note(note) for key, note in self.attributes.items()}
+        return {key: from_note(note) for key, note in self.attributes.items() if not _dynamic.is_own(key)}
+
+    @property
+    def values(self) -> Optional[list[float]]:
+        """The value in a list, in Optuna's word."""
+        return None if self.value is None else [self.value]
+
+    @property
+    def last_step(self) -> Optional[int]:
+        """The last step of its curve, in Optuna's word; None where it reported nothing."""
+        return max(self.intermediate_values, default=None)
+
+    @property
+    def datetime_start(self) -> Optional[datetime]:
+        """When it began, in Optuna's word."""
+        return None if self.started is None else datetime.fromtimestamp(self.started)
+
+    @property
+    def datetime_complete(self) -> Optional[datetime]:
+        """When it ended, in Optuna's word."""
+        return None if self.ended is None else datetime.fromtimestamp(self.ended)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                from luthier.integrations._optuna_refused import refuse
+
+                refuse("FrozenTrial", name)
+            raise AttributeError(f"trials have no {name!r}")
 
     @property
     def duration(self) -> Optional[float]:
@@ -108,6 +139,7 @@ class Trial:
         self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
         self._last: Optional[Any] = None
         self._outcome: Optional[tuple[str, Optional[float], str]] = None  # State, value and failure, once it has ended.
+        self._shared: dict[str, Any] = {}  # Values of parameters whose range is another one in each trial.
         self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
         self._checkpoint: str = lease.resume_checkpoint
         self._checkpoint_step: int = lease.resume_step  # The step that it holds.
@@ -132,8 +164,8 @@ class Trial:
         space = self._study._space
         known = {p.name: p.decode(self._fields[p.legal]) for p in space.parameters if p.legal in self._fields}
         if self._study._open and not self._all_used:
-            return {name: value for name, value in known.items() if space.by_name[name].legal in self._used}
-        return known
+            known = {name: value for name, value in known.items() if space.by_name[name].legal in self._used}
+        return _dynamic.merged(known, self._shared) if self._shared else known
 
     @property
     def suggested(self) -> dict[str, Any]:
@@ -172,6 +204,12 @@ class Trial:
         return self._suggest(name, Categorical(choices))
 
     def _suggest(self, name: str, domain: Domain) -> Any:
+        if isinstance(domain, (Float, Int)) and not domain.low < domain.high:  # In a space there is no such range.
+            if not domain.low <= domain.high:
+                raise ValueError(f"{name!r} has the range from {domain.low} to {domain.high}, which is empty")
+            known = self._study._space.by_name.get(name)
+            if self._study._open and known is not None and not known.accepts(to_spec(name, domain)):
+                return _dynamic.suggest(self, name, domain, known)
         spec = to_spec(name, domain)
         study = self._study
         known = study._space.by_legal.get(spec.name)
@@ -189,6 +227,10 @@ class Trial:
                     f"it has {sorted(study._space.by_name)}"
                 )
             return self[name]
+        if known is not None and not known.accepts(spec) and _dynamic.is_dynamic(self, known, spec, name, domain):
+            assert isinstance(domain, (Float, Int))
+            return _dynamic.suggest(self, name, domain, known)
+        study._asked.add((self._worker, spec.name))
         self._used.add(spec.name)
         if known is None or spec.name not in self._fields or not known.accepts(spec):
             request = _wire.message("DeclareParametersRequest")(
@@ -421,3 +463,16 @@ class Trial:
             self._end("Release", request, Policy(attempts=10, patience=5.0))
         except LuthierError:
             pass  # Its lease ends, and it is tried again.
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Optuna's words in its module of this name."""
+        if not name.startswith("_"):
+            from luthier.integrations import _optuna_refused, _optuna_words
+
+            if name in _optuna_words.OF_TRIAL:
+                return _optuna_words.OF_TRIAL[name]
+            _optuna_refused.refuse("trial", name)
+        raise AttributeError(f"module 'luthier.trial' has no attribute {name!r}")

@@ -41,6 +41,60 @@ def test_an_objective_whose_ranges_change(name: str, session_db: str) -> None:
     assert Counter(t.state.value for t in study.trials) == {"COMPLETE": 4, "FAILED": 2}
 
 
+def test_ranges_that_depend_on_other_parameters(name: str, session_db: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "luthier")
+
+    def objective(trial: Any) -> float:
+        a = trial.suggest_float("a", 0.0, 1.0)
+        b = trial.suggest_float("b", 0.0, 1.0 - a)
+        c = trial.suggest_float("c", 1e-3, 1e-2 + a, log=True)
+        k = trial.suggest_int("k", 1, 1 + int(8 * a))
+        n = trial.suggest_int("n", 0, 10 + 10 * k, step=5)
+        assert b <= 1 - a and 1e-3 <= c <= 1e-2 + a and k <= 1 + int(8 * a) and n % 5 == 0 and n <= 10 + 10 * k
+        assert trial.params == {"a": a, "b": b, "c": c, "k": k, "n": n}
+        trial.set_user_attr("all", [a, b, c, k, n])
+        return float((a - 0.3) ** 2 + (b - 0.5) ** 2 + k)
+
+    study = luthier.study(name, db=session_db)
+    study.optimize(objective, n_trials=12)
+    study.optimize(objective, n_trials=2, n_jobs=2)
+    luthier.study(name, db=session_db).optimize(objective, n_trials=1)  # A program that is run again.
+    again = luthier.load(name, db=session_db)
+    for trial in again.trials:
+        assert list(trial.params) and sorted(trial.params) == ["a", "b", "c", "k", "n"]
+        assert [trial.params[key] for key in "abckn"] == trial.user_attrs["all"]  # To the bit, and of the same type.
+    assert again.best_params["k"] == 1 and set(again.best_trial.user_attrs) == {"all"}
+    assert "'b (share)'" in caplog.text
+    study.enqueue({"a": 0.25, "b": 0.05})
+    study.optimize(objective, n_trials=1)
+    assert study.trials[-1].params["b"] == 0.05
+    with pytest.raises(ValueError, match="empty"):
+        study.optimize(lambda t: t.suggest_float("a", 0.0, 1.0) + t.suggest_float("b", 1.0, 0.5), n_trials=1)
+
+
+def test_ranges_of_one_value(name: str, session_db: str) -> None:
+    study = luthier.study(name, db=session_db)
+
+    def objective(trial: Any) -> float:
+        a = trial.suggest_int("a", 0, 2)
+        return float(trial.suggest_int("b", 0, 1 + a) + trial.suggest_int("c", 5 - a, 5))
+
+    study.enqueue({"a": 1})
+    study.enqueue({"a": 0})
+    study.optimize(objective, n_trials=6)
+    assert study.trials[1].params["c"] == 5 and {t.state.value for t in study.trials} == {"COMPLETE"}
+
+
+def test_ask_and_tell_with_a_range_that_changes(name: str, session_db: str) -> None:
+    study = luthier.study(name, db=session_db)
+    for high in (1.0, 0.5, 0.25):
+        trial = study.ask()
+        x = trial.suggest_float("x", 0.0, high)
+        assert x <= high and trial.params == {"x": x}
+        study.tell(trial, x)
+    assert len(study.trials) == 3
+
+
 def test_numbers_of_numpy(name: str, session_db: str) -> None:
     np = pytest.importorskip("numpy")
     results = [

@@ -179,3 +179,17 @@ def test_conditions_on_typed_labels() -> None:
 def test_same_domain_knows_defaults() -> None:
     known = Space([to_spec("x", luthier.Int(1, 5, step=1))]).by_name["x"]
     assert known.same_domain(to_spec("x", (1, 5))) and not known.same_domain(to_spec("x", (1, 6)))
+
+
+def test_tuples_are_ranges_and_lists_are_choices() -> None:
+    def shown(given: Any) -> Any:
+        d = to_domain(given)
+        return type(d).__name__, getattr(d, "choices", None) or (d.low, d.high, d.log)  # type: ignore[attr-defined]
+
+    assert shown((1, 8)) == ("Int", (1, 8, False)) and shown((1.0, 8)) == ("Float", (1.0, 8.0, False))
+    assert shown((1e-6, 1e6, "log-uniform")) == ("Float", (1e-6, 1e6, True))
+    assert shown((1, 64, "log-uniform")) == ("Int", (1, 64, True)) and shown((1, 64, "uniform")) == ("Int", (1, 64, False))
+    assert shown([1, 8]) == shown([1, 8]) == ("Categorical", [1, 8]) and shown(("a", "b")) == ("Categorical", ["a", "b"])
+    for wrong in ((1, 2, 3), (1,), (1, "a"), (1e-6, 1e6, "log")):
+        with pytest.raises((TypeError, ValueError), match="choices|labels"):
+            to_domain(wrong)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 import luthier
 from luthier.integrations._asking import ask
 from luthier.integrations._labels import labels_of
+from luthier.space import to_domain
 
 __all__ = ["LuthierSearchCV"]
 
@@ -24,10 +25,12 @@ _STEP_OF_SEEDS = 2**31 - 1
 class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
     """Searches settings of an estimator by cross-validation, each next one chosen from the scores so far.
 
-    `space` maps names of the estimator's parameters to lists as in GridSearchCV, frozen distributions of scipy as in
+    `space` maps names of the estimator's parameters to lists of choices as in GridSearchCV, ranges `(low, high)` and
+    `(low, high, "log-uniform")` as in BayesSearchCV and luthier.study, frozen distributions of scipy as in
     RandomizedSearchCV (`uniform`, `loguniform`, `randint`), or Luthier's own domains. `n_iter` settings are tried,
     `batch` of them between two choices: with `n_jobs` cores a batch of `n_jobs / folds` keeps all of them busy. The
-    coordinator learns mean and standard error of each setting's score; settings whose fits fail it learns to avoid.
+    coordinator keeps mean and standard error of each setting's score, and learns from the mean; settings whose fits
+    fail it learns to avoid.
     They are in `cv_results_` unless all fits of their batch failed. `error_score="raise"` ends the search instead.
 
     `study_name` continues a study that is there; without it every `fit` makes a new one. `server` and `db` say which
@@ -174,7 +177,7 @@ def _domains(space: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[s
     domains: dict[str, Any] = {}
     choices: dict[str, dict[str, Any]] = {}
     for name, domain in space.items():
-        if isinstance(domain, (list, tuple, np.ndarray)):
+        if isinstance(domain, (list, np.ndarray)) or (isinstance(domain, tuple) and not _has_numbers(domain)):
             values = list(domain)
             labels = labels_of(values)
             choices[name] = dict(zip(labels, values))
@@ -182,8 +185,12 @@ def _domains(space: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[s
             ordered = numbers and len(values) > 2 and values == sorted(values)
             domains[name] = luthier.Ordinal(labels) if ordered else luthier.Categorical(labels)
         else:
-            domains[name] = domain
+            domains[name] = to_domain(domain)  # A tuple of numbers is a range, as in luthier.study.
     return domains, choices
+
+
+def _has_numbers(values: Sequence[Any]) -> bool:
+    return any(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values)
 
 
 def _candidate(params: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -162,3 +162,15 @@ def test_several_scores_need_one_to_search_by(coordinator_folder: Path) -> None:
             refit=False,
             db=str(coordinator_folder),
         ).fit(x, y)
+
+
+def test_tuples_mean_what_they_mean_in_a_study(tmp_path: Path) -> None:
+    x, y = make_classification(60, 5, random_state=0)
+    space = {"max_depth": (1, 30), "min_impurity_decrease": (1e-6, 1e-1, "log-uniform"), "criterion": ("gini", "entropy")}
+    search = LuthierSearchCV(DecisionTreeClassifier(), space, 12, algorithm="random", cv=2, random_state=0, db=str(tmp_path))
+    search.fit(x, y)
+    tried = [trial.params for trial in search.trials_]
+    assert len({params["max_depth"] for params in tried}) > 4 and len({p["min_impurity_decrease"] for p in tried}) == 12
+    assert {params["criterion"] for params in tried} == {"gini", "entropy"}
+    with pytest.raises(TypeError, match="choices are a list"):
+        LuthierSearchCV(DecisionTreeClassifier(), {"max_depth": (1, 2, 3)}, db=str(tmp_path)).fit(x, y)

@@ -1,5 +1,6 @@
 #include "server/service/explanation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -48,12 +49,31 @@ std::string Numbers(const google::protobuf::RepeatedField<double>& numbers) {
 
 }  // namespace
 
-v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial) {
+std::vector<std::string> UnusedOf(const study::StudySpec& spec, const study::Trial& trial) {
+  std::vector<std::string> texts;
+  if (trial.provenance.designer != "user") return texts;
+  for (const auto& [name, value] : trial.unused) {
+    const std::vector<study::ParameterSpec>& space = spec.space.parameters();
+    const auto known = std::find_if(space.begin(), space.end(), [&](const auto& p) { return p.name == name; });
+    const char* why = ", for which the objective did not ask";
+    if (known == space.end()) {
+      why = ", of which no trial has told a parameter";
+    } else if (!study::CanonicalValue(*known, value).ok()) {
+      why = ", which is none of the parameter's values";
+    }
+    texts.push_back(absl::StrCat(name, " = ", study::FormatValue(value), why));
+  }
+  return texts;
+}
+
+v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, const std::vector<std::string>& unused) {
   v1::ExplainTrialResponse out;
   const v1::Provenance& why = trial.provenance();
   const auto say = [&out](auto&&... parts) { out.add_sentences(absl::StrCat(parts...)); };
-  if (why.designer() == "user") {
+  if (why.designer() == "user" && unused.empty()) {
     say("tried because a user added it");
+  } else if (why.designer() == "user") {
+    say("a user added it, with values that were not tried: ", absl::StrJoin(unused, "; "));
   } else if (why.designer() == "import") {
     say("a result from elsewhere, which a user imported");
   } else {

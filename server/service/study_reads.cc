@@ -167,7 +167,7 @@ grpc::ServerUnaryReactor* StudyService::ExplainTrial(grpc::CallbackServerContext
     LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
     LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
     LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
-    *response = Explain(study.spec.metric.name, std::move(trial));
+    *response = Explain(study.spec.metric.name, std::move(trial), UnusedOf(study.spec, record.trial));
     return absl::OkStatus();
   });
 }

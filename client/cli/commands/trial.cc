@@ -267,6 +267,22 @@ absl::StatusOr<int> TrialExplain(Context& context) {
   return kExitDone;
 }
 
+namespace {
+
+// Of a setting for an open space: what is no parameter there so far may be one that a trial will tell, or a slip.
+void NoteUnknown(Context& context, const v1::Study& study, const study::Parameters& given) {
+  std::vector<std::string> names;
+  for (const v1::ParameterSpec& p : study.spec().space()) names.push_back(p.name());
+  for (const auto& [name, value] : given) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    context.err() << "note: study " << IdOf(study) << " has no parameter " << base::Quote(name)
+                  << base::DidYouMean(name, names) << " so far; "
+                  << "if no trial tells one by that name, the value is left out (luthier trial explain)\n";
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<int> TrialAdd(Context& context) {
   const Options& options = context.options();
   client::NewTrial trial;
@@ -274,13 +290,14 @@ absl::StatusOr<int> TrialAdd(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(trial.attributes, ParsePairs("--note", options.notes));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> added, client->EnqueueTrials(options.study, {trial}));
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
+  NoteUnknown(context, study, trial.parameters);
   if (context.structured()) {
     Json list = Json::array();
     for (const v1::Trial& t : added) list.push_back(TrialJson(t));
     context.Print(list);
     return kExitDone;
   }
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   context.Print(TrialTable(study.spec(), added));
   return kExitDone;
 }

@@ -55,6 +55,32 @@ TEST(Explain, SaysWhatWasAskedAndWhatWasNotUsed) {
                     HasSubstr("gradient set aside: it contradicts the losses")));
 }
 
+TEST(Explain, NeverSaysThatWhatWasDroppedWasTried) {
+  v1::Trial message = SomeTrial();
+  message.mutable_provenance()->set_designer("user");
+  EXPECT_THAT(Explained(message), HasSubstr("tried because a user added it"));
+
+  study::StudySpec spec;
+  study::ParameterSpec lr, layers;
+  lr.name = "lr";
+  study::FloatRange narrow;
+  narrow.max = 0.1;
+  lr.domain = narrow;
+  layers.name = "layers";
+  layers.domain = study::FloatRange();
+  spec.space = study::SearchSpace::Create({lr, layers}).value();
+  study::Trial trial;
+  trial.provenance.designer = "user";
+  trial.unused = {{"lr", 0.5}, {"layers", 0.5}, {"optimiser", std::string("adam")}};
+  const std::string text = absl::StrJoin(Explain("loss", message, UnusedOf(spec, trial)).sentences(), "\n");
+  EXPECT_THAT(text, Not(HasSubstr("tried because")));
+  EXPECT_THAT(text, AllOf(HasSubstr("lr = 0.5, which is none of the parameter's values"),
+                          HasSubstr("layers = 0.5, for which the objective did not ask"),
+                          HasSubstr("optimiser = adam, of which no trial has told a parameter")));
+  trial.provenance.designer = "bo";
+  EXPECT_TRUE(UnusedOf(spec, trial).empty()) << "a designer's value that was not asked for is no user's wish";
+}
+
 TEST(Explain, SaysHowFarThePredictionWasOff) {
   v1::Trial trial = SomeTrial();
   EXPECT_FALSE(Explain("loss", trial).has_surprise());

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/registry.h"
 #include "lib/search/harmonica/report.h"
 #include "lib/search/lipschitz_certificate.h"
 #include "lib/search/registry.h"
+#include "lib/study/project.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "server/coordinator/proposals/timeline.h"
@@ -25,6 +28,7 @@
 #include "server/service/pages.h"
 #include "server/service/spec_memory.h"
 #include "server/service/watch.h"
+#include "server/service/worker_log.h"
 #include "server/storage/damage.h"
 #include "server/storage/rules.h"
 
@@ -158,6 +162,17 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(storage, id));
   LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, record));
   return absl::OkStatus();
+}
+
+// In an ACTIVE study with nothing running, the reason of its state is why. One whose settings users ask for themselves
+// waits for nobody.
+void SayWhyNothingRuns(const Backend& backend, const std::string& id, v1::Study* study) {
+  const bool idle = study->state() == v1::Study::ACTIVE && study->trials().running() == 0;
+  if (!idle || !study->state_reason().empty() || backend.workers == nullptr) return;
+  if (!study->spec().has_objective() || study->spec().objective().has_external()) return;
+  const std::string& pool = study->spec().pool();
+  study->set_state_reason(backend.workers->WhyNobodyTakes(
+      id, study::PoolKey(study::ProjectOf(id), pool.empty() ? study::kDefaultPool : pool)));
 }
 
 // The study as a write left it, with counts of now. NOT_FOUND: it was deleted since, though another may have its name.
@@ -339,6 +354,7 @@ grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* co
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
     LUTHIER_RETURN_IF_ERROR(backend->coordinator->DamageOf(id));
     absl::Status status = FillStudy(backend->storage, id, response);
+    if (status.ok()) SayWhyNothingRuns(*backend, id, response);
     if (status.ok() && request->has_certificate()) {
       status = FillCertificate(backend->storage, id, request->certificate(), response);
     }
@@ -448,6 +464,27 @@ grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext*
   return RunControl(context, *request, Control::kCancel, response);
 }
 
+namespace {
+
+// What a study has cost is gone for ever with it: of users with tokens only its maker deletes it, and admins do.
+// Studies of before there were makers are anybody's.
+absl::Status CheckMaker(const Backend& backend, const access::Caller& caller, const std::string& id) {
+  if (caller.token.empty() || caller.any_project()) return absl::OkStatus();
+  const absl::StatusOr<storage::StudyRecord> study = backend.storage->GetStudy(id);
+  if (!study.ok()) return absl::OkStatus();  // The deletion says so.
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> first, backend.storage->ListEvents(study->key, 0, 1));
+  if (first.empty() || first[0].actor.empty()) return absl::OkStatus();
+  const std::string maker = first[0].actor.substr(0, first[0].actor.rfind('@'));
+  if (maker == study::IdWithin(caller.project, caller.name)) return absl::OkStatus();
+  return base::MakeError(absl::StatusCode::kPermissionDenied, base::reason::kRole,
+                         absl::StrCat("study ", base::Quote(id), " was made by ", base::Quote(maker), ", not by ",
+                                      base::Quote(caller.name),
+                                      ": its maker or an admin deletes it; `luthier study "
+                                      "cancel` ends it and keeps its trials"));
+}
+
+}  // namespace
+
 grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
                                                     const v1::ControlStudyRequest* request,
                                                     v1::DeleteStudyResponse* response) {
@@ -456,6 +493,8 @@ grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext*
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request->request_id(), false);
   if (!request_id.ok()) return FinishWith(context, request_id);
+  const absl::Status own = CheckMaker(backend_, backend_.CallerOf(*context), *id);
+  if (!own.ok()) return FinishWith(context, own);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::ControlOp op;
   op.id = *id;

@@ -2,13 +2,23 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "lib/base/log.h"
 #include "lib/study/project.h"
 
 namespace luthier::service {
 
 using storage::EventType;
+
+namespace {
+
+// A worker that has been silent for longer may be gone: one that waits asks again before, one that works sends
+// heartbeats.
+constexpr absl::Duration kSilent = absl::Minutes(1);
+
+}  // namespace
 
 void WorkerLog::Seen(const std::string& name, const std::string& instance) {
   base::MutexLock lock(&mutex_);
@@ -18,6 +28,42 @@ void WorkerLog::Seen(const std::string& name, const std::string& instance) {
   if (known == instance) return;
   known = instance;
   lone_.Forget(name);
+}
+
+void WorkerLog::Asked(const std::string& name, const std::string& pool, const std::string& study) {
+  base::MutexLock lock(&mutex_);
+  const auto known = workers_.find(name);
+  if (known == workers_.end()) return;
+  known->second.pool = pool;
+  known->second.study = study;
+}
+
+std::string WorkerLog::WhyNobodyTakes(const std::string& study, const std::string& pool) const {
+  const absl::Duration now = clock_->Monotonic();
+  const absl::Time wall = clock_->Wall();
+  const std::string project(study::ProjectOfPool(pool));
+  const std::string named =
+      pool == study::PoolKey(project, study::kDefaultPool)
+          ? absl::StrCat("the default pool of project ", project)
+          : absl::StrCat("pool ", absl::StripPrefix(pool, study::PoolKey(project, "")), " of project ", project);
+  absl::Duration newest = absl::InfiniteDuration();
+  std::string rest;
+  base::MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : workers_) {
+    if (entry.pool != pool || !(entry.study.empty() || entry.study == study)) continue;
+    const absl::Duration ago = wall - entry.worker.last_seen;
+    const std::vector<LoneFailures::Rest> rests = lone_.RestsOf(name, now);
+    const auto resting = std::find_if(rests.begin(), rests.end(), [&](const auto& r) { return r.study_id == study; });
+    if (resting == rests.end() && ago <= kSilent) return "";
+    if (resting != rests.end()) rest = absl::StrCat("waiting: worker ", name, " rests from it: ", resting->failure);
+    newest = std::min(newest, ago);
+  }
+  if (!rest.empty()) return rest;
+  if (newest == absl::InfiniteDuration()) {
+    return absl::StrCat("waiting: no worker of ", named, " has asked since the coordinator started");
+  }
+  return absl::StrCat("waiting: no worker of ", named, " has been heard of for ",
+                      absl::FormatDuration(absl::Trunc(newest, absl::Seconds(1))));
 }
 
 std::vector<coordinator::Rest> WorkerLog::RestsOf(const std::string& name) const {

@@ -44,6 +44,12 @@ class WorkerLog final : public coordinator::Observer {
   // The worker asked or sent a heartbeat. `instance` differs from start to start of its process; empty: not said. A new
   // one ends its rests.
   void Seen(const std::string& name, const std::string& instance = "");
+  // It asked for trials of a pool (study::PoolKey), of `study` alone where that is not empty.
+  void Asked(const std::string& name, const std::string& pool, const std::string& study);
+  // Returns why no worker takes trials of an ACTIVE study that has none running, for people: "waiting: no worker of
+  // pool gpus has asked since the coordinator started"; "" where one was seen within the last minute that asks for
+  // such.
+  std::string WhyNobodyTakes(const std::string& study, const std::string& pool) const;
   // Returns the studies that the worker gets no trials of now (LoneFailures).
   std::vector<coordinator::Rest> RestsOf(const std::string& name) const;
   // Returns the workers of a project with names above `after`, in order, at most `limit`.
@@ -59,6 +65,7 @@ class WorkerLog final : public coordinator::Observer {
   struct Entry {
     Worker worker;
     std::string instance;
+    std::string pool, study;                 // Its last ask was for these.
     std::list<std::string>::iterator place;  // In `order_`.
   };
   struct Holder {

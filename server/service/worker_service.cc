@@ -165,6 +165,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
   op.worker = caller.Worker(request->worker());
   if (backend_.workers != nullptr) {
     backend_.workers->Seen(op.worker, request->instance());
+    backend_.workers->Asked(op.worker, op.pool, op.id);
     op.rests = backend_.workers->RestsOf(op.worker);
   }
   const std::shared_ptr<Ask> reactor = Ask::Begin();

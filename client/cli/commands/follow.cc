@@ -13,6 +13,12 @@
 
 namespace luthier::cli {
 
+namespace {
+
+constexpr absl::Duration kWaitsInSilence = absl::Seconds(2);
+
+}  // namespace
+
 struct SignalScope::State {
   sigset_t taken;
   sigset_t before;
@@ -45,6 +51,9 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
   bool known = false;
   bool away = false;
   bool paused_before = false;
+  std::string waits;  // Why nothing runs, as last seen.
+  absl::Duration waits_since = begin;
+  bool waits_said = false;
   while (true) {
     if (options.tick) LUTHIER_RETURN_IF_ERROR(options.tick());
     const absl::StatusOr<v1::Study> seen = client.GetStudy(study);
@@ -68,6 +77,18 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
                       << "); to go on: luthier study resume " << study << std::endl;
       }
       paused_before = paused_now;
+      // Not in the moment between two trials, or before workers have started.
+      const std::string reason = seen->state() == v1::Study::ACTIVE ? seen->state_reason() : "";
+      if (reason.empty() || waits.empty()) {
+        waits_since = now;
+        waits_said = false;
+      }
+      waits = reason;
+      if (!waits.empty() && !waits_said && now - waits_since >= kWaitsInSilence) {
+        progress.End();
+        context.err() << Printable(waits) << std::endl;
+        waits_said = true;
+      }
     } else {
       // A restart of the server is no reason to end, unless it was never there.
       if (!known || !base::MayRepeat(base::AdviceFor(seen.status()))) return seen.status();

@@ -307,7 +307,9 @@ absl::StatusOr<int> Run(Context& context) {
       context.err() << "luthier: interrupted; the same command goes on from here\n";
       return kExitInterrupted;
     case Ending::kPaused:
-      context.err() << "luthier: the study paused itself: " << Printable(study.state_reason())
+      // Workers may have ended it since, with what they held.
+      if (study.state() != v1::Study::PAUSED) break;
+      context.err() << "luthier: the study is paused: " << Printable(study.state_reason())
                     << "; the same command goes on from here\n";
       return kExitFailed;
     case Ending::kTimedOut:

@@ -191,6 +191,10 @@ absl::StatusOr<int> StudyWatch(Context& context) {
   if (format == OutputFormat::kCsv) context.out() << "seq,time,type,trial,attempt,value,actor,detail\n";
   client::Client::WatchOptions options;
   options.after_seq = context.options().after;
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study before, client->GetStudy(context.options().study));
+  if (before.state() == v1::Study::PAUSED || (before.state() == v1::Study::ACTIVE && !before.state_reason().empty())) {
+    context.err() << "the study is " << StudyStateText(before) << " (" << Printable(before.state_reason()) << ")\n";
+  }
   const absl::Status status = client->WatchStudy(context.options().study, options, [&](const v1::Event& event) {
     const Json json = wire::ToJson(event);
     if (format == OutputFormat::kJson) {

@@ -219,6 +219,23 @@ TEST_F(PeopleTest, CommandsAreARight) {
   EXPECT_TRUE(changed.ok()) << changed.error_message();
 }
 
+TEST_F(PeopleTest, OnlyItsMakerOrAnAdminDeletesAStudy) {
+  for (const char* id : {"s", "t"}) ASSERT_TRUE(Create("user", Study(id)).ok());
+  const auto remove = [&](const std::string& who, const std::string& id) {
+    v1::ControlStudyRequest request;
+    request.set_name("projects/vision/studies/" + id);
+    v1::DeleteStudyResponse response;
+    return v1::StudyService::NewStub(Channel(who))->DeleteStudy(Context().get(), request, &response);
+  };
+  const grpc::Status refused = remove("commander", "s");
+  EXPECT_EQ(Reason(refused), base::reason::kRole);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "was made by \"vision/user\", not by \"commander\""))
+      << refused.error_message();
+  EXPECT_TRUE(remove("user", "s").ok());
+  EXPECT_EQ(Reason(remove("user", "s")), base::reason::kNotFound);
+  EXPECT_TRUE(remove("admin", "t").ok());
+}
+
 TEST_F(PeopleTest, TheSocketOfItsOwnUserNeedsNoToken) {
   v1::ServerInfo info;
   ASSERT_TRUE(

@@ -57,6 +57,26 @@ TEST_F(WorkerLogTest, EachAttemptEndsOnce) {
   }
 }
 
+TEST_F(WorkerLogTest, SaysWhyNobodyTakesAStudysTrials) {
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/gpus"),
+            "waiting: no worker of pool gpus of project default has asked since the coordinator started");
+  EXPECT_EQ(log_.WhyNobodyTakes("p/s", "p/default"),
+            "waiting: no worker of the default pool of project p has asked since the coordinator started");
+  log_.Seen("w");
+  log_.Asked("w", "default/default", "");
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "");
+  EXPECT_NE(log_.WhyNobodyTakes("s", "default/gpus"), "") << "it is of another pool";
+  EXPECT_NE(log_.WhyNobodyTakes("p/s", "p/default"), "") << "and project";
+  log_.Asked("w", "default/default", "other");
+  EXPECT_NE(log_.WhyNobodyTakes("s", "default/default"), "") << "it works for one study";
+  EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"), "");
+  clock_.Advance(absl::Seconds(90));
+  EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"),
+            "waiting: no worker of the default pool of project default has been heard of for 1m30s");
+  log_.Seen("w");
+  EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"), "");
+}
+
 TEST_F(WorkerLogTest, WhoFallsSilentHasAnAttemptThatExpired) {
   Happens(EventType::kTrialGranted, 1, "silent");
   Happens(EventType::kTrialGranted, 1, "other");

@@ -39,6 +39,8 @@ struct Options {
   // run
   int workers = 0;  // 0: as many as cores.
   int slots = 1;
+  std::string gpus;        // The one worker of `run` gets these; empty: no option.
+  std::string if_changed;  // continue, fresh or raise; empty: a warning.
   std::string data_root = ".";
 
   // study preview (with workers)

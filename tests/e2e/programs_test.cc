@@ -118,6 +118,41 @@ budget: {max_trials: 3}
   }
 }
 
+TEST_F(CliTest, AnEditedScriptIsNoticed) {
+  Write("s.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+objective: {command: {argv: [sh, t.sh, "{x}"]}}
+budget: {max_trials: 2}
+)");
+  const auto run = [&](const std::string& result, std::vector<std::string> more) {
+    Write("t.sh", "echo '{\"loss\": " + result + "}'\n");
+    std::vector<std::string> args = {"run", "s.yaml", "--workers", "1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Luthier(args);
+  };
+  const auto trials = [&](const std::string& study) {
+    return LuthierJson({"trial", "list", study, "--db", "luthier.db.d", "-o", "json"}).size();
+  };
+  ASSERT_EQ(run("1", {}).code, 0);
+  EXPECT_THAT(run("1", {}).err, ::testing::Not(HasSubstr("objective")));
+  const CommandResult warned = run("2", {});
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_THAT(warned.err, HasSubstr("warning: the objective is another one than that of trials 1 to 2 of study s"));
+  EXPECT_THAT(run("2", {"--if-changed", "continue"}).err, ::testing::Not(HasSubstr("another one")));
+  const CommandResult refused = run("2", {"--if-changed", "raise"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--if-changed fresh goes on in a study of its own"));
+  EXPECT_EQ(trials("s"), 2U);
+  const CommandResult fresh = run("2", {"--if-changed", "fresh", "-o", "json"});
+  EXPECT_EQ(fresh.code, 0) << fresh.err;
+  EXPECT_THAT(fresh.out, HasSubstr("\"loss\": 2"));
+  EXPECT_EQ(trials("s-2"), 2U);
+  EXPECT_EQ(run("2", {"--if-changed", "fresh"}).code, 0);
+  EXPECT_THAT(run("2", {"--gpus", "1", "--slots", "2"}).err, HasSubstr("--gpus"));
+}
+
 TEST_F(CliTest, TheBestSettingBecomesAModelThatPredicts) {
   Write("small.yaml", R"(
 space: [{name: l2, float: {min: 1.0e-3, max: 1.0e3, scale: LOG}}]

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/edited.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
 #include "client/cli/worker_pool.h"
@@ -46,6 +47,7 @@ std::string SpoolDirectory(const std::string& directory) {
 // How many workers: asked for, else one a core, never more than can be busy.
 int WorkerCount(const Options& options, const v1::StudySpec& spec) {
   if (options.workers > 0) return options.workers;
+  if (!options.gpus.empty()) return 1;  // It runs a trial on each of them.
   const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int64_t parallel = spec.budget().max_parallel();
   const int64_t useful = parallel > 0 ? (parallel + options.slots - 1) / options.slots : cores;
@@ -54,7 +56,7 @@ int WorkerCount(const Options& options, const v1::StudySpec& spec) {
 
 absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, const std::string& directory,
                                                         const std::string& address, const std::string& study,
-                                                        int count) {
+                                                        const std::string& fingerprint, int count) {
   const Options& options = context.options();
   const std::string program = context.environment().program_directory + "/luthier-worker";
   if (access(program.c_str(), X_OK) != 0) {
@@ -68,11 +70,17 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
     std::error_code error;
     fs::create_directories(own, error);
     if (error) return absl::FailedPreconditionError(absl::StrCat("can't make ", own, ": ", error.message()));
-    workers.push_back(
-        {.argv = {program, "--server", address, "--study", study, "--name", name, "--slots",
-                  absl::StrCat(options.slots), "--data-root", options.data_root, "--spool", SpoolDirectory(directory),
-                  "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
-         .log = own + "/log"});
+    workers.push_back({.argv = {program, "--server", address, "--study", study, "--name",
+                                fingerprint.empty() ? name : absl::StrCat(name, ".", fingerprint), "--data-root",
+                                options.data_root, "--spool", SpoolDirectory(directory), "--checkpoint-dir",
+                                directory + "/checkpoints", "--exit-when-done"},
+                       .log = own + "/log"});
+    std::vector<std::string>& argv = workers.back().argv;
+    if (options.gpus.empty()) {
+      argv.insert(argv.end(), {"--slots", absl::StrCat(options.slots)});
+    } else {
+      argv.insert(argv.end(), {"--gpus", options.gpus});
+    }
     // The study is the user's own, and so are the variables; root's commands are root's.
     workers.back().argv.insert(workers.back().argv.end(), {"--env-allow", "*"});
     if (geteuid() == 0) workers.back().argv.insert(workers.back().argv.end(), {"--run-as", "0"});
@@ -247,7 +255,7 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
 absl::StatusOr<int> Run(Context& context) {
   const Options& options = context.options();
   SignalScope signals;  // Before any thread starts.
-  LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input, context.ReadStudy(options.file, options.study));
+  LUTHIER_ASSIGN_OR_RETURN(Context::StudyToCreate input, context.ReadStudy(options.file, options.study));
   const v1::Objective::KindCase kind = input.file.spec().objective().kind_case();
   if (kind != v1::Objective::kBuiltin && kind != v1::Objective::kCommand) {
     return absl::FailedPreconditionError(
@@ -268,6 +276,8 @@ absl::StatusOr<int> Run(Context& context) {
   const std::string address = server->address();
   LUTHIER_RETURN_IF_ERROR(context.UseLocal(std::move(server)));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  const std::string fingerprint = FingerprintOf(input.file.spec().objective());
+  LUTHIER_ASSIGN_OR_RETURN(input.id, LookForEdit(context, *client, input.id, fingerprint));
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
   context.options().verbose ? PrintResolution(context.err(), study) : PrintChoice(context.err(), study);
 
@@ -276,7 +286,7 @@ absl::StatusOr<int> Run(Context& context) {
     ReleaseOrphans(context, *client, directory, orphans);
     const int count = WorkerCount(options, study.spec());
     LUTHIER_ASSIGN_OR_RETURN(std::vector<WorkerPool::Worker> workers,
-                             Workers(context, directory, address, input.id, count));
+                             Workers(context, directory, address, input.id, fingerprint, count));
     context.err() << "study " << input.id << " in " << directory << ", " << count
                   << (count == 1 ? " worker" : " workers") << "; Ctrl-C stops, the same command goes on\n";
     const base::SystemClock clock;

@@ -88,9 +88,14 @@ absl::Status Check(const Flags& flags) {
     }
   }
   if (const absl::Status status = study::ValidateId("--name", flags.name); !status.ok()) return status;
-  for (const auto& [option, value] : {std::pair("--pool", flags.pool), std::pair("--project", flags.project)}) {
-    if (value.empty()) continue;
-    if (const absl::Status status = study::ValidateId(option, value); !status.ok()) return status;
+  if (!flags.pool.empty()) {
+    if (const absl::Status status = study::ValidateId("--pool", flags.pool); !status.ok()) return status;
+  }
+  for (const std::string& project : flags.projects) {
+    if (const absl::Status status = study::ValidateId("--project", project); !status.ok()) return status;
+  }
+  if (flags.projects.size() > 1 && !flags.study.empty()) {
+    return absl::InvalidArgumentError("--project: several do not go together with --study, which is of one project");
   }
   if (flags.exit_when_done && flags.study.empty()) {
     return absl::InvalidArgumentError("--exit-when-done: needs --study, which says what is to be done");
@@ -116,8 +121,8 @@ absl::Status SetCommands(const std::vector<std::string>& from, Flags* flags) {
   if (!from.empty()) return absl::OkStatus();
   if (!flags->study.empty()) {
     policy.projects.insert(std::string(study::ProjectOf(flags->study)));
-  } else if (!flags->project.empty()) {
-    policy.projects.insert(flags->project);
+  } else {
+    policy.projects.insert(flags->projects.begin(), flags->projects.end());
   }
   return absl::OkStatus();
 }
@@ -196,7 +201,10 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   app.add_flag("--accept-plaintext", flags.security.accept_plaintext,
                "Send the token to another machine without TLS. Default: $LUTHIER_ACCEPT_PLAINTEXT");
   app.add_option("--pool", flags.pool, "Work for studies of this pool only; default: for those that name none");
-  app.add_option("--project", flags.project, "Work for studies of this project; default: that of the token");
+  app.add_option("--project", flags.projects,
+                 "Work for studies of this project, or of several in turn (vision,speech); default: that of the token")
+      ->delimiter(',')
+      ->take_all();
   app.add_option("--study", flags.study, "Work for this study only; default: for any");
   std::string gpu_text;
   const CLI::Option* const slots =
@@ -251,8 +259,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   // Resources may be given by their full names.
   if (const absl::StatusOr<std::string> id = wire::ParseStudyName("--study", flags.study); id.ok()) {
     flags.study = *id;
-  } else if (!flags.project.empty() && !flags.study.empty()) {
-    flags.study = study::IdWithin(flags.project, flags.study);
+  } else if (flags.projects.size() == 1 && !flags.study.empty()) {
+    flags.study = study::IdWithin(flags.projects[0], flags.study);
   }
   const absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(flags.security, token_file);
   if (security.ok()) flags.security = *security;

@@ -20,7 +20,7 @@ struct Flags {
   wire::ChannelSecurity security;
   std::string study;
   std::string pool;
-  std::string project;
+  std::vector<std::string> projects;  // Asked in turn; empty: that of the token.
   int slots = 1;
   std::vector<std::string> gpus;  // One for each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
   CommandPolicy commands;

@@ -2,6 +2,8 @@
 
 #include <grpcpp/client_context.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,6 +72,9 @@ absl::StatusOr<FinishReply> FromProto(const v1::FinishResponse& response) {
   return reply;
 }
 
+// So long an ask waits where other projects are asked, too.
+constexpr absl::Duration kTurn = absl::Seconds(3);
+
 class GrpcCoordinator final : public CoordinatorApi {
  public:
   GrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
@@ -105,6 +110,8 @@ class GrpcCoordinator final : public CoordinatorApi {
   const std::unique_ptr<v1::WorkerService::StubInterface> stub_;
   const std::unique_ptr<v1::StudyService::StubInterface> studies_;
   const GrpcCoordinatorOptions options_;
+  size_t turn_ = SIZE_MAX;  // Of `projects`, modulo their number; of the thread that asks alone.
+  std::string turn_of_;     // The request id of the newest ask.
   base::Mutex mutex_;
   grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the running Suggest.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -134,13 +141,18 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
   message.set_worker(request.worker);
   message.set_pool(options_.pool);
-  if (!options_.project.empty()) message.set_parent(wire::ProjectName(options_.project));
+  const bool several = options_.projects.size() > 1;
+  if (several && request.request_id != turn_of_) ++turn_;  // A repetition is the same request, project included.
+  turn_of_ = request.request_id;
+  if (!options_.projects.empty()) {
+    message.set_parent(wire::ProjectName(options_.projects[turn_ % options_.projects.size()]));
+  }
   message.set_count(request.count);
   message.set_request_id(request.request_id);
   message.set_instance(options_.instance);
   v1::SuggestResponse response;
   grpc::ClientContext context;
-  SetDeadline(options_.ask_timeout, &context);
+  SetDeadline(several ? std::min(options_.ask_timeout, kTurn) : options_.ask_timeout, &context);
   {
     const base::MutexLock lock(&mutex_);
     if (cancelled_) return absl::CancelledError("no more trials are asked for");
@@ -156,6 +168,7 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   reply.study_done = response.study_done();
   if (response.has_retry_after()) {
     LUTHIER_ASSIGN_OR_RETURN(reply.retry_after, wire::FromProto(response.retry_after()));
+    if (several) reply.retry_after = absl::ZeroDuration();  // That one has nothing, and it is the next one's turn.
   }
   for (const v1::Lease& lease : response.leases()) {
     absl::StatusOr<Lease> converted = FromProto(lease);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,7 +18,8 @@ struct GrpcCoordinatorOptions {
   absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
   absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
   std::string pool;                                 // Whose studies are asked for; empty: the default one's.
-  std::string project;                              // The same; empty: the token's.
+  // The same, for each of them in turn; empty: the token's. Asks of several wait for a few seconds alone.
+  std::vector<std::string> projects;
   std::string instance;                             // Differs from process to process; empty: not said.
 };
 

@@ -77,7 +77,7 @@ int Run(Flags flags) {
   if (!checkpoints.ok()) return Complain("--checkpoint-dir", checkpoints.status(), 2);
   absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(
       flags.server, flags.security,
-      {.pool = flags.pool, .project = flags.project, .instance = absl::StrCat(absl::Hex(EntropySeed()))});
+      {.pool = flags.pool, .projects = flags.projects, .instance = absl::StrCat(absl::Hex(EntropySeed()))});
   if (!api.ok()) return Complain("--server", api.status(), 2);
 
   std::optional<data::DataCache> cache;

@@ -27,6 +27,7 @@ void WorkerLog::Seen(const std::string& name, const std::string& instance) {
   std::string& known = workers_.at(name).instance;
   if (known == instance) return;
   known = instance;
+  workers_.at(name).asked.clear();
   lone_.Forget(name);
 }
 
@@ -34,8 +35,10 @@ void WorkerLog::Asked(const std::string& name, const std::string& pool, const st
   base::MutexLock lock(&mutex_);
   const auto known = workers_.find(name);
   if (known == workers_.end()) return;
-  known->second.pool = pool;
-  known->second.study = study;
+  constexpr size_t kMostAsked = 64;
+  std::set<std::pair<std::string, std::string>>& asked = known->second.asked;
+  if (asked.size() >= kMostAsked) asked.clear();
+  asked.emplace(pool, study);
 }
 
 std::string WorkerLog::WhyNobodyTakes(const std::string& study, const std::string& pool) const {
@@ -50,7 +53,7 @@ std::string WorkerLog::WhyNobodyTakes(const std::string& study, const std::strin
   std::string rest;
   base::MutexLock lock(&mutex_);
   for (const auto& [name, entry] : workers_) {
-    if (entry.pool != pool || !(entry.study.empty() || entry.study == study)) continue;
+    if (entry.asked.count({pool, ""}) + entry.asked.count({pool, study}) == 0) continue;
     const absl::Duration ago = wall - entry.worker.last_seen;
     const std::vector<LoneFailures::Rest> rests = lone_.RestsOf(name, now);
     const auto resting = std::find_if(rests.begin(), rests.end(), [&](const auto& r) { return r.study_id == study; });

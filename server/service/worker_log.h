@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +66,8 @@ class WorkerLog final : public coordinator::Observer {
   struct Entry {
     Worker worker;
     std::string instance;
-    std::string pool, study;                 // Its last ask was for these.
+    // Its process asked for these pools, of these studies alone where they are named: several projects ask in turn.
+    std::set<std::pair<std::string, std::string>> asked;
     std::list<std::string>::iterator place;  // In `order_`.
   };
   struct Holder {

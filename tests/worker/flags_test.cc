@@ -70,6 +70,8 @@ TEST_F(FlagsTest, WhatIsNamedStays) {
 TEST_F(FlagsTest, CommandsComeFromNamedProjects) {
   EXPECT_TRUE(Parse({}).commands.projects.empty());  // As the coordinator says.
   EXPECT_THAT(Parse({"--project", "vision"}).commands.projects, ElementsAre("vision"));
+  EXPECT_THAT(Parse({"--project", "vision,speech"}).commands.projects, ElementsAre("speech", "vision"));
+  EXPECT_THAT(Parse({"--project", "vision", "--project", "speech"}).projects, ElementsAre("vision", "speech"));
   EXPECT_THAT(Parse({"--study", "vision/s"}).commands.projects, ElementsAre("vision"));
   EXPECT_THAT(Parse({"--study", "s"}).commands.projects, ElementsAre("default"));
   EXPECT_THAT(Parse({"--project", "p", "--commands-from", "a", "--commands-from", "b"}).commands.projects,

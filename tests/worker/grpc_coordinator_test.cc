@@ -162,6 +162,20 @@ TEST_F(GrpcCoordinatorTest, SpecIsRead) {
   EXPECT_TRUE(absl::IsNotFound(api_->GetSpec("demo").status()));
 }
 
+TEST_F(GrpcCoordinatorTest, SeveralProjectsAreAskedInTurn) {
+  service_.answer.mutable_retry_after()->set_seconds(7);
+  GrpcCoordinatorOptions options;
+  options.projects = {"vision", "speech"};
+  api_ = MakeGrpcCoordinator(v1::WorkerService::NewStub(server_->InProcessChannel({})),
+                             v1::StudyService::NewStub(server_->InProcessChannel({})), options);
+  std::vector<std::string> asked;
+  for (const char* id : {"r1", "r1", "r2", "r3"}) {  // A repetition stays where it was.
+    EXPECT_EQ(api_->Suggest({"", "w1", 1, id}).value().retry_after, absl::ZeroDuration());
+    asked.push_back(service_.suggest.parent());
+  }
+  EXPECT_THAT(asked, ElementsAre("projects/vision", "projects/vision", "projects/speech", "projects/vision"));
+}
+
 TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
   *service_.answer.add_leases() = MakeLease();
   service_.answer.mutable_retry_after()->set_seconds(7);

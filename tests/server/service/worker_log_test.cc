@@ -67,6 +67,10 @@ TEST_F(WorkerLogTest, SaysWhyNobodyTakesAStudysTrials) {
   EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "");
   EXPECT_NE(log_.WhyNobodyTakes("s", "default/gpus"), "") << "it is of another pool";
   EXPECT_NE(log_.WhyNobodyTakes("p/s", "p/default"), "") << "and project";
+  log_.Asked("w", "p/default", "");
+  EXPECT_EQ(log_.WhyNobodyTakes("p/s", "p/default"), "") << "it asks for both in turn";
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "");
+  log_.Seen("w", "a new process");
   log_.Asked("w", "default/default", "other");
   EXPECT_NE(log_.WhyNobodyTakes("s", "default/default"), "") << "it works for one study";
   EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"), "");

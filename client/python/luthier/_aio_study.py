@@ -64,6 +64,14 @@ class Study:
 
     # --- Ask and tell ---
 
+    @overload
+    async def ask(
+        self, n: None = None, *, timeout: Optional[float] = None, worker: Optional[str] = None
+    ) -> Optional[Trial]: ...
+
+    @overload
+    async def ask(self, n: int, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> list[Trial]: ...
+
     async def ask(
         self, n: Optional[int] = None, *, timeout: Optional[float] = None, worker: Optional[str] = None
     ) -> Any:

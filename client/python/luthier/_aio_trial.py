@@ -12,7 +12,7 @@ from luthier._aio_calls import Calls
 from luthier._retry import FINISH, Policy
 from luthier.errors import LeaseLost, LuthierError, TrialFinal
 from luthier.space import Categorical, Domain, Float, Int, to_spec
-from luthier.trial import UNCHANGED, Value
+from luthier.trial import UNCHANGED, Choice, Value
 
 
 class Trial:
@@ -53,9 +53,10 @@ class Trial:
         """Returns the value of a whole number from `low` to `high`, both included. Errors as of luthier.Trial."""
         return int(await self._suggest(name, Int(low, high, log=log, step=step)))
 
-    async def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+    async def suggest_categorical(self, name: str, choices: Sequence[Choice]) -> Choice:
         """Returns one of `choices`: texts, numbers, True, False or None. Errors as of luthier.Trial."""
-        return await self._suggest(name, Categorical(choices))
+        chosen: Choice = await self._suggest(name, Categorical(choices))
+        return chosen
 
     async def _suggest(self, name: str, domain: Domain) -> Any:
         spec = to_spec(name, domain)

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import count, flag, number, options, text, texts, whole
@@ -26,6 +26,7 @@ _EXAMPLES = {
     "objective": '{"command": {"argv": ["python3", "train.py"]}}',
 }
 _GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
+Goal = Literal["minimize", "maximize"]
 Named = Union[str, Mapping[str, Any]]
 
 
@@ -34,7 +35,7 @@ def make(
     space: SpaceLike = None,
     *,
     metric: str = "value",
-    goal: str = "minimize",
+    goal: Goal = "minimize",
     algorithm: Optional[Named] = None,
     max_trials: Optional[int] = None,
     max_parallel: Optional[int] = None,
@@ -73,14 +74,14 @@ def make(
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
     """
-    goal = text("goal", goal).lower()
-    if goal not in _GOALS:
+    direction = text("goal", goal).lower()
+    if direction not in _GOALS:
         raise ValueError(f"goal is {goal!r}, not 'minimize' or 'maximize'")
     if whole("seed", seed) < 0:
         raise ValueError(f"seed is {seed}: it is at least 0")
     spec = _wire.message("StudySpec")(seed=whole("seed", seed), reproducible=flag("reproducible", reproducible))
     spec.display_name, spec.description = text("display_name", display_name), text("description", description)
-    spec.metric.name, spec.metric.goal = text("metric", metric), _wire.enum("Goal")[_GOALS[goal]]
+    spec.metric.name, spec.metric.goal = text("metric", metric), _wire.enum("Goal")[_GOALS[direction]]
     if space is None:
         spec.open_space = True
     else:

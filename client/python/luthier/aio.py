@@ -29,15 +29,16 @@ import luthier
 from luthier._aio_calls import close_mine
 from luthier._aio_study import Study
 from luthier._aio_trial import Trial
+from luthier._create import Goal
 from luthier.space import SpaceLike
 
 __all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "workers"]
 
 
-async def study(name: str, space: SpaceLike = None, **options: Any) -> Study:
+async def study(name: str, space: SpaceLike = None, *, goal: Goal = "minimize", **options: Any) -> Study:
     """Makes a study, or returns the one of this name if it was made with the same words. Options and errors are those
     of `luthier.study`."""
-    return Study(await asyncio.to_thread(luthier.study, name, space, **options))
+    return Study(await asyncio.to_thread(luthier.study, name, space, goal=goal, **options))
 
 
 async def load(

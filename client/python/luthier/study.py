@@ -7,7 +7,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Optional, Union, overload
 
 from luthier import _results, _wire
 from luthier._arguments import flag, mapping, number, sequence, text, whole
@@ -86,6 +86,14 @@ class Study(Records):
         self._worker = new_worker()
 
     # --- Ask and tell ---
+
+    @overload
+    def ask(
+        self, n: None = None, *, timeout: Optional[float] = None, worker: Optional[str] = None
+    ) -> Optional[Trial]: ...
+
+    @overload
+    def ask(self, n: int, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> list[Trial]: ...
 
     def ask(self, n: Optional[int] = None, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> Any:
         """Returns the next trial, or with `n` a list of 1 to `n` of them.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from luthier import _dynamic, _wire
 from luthier._arguments import whole
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from luthier.study import Study
 
 Value = Union[float, Mapping[str, float]]
+Choice = TypeVar("Choice")
 _log = logging.getLogger("luthier")
 UNCHANGED = (BadField, LimitExceeded, MessageTooLarge)  # After these the trial is still held, and can be told again.
 
@@ -199,9 +200,10 @@ class Trial:
         """Returns the value of a whole number from `low` to `high`, both included. Errors as `suggest_float`."""
         return int(self._suggest(name, Int(low, high, log=log, step=step)))
 
-    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+    def suggest_categorical(self, name: str, choices: Sequence[Choice]) -> Choice:
         """Returns one of `choices`: texts, numbers, True, False or None. Errors as `suggest_float`."""
-        return self._suggest(name, Categorical(choices))
+        chosen: Choice = self._suggest(name, Categorical(choices))
+        return chosen
 
     def _suggest(self, name: str, domain: Domain) -> Any:
         if isinstance(domain, (Float, Int)) and not domain.low < domain.high:  # In a space there is no such range.

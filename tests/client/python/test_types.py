@@ -46,6 +46,41 @@ def objective(trial: luthier.Trial) -> float:
 assert_type(study.optimize(objective, n_trials=3), luthier.Study)
 study.optimize(objective, n_trials="3")  # type: ignore[arg-type]
 study.get_trials(order="x")  # type: ignore[call-arg]
+assert_type(study.ask(3), list[luthier.Trial])
+while (trial := study.ask()) is not None:
+    assert_type(trial, luthier.Trial)
+    assert_type(trial.suggest_categorical("c", ["a", "b"]), str)
+    assert_type(trial.suggest_categorical("layers", [1, 2, 3]), int)
+    study.tell(trial, 0.5)
+"""
+# What a user may get wrong; `error` stands behind each line that a checker is to find.
+PLANTED = """
+import luthier
+import luthier.aio
+
+study = luthier.study("s", goal="maximise")  # error
+study = luthier.study("s", goal="maximize")
+study.ask("3")  # error
+print(study.ask().params)  # error
+for number in study.ask(2):
+    study.tell(number, 0.5)
+    number.suggest_flaot("x", 0, 1)  # error
+trial = study.ask()
+if trial is not None:
+    units: int = trial.suggest_categorical("units", ["small", "large"])  # error
+    kind: str = trial.suggest_categorical("kind", ["a", "b"])
+    trial.suggest_categorical("kind", 3)  # error
+    study.tell(trial, 0.5)
+best: float = study.best_params  # error
+print(study.best_params.x)  # error
+print(study.best_params["x"], study.best_value + 1)
+print(study.best_params())  # error
+study.optimize(lambda t: 1.0, if_changed="again")  # error
+luthier.create_study(direction="maximise")  # error
+
+async def main() -> None:
+    loop = await luthier.aio.study("s", goal="maximise")  # error
+    print((await loop.ask()).params)  # error
 """
 
 
@@ -72,6 +107,17 @@ def test_programs_are_checked_by_its_types(tmp_path: Path) -> None:
     _needs("mypy")
     (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
     _mypy("--warn-unused-ignores", "--follow-imports=silent", "uses.py", cwd=tmp_path)
+
+
+def test_planted_errors_are_found(tmp_path: Path) -> None:
+    _needs("mypy")
+    (tmp_path / "planted.py").write_text(PLANTED, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "planted.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "MYPYPATH": str(PACKAGE)},
+    )  # fmt: skip
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    assert found == {i for i, line in enumerate(PLANTED.split("\n"), 1) if line.endswith("# error")}, done.stdout
 
 
 def test_the_public_interface_is_completely_typed(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import luthier
 from luthier import _wire
-from luthier._create import study_id
+from luthier._create import Goal, study_id
 from luthier._gradient import _FixedTrial
 from luthier._optimize import Infeasible
 from luthier.errors import (
@@ -130,8 +130,9 @@ class OptunaStudy(Study):
         if declared is None:
             return super().ask(n, **options)
         trial = super().ask(None, **options)
-        for name, distribution in declared.items():
-            trial._suggest(name, to_domain(distribution))
+        if trial is not None:
+            for name, distribution in declared.items():
+                trial._suggest(name, to_domain(distribution))
         return trial
 
     def tell(  # type: ignore[override]
@@ -359,7 +360,7 @@ def create_study(
     sampler: Any = None,
     pruner: Any = None,
     study_name: Optional[str] = None,
-    direction: Any = "minimize",
+    direction: Union[Goal, StudyDirection, None] = "minimize",
     load_if_exists: bool = True,
     directions: Any = None,
     algorithm: Any = None,
@@ -375,7 +376,7 @@ def create_study(
             "a study has one objective: give direction=, return a weighted sum, and keep the parts by "
             "trial.set_user_attr"
         )
-    goal = directions[0] if directions else direction
+    goal: Any = directions[0] if directions else direction
     where = _where(storage, server, db)
     name = _legal(study_name) if study_name else f"study-{uuid.uuid4().hex[:12]}"
     if study_name and not load_if_exists:
@@ -387,16 +388,12 @@ def create_study(
             raise StudyExists(f"study {study_name} exists already; load_if_exists=True goes on with it")
     if sampler is not None:
         algorithm, seed = _algorithm(sampler), sampler.seed or 0
-    goal = str(getattr(goal, "name", goal) or "minimize").lower()
+    goal = str(getattr(goal, "name", goal) or "minimize").lower()  # luthier.study says what is wrong with it.
     shown = study_name if study_name and name != study_name else ""
     made = luthier.study(
-        name, goal=_goal(goal), algorithm=algorithm, seed=seed, stopping=_stopping(pruner), display_name=shown, **where
+        name, goal=goal, algorithm=algorithm, seed=seed, stopping=_stopping(pruner), display_name=shown, **where
     )
     return _optuna_study(made, sampler)
-
-
-def _goal(text: str) -> Any:
-    return text  # luthier.study says what is wrong with it.
 
 
 def _optuna_study(made: Study, sampler: Any) -> OptunaStudy:

@@ -25,6 +25,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 import luthier
+from luthier._create import Goal
 from luthier.integrations._asking import ask
 from luthier.integrations._labels import labels_of
 
@@ -223,7 +224,7 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     def _link(self, study: Study, search_space: Mapping[str, BaseDistribution]) -> _Link:
         """Returns the Luthier study for `search_space`, made if there is none."""
-        goal = "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+        goal: Goal = "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
         with self._lock:
             uid = self._of(study)[0]
             spec = {name: optuna.distributions.distribution_to_json(d) for name, d in search_space.items()}

@@ -16,6 +16,7 @@ from ray.tune.utils.util import flatten_dict, unflatten_dict
 
 import luthier
 from luthier import _wire
+from luthier._create import Goal
 from luthier.integrations._asking import ask
 from luthier.integrations._labels import labels_of
 from luthier.trial import Trial
@@ -65,7 +66,7 @@ class LuthierSearch(Searcher):  # type: ignore[misc]
         if self._study is None:
             if not self._domains or not self.metric or not self.mode:
                 raise RuntimeError("LuthierSearch needs a param_space with domains, a metric and a mode")
-            goal = "minimize" if self.mode == "min" else "maximize"
+            goal: Goal = "minimize" if self.mode == "min" else "maximize"
             self._study = luthier.study(
                 self._name, self._domains, goal=goal, max_trials=_MAX_TRIALS, **self._options, **self._where
             )

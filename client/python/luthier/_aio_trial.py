@@ -186,6 +186,8 @@ class Trial:
     async def _fail(self, reason: str, message: str, *, retry: bool = False) -> bool:
         """Ends the trial without a result; returns whether that is final."""
         reply = await self._end("Fail", self._trial._fail_request(reason, message, retry=retry))
+        for warning in reply.warnings:
+            self._trial._warn("%s", warning)
         return bool(reply.state != _wire.enum("Trial.State")["PENDING"])
 
     async def _release(self) -> None:

@@ -136,16 +136,10 @@ def objective(**options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
 
 
 def optimize_in_processes(
-    study: Study,
-    fn: Callable[[Any], Any],
-    n_trials: Optional[int],
-    timeout: Optional[float],
-    processes: int,
-    catch: tuple[type[BaseException], ...],
-    objective: str,
-    lines: Progress,
+    study: Study, cargo: bytes, n_trials: Optional[int], timeout: Optional[float], processes: int, lines: Progress
 ) -> None:
-    """Runs `fn` in so many Python processes of their own, which end with this one. Raises StudyPaused."""
+    """Runs an objective that is `pickled` in so many Python processes of their own, which end with this one. Raises
+    StudyPaused."""
     follower = Follower(study, lines)
     local = study._client._local
     where = ["--server", study._client.target()] if local is None else ["--db", local.directory]
@@ -157,7 +151,7 @@ def optimize_in_processes(
     with tempfile.TemporaryDirectory(prefix="luthier-fn-") as folder:
         path = os.path.join(folder, "objective")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            file.write(_pickled((fn, catch, objective)))
+            file.write(cargo)
         command = [sys.executable, "-m", "luthier.run", "--child", path, *where]
         command += ["--study", f"{study.project}/{study.name}", "--timeout", str(timeout or 0)]
         children: list[subprocess.Popen[bytes]] = []
@@ -256,8 +250,9 @@ def _run_all(
         raise RuntimeError(f"a process of the objective {how}: {text or 'it said nothing'}")
 
 
-def _pickled(what: tuple[Any, Any, str]) -> bytes:
-    """Returns an objective as it travels to other processes. RuntimeError where it can't."""
+def pickled(what: tuple[Any, Any, str]) -> bytes:
+    """Returns an objective, the exceptions that it may raise and its fingerprint as they travel to other processes.
+    RuntimeError where they can't."""
     import pickle
 
     dumps: Callable[[Any], bytes] = pickle.dumps

@@ -335,14 +335,17 @@ class Study(Records):
             raise ValueError("callbacks and progress are called in this process: use n_jobs=, or follow study.watch()")
         show = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
         objective = fingerprint(fn)
+        cargo = b""
+        if processes is not None:
+            from luthier.objective import optimize_in_processes, pickled
+
+            cargo = pickled((fn, catches, objective))  # Before anything is changed: it may not travel.
         lines = self._begin(objective, n_trials, timeout, if_changed, show)
         if lines is None:
             return self
         try:
             if processes is not None:
-                from luthier.objective import optimize_in_processes
-
-                optimize_in_processes(self, fn, n_trials, timeout, processes, catches, objective, lines)
+                optimize_in_processes(self, cargo, n_trials, timeout, processes, lines)
                 return self
             run = Run(self, fn, n_trials, timeout, catches, every, objective, lines)
             self._runs.append(run)
@@ -428,11 +431,19 @@ class Study(Records):
 
     def enqueue(self, params: Mapping[str, Any], attributes: Optional[Mapping[str, Any]] = None) -> FrozenTrial:
         """Adds a setting of the user's, which is tried before any suggestion. What it leaves out takes its default.
-        Raises BadField for values outside the space, LimitExceeded where the budget has no room."""
+        Raises BadField for values outside the space, LimitExceeded where the budget has no room. In an open space values
+        wait for a trial that asks for them; what it does not ask for, or what its ranges lack, is named in a warning of
+        the log when the trial ends, and by `explain`."""
         request = _wire.message("EnqueueTrialsRequest")(parent=self._path, request_id=new_id())
         trial = request.trials.add()
         message = self._refresh()
         self._space.encode(params, trial.parameters)
+        unknown = sorted(name for name in params if name not in self._space.by_name)
+        if self._open and self._space.parameters and unknown:
+            _log.warning(
+                "the setting that is added to study %s has %s, which no trial has asked for yet; they have asked for %s",
+                self.name, ", ".join(map(repr, unknown)), ", ".join(map(repr, sorted(self._space.by_name))),
+            )  # fmt: skip
         for key, note in mapping("attributes", attributes or {}, '{"note": "mine"}').items():
             trial.attributes[text("a key of attributes", key)] = _results.note(note)
         if message.spec.labels.get(UNCAPPED) == "open" and self._rows(message) >= message.spec.budget.max_trials:

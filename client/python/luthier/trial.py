@@ -455,6 +455,8 @@ class Trial:
     def _fail(self, reason: str, message: str, *, retry: bool = False) -> bool:
         """Ends the trial without a result; returns whether that is final."""
         reply = self._end("Fail", self._fail_request(reason, message, retry=retry))
+        for warning in reply.warnings:
+            self._warn("%s", warning)
         return bool(reply.state != _wire.enum("Trial.State")["PENDING"])
 
     def _release(self) -> None:

@@ -235,11 +235,29 @@ void LeaveOut(const Ending& e, const std::vector<std::string>& unused) {
   }
 }
 
+// Says of a setting that a user added what of it was not tried: values that the objective did not ask for, or that its
+// ranges lack. The caller hears it, as the explanation of the trial does.
+void NoteNotUsed(Ending& e) {
+  const study::Trial& trial = e.record().trial;
+  if (trial.provenance.origin != "enqueued" || trial.unused.empty()) return;
+  constexpr size_t kMostBytes = 1000;
+  std::string text;
+  for (const auto& [name, value] : trial.unused) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, " = ", study::FormatValue(value));
+  }
+  if (text.size() > kMostBytes) text = absl::StrCat(trial.unused.size(), " values");
+  e.reply.warnings.push_back(absl::StrCat("the user's setting was not tried as it was added; not used: ", text,
+                                          ", as the objective did not ask for it or its range lacks it"));
+}
+
 // Takes the trial to where the call leads. False: the trial may go on, PENDING or PAUSED.
 bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
     study::Measurement measurement = WithLegalTraining(e, *content);
-    if ((value && !std::isfinite(*value)) || !Pauses(e, *content, value)) LeaveOut(e, op.unused);
+    if ((value && !std::isfinite(*value)) || !Pauses(e, *content, value)) {
+      LeaveOut(e, op.unused);
+      NoteNotUsed(e);
+    }
     if (value && !std::isfinite(*value)) {
       FailNonFinite(c, e, *value);
     } else if (Pauses(e, *content, value)) {
@@ -256,6 +274,7 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
       return false;
     }
     LeaveOut(e, op.unused);
+    NoteNotUsed(e);
     study::Failure kept = *failure;
     kept.message = Tail(std::move(kept.message));
     FailTrial(c, e, kept);

@@ -95,6 +95,33 @@ def test_ask_and_tell_with_a_range_that_changes(name: str, session_db: str) -> N
     assert len(study.trials) == 3
 
 
+def test_settings_that_do_not_fit_the_space_that_comes(
+    name: str, session_db: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = luthier.study(name, db=session_db)
+    study.enqueue({"lr": 0.5, "units": 16, "optimiser": "adam"})
+    study.enqueue({"lr": 0.05, "units": 9})
+
+    def objective(trial: Any) -> float:
+        return float(trial.suggest_float("lr", 1e-5, 1e-1, log=True) * trial.suggest_int("units", 8, 32))
+
+    study.optimize(objective, n_trials=2)
+    (warning,) = [r.getMessage() for r in caplog.records if "not used" in r.getMessage()]
+    assert "trial 1" in warning and "lr = 0.5" in warning and "optimiser" in warning and "units" not in warning
+    first, second = study.trials
+    assert first.params["units"] == 16 and second.params == {"lr": 0.05, "units": 9} and first.user_attrs == {}
+    explained = study.explain(1)["sentences"][0]
+    assert "not tried: lr = 0.5" in explained and "optimiser = adam" in explained
+    assert study.explain(2)["sentences"][0] == "tried because a user added it"
+    caplog.clear()
+    study.enqueue({"lr": 0.01, "unitz": 8})
+    assert "'unitz', which no trial has asked for yet; they have asked for 'lr', 'units'" in caplog.text
+    study.optimize(lambda t: 1 / 0 if t.suggest_float("lr", 1e-5, 1e-1, log=True) else 0, n_trials=1, catch=ZeroDivisionError)
+    assert "not used: unitz = 8" in caplog.text
+    with pytest.raises(luthier.BadField, match="lr"):
+        study.enqueue({"lr": 0.5})
+
+
 def test_numbers_of_numpy(name: str, session_db: str) -> None:
     np = pytest.importorskip("numpy")
     results = [

@@ -186,7 +186,9 @@ TEST_F(OpenSpace, EnqueuedValuesWaitForTheirDeclaration) {
   EXPECT_EQ(Declare(grant, {Choice("c")})->parameters.at("c"), study::ParameterValue(std::string("b")));
   const double far = std::get<double>(Declare(grant, {Float("far")})->parameters.at("far"));
   EXPECT_TRUE(far >= 0.0 && far <= 1.0);  // What was enqueued is out of its range.
-  ASSERT_TRUE(Complete(grant, Loss(1.0)).ok());
+  const absl::StatusOr<FinishReply> told = Complete(grant, Loss(1.0));
+  ASSERT_TRUE(told.ok());
+  EXPECT_THAT(told->warnings, ElementsAre(HasSubstr("not used: far = 9,")));
   // What the space has is checked at once.
   ExpectRefused(h_.Enqueue("s", {{{{"x", 7.0}}, {}}}), absl::StatusCode::kInvalidArgument, "BAD_FIELD", "parameters.x");
   ASSERT_TRUE(h_.Enqueue("s", {{{{"x", 0.5}}, {}}}).ok());

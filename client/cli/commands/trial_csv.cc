@@ -29,6 +29,7 @@ using Record = std::vector<std::string>;
 
 constexpr absl::string_view kParams = "params_";
 constexpr absl::string_view kMetrics = "metrics_";
+constexpr char kNull[] = "null";
 constexpr double kMaxInteger = 9007199254740992.0;  // 2^53; the service's bound.
 
 absl::Status At(absl::string_view source, size_t line, absl::string_view what) {
@@ -107,6 +108,12 @@ absl::StatusOr<google::protobuf::Value> ValueOf(const v1::ParameterSpec& paramet
                                                             : "is no number");
   }
   return value;
+}
+
+// Whether a parameter has the label that stands for Python's None, which tables have as an empty cell.
+bool HasNull(const v1::ParameterSpec& parameter) {
+  const auto& labels = parameter.categorical().values();
+  return std::find(labels.begin(), labels.end(), kNull) != labels.end();
 }
 
 // What the columns of a table mean to a study.
@@ -227,8 +234,11 @@ absl::StatusOr<v1::Trial> RowTrial(const Record& row, const Columns& columns, ab
   const bool failed = read == v1::Trial::FAILED;
   v1::Measurement measurement;
   for (size_t j = 0; j < row.size(); ++j) {
-    if (row[j].empty()) continue;
-    if (columns.parameter[j] != nullptr) {
+    if (row[j].empty()) {
+      const v1::ParameterSpec* const p = columns.parameter[j];
+      if (p == nullptr || p->has_condition() || spec.open_space() || !HasNull(*p)) continue;
+      (*trial.mutable_parameters()->mutable_fields())[p->name()].set_string_value(kNull);
+    } else if (columns.parameter[j] != nullptr) {
       absl::StatusOr<google::protobuf::Value> value = ValueOf(*columns.parameter[j], row[j]);
       if (!value.ok()) {
         return At(source, line,
@@ -303,10 +313,20 @@ std::string LegalName(const std::string& name) {
   return absl::StrCat("p_", plain.substr(0, 48), "_", base::Sha256Hex(name).substr(0, 8));
 }
 
+// Whether the cells are integers that pandas wrote as floats, "3.0", as it does where some are missing: in a table of
+// Optuna's.
+bool AreWholeWithGaps(const Record& header, const std::vector<std::string>& fields) {
+  if (Find(header, "datetime_start") < 0 || std::count(fields.begin(), fields.end(), "") == 0) return false;
+  return std::all_of(fields.begin(), fields.end(), [](absl::string_view field) {
+    return field.empty() || (absl::ConsumeSuffix(&field, ".0") && IsWhole(field) && !IsRounded(field));
+  });
+}
+
 // The parameter that a column's values suggest.
-void GuessDomain(Guess* guess) {
+void GuessDomain(const Record& header, Guess* guess) {
   std::vector<std::string> texts;
   bool marked = false, numbers = true, whole = true, flags = true, vectors = true;
+  const bool gaps = AreWholeWithGaps(header, guess->fields);
   double least = HUGE_VAL, largest = -HUGE_VAL;
   size_t count = 0;
   std::set<std::string> seen;
@@ -333,7 +353,7 @@ void GuessDomain(Guess* guess) {
       least = std::min(least, scalar);
       largest = std::max(largest, scalar);
     }
-    whole = whole && IsWhole(text);
+    whole = whole && (gaps || IsWhole(text));
   }
   v1::ParameterSpec& parameter = guess->spec;
   parameter.set_name(LegalName(guess->name));
@@ -370,6 +390,21 @@ bool GuessCondition(const std::vector<Guess>& guesses, const std::vector<bool>& 
     return true;
   }
   return false;
+}
+
+// Makes labels of a column of Optuna's in which None was a choice: an empty cell that nothing else explains. False: it
+// has more values than choices have.
+bool GuessNull(const Record& header, Guess* guess) {
+  constexpr size_t kMostChoices = 16;
+  std::vector<std::string> labels;
+  for (const std::string& field : guess->fields) {
+    const std::string text = field.empty() ? kNull : Unmarked(field);
+    if (std::find(labels.begin(), labels.end(), text) == labels.end()) labels.push_back(text);
+  }
+  if (Find(header, "datetime_start") < 0 || labels.size() > kMostChoices) return false;
+  guess->spec.mutable_categorical()->clear_values();
+  for (const std::string& label : labels) guess->spec.mutable_categorical()->add_values(label);
+  return true;
 }
 
 // The header that exports had until params_ marked parameters: number, state, metrics, parameters, …, note. Which of
@@ -529,7 +564,7 @@ absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_vie
     guesses.push_back({std::string(absl::StripPrefix(records[0][j], kParams)), {}, {}});
     for (size_t i = 1; i < records.size(); ++i) guesses.back().fields.push_back(records[i][j]);
     LUTHIER_RETURN_IF_ERROR(CheckDecimals(guesses.back(), source));
-    GuessDomain(&guesses.back());
+    GuessDomain(records[0], &guesses.back());
   }
   // The rows whose empty cells tell something: a FAILED trial of other tools may lack what it had not come to.
   const int state = Find(records[0], "state");
@@ -541,7 +576,7 @@ absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_vie
   for (Guess& guess : guesses) {
     size_t empty = 0;
     while (empty < counts.size() && !(counts[empty] && guess.fields[empty].empty())) ++empty;
-    if (empty == counts.size() || GuessCondition(guesses, counts, &guess)) continue;
+    if (empty == counts.size() || GuessCondition(guesses, counts, &guess) || GuessNull(records[0], &guess)) continue;
     return At(source, empty + 2,
               absl::StrCat("has no value of ", base::Quote(guess.name),
                            ", and no other column tells when there is one; fill the cell, or leave the column out: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from luthier.study import Study
 
 _MANY = 64  # Attributes of a trial.
+_WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,15}\.0\Z")
 
 
 def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[Any], str]:
@@ -238,6 +240,7 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
     metric = table.metric_column(columns, study.metric)
     # An export from before parameters were marked: which of its columns are metrics, it does not say.
     older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
+    optuna = "datetime_start" in columns  # Where a value is missing, pandas makes 3.0 of an integer.
     marked = [c for c in columns if c.startswith("params_")]
     reserved = set(table.RESERVED) - ({"step"} if older else set())
     plain = [c for c in columns if c not in reserved and not c.startswith(table.PREFIXES)]
@@ -248,6 +251,8 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
         name = column[len("params_") :] if column in marked else column
         cells = [record.get(column, record.get(name)) for record in some]
         values = [v for v in (table._plain(cell) for cell in cells) if v is not None]
+        if optuna and len(values) < len(cells) and all(_WHOLE_FLOAT.match(str(v)) for v in values):
+            values = [str(v)[:-2] if texts else int(v) for v in values]
         enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
         if enough and column != metric and name not in known:
             space[name] = guess(values, texts=texts, labels=any(table._is_marked(cell) for cell in cells))

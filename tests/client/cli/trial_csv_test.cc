@@ -93,6 +93,16 @@ TEST(TrialCsv, WhatTheFormatRefusesIsNamed) {
   }
 }
 
+TEST(TrialCsv, AnEmptyCellOfOptunasMayBeTheChoiceNone) {
+  const char kText[] = "value,datetime_start,params_c,params_x\n1,t,,0.5\n2,t,a,0.25\n3,t,,0.75\n4,t,a,0.5\n";
+  const v1::StudySpec spec = *GuessSpec(kText, "f", "value", false, {});
+  EXPECT_THAT(spec.space(0).categorical().values(), ElementsAre("null", "a"));
+  const TableTrials read = *ReadTrialsCsv(kText, "f", spec);
+  ASSERT_EQ(read.trials.size(), 4U);
+  EXPECT_EQ(read.trials[0].parameters().fields().at("c").string_value(), "null");
+  EXPECT_EQ(read.trials[1].parameters().fields().at("c").string_value(), "a");
+}
+
 TEST(TrialCsv, EmptyCellsThatNothingExplainsAreNamed) {
   EXPECT_THAT(std::string(GuessSpec("a,b,loss\n1,x,1\n,x,2\n", "f", "loss", false, {}).status().message()),
               HasSubstr("f:3: has no value of \"a\", and no other column tells when there is one"));

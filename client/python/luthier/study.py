@@ -375,22 +375,32 @@ class Study(Records):
             raise ValueError(f"if_changed is {if_changed!r}: it is 'continue', 'fresh' or 'raise'")
         self._refresh()
         self._check_that_it_runs()
-        if objective:
+        if objective and if_changed in ("fresh", "raise"):
+            look_at(self, objective, if_changed)
+        if self._is_complete(n_trials is not None or timeout is not None):
+            _log.warning("study %s is complete, so no trial is run: %s", self.name, self._end_of(self._message))
+            return None
+        if objective and if_changed in (None, "continue"):
             look_at(self, objective, if_changed)
         if n_trials is not None:
             self._make_room(n_trials)
         message = self._message
         rows, pending = self._rows(message), int(message.trials.pending)
         left = max(0, int(message.spec.budget.max_trials) - rows) + pending
-        if _wire.enum_names("Study.State")[message.state] == "COMPLETED":
-            _log.warning("study %s is complete, so no trial is run: %s", self.name, self._end_of(message))
-            return None
         capped = message.spec.labels.get(UNCAPPED) != "open"
         more = left if n_trials is None else min(n_trials, left) if capped else n_trials
         until = f"within {timeout:g} s" if timeout is not None else ""
         lines = Progress(self, show)
         lines.begin(rows - int(message.trials.deleted), None if timeout is not None and n_trials is None else more, until)
         return lines
+
+    def _is_complete(self, grows: bool) -> bool:
+        """Whether the study takes no more trials. `grows`: the call raises a budget that nobody set."""
+        message = self._message
+        if _wire.enum_names("Study.State")[message.state] != "COMPLETED":
+            return False
+        uncapped = message.spec.labels.get(UNCAPPED) == "open"
+        return not (grows and uncapped and message.state_reason in ("", "max_trials reached"))
 
     def _check_that_it_runs(self) -> None:
         message = self._message

@@ -53,6 +53,14 @@ class TrialState(str, Enum):
         return self not in (TrialState.PENDING, TrialState.RUNNING, TrialState.PAUSED)
 
 
+class Seconds(float):
+    """A time in seconds, which also says so as a timedelta does: Optuna's trials have these."""
+
+    def total_seconds(self) -> float:
+        """Returns the number."""
+        return float(self)
+
+
 @dataclass(frozen=True)
 class FrozenTrial:
     """A trial as it is stored."""
@@ -110,9 +118,9 @@ class FrozenTrial:
             raise AttributeError(f"trials have no {name!r}")
 
     @property
-    def duration(self) -> Optional[float]:
+    def duration(self) -> Optional[Seconds]:
         """Seconds from its first grant to its end."""
-        return None if self.started is None or self.ended is None else self.ended - self.started
+        return None if self.started is None or self.ended is None else Seconds(self.ended - self.started)
 
 
 class Trial:

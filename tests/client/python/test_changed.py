@@ -171,3 +171,23 @@ def test_fingerprints() -> None:
     assert len({fingerprint(space[name]) for name in "fg"}) == 2
     assert objective_of(worker_of("0" * 20, fingerprint(a))) == fingerprint(a)
     assert objective_of(worker_of("0" * 20, "")) == objective_of("gpu.1") == ""
+
+
+def test_a_call_that_runs_nothing_changes_nothing(name: str, session_db: str, caplog: pytest.LogCaptureFixture) -> None:
+    study = luthier.study(name, {"x": (-10.0, 10.0)}, max_trials=2, db=session_db)
+    study.optimize(first, n_trials=2)
+    best = study.best_value
+    study.optimize(mended, n_trials=2)
+    assert "is complete" in caplog.text and "the objective" not in caplog.text and study.best_value == best
+    opened = luthier.study(name + "-open", db=session_db)
+    opened.optimize(first, n_trials=2)
+    with pytest.raises(luthier.ObjectiveChanged):
+        opened.optimize(mended, n_trials=5, if_changed="raise")
+    assert opened.state == "COMPLETED" and opened.spec["budget"]["max_trials"] == 2
+
+
+def test_a_timeout_goes_on_where_a_number_of_trials_ended(name: str, session_db: str) -> None:
+    study = luthier.study(name, db=session_db)
+    study.optimize(first, n_trials=2)
+    study.optimize(first, timeout=30, callbacks=[lambda s, t: s.stop() if t.number >= 4 else None])
+    assert len(study) >= 4

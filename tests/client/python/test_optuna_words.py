@@ -42,7 +42,7 @@ OPTUNA = {
 OF_STUDY = (
     "add_trial add_trials ask best_params best_trial best_trials best_value direction directions enqueue_trial get_trials "
     "metric_names optimize set_metric_names set_user_attr stop tell trials trials_dataframe user_attrs system_attrs "
-    "set_system_attr study_name"
+    "set_system_attr study_name sampler pruner"
 )
 OF_TRIAL = (
     "constraints datetime_start distributions number params relative_params report set_constraint set_user_attr "
@@ -90,7 +90,12 @@ def test_every_word_of_studies_and_trials() -> None:
     assert refused == {"relative_params", "system_attrs", "set_system_attr"}
     study.tell(trial, 1.0)
     refused = {name for name in OF_STUDY.split() if not carried_out(study, name)}
-    assert refused == {"set_metric_names", "system_attrs", "set_system_attr"}
+    assert refused == {"set_metric_names", "system_attrs", "set_system_attr", "sampler", "pruner"}
+    for name in ("sampler", "pruner"):
+        with pytest.raises(luthier.Unsupported, match="stays as the study was made"):
+            setattr(study, name, None)
+    assert study.direction == "minimize" == optuna.study.StudyDirection.MINIMIZE and study.direction.name == "MINIMIZE"
+    assert study.trials[0].duration.total_seconds() == study.trials[0].duration
     frozen = study.trials[0]
     refused = {name for name in OF_FROZEN.split() if not carried_out(frozen, name)}
     assert refused == set(REFUSED["FrozenTrial"])

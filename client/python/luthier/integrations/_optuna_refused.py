@@ -81,6 +81,8 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "trial": {"BaseTrial": "luthier.Trial and luthier.FrozenTrial are the types of trials"},
     "Study": {
+        "pruner": "study.spec['stopping'] has the rule, which stays as the study was made",
+        "sampler": "study.spec['algorithm'] has the algorithm, which stays as the study was made",
         "set_metric_names": "luthier.study(NAME, metric='loss') names the metric when the study is made",
         "system_attrs": "study.spec has all that is stored of the study",
         "set_system_attr": "study.set_user_attr keeps notes",

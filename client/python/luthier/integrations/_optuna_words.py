@@ -281,9 +281,32 @@ class OptunaStudy(Study):
         return str(self._spec.display_name or self.name)
 
     @property
-    def directions(self) -> list[str]:
+    def direction(self) -> StudyDirection:
+        """The goal, which equals "minimize" or "maximize"."""
+        return StudyDirection(super().direction)
+
+    @property
+    def directions(self) -> list[StudyDirection]:
         """The goal, in a list."""
         return [self.direction]
+
+    @property
+    def sampler(self) -> Any:
+        """Refused, as setting it is."""
+        refuse("Study", "sampler")
+
+    @sampler.setter
+    def sampler(self, given: Any) -> None:
+        refuse("Study", "sampler")
+
+    @property
+    def pruner(self) -> Any:
+        """Refused, as setting it is."""
+        refuse("Study", "pruner")
+
+    @pruner.setter
+    def pruner(self, given: Any) -> None:
+        refuse("Study", "pruner")
 
     @property
     def best_trials(self) -> list[FrozenTrial]:

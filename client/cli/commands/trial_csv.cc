@@ -313,10 +313,14 @@ std::string LegalName(const std::string& name) {
   return absl::StrCat("p_", plain.substr(0, 48), "_", base::Sha256Hex(name).substr(0, 8));
 }
 
-// Whether the cells are integers that pandas wrote as floats, "3.0", as it does where some are missing: in a table of
-// Optuna's.
+// Whether a table was a data frame, of Optuna or of the Python package, and pandas wrote it.
+bool IsOfPandas(const Record& header) {
+  return Find(header, "datetime_start") >= 0 || Find(header, "started") >= 0;
+}
+
+// Whether the cells are integers that pandas wrote as floats, "3.0", as it does where some are missing.
 bool AreWholeWithGaps(const Record& header, const std::vector<std::string>& fields) {
-  if (Find(header, "datetime_start") < 0 || std::count(fields.begin(), fields.end(), "") == 0) return false;
+  if (!IsOfPandas(header) || std::count(fields.begin(), fields.end(), "") == 0) return false;
   return std::all_of(fields.begin(), fields.end(), [](absl::string_view field) {
     return field.empty() || (absl::ConsumeSuffix(&field, ".0") && IsWhole(field) && !IsRounded(field));
   });
@@ -392,8 +396,8 @@ bool GuessCondition(const std::vector<Guess>& guesses, const std::vector<bool>& 
   return false;
 }
 
-// Makes labels of a column of Optuna's in which None was a choice: an empty cell that nothing else explains. False: it
-// has more values than choices have.
+// Makes labels of a column of a data frame in which None was a choice: an empty cell that nothing else explains. False:
+// it has more values than choices have.
 bool GuessNull(const Record& header, Guess* guess) {
   constexpr size_t kMostChoices = 16;
   std::vector<std::string> labels;
@@ -401,7 +405,7 @@ bool GuessNull(const Record& header, Guess* guess) {
     const std::string text = field.empty() ? kNull : Unmarked(field);
     if (std::find(labels.begin(), labels.end(), text) == labels.end()) labels.push_back(text);
   }
-  if (Find(header, "datetime_start") < 0 || labels.size() > kMostChoices) return false;
+  if (!IsOfPandas(header) || labels.size() > kMostChoices) return false;
   guess->spec.mutable_categorical()->clear_values();
   for (const std::string& label : labels) guess->spec.mutable_categorical()->add_values(label);
   return true;

@@ -240,7 +240,7 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
     metric = table.metric_column(columns, study.metric)
     # An export from before parameters were marked: which of its columns are metrics, it does not say.
     older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
-    optuna = "datetime_start" in columns  # Where a value is missing, pandas makes 3.0 of an integer.
+    pandas = "datetime_start" in columns or "started" in columns  # Of an integer it makes 3.0, where some are missing.
     marked = [c for c in columns if c.startswith("params_")]
     reserved = set(table.RESERVED) - ({"step"} if older else set())
     plain = [c for c in columns if c not in reserved and not c.startswith(table.PREFIXES)]
@@ -251,7 +251,7 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
         name = column[len("params_") :] if column in marked else column
         cells = [record.get(column, record.get(name)) for record in some]
         values = [v for v in (table._plain(cell) for cell in cells) if v is not None]
-        if optuna and len(values) < len(cells) and all(_WHOLE_FLOAT.match(str(v)) for v in values):
+        if pandas and len(values) < len(cells) and all(_WHOLE_FLOAT.match(str(v)) for v in values):
             values = [str(v)[:-2] if texts else int(v) for v in values]
         enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
         if enough and column != metric and name not in known:

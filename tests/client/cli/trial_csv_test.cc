@@ -93,10 +93,11 @@ TEST(TrialCsv, WhatTheFormatRefusesIsNamed) {
   }
 }
 
-TEST(TrialCsv, AnEmptyCellOfOptunasMayBeTheChoiceNone) {
+TEST(TrialCsv, AnEmptyCellOfADataFrameMayBeTheChoiceNone) {
   const char kText[] = "value,datetime_start,params_c,params_x\n1,t,,0.5\n2,t,a,0.25\n3,t,,0.75\n4,t,a,0.5\n";
   const v1::StudySpec spec = *GuessSpec(kText, "f", "value", false, {});
   EXPECT_THAT(spec.space(0).categorical().values(), ElementsAre("null", "a"));
+  EXPECT_TRUE(GuessSpec("value,started,params_c\n1,t,\n2,t,a\n", "f", "value", false, {}).ok());
   const TableTrials read = *ReadTrialsCsv(kText, "f", spec);
   ASSERT_EQ(read.trials.size(), 4U);
   EXPECT_EQ(read.trials[0].parameters().fields().at("c").string_value(), "null");

@@ -254,6 +254,9 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
 
 absl::StatusOr<int> Run(Context& context) {
   const Options& options = context.options();
+  if (!options.gpus.empty() && (options.workers > 1 || options.slots > 1)) {
+    return UsageError("--gpus", "starts one worker with a slot for each GPU; leave --workers and --slots out");
+  }
   SignalScope signals;  // Before any thread starts.
   LUTHIER_ASSIGN_OR_RETURN(Context::StudyToCreate input, context.ReadStudy(options.file, options.study));
   const v1::Objective::KindCase kind = input.file.spec().objective().kind_case();

@@ -7,17 +7,14 @@ namespace {
 
 void RunOptions(CLI::App& app, Options& o) {
   app.add_option("FILE", o.file, "Study file (YAML or JSON)")->required();
-  CLI::Option* const workers =
-      app.add_option("--workers", o.workers, "Worker processes; default: one a core, at most the study's max_parallel")
-          ->check(CLI::Range(1, 1000));
-  CLI::Option* const slots = app.add_option("--slots", o.slots, "Trials that each worker runs at once")
-                                 ->check(CLI::Range(1, 64))
-                                 ->capture_default_str();
+  app.add_option("--workers", o.workers, "Worker processes; default: one a core, at most the study's max_parallel")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--slots", o.slots, "Trials that each worker runs at once")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   app.add_option("--gpus", o.gpus,
                  "all, how many, or which (0,2): one worker runs a trial on each of these GPUs, which its command sees "
-                 "alone, by CUDA_VISIBLE_DEVICES")
-      ->excludes(workers)
-      ->excludes(slots);
+                 "alone, by CUDA_VISIBLE_DEVICES; in place of --workers and --slots");
   app.add_option("--if-changed", o.if_changed,
                  "Where the command, or a file that it names, is another one than that of the study's trials: continue "
                  "without a word, go on in a study of its own (fresh), or raise an error; default: a warning")

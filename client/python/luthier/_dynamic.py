@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _wire
 from luthier._fingerprint import objective_of
@@ -66,16 +66,16 @@ def value_of(share: float, domain: Union[Float, Int]) -> Any:
     return low + min(int(share * count), count - 1) * step
 
 
-def suggest(trial: Trial, name: str, domain: Union[Float, Int], known: Parameter) -> Any:
-    """Returns the value of a parameter whose range is another one in each trial."""
+def suggest(trial: Trial, name: str, domain: Union[Float, Int], known: Optional[Parameter]) -> Any:
+    """Returns the value of a parameter whose range is another one in each trial, or is one value."""
     study = trial._study
-    given = trial._fields.get(known.legal)
-    if given is not None and trial._lease.trial.provenance.origin == "enqueued":
+    given = None if known is None else trial._fields.get(known.legal)
+    if known is not None and given is not None and trial._lease.trial.provenance.origin == "enqueued":
         value = known.decode(given)
         if domain.low <= value <= domain.high:  # The user's own setting.
             trial._used.add(known.legal)
             return value
-    if name not in study._dynamic:
+    if known is not None and name not in study._dynamic:
         study._dynamic.add(name)
         _log.info(
             "parameter %r of study %s has another range from trial to trial: the search chooses its share of the range, "

@@ -218,7 +218,7 @@ class Trial:
             if not domain.low <= domain.high:
                 raise ValueError(f"{name!r} has the range from {domain.low} to {domain.high}, which is empty")
             known = self._study._space.by_name.get(name)
-            if self._study._open and known is not None and not known.accepts(to_spec(name, domain)):
+            if self._study._open and (known is None or not known.accepts(to_spec(name, domain))):
                 return _dynamic.suggest(self, name, domain, known)
         spec = to_spec(name, domain)
         study = self._study

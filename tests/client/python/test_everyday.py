@@ -82,6 +82,8 @@ def test_ranges_of_one_value(name: str, session_db: str) -> None:
     study.enqueue({"a": 1})
     study.enqueue({"a": 0})
     study.optimize(objective, n_trials=6)
+    study.optimize(lambda t: t.suggest_float("d", 0.5, 0.5) + t.suggest_int("e", 3, 3), n_trials=1)
+    assert study.trials[-1].params == {"d": 0.5, "e": 3} and study.trials[-1].value == 3.5
     assert study.trials[1].params["c"] == 5 and {t.state.value for t in study.trials} == {"COMPLETE"}
 
 

@@ -16,9 +16,9 @@ LUTHIER_FUZZ_TARGET(result_line) {
   const absl::string_view text = parts.rest();
   worker::ResultFinder finder(metric);
   worker::LineSplitter lines(1 << 12, [&](const worker::TextLine& line) {
-    const worker::Finding found = finder.Add(line);
+    const worker::LineContent found = finder.Add(line);
     const bool whole = found.line.measurement.metrics.contains(metric);
-    fuzz::Must(found.kind != worker::Finding::Kind::kResult || whole, "what is found has the study's metric");
+    fuzz::Must(found.kind != worker::LineContent::Kind::kResult || whole, "what is found has the study's metric");
   });
   lines.Add(text);
   lines.Finish();

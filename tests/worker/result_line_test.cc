@@ -254,16 +254,16 @@ TEST(ResultLine, DeepNestingIsNoProblem) {
   EXPECT_EQ(Parse(deep).measurement.metrics.at("loss"), 1.0);
 }
 
-using Kind = Finding::Kind;
+using Kind = LineContent::Kind;
 
-Finding Find(const std::vector<std::string>& lines, bool overwrites = false, bool ended = true) {
+LineContent Find(const std::vector<std::string>& lines, bool overwrites = false, bool ended = true) {
   ResultFinder finder("loss");
-  Finding found;
+  LineContent found;
   for (const std::string& line : lines) found = finder.Add({line, 1, false, overwrites, ended});
   return found;
 }
 std::string WhyMalformed(const std::string& line) {
-  const Finding found = Find({line});
+  const LineContent found = Find({line});
   return found.kind == Kind::kMalformed ? found.why : absl::StrCat("kind ", static_cast<int>(found.kind));
 }
 
@@ -310,7 +310,7 @@ TEST(ResultFinder, WhatATerminalWouldNotShowIsNoObstacle) {
   for (const char* line :
        {"\xEF\xBB\xBF{\"loss\": 2}", "\x1B[32m{\"loss\": 2}\x1B[0m", "\x1B[0m\x1B[1;31m {\"loss\": 2}",
         "\b\b\b{\"loss\": 2}\t", "{\"loss\": 2, \"note\": \"\xff\"}"}) {
-    const Finding found = Find({line});
+    const LineContent found = Find({line});
     ASSERT_EQ(found.kind, Kind::kResult) << line << found.why;
     EXPECT_EQ(found.line.measurement.metrics.at("loss"), 2.0);
   }
@@ -319,14 +319,14 @@ TEST(ResultFinder, WhatATerminalWouldNotShowIsNoObstacle) {
 TEST(ResultFinder, AResultMayStandBehindAProgressBarOnly) {
   const std::string bar = " 50%|#####     | 5/10 [00:00<00:00, 10.00it/s]{\"loss\": 2}";
   EXPECT_EQ(Find({bar}, true).line.measurement.metrics.at("loss"), 2.0);
-  const Finding aside = Find({bar});
+  const LineContent aside = Find({bar});
   EXPECT_EQ(aside.kind, Kind::kAside);
   EXPECT_EQ(aside.value, 2.0);
   EXPECT_EQ(Find({" 50%|#####     | 5/10{\"loss\": \"2\"}"}, true).kind, Kind::kMalformed);
 }
 
 TEST(ResultFinder, ReadsAnObjectOverSeveralLines) {
-  const Finding found = Find({"{", "  \"loss\": 0.5,", "  \"metrics_of\": {", "    \"loss\": 7", "  }", "}"});
+  const LineContent found = Find({"{", "  \"loss\": 0.5,", "  \"metrics_of\": {", "    \"loss\": 7", "  }", "}"});
   ASSERT_EQ(found.kind, Kind::kResult) << found.why;
   EXPECT_EQ(found.line.measurement.metrics.at("loss"), 0.5);
   EXPECT_EQ(Find({"{", "  \"loss\": \"x\"", "}"}).kind, Kind::kMalformed);

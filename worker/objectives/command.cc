@@ -140,7 +140,7 @@ class CommandRun {
   void OnResultLine(const TextLine& line);
   void OnStdoutLine(const TextLine& line);
   // A line of standard output that has the metric and is no result. It counts unless a result follows.
-  void OnUnreadable(const TextLine& line, const Finding& found);
+  void OnUnreadable(const TextLine& line, const LineContent& found);
   // A result of either descriptor.
   void OnResult(ResultLine line);
   void Accept(ResultLine line);
@@ -282,18 +282,18 @@ void CommandRun::OnStdoutLine(const TextLine& line) {
     if (const std::optional<PatternMatcher::Point> point = patterns_->AddLine(line)) AcceptPoint(*point);
     return;
   }
-  Finding found = finder_.Add(line);
+  LineContent found = finder_.Add(line);
   switch (found.kind) {
-    case Finding::Kind::kText:
+    case LineContent::Kind::kText:
       break;
-    case Finding::Kind::kResult:
+    case LineContent::Kind::kResult:
       OnResult(std::move(found.line));
       break;
-    case Finding::Kind::kMalformed:
-    case Finding::Kind::kAside:
+    case LineContent::Kind::kMalformed:
+    case LineContent::Kind::kAside:
       if (!torn) OnUnreadable(line, found);
       break;
-    case Finding::Kind::kOther:
+    case LineContent::Kind::kOther:
       // Programs print all sorts of JSON; only who has no result at all is told.
       doubtful_line_ =
           absl::StrCat("line ", line.number, " of standard output, ", base::Quote(line.text), ": ", found.why);
@@ -301,12 +301,12 @@ void CommandRun::OnStdoutLine(const TextLine& line) {
   }
 }
 
-void CommandRun::OnUnreadable(const TextLine& line, const Finding& found) {
+void CommandRun::OnUnreadable(const TextLine& line, const LineContent& found) {
   if (final_seen_ || unreadable_final_) {
     Note(kAfterFinal);
     return;
   }
-  if (found.kind == Finding::Kind::kAside && held_) {
+  if (found.kind == LineContent::Kind::kAside && held_) {
     // Logs that say the result once more, perhaps rounded.
     const double value = held_->measurement.metrics[metric_];
     const bool same = std::isfinite(found.value) ? std::abs(found.value - value) <= kRounding * std::abs(value)

@@ -477,16 +477,16 @@ bool SaysFinal(const Json& object) {
   return is_true("final") || is_true("pruned");
 }
 
-Finding Malformed(absl::string_view why) {
-  Finding out;
-  out.kind = Finding::Kind::kMalformed;
+LineContent Malformed(absl::string_view why) {
+  LineContent out;
+  out.kind = LineContent::Kind::kMalformed;
   out.why = std::string(why);
   return out;
 }
 
 // Of text that begins with a brace.
-Finding OfObject(absl::string_view text, const std::string& metric, bool behind_text) {
-  Finding out;
+LineContent OfObject(absl::string_view text, const std::string& metric, bool behind_text) {
+  LineContent out;
   const absl::StatusOr<Object> object = ParseObject(text);
   if (!object.ok()) return !behind_text && NamesMetric(text, metric) ? Malformed(object.status().message()) : out;
   const Json* own = FindMetric(object->json, metric, true);
@@ -494,7 +494,7 @@ Finding OfObject(absl::string_view text, const std::string& metric, bool behind_
   if (behind_text) {
     const std::optional<double> value = own != nullptr ? ToNumber(*own) : std::nullopt;
     if (!value) return out;
-    out.kind = Finding::Kind::kAside;
+    out.kind = LineContent::Kind::kAside;
     out.value = *value;
     out.why = "has a result behind other text; print the object on a line of its own";
     return out;
@@ -502,10 +502,10 @@ Finding OfObject(absl::string_view text, const std::string& metric, bool behind_
   absl::StatusOr<ResultLine> line = ReadObject(*object, metric);
   if (own == nullptr) {
     if (!object->json.contains("metrics")) return out;
-    out.kind = Finding::Kind::kOther;
+    out.kind = LineContent::Kind::kOther;
     out.why = std::string(line.status().message());
   } else if (line.ok()) {
-    out.kind = Finding::Kind::kResult;
+    out.kind = LineContent::Kind::kResult;
     out.line = *std::move(line);
   } else {
     out = Malformed(line.status().message());
@@ -530,28 +530,28 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   return ReadObject(object, metric);
 }
 
-Finding ResultFinder::Add(const TextLine& line) {
-  Finding found = OfLine(line);
-  if (found.kind == Finding::Kind::kText) return OfLines(line.text);
+LineContent ResultFinder::Add(const TextLine& line) {
+  LineContent found = OfLine(line);
+  if (found.kind == LineContent::Kind::kText) return OfLines(line.text);
   object_.clear();
   return found;
 }
 
-Finding ResultFinder::OfLine(const TextLine& line) const {
+LineContent ResultFinder::OfLine(const TextLine& line) const {
   const absl::string_view text = Shown(line.text);
   const size_t brace = text.find('{');
   if (brace == absl::string_view::npos) return {};
   const bool behind_text = brace > 0 && !line.overwrites;
-  if (line.cut) return behind_text ? Finding() : Malformed("");
+  if (line.cut) return behind_text ? LineContent() : Malformed("");
   const bool may = absl::StrContains(text, metric_) || absl::StrContains(text, "\"metrics\"");
-  Finding found = may ? OfObject(text.substr(brace), metric_, behind_text) : Finding();
-  if (found.kind != Finding::Kind::kText) return found;
+  LineContent found = may ? OfObject(text.substr(brace), metric_, behind_text) : LineContent();
+  if (found.kind != LineContent::Kind::kText) return found;
   if (may && text[0] == '[' && IsListOfResults(text, metric_)) return Malformed("is a list; a result is one object");
   const bool begun = absl::StartsWith(text, "{\"") && !absl::EndsWith(text, "}");
   return !line.ended && begun ? Malformed("is not JSON: it does not end with its object") : found;
 }
 
-Finding ResultFinder::OfLines(absl::string_view line) {
+LineContent ResultFinder::OfLines(absl::string_view line) {
   const absl::string_view text = absl::StripAsciiWhitespace(line);
   if (object_.empty()) {
     if (text == "{") object_ = "{";
@@ -561,7 +561,7 @@ Finding ResultFinder::OfLines(absl::string_view line) {
   const bool over = text == "}" && line[0] == '}';
   if (!over && object_.size() <= kMaxLinesOfObject) return {};
   const std::string whole = std::exchange(object_, "");
-  return over ? OfObject(whole, metric_, false) : Finding();
+  return over ? OfObject(whole, metric_, false) : LineContent();
 }
 
 std::optional<double> ParseNumber(absl::string_view text) {

@@ -35,8 +35,8 @@ inline constexpr size_t kMaxCheckpointBytes = 1024;
 // INVALID_ARGUMENT: no JSON object, the study's metric missing, no number or there twice, a malformed field.
 absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric);
 
-// A Finding says what a line of standard output is.
-struct Finding {
+// A LineContent says what a line of standard output is.
+struct LineContent {
   enum class Kind {
     kText,       // Just output.
     kResult,     // `line`.
@@ -57,12 +57,12 @@ struct Finding {
 class ResultFinder {
  public:
   explicit ResultFinder(std::string metric) : metric_(std::move(metric)) {}
-  Finding Add(const TextLine& line);
+  LineContent Add(const TextLine& line);
 
  private:
-  Finding OfLine(const TextLine& line) const;
+  LineContent OfLine(const TextLine& line) const;
   // Collects the lines of a JSON object over several lines, and reads it once its last line is there.
-  Finding OfLines(absl::string_view line);
+  LineContent OfLines(absl::string_view line);
 
   const std::string metric_;
   std::string object_;  // Begun and not over; or empty.

@@ -8,10 +8,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/data/nearest_column.h"
+#include "lib/data/number_words.h"
 #include "lib/data/readers.h"
 #include "lib/notation/number.h"
 
@@ -34,7 +36,26 @@ absl::Status At(const LineReader& lines, int64_t line, size_t column, const std:
   return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", line, ":", column, ": ", what));
 }
 
+// Whether the line is numbers with decimal commas, `delimiter` between them.
+bool IsInDecimalCommas(absl::string_view line, char delimiter) {
+  size_t fields = 0, commas = 0;
+  for (const absl::string_view field : absl::StrSplit(line, delimiter)) {
+    const absl::string_view text = absl::StripAsciiWhitespace(field);
+    double value = 0.0;
+    ++fields;
+    if (HasDecimalComma(text)) {
+      ++commas;
+    } else if (!notation::ParseNumber(text, &value)) {
+      return false;
+    }
+  }
+  return fields > 1 && commas > 0;
+}
+
 char GuessDelimiter(absl::string_view line) {
+  for (const char candidate : {';', '\t'}) {
+    if (IsInDecimalCommas(line, candidate)) return candidate;
+  }
   size_t best = 0;
   char delimiter = ',';
   for (const char candidate : {',', ';', '\t'}) {
@@ -57,6 +78,7 @@ class CsvRecords {
  public:
   explicit CsvRecords(LineReader& lines) : lines_(lines), pace_(lines.limits().stop) {}
 
+  char delimiter() const { return delimiter_; }
   // False at the end. Blank lines between records are skipped.
   absl::StatusOr<bool> Next(Record* record) {
     std::string text;
@@ -126,8 +148,12 @@ class CsvRecords {
 
   LineReader& lines_;
   base::Pace pace_;
-  char delimiter_ = 0;
+  char delimiter_ = 0;  // 0: no record was read.
 };
+
+bool IsUnnamed(absl::string_view name) {
+  return name.empty() || name == "Unnamed: 0";
+}
 
 bool Missing(const std::string& text) {
   const std::string lower = absl::AsciiStrToLower(text);
@@ -140,11 +166,37 @@ absl::StatusOr<double> ParseFeature(const LineReader& lines, const Record& recor
   double value = 0.0;
   const bool number = notation::ParseNumber(f.text, &value);
   if (number && std::isfinite(value)) return value;
-  const char* const what = number            ? " is not finite; remove or impute it"
-                           : Missing(f.text) ? " is missing; remove or impute it"
-                                             : " is not a number; encode categories as numbers first";
-  return At(lines, record.line, f.column, absl::StrCat("column ", field + 1, what));
+  const char* const what = number            ? "is not finite; remove or impute it"
+                           : Missing(f.text) ? "is missing; remove or impute it"
+                                             : WhyNoNumber(f.text);
+  return At(lines, record.line, f.column, absl::StrCat("column ", field + 1, " ", what));
 }
+
+// Finds out whether the first column numbers the rows: pandas writes its index so, without a name, and read again it is
+// "Unnamed: 0". Rows may have been shuffled, or some left out.
+class RowNumbers {
+ public:
+  explicit RowNumbers(bool unnamed) : possible_(unnamed) {}
+
+  absl::Status Add(double value, const base::StopToken& stop) {
+    possible_ = possible_ && value >= 0.0 && value == std::floor(value) && value < 1e15;
+    if (!possible_) return absl::OkStatus();
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &seen_));
+    seen_.push_back(value);
+    return absl::OkStatus();
+  }
+  // True if all rows have whole numbers there, and no two the same one. Of a few rows anything may be such.
+  bool Found() {
+    constexpr size_t kFewest = 8;
+    if (!possible_ || seen_.size() < kFewest) return false;
+    std::sort(seen_.begin(), seen_.end());
+    return std::adjacent_find(seen_.begin(), seen_.end()) == seen_.end();
+  }
+
+ private:
+  bool possible_;
+  std::vector<double> seen_;
+};
 
 // What each field of a row is.
 struct Layout {
@@ -152,7 +204,7 @@ struct Layout {
   std::vector<int64_t> feature;  // Column of the matrix, or kIgnored.
   size_t label = 0;              // A field, or kNoLabel.
   static constexpr size_t kNoLabel = SIZE_MAX;
-  size_t key = kNoLabel;         // A field, or kNoLabel.
+  size_t key = kNoLabel;  // A field, or kNoLabel.
 };
 
 // Whether the first record names the columns.
@@ -296,10 +348,14 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return layout.feature[a] < layout.feature[b]; });
   const base::StopToken& stop = lines.limits().stop;
   base::Pace pace(stop);
+  const bool unnamed = wanted == nullptr && header && layout.feature[0] == 0 && IsUnnamed(names[0]);
+  RowNumbers row_numbers(unnamed);
   while (more) {
     if (record.fields.size() != width) {
-      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": the row has ",
-                                                     record.fields.size(), " fields; the first one has ", width));
+      const bool commas = record.fields.size() > width && records.delimiter() == ',';
+      return absl::InvalidArgumentError(absl::StrCat(
+          lines.name(), ":", record.line, ": the row has ", record.fields.size(), " fields; the first one has ", width,
+          commas ? "; export numbers with a decimal point, and put texts with commas in quotes" : ""));
     }
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.column));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.value));
@@ -309,6 +365,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
       const auto feature = static_cast<size_t>(layout.feature[k]);
       LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, record, k));
+      if (unnamed && k == 0) LUTHIER_RETURN_IF_ERROR(row_numbers.Add(value, stop));
       if (value == 0.0) continue;
       out.x.column.push_back(static_cast<int32_t>(feature));
       out.x.value.push_back(value);
@@ -338,6 +395,12 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": has more than ", kMaxRows - 1, " rows"));
     }
     LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
+  }
+  if (row_numbers.Found()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(lines.name(),
+                     ": the first column has no name and numbers the rows, as an index of pandas does; write "
+                     "the file without it, to_csv(index=False), or give it a name if it is a feature"));
   }
   out.x.rows = static_cast<int64_t>(out.x.row_start.size()) - 1;
   return out;

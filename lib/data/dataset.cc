@@ -9,11 +9,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/data/nearest_column.h"
+#include "lib/data/number_words.h"
 #include "lib/notation/number.h"
 
 namespace luthier::data {
@@ -104,9 +106,11 @@ absl::Status AssignTargets(const std::vector<std::string>& texts, Dataset* datas
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &dataset->target));
     double value = 0.0;
     if (!notation::ParseNumber(texts[i], &value) || !std::isfinite(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": row ", i + 1,
-                                                     " of the data: the target is not a finite number; this model "
-                                                     "predicts numbers (is the label in the right column?)"));
+      const absl::string_view why = WhyNoNumber(texts[i]);
+      const bool plain = std::isinf(value) || std::isnan(value) || absl::StartsWith(why, "is not a number");
+      return absl::InvalidArgumentError(absl::StrCat(
+          dataset->name, ": row ", i + 1, " of the data: the target ",
+          plain ? "is not a finite number; this model predicts numbers (is the label in the right column?)" : why));
     }
     dataset->target.push_back(value);
   }
@@ -148,8 +152,8 @@ absl::StatusOr<std::vector<int32_t>> MatchColumns(const Dataset& first, const Da
   std::vector<int32_t> column(static_cast<size_t>(second.x.cols));
   if (first.features.empty() || second.features.empty()) {
     if (second.x.cols != first.x.cols && !(first.open_columns && second.open_columns)) {
-      return absl::InvalidArgumentError(absl::StrCat(second.name, ": has ", second.x.cols, " features; ", first.name,
-                                                     " has ", first.x.cols));
+      return absl::InvalidArgumentError(
+          absl::StrCat(second.name, ": has ", second.x.cols, " features; ", first.name, " has ", first.x.cols));
     }
     for (size_t j = 0; j < column.size(); ++j) column[j] = static_cast<int32_t>(j);
     return column;

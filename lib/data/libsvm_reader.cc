@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/number_words.h"
 #include "lib/data/readers.h"
 #include "lib/notation/number.h"
 
@@ -54,7 +55,9 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
   }
   double value = 0.0;
   if (!notation::ParseNumber(value_text, &value)) {
-    return At(lines, column + colon + 1, "the value is not a number");
+    return At(lines, column + colon + 1,
+              HasDecimalComma(value_text) ? "the value is written with a decimal comma; export with a point"
+                                          : "the value is not a number");
   }
   if (!std::isfinite(value)) {
     return At(lines, column + colon + 1, "the value is not finite; remove or impute it");

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -235,6 +236,11 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
       return absl::InvalidArgumentError(
           absl::StrCat(name_, ": has more than ", limits_.max_total_bytes, " bytes of text after decompression"));
     }
+  }
+  if (end == std::string::npos && ended_ && line_number_ == 0) {
+    // Spreadsheets can save so.
+    std::replace(buffer_.begin(), buffer_.end(), '\r', '\n');
+    end = buffer_.find('\n');
   }
   const bool found = end != std::string::npos;
   if (!found && ended_ && begin_ == buffer_.size()) return std::optional<absl::string_view>();

@@ -40,7 +40,8 @@ class LineReader {
  public:
   LineReader(std::unique_ptr<ByteSource> source, std::string name, TextLimits limits = {});
 
-  // The next line without its end ("\n" or "\r\n"; a byte-order mark at the start is dropped), or nothing at the end of
+  // The next line without its end ("\n" or "\r\n", or "\r" in a text without "\n" that is no longer than a line may be;
+  // a byte-order mark at the start is dropped), or nothing at the end of
   // the input. The view is valid until the next call. INVALID_ARGUMENT ("name:line: ...") for a line above the limit or
   // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when
   // stopped.

@@ -181,6 +181,93 @@ TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
   EXPECT_THAT(Error("a.csv", many), HasSubstr("more than 1000 different values"));
 }
 
+// What spreadsheets write of numbers in other ways than programs do; the right remedy is named.
+TEST_F(ReadersTest, WhatIsNoNumberIsNamedByItsKind) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0,7555", "is written with a decimal comma; export with a point"},
+      {"-12,5", "is written with a decimal comma; export with a point"},
+      {"0,125", "is written with a decimal comma; export with a point"},
+      {"1,5e-3", "is written with a decimal comma; export with a point"},
+      {"1,234", "has a comma, for decimals or for thousands"},
+      {"1,234.5", "has thousands separators"},
+      {"1,234,567", "has thousands separators"},
+      {"1.234,5", "has thousands separators"},
+      {"1.234.567", "has thousands separators"},
+      {"1'234.5", "has thousands separators"},
+      {"1 234 567", "has thousands separators"},
+      {"1\xC2\xA0"
+       "234",
+       "has thousands separators"},
+      {"2024-03-12", "is a date; a date orders rows: split.time_column"},
+      {"2024-03-12T10:11:12Z", "is a date; a date orders rows: split.time_column"},
+      {"2024/03/12 10:11", "is a date; a date orders rows: split.time_column"},
+      {"12.03.2024", "is a date; a date orders rows: write it year first"},
+      {"3/12/24", "is a date; a date orders rows: write it year first"},
+      {"10:11:12", "is a time; a time orders rows: split.time_column"},
+      {"12%", "is a percentage; export the number alone"},
+      {"TRUE", "is true or false; export 1 or 0"},
+      {"$3.50", "has a unit; export the number alone"},
+      {"12 kg", "has a unit; export the number alone"},
+      {"#N/A", "is missing; remove or impute it"},
+      {"-", "is missing; remove or impute it"},
+      {"red", "is not a number; encode categories as numbers first"},
+      {"a1", "is not a number; encode categories as numbers first"},
+      {"1.2.3", "is not a number"},
+      {"1,2,3", "is not a number"},
+  };
+  for (const auto& [cell, message] : cases) {
+    EXPECT_THAT(Error("a.csv", std::string("x;y;label\n1;") + cell + ";0\n2;3;1\n"),
+                HasSubstr(std::string("a.csv:2:3: column 2 ") + message))
+        << cell;
+  }
+  ReadOptions regression;
+  regression.task = Task::kRegression;
+  EXPECT_THAT(Error("a.csv", "x;y\n1;0,5\n2;1,5\n", regression),
+              HasSubstr("the target is written with a decimal comma"));
+  EXPECT_THAT(Error("a.svm", "0 1:0,5\n1 1:2\n"), HasSubstr("a.svm:1:5: the value is written with a decimal comma"));
+  // Without a header, where there are as many commas as semicolons.
+  EXPECT_THAT(Error("a.csv", "0,7555;1,7521;0\n0,1;0,2;1\n"), HasSubstr("is written with a decimal comma"));
+  EXPECT_THAT(Error("a.csv", "x,y,label\n0,75,1,5,0\n"), HasSubstr("export numbers with a decimal point"));
+  EXPECT_THAT(Read("a.csv", "x,label\n1,-\n2,+\n").value().classes, ElementsAre("+", "-")) << "labels are any text";
+}
+
+TEST_F(ReadersTest, CarriageReturnsAloneEndLinesToo) {
+  const Dataset csv = Read("r.csv", "1,-2,no\n3,0,yes\n").value();
+  for (const char* text : {"1,-2,no\r3,0,yes\r", "1,-2,no\r3,0,yes",
+                           "\xEF\xBB\xBF"
+                           "1,-2,no\r\r3,0,yes"}) {
+    const absl::StatusOr<Dataset> odd = Read("odd.csv", text);
+    ASSERT_TRUE(odd.ok()) << odd.status();
+    EXPECT_EQ(Fingerprint(*odd).value(), Fingerprint(csv).value()) << text;
+  }
+  EXPECT_THAT(Error("odd.csv", "x,y\r1,0\rabc,1\r"), HasSubstr("odd.csv:3:1: column 1 is not a number"));
+}
+
+TEST_F(ReadersTest, AnUnnamedColumnThatNumbersTheRowsIsNoFeature) {
+  const auto table = [](const std::string& header, const std::vector<int>& numbers) {
+    std::string text = header + "\n";
+    for (const int n : numbers)
+      text += std::to_string(n) + "," + std::to_string(n % 3) + "," + std::to_string(n % 2) + "\n";
+    return text;
+  };
+  const std::vector<int> counted = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, shuffled = {17, 3, 40, 9, 2, 28, 11, 5, 0},
+                         twice = {1, 1, 2, 3, 4, 5, 6, 7, 8, 9}, few = {0, 1, 2};
+  for (const char* header : {",x,label", "Unnamed: 0,x,label", "\"\",\"x\",\"label\""}) {
+    for (const auto& numbers : {counted, shuffled}) {
+      EXPECT_THAT(Error("a.csv", table(header, numbers)),
+                  HasSubstr("a.csv: the first column has no name and numbers the rows"))
+          << header;
+    }
+    EXPECT_EQ(Read("a.csv", table(header, twice)).value().x.cols, 2) << "numbers that are there twice number no rows";
+    EXPECT_EQ(Read("a.csv", table(header, few)).value().x.cols, 2);
+  }
+  EXPECT_EQ(Read("a.csv", table("id,x,label", counted)).value().x.cols, 2) << "with a name it is a feature";
+  ReadOptions group;
+  group.key_column = "";
+  group.label = "x";
+  EXPECT_THAT(Error("a.csv", table(",x,label", counted), group), HasSubstr("numbers the rows"));
+}
+
 // Whatever editors, spreadsheets and other programs make of the same table.
 TEST_F(ReadersTest, OddButLegalTablesAreTheSameTable) {
   const Dataset csv = Read("r.csv", "1,-2,no\n3,0,yes\n0.5,1,no\n").value();

@@ -106,12 +106,14 @@ absl::StatusOr<std::vector<Template>> ParseTemplates(absl::string_view text,
     names = {"w", "pos"};
     for (int c = 2; c < 100; ++c) names.push_back(absl::StrCat("c", c));
   }
-  if (absl::StripAsciiWhitespace(text) == "chunking") text = kChunking;
+  const bool set = absl::StripAsciiWhitespace(text) == "chunking";
+  if (set) text = kChunking;
   std::vector<Template> templates;
   for (const std::string& item : Split(text)) {
     if (item[0] == 'B' && item.find('[') == std::string::npos) continue;
     const bool plus_plus = item.find('%') != std::string::npos;
     LUTHIER_ASSIGN_OR_RETURN(Template one, plus_plus ? ParsePlusPlus(item) : ParseNamed(item, names));
+    one.optional = set;
     templates.push_back(std::move(one));
     if (templates.size() > kMaxTemplates) {
       return absl::InvalidArgumentError(absl::StrCat("templates: there are more than ", kMaxTemplates));

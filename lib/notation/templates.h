@@ -21,6 +21,7 @@ struct Position {
 struct Template {
   std::string space;
   std::vector<Position> positions;
+  bool optional = false;  // True: it is left out where the data lack one of its columns.
 };
 
 inline constexpr int kMaxTemplates = 256;
@@ -31,8 +32,9 @@ inline constexpr int kMaxOffset = 100;
 //              transitions, are accepted and change nothing: the model always has them.
 //   CRFsuite:  w[-1]|w[0]              column name, offset. Each its own space.
 // Or the name of a set: "chunking", the 19 of CoNLL-2000 (Sha & Pereira 2003 as CRF++ and CRFsuite have them): words at
-// -2 ... 2, two word pairs, part-of-speech tags at -2 ... 2, four pairs and three triples of tags.
-// `column_names`: w, pos, c2, c3, ... when empty. INVALID_ARGUMENT says which template and what.
+// -2 ... 2, two word pairs, part-of-speech tags at -2 ... 2, four pairs and three triples of tags. They are optional:
+// of data without a column of tags the seven of words are left. `column_names`: w, pos, c2, c3, ... when empty.
+// INVALID_ARGUMENT says which template and what.
 absl::StatusOr<std::vector<Template>> ParseTemplates(absl::string_view text,
                                                      const std::vector<std::string>& column_names = {});
 

@@ -19,6 +19,7 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
+#include "lib/crf/features/segments.h"
 #include "lib/crf/solvers/problem.h"
 #include "lib/crf/training/trainer.h"
 #include "lib/linear/minimizer.h"
@@ -36,6 +37,7 @@ using crf::ChainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.crf/6";
 constexpr char kModelKind[] = "objective.crf.model/3";
+constexpr char kF1[] = "validation_f1";
 
 // One fold's training.
 struct ChainRun {
@@ -110,9 +112,15 @@ struct Progress {
   bool warm = false;  // It began where another trial ended.
 };
 
+// Whether labels are such that F1, which is that of segments, means something.
+bool HasSegments(const EncodedChains& data) {
+  return std::any_of(data.folds.begin(), data.folds.end(),
+                     [](const ChainFold& fold) { return crf::SegmentScorer(fold.train.label_names).has_segments(); });
+}
+
 // Over all folds' held-out tokens and segments. `w`: scratch.
-absl::StatusOr<study::Measurement> Measure(const std::vector<ChainRun>& runs, int64_t step, const base::StopToken& stop,
-                                           Eigen::VectorXd* w) {
+absl::StatusOr<study::Measurement> Measure(const std::vector<ChainRun>& runs, bool has_segments, int64_t step,
+                                           const base::StopToken& stop, Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
@@ -131,7 +139,7 @@ absl::StatusOr<study::Measurement> Measure(const std::vector<ChainRun>& runs, in
   point.step = step;
   point.metrics["validation_loss"] = loss / std::max(known, 1.0);
   point.metrics["validation_accuracy"] = right / tokens;
-  point.metrics["validation_f1"] = segments.f1();
+  if (has_segments) point.metrics[kF1] = segments.f1();
   return point;
 }
 
@@ -364,6 +372,12 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
+  const bool has_segments = HasSegments(data);
+  if (!has_segments && metric_.name == kF1) {
+    return fail(
+        study::failure::kBadObjective,
+        absl::StrCat(kF1, " is that of segments, and no label has the form B-X or I-X; use validation_accuracy"));
+  }
   const auto make = [&] { return MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_); };
   absl::StatusOr<std::vector<ChainRun>> made = make();
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
@@ -415,7 +429,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     if (std::isinf(least)) break;
     const EpochAxis::Point at = progress.axis.At(least);
     if (at.pause || (context.report && at.report)) {
-      absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop, &w);
+      absl::StatusOr<study::Measurement> point = Measure(runs, has_segments, at.step, stop, &w);
       if (!point.ok()) return cancelled();
       const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
@@ -455,7 +469,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   }
   double most = 0.0;
   for (const ChainRun& run : runs) most = std::max(most, run.passes);
-  absl::StatusOr<study::Measurement> last = Measure(runs, progress.axis.LastStep(most), stop, &w);
+  absl::StatusOr<study::Measurement> last = Measure(runs, has_segments, progress.axis.LastStep(most), stop, &w);
   if (!last.ok()) return cancelled();
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {

@@ -121,7 +121,7 @@ absl::Status FeatureMap::Check(const data::ColumnText& text, const std::vector<i
   if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
   for (const notation::Template& one : options.templates) {
     for (const notation::Position& position : one.positions) {
-      if (position.column >= text.columns) {
+      if (position.column >= text.columns && !one.optional) {
         return absl::InvalidArgumentError(absl::StrCat("template ", base::Quote(one.space), " needs column ",
                                                        position.column, ", but ", text.name, " has ", text.columns,
                                                        " beside the label (counted from 0)"));
@@ -139,6 +139,11 @@ absl::StatusOr<FeatureMap> FeatureMap::Fit(const data::ColumnText& text, const s
                                            FeatureOptions options, const base::StopToken& stop) {
   LUTHIER_CHECK(options.min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
+  // The optional ones whose columns are not there; the others are in order.
+  std::erase_if(options.templates, [&](const notation::Template& one) {
+    return std::any_of(one.positions.begin(), one.positions.end(),
+                       [&](const notation::Position& position) { return position.column >= text.columns; });
+  });
   FeatureMap map(std::move(options), text.columns);
   map.label_names_ = LabelNames(text, rows);
   if (map.options_.hash_bits > 0) {

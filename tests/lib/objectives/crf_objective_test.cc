@@ -43,6 +43,52 @@ TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
   }
 }
 
+// Tags of words, of which none begins a segment.
+std::string Tags(bool with_columns) {
+  std::string text;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(Sentences(3, 30), '\n'))) {
+    const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (fields.size() == 3)
+      absl::StrAppend(&text, fields[0], with_columns ? " " + fields[1] : "",
+                      fields[2] == "O" ? " no_split" : " yes_split");
+    text += "\n";
+  }
+  return text;
+}
+
+TEST_F(CrfObjectiveTest, F1OfTagsThatAreNoSegmentsIsRefused) {
+  dir_.Write("tags.txt", Tags(true));
+  study::BuiltinObjective spec = Spec({{"max_passes", 3.0}});
+  spec.data = "tags.txt";
+  const auto of = [&](const std::string& metric) {
+    return CreateObjective(spec, space_, {metric, study::Goal::kMaximize}, &root_).value()->Evaluate(At(1.0)).value();
+  };
+  const EvaluationResult f1 = of("validation_f1");
+  ASSERT_EQ(f1.outcome, EvaluationOutcome::kFailed);
+  EXPECT_EQ(f1.failure->reason, study::failure::kBadObjective);
+  EXPECT_EQ(f1.failure->message,
+            "validation_f1 is that of segments, and no label has the form B-X or I-X; use validation_accuracy");
+  const EvaluationResult accuracy = of("validation_accuracy");
+  ASSERT_EQ(accuracy.outcome, EvaluationOutcome::kComplete);
+  EXPECT_FALSE(accuracy.measurement->metrics.contains("validation_f1")) << "it means nothing here";
+}
+
+TEST_F(CrfObjectiveTest, WordsAndLabelsAloneAreEnoughForTheDefault) {
+  dir_.Write("two.txt", Tags(false));
+  dir_.Write("three.txt", Tags(true));
+  const auto loss = [&](const std::string& data, study::Parameters options) {
+    options["max_passes"] = 3.0;
+    study::BuiltinObjective spec = Spec(options);
+    spec.data = data;
+    return Loss(Make(spec).value()->Evaluate(At(1.0)).value());
+  };
+  const double words = loss("two.txt", {});
+  EXPECT_EQ(words, loss("two.txt", {{"templates", std::string("chunking")}}));
+  EXPECT_EQ(words,
+            loss("two.txt", {{"templates", std::string("w[-2], w[-1], w[0], w[1], w[2], w[-1]|w[0], w[0]|w[1]")}}));
+  EXPECT_NE(words, loss("three.txt", {})) << "tags tell something";
+}
+
 // Each switch does something of its own, resumes to the bit, and its absence is its default.
 // The catalogue names what can be set without knowing the trainer; the two must name the same.
 TEST_F(CrfObjectiveTest, EveryChoiceOfTheCatalogueIsOneOfTheTrainer) {

@@ -4,6 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status_macros.h"
 
@@ -40,12 +42,32 @@ void ValidateOne(absl::string_view text, const SearchSpace& space, const std::st
   }
 }
 
+std::vector<std::string> Words(absl::string_view text) {
+  return absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+}
+
+// Whether the words are no path with blanks in it: the first is a program's name, or one of the others an option, or
+// has a placeholder.
+bool IsCommandLine(const std::vector<std::string>& words) {
+  const bool bare_name = !absl::StrContains(words[0], "/");
+  return bare_name || std::any_of(words.begin() + 1, words.end(), [](const std::string& word) {
+           return absl::StartsWith(word, "-") || absl::StrContains(word, "{");
+         });
+}
+
+// --rate {rate}
+bool IsOptionWithValue(const std::vector<std::string>& words) {
+  const bool option = words[0].size() > 1 && words[0][0] == '-' && words[0].find_first_of("={}") == std::string::npos;
+  return option && words.size() == 2 && absl::StartsWith(words[1], "{") && absl::EndsWith(words[1], "}") &&
+         !absl::StartsWith(words[1], "{{");
+}
+
 }  // namespace
 
 const std::vector<std::string>& TemplateFacts() {
-  static const std::vector<std::string> facts = {"attempt",     "checkpoint",      "checkpoint_step", "direction_file",
-                                                 "gradient",    "parameters_file", "seed",            "study",
-                                                 "target_step", "tolerance",       "trial"};
+  static const std::vector<std::string> facts = {
+      "attempt", "checkpoint", "checkpoint_step", "direction_file", "gradient", "parameters_file",
+      "seed",    "study",      "target_step",     "tolerance",      "trial"};
   return facts;
 }
 
@@ -104,6 +126,21 @@ void ValidateTemplates(const CommandObjective& command, const SearchSpace& space
   }
   for (const auto& [name, value] : command.environment) {
     ValidateOne(value, space, absl::StrCat("objective.command.environment.", name), violations);
+  }
+}
+
+void RefuseShellLines(const CommandObjective& command, base::Violations* violations) {
+  for (size_t i = 0; i < command.argv.size(); ++i) {
+    const std::string& text = command.argv[i];
+    const std::vector<std::string> words = Words(text);
+    if (words.size() < 2 || !(i == 0 ? IsCommandLine(words) : IsOptionWithValue(words))) continue;
+    std::vector<std::string> entries;
+    for (const std::string& word : words) entries.push_back(base::Quote(word));
+    violations->Add(
+        absl::StrCat("objective.command.argv[", i, "]"),
+        absl::StrCat(base::Quote(text), i == 0 ? " is a program and its arguments" : " is an option and its value",
+                     " in one entry, and there is no shell to split it; write ", absl::StrJoin(entries, ", "),
+                     i == 0 ? "" : absl::StrCat(" or ", base::Quote(absl::StrCat(words[0], "=", words[1])))));
   }
 }
 

@@ -40,6 +40,11 @@ absl::StatusOr<std::optional<std::string>> ExpandTemplate(absl::string_view text
 // Every argument and environment entry of `command` against the space: braces, and names that exist.
 void ValidateTemplates(const CommandObjective& command, const SearchSpace& space, base::Violations* violations);
 
+// Entries of `argv` in which several arguments stand, as in a shell's line: a program with what it is to be given, and
+// an option with its value. There is no shell, so no program would be found, or an option of a strange name passed. For
+// new studies alone, by ValidateNewSpec: older versions took such entries.
+void RefuseShellLines(const CommandObjective& command, base::Violations* violations);
+
 }  // namespace luthier::study
 
 #endif  // LUTHIER_LIB_STUDY_COMMAND_TEMPLATE_H_

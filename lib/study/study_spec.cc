@@ -213,6 +213,7 @@ absl::Status ValidateNewSpec(const StudySpec& spec) {
     for (const auto& [metric, pattern] : command->stdout_patterns) {
       violations.AddAll(PatternField(metric), OutputPattern::Compile(pattern).status());
     }
+    RefuseShellLines(*command, &violations);
   }
   return violations.ToStatus();
 }

@@ -42,7 +42,8 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, 
                    absl::StrCat(next.budget.max_trials, " is less than the ", rows, " trials that the study has"));
   }
   violations.AddAll("", study::ValidateSpec(next));
-  violations.AddAll("", study::ValidateNewSpec(next));
+  // An older version may have taken the objective that the study has.
+  if (next.objective != s.record.spec.objective) violations.AddAll("", study::ValidateNewSpec(next));
   violations.AddAll("", search::Validate(next));
   if (op.validate) violations.AddAll("", op.validate(next));
   if (!violations.empty()) return violations.ToStatus();

@@ -57,5 +57,38 @@ TEST(CommandTemplate, NamesAreCheckedWhenAStudyIsCreated) {
   EXPECT_THAT(message, HasSubstr("objective.command.environment.X: "));
 }
 
+std::string Refused(const std::vector<std::string>& argv) {
+  base::Violations violations;
+  RefuseShellLines(CommandObjective{argv, {}, absl::Minutes(1), 0, {}}, &violations);
+  return violations.empty() ? "" : std::string(violations.ToStatus().message());
+}
+
+TEST(CommandTemplate, LinesForAShellAreRefused) {
+  EXPECT_THAT(Refused({"python3 t.py --lr {lr}"}),
+              HasSubstr(R"(objective.command.argv[0]: "python3 t.py --lr {lr}" is a program and its arguments in one )"
+                        R"(entry, and there is no shell to split it; write "python3", "t.py", "--lr", "{lr}")"));
+  for (const char* line :
+       {"python3 t.py", "./train.sh {lr}", "/usr/bin/python3 t.py --fast", "python3\tt.py", "echo 'x'"}) {
+    EXPECT_NE(Refused({line}), "") << line;
+    EXPECT_NE(Refused({line, "{lr}"}), "") << line;
+  }
+  EXPECT_THAT(
+      Refused({"python3", "t.py", "--lr {lr}"}),
+      HasSubstr(R"(argv[2]: "--lr {lr}" is an option and its value in one entry, and there is no shell to split )"
+                R"(it; write "--lr", "{lr}" or "--lr={lr}")"));
+  for (const std::vector<std::string>& argv :
+       std::vector<std::vector<std::string>>{{"python3", "t.py", "--lr={lr}"},
+                                             {"/home/me/My Drive/train.sh", "{lr}"},
+                                             {"./my program"},
+                                             {"sh", "-c", "python3 t.py --lr {lr}"},
+                                             {"awk", "-v x={lr}"},
+                                             {"python3", "-c", "print({lr})"},
+                                             {"t", "--title={lr} and more"},
+                                             {"t", "- {lr}"},
+                                             {"t", "--text {{lr}}"}}) {
+    EXPECT_EQ(Refused(argv), "");
+  }
+}
+
 }  // namespace
 }  // namespace luthier::study

@@ -189,6 +189,9 @@ TEST(StudySpecTest, PatternsAreCheckedWhenAStudyIsMadeNotWhenOneIsRead) {
   EXPECT_TRUE(ValidateNewSpec(spec).ok());
   Command(spec, [](CommandObjective& c) { c.stdout_patterns["loss"] = "loss=([-+0-9.e]+)"; });
   EXPECT_TRUE(ValidateNewSpec(spec).ok());
+  Command(spec, [](CommandObjective& c) { c.argv = {"python3 train.py"}; });
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  EXPECT_THAT(std::string(ValidateNewSpec(spec).message()), HasSubstr("objective.command.argv[0]: "));
 }
 
 TEST(StudySpecTest, AllViolationsAreReportedAtOnce) {

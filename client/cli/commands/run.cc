@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/edited.h"
+#include "client/cli/commands/equal_results.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
 #include "client/cli/worker_pool.h"
@@ -312,6 +313,8 @@ absl::StatusOr<int> Run(Context& context) {
   if (const std::string warning = LimitWarning(study); !warning.empty()) {
     context.err() << "warning: " << warning << "; see luthier trial list " << input.id << " --db " << directory << "\n";
   }
+  LUTHIER_ASSIGN_OR_RETURN(const std::string equal, EqualResultsWarning(*client, study));
+  if (!equal.empty()) context.err() << "warning: " << equal << "\n";
   if (followed.ending == Ending::kPaused || (followed.ending == Ending::kOver && study.best_trial() == 0)) {
     LUTHIER_RETURN_IF_ERROR(ExplainFailures(context, *client, study, directory));
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/equal_results.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/commands/looking.h"
 #include "client/cli/show.h"
@@ -20,10 +21,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// At the end of a verb that shows a study.
+void WarnOfEqualResults(Context& context, client::Client& client, const v1::Study& study) {
+  // A study that was deleted meanwhile has nothing to warn of.
+  const std::string warning = EqualResultsWarning(client, study).value_or("");
+  if (!warning.empty()) context.err() << "warning: " << warning << "\n";
+}
+
 // At the end of a verb that has followed a study.
-void WarnOfLimits(Context& context, const v1::Study& study) {
+void WarnOfResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = LimitWarning(study);
   if (!warning.empty()) context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << "\n";
+  WarnOfEqualResults(context, client, study);
 }
 
 absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client::Client::*call)(const std::string&)) {
@@ -182,6 +191,7 @@ absl::StatusOr<int> StudyGet(Context& context) {
     StudyTable({study}).PrintCsv(context.out());
   else
     PrintStudy(context.out(), study, {context.options().verbose, context.wide()});
+  WarnOfEqualResults(context, *client, study);
   return kExitDone;
 }
 
@@ -225,7 +235,7 @@ absl::StatusOr<int> StudyWatch(Context& context) {
   LUTHIER_RETURN_IF_ERROR(status);
   // A study that was deleted meanwhile has nothing to warn of.
   if (const absl::StatusOr<v1::Study> study = client->GetStudy(context.options().study); study.ok()) {
-    WarnOfLimits(context, *study);
+    WarnOfResults(context, *client, *study);
   }
   return kExitDone;
 }
@@ -238,7 +248,7 @@ absl::StatusOr<int> StudyWait(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Followed followed,
                            Follow(context, *client, context.options().study, options, signals));
   PrintChanged(context, followed.study);
-  WarnOfLimits(context, followed.study);
+  WarnOfResults(context, *client, followed.study);
   switch (followed.ending) {
     case Ending::kTimedOut:
       context.err() << "luthier: the study is not finished after " << absl::FormatDuration(options.timeout) << "\n";

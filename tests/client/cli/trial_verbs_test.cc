@@ -192,6 +192,24 @@ TEST_F(CliTest, TellSaysHowTrainingEnded) {
   EXPECT_THAT(Run({"study", "wait", "s"}).err, HasSubstr(kWarning));
 }
 
+TEST_F(CliTest, ResultsThatAreAllEqualAreWarnedOf) {
+  StartServer();
+  Out({"study", "create", "-f",
+       Write("e.yaml",
+             "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: f1, goal: MAXIMIZE}\n"
+             "algorithm: {random: {}}\nbudget: {max_trials: 11}\n")});
+  Json({"ask", "e", "--count", "11"});
+  for (int i = 1; i <= 9; ++i) Out({"tell", "e", std::to_string(i), "--metric", "f1=0"});
+  EXPECT_EQ(Run({"study", "get", "e"}).err, "") << "nine may be chance";
+  Out({"tell", "e", "10", "--metric", "f1=0"});
+  EXPECT_EQ(
+      Run({"study", "get", "e"}).err,
+      "warning: all 10 results are equal, f1 0: the search has nothing to go by; look at what the metric measures, "
+      "and at whether the objective uses its parameters\n");
+  Out({"tell", "e", "11", "--metric", "f1=0.5"});
+  EXPECT_EQ(Run({"study", "get", "e"}).err, "");
+}
+
 TEST_F(CliTest, AskEndsQuietlyWhenTheStudyIsFinished) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

@@ -54,7 +54,7 @@ TEST_F(RowSourceTest, AGroupColumnIsNoFeatureAndStaysTogether) {
   spec.split.group_column = "patient";
   spec.split.folds = 3;
   // Days are text, which no feature may be.
-  EXPECT_THAT(Why(spec, data::Task::kRegression), HasSubstr("is not a number"));
+  EXPECT_THAT(Why(spec, data::Task::kRegression), HasSubstr("is a date; a date orders rows: split.time_column"));
   spec.data = File("grouped.csv", "patient,age,y\nann,3,1.5\nbob,4,2\nann,5,1\ncid,6,0.5\nbob,7,2\nbob,8,1\n");
   const RowSource source = Load(spec, data::Task::kRegression).value();
   EXPECT_EQ(source.dataset.features, std::vector<std::string>{"age"});
@@ -103,7 +103,7 @@ TEST_F(RowSourceTest, ValidationDataOfItsOwn) {
   spec.model = "logistic";
   spec.data = File("train.csv", "a,b,class\n1,2,yes\n2,3,no\n3,1,yes\n4,0,no\n");
   spec.split.validation_data = File("held.csv", "class,b,a\nno,7,8\nyes,5,6\n");
-  EXPECT_THAT(Why(spec, data::Task::kClassification), HasSubstr("not a number"));  // The label is the last column.
+  EXPECT_THAT(Why(spec, data::Task::kClassification), HasSubstr("column 1 is true or false; export 1 or 0"));  // The label is the last column.
   spec.options["label"] = std::string("class");
   const RowSource named = Load(spec, data::Task::kClassification).value();
   EXPECT_EQ(named.dataset.appended, 2);

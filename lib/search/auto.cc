@@ -44,16 +44,6 @@ std::string Count(int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-// A builtin test function to which noise is added says so itself.
-bool AddsNoise(const study::StudySpec& spec) {
-  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
-  if (builtin == nullptr || !absl::StartsWith(builtin->model, "function:")) return false;
-  const auto noise = builtin->options.find("noise");
-  if (noise == builtin->options.end()) return false;
-  const double* level = std::get_if<double>(&noise->second);
-  return level != nullptr && *level > 0.0;
-}
-
 // Training in parts for a study with a resource. What an objective of the user's does with a checkpoint is not known,
 // so its trials go on from rung to rung, and bad ones are stopped there; a builtin one pauses.
 void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoChoice* choice) {
@@ -85,6 +75,15 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
 }
 
 }  // namespace
+
+bool AddsNoise(const study::StudySpec& spec) {
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr || !absl::StartsWith(builtin->model, "function:")) return false;
+  const auto noise = builtin->options.find("noise");
+  if (noise == builtin->options.end()) return false;
+  const double* level = std::get_if<double>(&noise->second);
+  return level != nullptr && *level > 0.0;
+}
 
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options) {
   const study::Encoding encoding(spec.space);

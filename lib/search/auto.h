@@ -21,6 +21,9 @@ struct AutoChoice {
 // a local step is worth it. docs/reference/auto.md has the rules, docs/measurements/auto.md the numbers.
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options);
 
+// Returns true if the objective is a builtin test function to which noise is added: it says itself that it is noisy.
+bool AddsNoise(const study::StudySpec& spec);
+
 }  // namespace luthier::search
 
 #endif  // LUTHIER_LIB_SEARCH_AUTO_H_

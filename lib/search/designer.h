@@ -83,8 +83,8 @@ class NestedAlgorithms {
 
   // Checks the options of spec.algorithm against its study. Errors as search::Validate.
   virtual absl::Status Validate(const study::StudySpec& spec) const = 0;
-  // Returns false if suggestions of the algorithm depend on spec and ask index alone.
-  virtual bool UsesHistory(const study::AlgorithmSpec& algorithm) const = 0;
+  // Returns false if suggestions for the study depend on spec and ask index alone.
+  virtual bool UsesHistory(const study::StudySpec& spec) const = 0;
   // Returns a designer for a valid study.
   virtual std::unique_ptr<Designer> Create(const study::StudySpec& spec) const = 0;
 };

@@ -20,6 +20,7 @@
 #include "lib/search/quasi_random/random_designer.h"
 #include "lib/search/quasi_random/sobol_designer.h"
 #include "lib/search/tpe/tpe_designer.h"
+#include "lib/search/untried.h"
 
 namespace luthier::search {
 namespace {
@@ -32,6 +33,8 @@ struct Entry {
   std::unique_ptr<Designer> (*create)(const study::StudySpec&);
   // Which derivatives its suggestions depend on, in a space that has some.
   study::GradientUse (*gradients)(const study::StudySpec&);
+  // Whether it suggests settings without looking at what was tried; UntriedDesigner does it for it.
+  bool repeats = false;
 };
 
 study::GradientUse ReadsNone(const study::StudySpec&) {
@@ -116,6 +119,8 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
   return CreateDesigner(chosen);
 }
 
+std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec);
+
 // The presets of the one Gaussian-process optimizer.
 Entry HoagEntry(const char* name, const char* description) {
   return Entry{
@@ -192,7 +197,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       Entry{
           AlgorithmInfo{"asha",
-                        2,
+                        3,
                         "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
                         "resource",
                         true,
@@ -212,14 +217,14 @@ const std::vector<Entry>& Entries() {
             NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       Entry{AlgorithmInfo{"cma_es",
-                          1,
+                          2,
                           "CMA-ES: an evolution strategy for hundreds of trials of numbers",
                           true,
                           {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
                            {"initial_sigma", "first step size in units of the ranges; default 0.3"},
                            {"restarts", "start again with twice the population when a run has ended; default true"}}},
-            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>,
-            ReadsNone},
+            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>, ReadsNone,
+            /*repeats=*/true},
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
@@ -230,15 +235,16 @@ const std::vector<Entry>& Entries() {
                            {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>, ReadsNone},
       Entry{AlgorithmInfo{"halton",
-                          1,
+                          2,
                           "quasi-random settings: Halton's sequence with permuted digits",
                           false,
                           {{"scramble", "permute the digits by the study's seed; default true"}}},
-            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>, ReadsNone},
+            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>, ReadsNone,
+            /*repeats=*/true},
       Entry{
           AlgorithmInfo{
               "harmonica",
-              2,
+              3,
               "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
               true,
               {{"samples", "settings of each stage; default 300, less where the budget is small"},
@@ -257,13 +263,13 @@ const std::vector<Entry>& Entries() {
                {"base",
                 "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
                 "cma_es, a bo, successive_halving, hyperband or asha"}}},
-          ValidateNested<study::HarmonicaOptions, ValidateHarmonica>,
-          CreateNested<HarmonicaDesigner, study::HarmonicaOptions>, ReadsAsBaseDoesAlone},
+          ValidateNested<study::HarmonicaOptions, ValidateHarmonica>, CreateHarmonica, ReadsAsBaseDoesAlone,
+          /*repeats=*/true},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       HoagEntry("hoag",
                 "descents along the gradients that trials report, with tolerances that shrink: for hundreds of floats"),
       Entry{AlgorithmInfo{"hyperband",
-                          1,
+                          2,
                           "brackets of successive halving, from many settings to few; needs a resource",
                           true,
                           {kEta,
@@ -276,16 +282,16 @@ const std::vector<Entry>& Entries() {
       HoagEntry("iterdiff", "descents along gradients of unrolled training"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       HoagEntry("projected_gradient", "gradient descent with exact gradients and backtracking, inside the ranges"),
-      Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
-            Create<RandomDesigner>, ReadsNone},
+      Entry{AlgorithmInfo{"random", 2, "independent uniform settings", false, {}}, NothingToValidate,
+            Create<RandomDesigner>, ReadsNone, /*repeats=*/true},
       Entry{AlgorithmInfo{"sobol",
-                          1,
+                          2,
                           "quasi-random settings that cover the space more evenly than random ones",
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
-            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>, ReadsNone},
+            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>, ReadsNone, /*repeats=*/true},
       Entry{AlgorithmInfo{"successive_halving",
-                          1,
+                          2,
                           "trains many settings a little and the best of each rung on, in brackets; needs a resource",
                           true,
                           {kEta,
@@ -296,7 +302,7 @@ const std::vector<Entry>& Entries() {
             ValidateNested<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
             CreateNested<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes},
       Entry{AlgorithmInfo{"tpe",
-                          1,
+                          2,
                           "tree-structured Parzen estimator: like the good settings, unlike the others",
                           true,
                           {{"startup_trials", "results before the densities are used; default 10"},
@@ -304,7 +310,8 @@ const std::vector<Entry>& Entries() {
                            {"multivariate", "one density for parameters that exist together; default true"},
                            {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
                            {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
-            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone},
+            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone,
+            /*repeats=*/true},
   };
   return entries;
 }
@@ -316,6 +323,33 @@ const Entry& EntryOf(const study::AlgorithmSpec& algorithm) {
   }
   LUTHIER_CHECK(false && "an algorithm of the study spec is missing in the registry");
   return Entries().front();
+}
+
+bool SkipsTried(const study::StudySpec& spec) {
+  return EntryOf(spec.algorithm).repeats && !AddsNoise(spec) && spec.space.size() > 0 && IsFinite(spec.space);
+}
+
+// With `skip_tried` as search::CreateDesigner and search::UsesHistory, else the algorithm alone.
+class Nested final : public NestedAlgorithms {
+ public:
+  explicit Nested(bool skip_tried) : skip_tried_(skip_tried) {}
+
+  absl::Status Validate(const study::StudySpec& spec) const override { return search::Validate(spec); }
+  bool UsesHistory(const study::StudySpec& spec) const override {
+    return skip_tried_ ? search::UsesHistory(spec) : InfoOf(spec.algorithm).uses_history;
+  }
+  std::unique_ptr<Designer> Create(const study::StudySpec& spec) const override {
+    return skip_tried_ ? CreateDesigner(spec) : EntryOf(spec.algorithm).create(spec);
+  }
+
+ private:
+  const bool skip_tried_;
+};
+
+// The base sees its history in coordinates of its own, which costs: what was tried is skipped in those of the study.
+std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec) {
+  static const Nested plain(/*skip_tried=*/false);
+  return std::make_unique<HarmonicaDesigner>(spec, std::get<study::HarmonicaOptions>(spec.algorithm), plain);
 }
 
 }  // namespace
@@ -368,18 +402,18 @@ absl::Status Validate(const study::StudySpec& spec) {
   return entry.validate(spec);
 }
 
+bool UsesHistory(const study::StudySpec& spec) {
+  return InfoOf(spec.algorithm).uses_history || SkipsTried(spec);
+}
+
 std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec) {
-  return EntryOf(spec.algorithm).create(spec);
+  std::unique_ptr<Designer> designer = EntryOf(spec.algorithm).create(spec);
+  if (!SkipsTried(spec)) return designer;
+  return std::make_unique<UntriedDesigner>(spec, std::move(designer));
 }
 
 const NestedAlgorithms& AllAlgorithms() {
-  class All final : public NestedAlgorithms {
-   public:
-    absl::Status Validate(const study::StudySpec& spec) const override { return search::Validate(spec); }
-    bool UsesHistory(const study::AlgorithmSpec& algorithm) const override { return InfoOf(algorithm).uses_history; }
-    std::unique_ptr<Designer> Create(const study::StudySpec& spec) const override { return CreateDesigner(spec); }
-  };
-  static const All all;
+  static const Nested all(/*skip_tried=*/true);
   return all;
 }
 

@@ -17,9 +17,7 @@ struct AlgorithmInfo {
   std::string name;         // As in the study file: bo, random, ….
   int version;              // Raised whenever any suggestion changes; part of the provenance.
   std::string description;  // One line for `luthier algorithms`.
-  // False if a suggestion depends on spec and ask index alone. The coordinator then computes it in passing and keeps no
-  // history for the study.
-  bool uses_history;
+  bool uses_history;        // False if it proposes by spec and ask index alone.
   std::vector<std::pair<std::string, std::string>> options;  // Name and one line each.
 };
 
@@ -49,7 +47,12 @@ study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Prove
 // INVALID_ARGUMENT with fields "algorithm.…".
 absl::Status Validate(const study::StudySpec& spec);
 
-// Returns a designer for a valid study.
+// Returns false if suggestions for the study depend on spec and ask index alone. The coordinator then computes them in
+// passing and keeps no history for the study.
+bool UsesHistory(const study::StudySpec& spec);
+
+// Returns a designer for a valid study. In a finite space it suggests no setting twice, unless the study says that
+// results are noisy.
 std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec);
 
 // Returns the registry as NestedAlgorithms, for algorithms that delegate work to others.

@@ -328,7 +328,7 @@ TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
 }
 
 TEST_P(DesignerContract, AlgorithmsWithoutHistoryDoNotLookAtIt) {
-  if (search::InfoOf(spec().algorithm).uses_history) return;
+  if (search::UsesHistory(spec())) return;
   const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int i = 0; i < 8 && Ask(*designer, &study); ++i) {

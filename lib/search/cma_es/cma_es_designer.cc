@@ -88,7 +88,7 @@ CmaEs::Sample CmaEsDesigner::SampleOf(uint64_t ask_index) const {
 }
 
 CmaEsDesigner::Result CmaEsDesigner::ToResult(const study::HistoryTrial& trial) const {
-  Result result{trial.number, trial.ask_index, trial.state, trial.value, trial.step};
+  Result result{trial.number, trial.ask_index, trial.setting, trial.state, trial.value, trial.step};
   if (result.value.has_value() && !std::isfinite(*result.value)) result.value.reset();
   result.usable = trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPruned ||
                   (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig);
@@ -101,9 +101,11 @@ CmaEsDesigner::Result CmaEsDesigner::ToResult(const study::HistoryTrial& trial) 
 void CmaEsDesigner::Take(const Result& result) {
   taken_.push_back(result);
   if (!result.usable || !result.ask_index.has_value() || result.generation != generation_) return;
+  CmaEs::Sample sample = SampleOf(*result.ask_index);
+  if (study::HashOf(encoding_.FromCompact(sample.point)) != result.setting) return;  // Another was tried in its place.
   Ranked ranked;
   ranked.ask_index = *result.ask_index;
-  ranked.latent = SampleOf(ranked.ask_index).latent;
+  ranked.latent = std::move(sample.latent);
   if (!result.value.has_value()) {
     ranked.rank = 2;
   } else {

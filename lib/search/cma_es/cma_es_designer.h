@@ -21,7 +21,7 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 // pending. The generation ends with its first lambda usable results in log order; later results of it are ignored. The
 // generation's number is the suggestion's designer state. Everything else is computed again from the log, the samples
 // from their streams (seed, "cma_es", ask index). Settings from users and other algorithms are ignored: the covariance
-// did not draw them.
+// did not draw them; so are asks of which another setting was tried (UntriedDesigner, open spaces).
 //
 // Results of a generation are ranked: COMPLETE by value, then PRUNED by how far they got and then by value, then FAILED
 // for a fault of the setting and PRUNED without a value; ties to the smaller ask index. Cancelled trials and failures
@@ -42,6 +42,7 @@ class CmaEsDesigner final : public Designer {
   struct Result {
     int64_t number = 0;
     std::optional<uint64_t> ask_index;
+    uint64_t setting = 0;  // study::HashOf.
     study::TrialState state = study::TrialState::kPending;
     std::optional<double> value;
     int64_t step = 0;

@@ -48,7 +48,7 @@ void HarmonicaDesigner::Refine(const std::vector<HarmonicaStage>& stages) {
   const study::StudySpec spec =
       RefinedStudy(spec_, options_, plan_, restricted ? refinement_.space->space() : spec_.space, nested_);
   refinement_.designer = nested_.Create(spec);
-  refinement_.uses_history = nested_.UsesHistory(spec.algorithm);
+  refinement_.uses_history = nested_.UsesHistory(spec);
 }
 
 std::optional<study::Parameters> HarmonicaDesigner::Projected(const study::HistoryTrial& trial,

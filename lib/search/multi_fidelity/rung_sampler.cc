@@ -102,7 +102,7 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
 RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> steps, const NestedAlgorithms& nested)
     : goal_(spec.metric.goal),
       steps_(std::move(steps)),
-      uses_history_(nested.UsesHistory(SamplerSpecOf(spec).algorithm)),
+      uses_history_(nested.UsesHistory(SamplerSpecOf(spec))),
       enough_(static_cast<size_t>(study::Encoding(spec.space).compact_dim()) + 2),
       designer_(nested.Create(SamplerSpecOf(spec))) {}
 

@@ -57,7 +57,7 @@ search::Suggestion Sample(const study::StudySpec& spec, uint64_t ask_index, cons
 }  // namespace
 
 bool UsesHistory(const study::StudySpec& spec) {
-  return search::InfoOf(spec.algorithm).uses_history || spec.reproducible || spec.open_space;
+  return search::UsesHistory(spec) || spec.reproducible || spec.open_space;
 }
 
 absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* designer, const study::StudySpec& spec,

@@ -255,7 +255,7 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
   if (storage_low_) core_->RefuseWaiting(StorageLow());
   const auto ignores_history = [&](storage::StudyKey key) {
     const auto spec = core_->SpecOf(key);
-    return !search::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+    return !search::UsesHistory(*spec) && !spec->reproducible;
   };
   while (true) {
     core_->ServeWaiting();

@@ -138,6 +138,7 @@ TEST(CoreOwnLimits, AReplyOfLargeTrialsStaysBelowTheSizeOfAMessage) {
     p.domain = labels;
     parameters.push_back(p);
   }
+  parameters.push_back(spec.space.parameters()[0]);  // A float: no setting is looked for that was not tried.
   spec.space = study::SearchSpace::Create(parameters).value();
   ASSERT_TRUE(h.Create("s", spec).ok());
   const absl::StatusOr<SuggestReply> reply = h.Suggest("s", "a", 64);  // A lease takes about half a megabyte.

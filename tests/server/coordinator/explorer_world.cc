@@ -47,7 +47,7 @@ ExplorerWorld::ExplorerWorld(const ExplorerOptions& options)
   study::StudySpec spec;
   study::ParameterSpec x;
   x.name = "x";
-  x.domain = study::BoolSwitch{};
+  x.domain = study::FloatRange{0.0, 1.0, study::Scale::kLinear, std::nullopt};
   spec.space = study::SearchSpace::Create({x}).value();
   spec.metric.name = kMetric;
   spec.algorithm = study::RandomOptions{};
@@ -311,7 +311,7 @@ absl::StatusOr<uint64_t> ExplorerWorld::MakeOnce(Change change, int64_t max_tria
     }
     case Change::kImport: {
       ImportedTrial one;
-      one.parameters = {{"x", true}};
+      one.parameters = {{"x", 0.5}};
       one.measurement = Loss(100.0 * static_cast<double>(trial));
       return seq(harness_.Import(kStudy, {one}, "import"));
     }

@@ -103,7 +103,7 @@ absl::Status Harness::OneBatch(std::vector<Operation> operations, const Permits&
   }
   const auto at_once = [&](storage::StudyKey key) {
     const auto spec = core->SpecOf(key);
-    return !late_suggestions && !search::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+    return !late_suggestions && !search::UsesHistory(*spec) && !spec->reproducible;
   };
   while (true) {
     core->ServeWaiting();

@@ -267,7 +267,7 @@ TEST(TpeDesignerTest, JointDensitiesSeePairsOfLabels) {
     return label("a") == label("b") ? 0.1 * label("a") : 1.0;
   };
   int hits = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) hits += BestOf(Study(space, TpeOptions(), seed), f, 60) == 0.0;
+  for (uint64_t seed = 0; seed < 20; ++seed) hits += BestOf(Study(space, TpeOptions(), seed), f, 30) == 0.0;
   EXPECT_GE(hits, 16);
 }
 

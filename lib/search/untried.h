@@ -1,0 +1,55 @@
+#ifndef LUTHIER_LIB_SEARCH_UNTRIED_H_
+#define LUTHIER_LIB_SEARCH_UNTRIED_H_
+
+#include <cstdint>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/search/designer.h"
+#include "lib/search/grid/grid.h"
+#include "lib/study/encoding.h"
+
+namespace luthier::search {
+
+// Returns true if the study's space has a finite number of settings: no parameter is a float with a range
+// and without a step.
+bool IsFinite(const study::SearchSpace& space);
+
+// Puts a new setting in the place of a suggestion whose setting was tried, in a finite space. For algorithms that do
+// not look at what was tried, where trying a setting again says nothing new.
+//
+// The new setting differs from the suggestion in as few parameters as a few random draws find; where there are labels
+// or switches it is random search's, as pairs of labels may matter that no neighbour has. Else it is the next untried
+// one of the grid from a random place. Everything else of the suggestion stays. Tried are the settings of all trials,
+// whatever became of them. Where the algorithm has exhausted the part of the space to which it restricted itself, a
+// random one is the suggestion, but in studies with a `resource`. Once every setting was tried: OUT_OF_RANGE
+// SPACE_EXHAUSTED. Continued trials are no repetitions.
+class UntriedDesigner final : public Designer {
+ public:
+  // The space of `spec` is finite and not empty.
+  UntriedDesigner(const study::StudySpec& spec, std::unique_ptr<Designer> inner);
+
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
+  absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
+                                                  const std::vector<study::Parameters>& settings,
+                                                  const base::StopToken& stop) override;
+
+ private:
+  using Tried = std::unordered_set<uint64_t>;  // By study::HashOf.
+
+  absl::StatusOr<study::Parameters> Untried(const study::Parameters& near, const Tried& tried, uint64_t ask_index,
+                                            const base::StopToken& stop) const;
+
+  const uint64_t seed_;
+  const bool in_parts_;  // The study has a resource: SPACE_EXHAUSTED then says more (Designer::Suggest).
+  const study::Encoding encoding_;
+  const Grid grid_;
+  const std::unique_ptr<Designer> inner_;
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_UNTRIED_H_

@@ -1,0 +1,133 @@
+// Suggestions in finite spaces: none twice, whatever the algorithm.
+#include "lib/search/untried.h"
+
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lib/base/error.h"
+#include "lib/search/registry.h"
+#include "tests/lib/search/bo/bo_testing.h"
+
+namespace luthier::search {
+namespace {
+
+using study::Bool;
+using study::Categorical;
+using study::Float;
+using study::Int;
+using study::Parameters;
+using study::Space;
+using study::When;
+
+std::vector<study::AlgorithmSpec> Algorithms() {
+  return {study::RandomOptions{}, study::SobolOptions{}, study::HaltonOptions{},
+          study::TpeOptions{},    study::CmaEsOptions{}, study::HarmonicaOptions{},
+          study::GridOptions{},   study::AutoOptions{},  study::BoDefaults(study::BoPreset::kBo)};
+}
+
+study::StudySpec SpecOf(const study::SearchSpace& space, study::AlgorithmSpec algorithm, int64_t max_trials = 1000) {
+  study::StudySpec spec;
+  spec.space = space;
+  spec.metric.name = "loss";
+  spec.algorithm = std::move(algorithm);
+  spec.budget.max_trials = max_trials;
+  spec.seed = 11;
+  return spec;
+}
+
+// Asks until the space is exhausted; expects every setting once.
+void ExpectEachOnce(const study::SearchSpace& space, const study::AlgorithmSpec& algorithm, size_t settings) {
+  SCOPED_TRACE(study::AlgorithmName(algorithm));
+  MemoryStudy study(SpecOf(space, algorithm));
+  std::set<Parameters> seen;
+  for (size_t i = 0; i < settings; ++i) {
+    if (i % 3 == 1) study.Restart();
+    const absl::StatusOr<Suggestion> s = study.TryAsk();
+    ASSERT_TRUE(s.ok()) << i << ": " << s.status();
+    EXPECT_TRUE(seen.insert(s->parameters).second) << i << ": " << study::FormatParameters(s->parameters);
+    // Several are open at once.
+    if (i % 2 == 1) study.Complete(study.newest() - 1, std::sin(static_cast<double>(i)));
+    if (i % 2 == 1) study.Complete(study.newest(), std::cos(static_cast<double>(i)));
+  }
+  const absl::Status end = study.TryAsk().status();
+  EXPECT_EQ(base::GetReason(end), base::reason::kSpaceExhausted) << end;
+  EXPECT_EQ(end.code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(UntriedTest, EveryAlgorithmTriesEachSettingOfASmallSpaceOnce) {
+  for (const study::AlgorithmSpec& algorithm : Algorithms()) {
+    ExpectEachOnce(Space({Int("a", 1, 3), Categorical("b", {"x", "y"})}), algorithm, 6);
+    ExpectEachOnce(Space({Bool("only")}), algorithm, 2);
+    ExpectEachOnce(Space({Categorical("kind", {"a", "b"}), When("kind", {std::string("b")}, Int("n", 0, 4))}),
+                   algorithm, 6);
+  }
+}
+
+TEST(UntriedTest, ConvergedAlgorithmsGoOnAroundTheBest) {
+  for (const study::AlgorithmSpec& algorithm :
+       std::vector<study::AlgorithmSpec>{study::TpeOptions{}, study::CmaEsOptions{}}) {
+    SCOPED_TRACE(study::AlgorithmName(algorithm));
+    MemoryStudy study(SpecOf(Space({Int("a", 1, 8), Int("b", 1, 8)}), algorithm));
+    std::set<Parameters> seen;
+    const auto loss = [](const Parameters& p) {
+      return std::abs(std::get<double>(p.at("a")) - 6.0) + std::abs(std::get<double>(p.at("b")) - 3.0);
+    };
+    study.Run(40, [&](const Parameters& p) {
+      EXPECT_TRUE(seen.insert(p).second);
+      return loss(p);
+    });
+    EXPECT_EQ(seen.count({{"a", 6.0}, {"b", 3.0}}), 1u);
+  }
+}
+
+TEST(UntriedTest, SettingsOfUsersCountAndWhateverBecameOfTheTrials) {
+  for (const study::AlgorithmSpec& algorithm : Algorithms()) {
+    if (study::AlgorithmName(algorithm) == "grid") continue;  // Its points are its own.
+    SCOPED_TRACE(study::AlgorithmName(algorithm));
+    MemoryStudy study(SpecOf(Space({Int("a", 1, 4)}), algorithm));
+    study.Complete(study.Enqueue({{"a", 2.0}}), 0.5);
+    std::set<double> seen;
+    for (int i = 0; i < 3; ++i) {
+      seen.insert(std::get<double>(study.Ask().parameters.at("a")));
+      if (i == 0) study.Cancel(study.newest());
+      if (i == 1) study.Fail(study.newest(), study::FailureKind::kConfig);
+    }
+    EXPECT_EQ(seen, (std::set<double>{1.0, 3.0, 4.0}));
+    EXPECT_EQ(base::GetReason(study.TryAsk().status()), base::reason::kSpaceExhausted);
+  }
+}
+
+TEST(UntriedTest, NoisyObjectivesAndRangesAreLeftAlone) {
+  study::StudySpec spec = SpecOf(Space({Int("a", 1, 2)}), study::RandomOptions{});
+  EXPECT_TRUE(UsesHistory(spec));
+  study::BuiltinObjective noisy;
+  noisy.model = "function:branin";
+  noisy.options["noise"] = 0.1;
+  spec.objective = noisy;
+  EXPECT_FALSE(UsesHistory(spec));
+  MemoryStudy study(spec);
+  for (int i = 0; i < 10; ++i) study.Ask();
+  EXPECT_FALSE(UsesHistory(SpecOf(Space({Int("a", 1, 2), Float("x", 0, 1)}), study::RandomOptions{})));
+  EXPECT_TRUE(IsFinite(Space({Float("x", 1, 1), Bool("b")})));
+  EXPECT_TRUE(IsFinite(Space({Float("x", 0, 1, study::Scale::kLinear, 0.25)})));
+}
+
+TEST(UntriedTest, ALargeSpaceOfWhichOnePartIsTriedGoesOnElsewhere) {
+  // 2^70 settings have no number; their grid has no size.
+  std::vector<study::ParameterSpec> switches;
+  for (int i = 0; i < 70; ++i) switches.push_back(Bool("s" + std::to_string(i)));
+  MemoryStudy study(SpecOf(Space(switches), study::TpeOptions{}));
+  std::set<Parameters> seen;
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_TRUE(seen.insert(study.Ask().parameters).second);
+    study.Complete(study.newest(), 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace luthier::search

@@ -145,7 +145,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          14,
+          15,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -209,7 +209,7 @@ const std::vector<Entry>& Entries() {
           ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
           ReadsAsSamplerDoes},
       Entry{AlgorithmInfo{"auto",
-                          10,
+                          11,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"},

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 constexpr int kManyParameters = 20;
-constexpr int kLeastGradients = 2;
 // Scalars that a model is fitted to. Beyond, one suggestion takes longer than a second, and quasi-Newton steps gain
 // more.
 constexpr int kMostModelledWithGradients = 200, kMostModelled = 1000;
@@ -94,12 +93,9 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
   if (!study.many_gradients) return false;
   const QuasiNewtonLog log{ask.history, study.encoding, study.goal, study.units, ask.state->set_aside};
-  int whole = 0;
-  for (const int64_t number : ask.data.number) {
-    whole += HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]) ? 1 : 0;
-    if (whole == kLeastGradients) return true;
-  }
-  return false;
+  return std::any_of(ask.data.number.begin(), ask.data.number.end(), [&](int64_t number) {
+    return HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]);
+  });
 }
 
 absl::Status ReadHistory(const BoStudy& study, Ask* ask) {

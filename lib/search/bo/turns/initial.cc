@@ -1,6 +1,7 @@
 #include "lib/search/bo/turns/initial.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -12,6 +13,8 @@ namespace luthier::search {
 namespace {
 
 constexpr int kMinObservations = 2;  // Fewer say nothing of the function's shape.
+constexpr double kLongest = 0.25;    // Reach of settings near the best, in sides of the cube, …
+constexpr double kHalvings = 3.0;    // … and how often it is halved at most.
 constexpr size_t kTriesEach = 4;     // Of settings that open a conditional parameter, where the others were all tried.
 
 absl::Status ExhaustedError() {
@@ -88,6 +91,29 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
   // A large space of which so many random settings were all tried is as good as exhausted.
   if (!study.options.noisy) return ExhaustedError();
   suggestion.origin = "repeat";
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> NearBest(const BoStudy& study, const Ask& ask, const std::string& origin) {
+  const study::HistoryTrial* best = nullptr;
+  for (const PastAsk& past : ask.past) {
+    LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
+    if (past.trial->state != study::TrialState::kComplete || !past.trial->value) continue;
+    const double score = study::Score(study.goal, *past.trial->value);
+    if (best == nullptr || score > study::Score(study.goal, *best->value)) best = past.trial;
+  }
+  if (best == nullptr) return Replacement(study, ask, origin);
+  base::RandomStream random(study.seed, "bo/near", ask.index);
+  const double reach = kLongest * std::exp2(-kHalvings * random.Uniform());
+  Eigen::VectorXd u = study.encoding.ToCompact(best->parameters);
+  for (int c = 0; c < study.encoding.compact_dim(); ++c) {
+    const double shift = reach * (2.0 * random.Uniform() - 1.0);
+    if (!study.encoding.Levels(c)) u(c) = std::clamp(u(c) + shift, 0.0, 1.0);
+  }
+  Suggestion suggestion;
+  suggestion.origin = origin;
+  suggestion.parameters = study.encoding.FromCompact(u);
+  if (IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) return Replacement(study, ask, origin);
   return suggestion;
 }
 

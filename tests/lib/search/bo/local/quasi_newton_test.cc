@@ -1,5 +1,6 @@
 #include "lib/search/bo/local/quasi_newton.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -237,6 +238,40 @@ TEST(QuasiNewtonStudy, LabelsStayWhatTheyAreInAClimb) {
   }
   EXPECT_GE(steps, 18);
   EXPECT_LT(best, 1.0 + 1e-3);
+}
+
+// Settings far from the best give no gradient, as trainings that end at their limit: the first one is all there is.
+TEST(QuasiNewtonStudy, OneGradientSuffices) {
+  MemoryStudy study(Spec());
+  study.Ask();
+  Report(study, 1);
+  EXPECT_EQ(study.Ask().origin, "quasi_newton");
+  study.Complete(2, 1e6);
+  EXPECT_EQ(study.Ask().origin, "quasi_newton");  // The line search steps back.
+}
+
+TEST(QuasiNewtonStudy, RestartsOfVeryLongVectorsBeginNearTheBest) {
+  constexpr int kLong = 210;
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < kLong; ++i) parameters.push_back(Float(NameOf(i), -2.0, 2.0));
+  MemoryStudy study(BoSpec(Space(std::move(parameters)), 1, study::BoDefaults(study::BoPreset::kFobo)));
+  const study::Parameters first = study.Ask().parameters;
+  study.Complete(1, 1.0, FullGradient(std::vector<double>(kLong, 1.0)));
+  std::set<std::string> reaches;
+  int restarts = 0;
+  for (int i = 0; i < 12; ++i) {  // All are pending.
+    const Suggestion s = study.Ask();
+    if (s.origin != "restart") continue;
+    ++restarts;
+    double reach = 0.0;
+    for (const auto& [name, value] : s.parameters) {
+      reach = std::max(reach, std::abs(std::get<double>(value) - std::get<double>(first.at(name))) / 4.0);
+    }
+    EXPECT_LE(reach, 0.25);
+    EXPECT_GE(reach, 0.02);
+    EXPECT_TRUE(reaches.insert(study::FormatDouble(reach)).second);
+  }
+  EXPECT_GE(restarts, 6);
 }
 
 TEST(QuasiNewtonStudy, HalfAGradientIsNoReasonToEndTheDesign) {

@@ -56,7 +56,11 @@ std::string Printable(absl::string_view text, absl::string_view also) {
       // C1 controls are two bytes in UTF-8, and terminals obey some of them.
       absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[c.bytes - 1]));
     } else if (Unseen(c.code)) {
-      absl::StrAppendFormat(&out, c.code < 0x10000 ? "\\u%04x" : "\\U%08x", static_cast<uint32_t>(c.code));
+      const auto code = static_cast<uint32_t>(c.code);
+      if (code < 0x10000)
+        absl::StrAppendFormat(&out, "\\u%04x", code);
+      else
+        absl::StrAppendFormat(&out, "\\U%08x", code);
     } else {
       if (c.bytes == 1 && also.find(text[0]) != absl::string_view::npos) out += '\\';
       out.append(text.data(), c.bytes);

@@ -184,7 +184,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   CLI::App app(kDescription, "luthier-worker");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("luthier-worker ") + base::kVersion);
-  app.add_option("--server", flags.server, "HOST:PORT of the coordinator; default: $LUTHIER_SERVER")
+  app.add_option("--server", flags.server,
+                 "HOST:PORT of the coordinator; default: $LUTHIER_SERVER, else one of your own or root's: "
+                 "./luthier-data/socket, localhost:7790")
       ->capture_default_str();
   app.add_option("--tls-ca", flags.security.tls_ca,
                  "PEM file with the certificate that signed the coordinator's, or system; makes the connection TLS. "
@@ -268,6 +270,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
   const bool server_given = named || app.count("--server") > 0;
+  flags.security.only_own = !server_given;
   absl::Status status = server_given ? absl::OkStatus() : AsOption("server", unnamed.trust);
   if (status.ok()) status = AsOption("", security.status());
   if (status.ok()) status = Check(flags);

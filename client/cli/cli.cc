@@ -68,7 +68,7 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   app->formatter(std::make_shared<HelpFormatter>());
   app->get_formatter()->column_width(kHelpColumn);
   app->fallthrough();
-  app->add_option("--server", options->server, "host:port or unix:PATH")
+  app->add_option("--server", options->server, "host:port or unix:PATH; default: one of your own or root's")
       ->envname("LUTHIER_SERVER")
       ->capture_default_str();
   app->add_option(
@@ -188,7 +188,10 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
   Handler handler = nullptr;
   const std::unique_ptr<CLI::App> app = BuildApp(&options, &handler);
   if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
-  if (!named && app->count("--server") == 0) options.server_trust = unnamed.trust;
+  if (!named && app->count("--server") == 0) {
+    options.server_trust = unnamed.trust;
+    options.security.only_own = true;
+  }
   if (options.verb == "completion") {
     *environment.out << CompletionScript(*app, options.shell).value();
     return kExitDone;

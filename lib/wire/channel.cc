@@ -34,6 +34,7 @@
 #include "lib/base/mutex.h"
 #include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/default_server.h"
 #include "lib/wire/token_file.h"
 
 namespace luthier::wire {
@@ -111,6 +112,43 @@ class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryIn
 
  private:
   TokenSource source_;
+};
+
+// Lets no call go to another user's coordinator at an address that nobody named: it ends as UNAVAILABLE, as if nobody
+// answered, since the right one may come back.
+class OwnServerGuard final : public grpc::experimental::Interceptor {
+ public:
+  explicit OwnServerGuard(const std::string& address) : address_(address) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using Point = grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
+      trust_ = CheckUnnamed(address_);
+      if (!trust_.ok()) return methods->Hijack();
+    }
+    if (!trust_.ok() && methods->QueryInterceptionHookPoint(Point::PRE_RECV_MESSAGE)) {
+      methods->FailHijackedRecvMessage();
+    }
+    if (!trust_.ok() && methods->QueryInterceptionHookPoint(Point::PRE_RECV_STATUS)) {
+      const std::string what = absl::IsUnavailable(trust_) ? absl::StrCat(address_, ": ") : "--server ";
+      *methods->GetRecvStatus() = grpc::Status(grpc::StatusCode::UNAVAILABLE, absl::StrCat(what, trust_.message()));
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string& address_;
+  absl::Status trust_;
+};
+
+class GuardFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit GuardFactory(absl::string_view address) : address_(address) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
+    return new OwnServerGuard(address_);
+  }
+
+ private:
+  const std::string address_;
 };
 
 absl::Status CheckReadable(const char* option, const std::string& path) {
@@ -323,6 +361,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
     if (!security.tls_server_name.empty()) arguments.SetSslTargetNameOverride(security.tls_server_name);
   }
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  if (security.only_own) interceptors.push_back(std::make_unique<GuardFactory>(address));
   if (!security.token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(security));
   return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
                                                                  std::move(interceptors));

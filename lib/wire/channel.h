@@ -41,6 +41,7 @@ struct ChannelSecurity {
   std::string token;              // Sent with every call; empty: none.
   std::string token_file;         // The token came from here; another one that is put there is used within seconds.
   bool accept_plaintext = false;  // The token may go to other machines without TLS.
+  bool only_own = false;          // Nobody named the address: each call looks first who answers there (CheckUnnamed).
 
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty(); }
 };

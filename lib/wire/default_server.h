@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace luthier::wire {
 
@@ -16,8 +17,14 @@ struct DefaultServer {
 // Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default,
 // where there is one, else localhost:7790. Whoever answers there gets the caller's token and tells a worker what to
 // run, so only a socket in a folder that belongs to the caller or to root is trusted, where nobody else can put another
-// one (base::CheckOwnership); and where somebody listens, that must be one of the two.
+// one (base::CheckOwnership); and where somebody listens, that must be one of the two. At the port, too, only they may
+// listen. Nobody owns that: where nobody listens (yet), or ends to, another user may begin, so each call looks again
+// (ChannelSecurity::only_own).
 DefaultServer FindDefaultServer();
+
+// Checks once more that `address`, which nobody named, is answered by the caller or by root: a port; a socket's folder
+// is theirs. Errors as CheckPortOwner, saying what to write.
+absl::Status CheckUnnamed(absl::string_view address);
 
 }  // namespace luthier::wire
 

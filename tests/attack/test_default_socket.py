@@ -1,19 +1,24 @@
-"""Whoever names no server does not talk to another user's: the socket that a stranger put where the default is looked for
-gets no token, and gives a worker no orders."""
+"""Whoever names no server does not talk to another user's: the socket that a stranger put where the default is looked for,
+or a listener of his on the default port, gets no token, and gives a worker no orders."""
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attack import BIN, ROOT, Coordinator, run
+from attack import BIN, ROOT, Coordinator, run, wait_for
 from fake_coordinator import Fake
 
 STRANGER = 60_061  # Of no account.
@@ -197,3 +202,77 @@ def test_a_coordinator_of_ones_own_is_found_as_before(place: Path) -> None:
         (place / "below").mkdir()
         (place / "below/luthier-data").symlink_to("../luthier-data")
         assert run("luthier", "study", "list", cwd=place / "below").returncode == 0
+
+
+@pytest.fixture()
+def own_network() -> Iterator[None]:
+    """A loopback of this test's own, where the default port is free."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
+        os.close(before)
+        pytest.skip(f"no network of its own: {os.strerror(ctypes.get_errno())}")
+    try:
+        with socket.socket() as any_socket:
+            fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS: up, running.
+        yield
+    finally:
+        libc.setns(before, 0)
+        os.close(before)
+
+
+def refused_port(argv: list[str], place: Path, **options: Any) -> None:
+    said = run(*argv, check=False, cwd=place, env=environment(), timeout=SECONDS, **options)
+    assert said.returncode == 2, (argv, said)
+    for word in (f"user {STRANGER} listens there", "not taken unasked", "--server localhost:7790"):
+        assert word in said.stderr, (argv, word, said.stderr)
+    assert "S" * 10 not in said.stdout + said.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("address", ["127.0.0.1:7790", "0.0.0.0:7790", "[::1]:7790", "[::]:7790"])
+def test_another_user_at_the_default_port_gets_nothing(place: Path, own_network: None, address: str) -> None:
+    try:
+        socket.create_server(("::1" if "[" in address else "127.0.0.1", 0),
+                             family=socket.AF_INET6 if "[" in address else socket.AF_INET).close()
+    except OSError:
+        pytest.skip("no such network")
+    with Fake(address, user=STRANGER) as fake:
+        for argv in callers(place):
+            refused_port(argv, place)
+        assert fake.seen == []
+        if address == "127.0.0.1:7790":  # Named, it is taken.
+            run("luthier", "study", "list", "--server", "localhost:7790", check=False, cwd=place, env=environment())
+            fake.wait_for_tokens()
+
+
+@needs_root
+def test_a_coordinator_of_ones_own_at_the_default_port_is_found(place: Path, own_network: None) -> None:
+    with Fake("127.0.0.1:7790") as fake:
+        run("luthier", "study", "list", check=False, cwd=place, env=environment(), timeout=SECONDS)
+        assert set(fake.wait_for_tokens()) == {"Bearer " + TOKEN}
+
+
+@needs_root
+def test_who_comes_to_the_default_port_later_gets_nothing(place: Path, own_network: None) -> None:
+    """A worker waits for its coordinator, before its start and while it is away: another user may be there first."""
+    for away in (False, True):
+        log = place / "worker.log"
+        ours = Coordinator(place, "--auth", "off", listen="127.0.0.1:7790") if away else None
+        with log.open("wb") as out:
+            worker = subprocess.Popen([str(BIN / "luthier-worker"), *callers(place)[-1][1:], "--name", "w"], cwd=place,
+                                      stderr=out, env=environment())
+        try:
+            if ours is not None:
+                wait_for(lambda: "\nw " in run("luthier", "worker", "list", cwd=place).stdout, "the worker")
+                ours.kill()
+            else:
+                wait_for(lambda: "nobody is seen to listen" in log.read_text(), "the worker, in vain")
+            with Fake("127.0.0.1:7790", user=STRANGER) as fake:
+                time.sleep(3.5)  # It tries at least once in a second.
+                assert fake.seen == [] and worker.poll() is None, log.read_text()
+            with Fake("127.0.0.1:7790") as back:
+                assert set(back.wait_for_tokens()) == {"Bearer " + TOKEN}
+        finally:
+            worker.kill()
+            worker.wait()

@@ -9,8 +9,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <string>
 
 #include "lib/base/descriptor.h"
+#include "lib/wire/port_owner.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::wire {
@@ -49,6 +51,50 @@ TEST_F(DefaultServerTest, WithoutASocketItIsThePortOfThisMachine) {
   directory_.Write(kSocket, "no socket");
   EXPECT_EQ(FindDefaultServer().address, "localhost:7790");
   EXPECT_TRUE(FindDefaultServer().trust.ok());
+}
+
+// The kernel's table of a port, with a heading, a socket elsewhere and `lines`.
+constexpr char kTable[] =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    "   0: 0100007F:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000    77        0 1 1\n";
+std::string Socket(const std::string& local, const std::string& state, int uid) {
+  return "   1: " + local + " 00000000:0000 " + state + " 00000000:00000000 00:00000000 00000000  " +
+         std::to_string(uid) + "        0 1 1\n";
+}
+
+TEST_F(DefaultServerTest, APortIsItsListenersAndWhoseConnectionsItTook) {
+  const std::string zeros(24, '0');
+  const auto check = [&](const std::string& v4, const std::string& v6) {
+    directory_.Write("net/tcp", kTable + v4);
+    directory_.Write("net/tcp6", kTable + v6);
+    return CheckPortOwner(7790, 1000, ".");
+  };
+  const std::string ours = Socket("0100007F:1E6E", "0A", 1000);
+  EXPECT_TRUE(check(ours, "").ok());
+  EXPECT_TRUE(check(Socket("00000000:1E6E", "0A", 0), "").ok());
+  EXPECT_TRUE(check("", Socket(zeros + "01000000:1E6E", "0A", 1000)).ok());
+  EXPECT_TRUE(check(ours + Socket("0101A8C0:1E6E", "0A", 77), "").ok());  // 192.168.1.1 is no loopback.
+  EXPECT_TRUE(check(ours + Socket("0100007F:1E6F", "0A", 77), "").ok());
+  EXPECT_TRUE(absl::IsUnavailable(check("", "")));
+  EXPECT_TRUE(absl::IsUnavailable(check(Socket("0100007F:1E6E", "06", 0), "")));  // A connection that has ended.
+  const std::string strangers[] = {"0100007F:1E6E", "00000000:1E6E", "0200007F:1E6E"};
+  for (const std::string& local : strangers) {
+    EXPECT_THAT(check(ours + Socket(local, "0A", 77), "").message(), HasSubstr("listens there")) << local;
+  }
+  EXPECT_FALSE(check(ours + Socket("0100007F:1E6E", "01", 77), "").ok());  // Whom a client may still be connected to.
+  const std::string sixes[] = {zeros + "01000000", std::string(32, '0'), "0000000000000000FFFF00000100007F",
+                               "0000000000000000FFFF000000000000"};
+  for (const std::string& local : sixes) {
+    EXPECT_THAT(check(ours, Socket(local + ":1E6E", "0A", 77)).message(), HasSubstr("listens there")) << local;
+  }
+}
+
+TEST_F(DefaultServerTest, WhereItCanNotBeToldWhoListensThePortIsNotTaken) {
+  EXPECT_THAT(CheckPortOwner(7790, 1000, ".").message(), HasSubstr("it can't be told who listens there"));
+  directory_.Write("net/tcp", std::string(kTable) + "what is this\n");
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckPortOwner(7790, 1000, ".")));
+  directory_.Write("net/tcp", std::string(kTable) + Socket("0100007F:1E6E", "0A", 1000));
+  EXPECT_TRUE(CheckPortOwner(7790, 1000, ".").ok());  // Without IPv6.
 }
 
 TEST_F(DefaultServerTest, AnOwnSocketIsTaken) {

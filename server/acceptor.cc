@@ -259,6 +259,7 @@ class AcceptorImpl final : public Acceptor {
         if (errno == ECONNABORTED || errno == EINTR) continue;
         return errno == EAGAIN;
       }
+      if (options_.accepted != nullptr) ++*options_.accepted;
       if (fd.get() >= options_.max_descriptors) {
         Refuse();
         continue;

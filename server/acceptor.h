@@ -1,6 +1,8 @@
 #ifndef LUTHIER_SERVER_ACCEPTOR_H_
 #define LUTHIER_SERVER_ACCEPTOR_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +26,8 @@ struct AcceptorOptions {
   int max_descriptors = 0;
   // Clients begin with the hello of TLS, whose encryption hides the preface of HTTP/2.
   bool tls = false;
+  // Counts all connections that are taken in, if given. It must outlive the acceptor.
+  std::atomic<uint64_t>* accepted = nullptr;
 };
 
 // Listens in gRPC's place, and hands a connection over when its client has sent the preface of HTTP/2 (RFC 9113, 3.4):

@@ -12,7 +12,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/log.h"
 
 namespace luthier::server {
@@ -91,12 +94,49 @@ bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls) {
   return false;
 }
 
-ListenerCheck::ListenerCheck(ListenAddress bound, absl::Duration period, std::function<void()> on_deaf, bool tls)
-    : bound_(std::move(bound)),
-      period_(period),
-      on_deaf_(std::move(on_deaf)),
-      tls_(tls),
-      thread_([this] { Loop(); }) {}
+bool Serves(const std::function<void(int fd, const std::string& received)>& hand_over, absl::Duration timeout) {
+  constexpr int kPauseMs = 10;
+  // A frame's head (its length, kind, flags and stream), then eight bytes that the answer repeats.
+  static constexpr absl::string_view kPing("\0\0\x08\x06\0\0\0\0\0luthier?", 17);
+  static constexpr absl::string_view kPong("\0\0\x08\x06\x01\0\0\0\0luthier?", 17);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  const base::Descriptor client(ends[0]);
+  hand_over(ends[1], std::string(kPreface, sizeof(kPreface) - 1));
+  // Its settings may come from the thread that hands over, which may read on. What arrives later is read by the threads
+  // that this is about.
+  if (!Waits(client.get(), POLLIN, timeout)) return false;
+  poll(nullptr, 0, kPauseMs);
+  if (send(client.get(), kPing.data(), kPing.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kPing.size())) return false;
+  std::string received;
+  char buffer[512];
+  // The answer is among the first frames.
+  while (received.size() < sizeof(buffer) && Waits(client.get(), POLLIN, timeout)) {
+    const ssize_t n = recv(client.get(), buffer, sizeof(buffer), 0);
+    if (n <= 0) return false;
+    received.append(buffer, static_cast<size_t>(n));
+    if (absl::StrContains(received, kPong)) return true;
+  }
+  return false;
+}
+
+Silence::Verdict Silence::Judge(const ListenerSigns& signs) {
+  const bool took_in = signs.accepted != accepted_;
+  const bool served = signs.serves || signs.ended != ended_;
+  accepted_ = signs.accepted;
+  ended_ = signs.ended;
+  if (signs.answers || (took_in && served)) {
+    failures_ = 0;
+    return signs.answers ? Verdict::kAnswers : Verdict::kBusy;
+  }
+  return ++failures_ < kMaxFailures ? Verdict::kSilent : Verdict::kDeaf;
+}
+
+ListenerCheck::ListenerCheck(std::string name, std::function<ListenerSigns()> look, absl::Duration period,
+                             std::function<void()> on_deaf)
+    : name_(std::move(name)), look_(std::move(look)), period_(period), on_deaf_(std::move(on_deaf)), thread_([this] {
+        Loop();
+      }) {}
 
 ListenerCheck::~ListenerCheck() {
   {
@@ -108,7 +148,7 @@ ListenerCheck::~ListenerCheck() {
 }
 
 void ListenerCheck::Loop() {
-  int failures = 0;
+  Silence silence;
   while (true) {
     {
       base::MutexLock lock(&mutex_);
@@ -116,16 +156,19 @@ void ListenerCheck::Loop() {
       }
       if (stopping_) return;
     }
-    failures = Answers(bound_, absl::Seconds(5), tls_) ? 0 : failures + 1;
-    if (failures == 0) continue;
-    base::LogWarning("listener_silent", {{"listen", bound_.Target()}, {"failures", absl::StrCat(failures)}});
-    if (failures < kMaxFailures) continue;
-    if (on_deaf_) {
-      on_deaf_();
-      failures = 0;
+    const Silence::Verdict verdict = silence.Judge(look_());
+    if (verdict == Silence::Verdict::kAnswers) continue;
+    if (verdict == Silence::Verdict::kBusy) {
+      base::LogWarning("listener_busy", {{"listen", name_}, {"reason", "others connect faster than it answers"}});
       continue;
     }
-    base::LogError("listener_deaf", {{"listen", bound_.Target()}, {"exit", absl::StrCat(kExitDeaf)}});
+    base::LogWarning("listener_silent", {{"listen", name_}, {"failures", absl::StrCat(silence.failures())}});
+    if (verdict != Silence::Verdict::kDeaf) continue;
+    if (on_deaf_) {
+      on_deaf_();
+      continue;
+    }
+    base::LogError("listener_deaf", {{"listen", name_}, {"exit", absl::StrCat(kExitDeaf)}});
     _exit(kExitDeaf);
   }
 }

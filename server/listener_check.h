@@ -1,7 +1,9 @@
 #ifndef LUTHIER_SERVER_LISTENER_CHECK_H_
 #define LUTHIER_SERVER_LISTENER_CHECK_H_
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -10,25 +12,47 @@
 
 namespace luthier::server {
 
-// Watches that a listener still answers. gRPC 1.51 stops accepting for ever after one "too many open files", silently.
-// So a thread dials the listener every `period` and waits for the server's first byte: a bare connect succeeds even
-// when the server is deaf. After three failures in a row it calls `on_deaf` (default: log, exit with 70, for a
-// supervisor to start us again).
+// These are the signs of life that a check finds. The counts are of all since the start.
+struct ListenerSigns {
+  bool answers = false;   // A client of the listener got the server's first byte.
+  bool serves = false;    // gRPC answered a connection that needed no listener. Not looked for where the first holds.
+  uint64_t accepted = 0;  // Connections that the listener took in.
+  uint64_t ended = 0;     // Calls that are over.
+};
+
+// Tells a server that is stuck from one that has too much to do. Whoever opens connections as fast as they are taken in
+// makes a check wait behind them, so silence alone proves nothing: it counts only where the listener took nothing in
+// since the check before, or gRPC neither ended a call since then nor answers a connection of its own.
+class Silence {
+ public:
+  enum class Verdict { kAnswers, kBusy, kSilent, kDeaf };
+  // kDeaf: silent three times in a row, and at each check after that.
+  Verdict Judge(const ListenerSigns& signs);
+  int failures() const { return failures_; }
+
+ private:
+  int failures_ = 0;
+  uint64_t accepted_ = 0;  // At the check before.
+  uint64_t ended_ = 0;
+};
+
+// Watches that a listener still answers, for a server whose threads are stuck looks like one that nobody calls. A
+// thread looks every `period`; a look may take some seconds. When the server is deaf it calls `on_deaf` (default: log,
+// exit with 70, for a supervisor to start us again).
 class ListenerCheck {
  public:
-  // `bound`: what the server listens on, with the port really taken.
-  // `tls`: the listener expects the hello of TLS.
-  explicit ListenerCheck(ListenAddress bound, absl::Duration period = absl::Seconds(10),
-                         std::function<void()> on_deaf = nullptr, bool tls = false);
+  // `look` runs on the check's thread. `name`: of the listener, for the log.
+  ListenerCheck(std::string name, std::function<ListenerSigns()> look, absl::Duration period = absl::Seconds(10),
+                std::function<void()> on_deaf = nullptr);
   ~ListenerCheck();
 
  private:
   void Loop();
 
-  const ListenAddress bound_;
+  const std::string name_;
+  const std::function<ListenerSigns()> look_;
   const absl::Duration period_;
   const std::function<void()> on_deaf_;
-  const bool tls_;
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -39,6 +63,11 @@ class ListenerCheck {
 // and again for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has
 // several.
 bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls = false);
+
+// True if a server of HTTP/2 that is handed one end of a private pair of sockets answers a ping through the other one
+// within `timeout`: it reads what arrives. `hand_over` takes over the descriptor, which does not block, and the
+// client's preface.
+bool Serves(const std::function<void(int fd, const std::string& received)>& hand_over, absl::Duration timeout);
 
 }  // namespace luthier::server
 

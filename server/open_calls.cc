@@ -65,6 +65,7 @@ OpenCalls::Connections::value_type* OpenCalls::Begin(const std::string& peer) {
 }
 
 void OpenCalls::End(Connections::value_type* connection) {
+  ++ended_;
   const base::MutexLock lock(&mutex_);
   if (--connection->second.calls > 0) return;
   connections_.erase(connections_.find(connection->first));

@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/server_interceptor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,8 @@ class OpenCalls {
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
   // Returns when no call is open, at the latest after `timeout`.
   void WaitForNone(absl::Duration timeout);
+  // Returns how many calls are over, of all since the start.
+  uint64_t ended() const { return ended_.load(); }
 
  private:
   class Call;
@@ -48,6 +51,7 @@ class OpenCalls {
   const std::function<void(const std::string& peer)> abort_;
   base::Mutex mutex_;
   base::CondVar none_;
+  std::atomic<uint64_t> ended_{0};
   Connections connections_ ABSL_GUARDED_BY(mutex_);  // An entry for each that has open calls.
 };
 

@@ -318,9 +318,7 @@ class ServerImpl final : public Server {
 
  private:
   absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
-    AcceptorOptions accepting;
-    accepting.tls = tls_;
-    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, accepting));
+    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, Accepting()));
     if (const std::optional<ListenAddress> own = SocketOf(options.data_dir);
         own && !IsInside(listen, options.data_dir)) {
       absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(*own, &clock_);
@@ -386,7 +384,7 @@ class ServerImpl final : public Server {
     if (own_acceptor_) StartAccepting(own_acceptor_.get());
     listening_ = acceptor_->bound();
     address_ = listening_.Target();
-    listener_check_ = std::make_unique<ListenerCheck>(listening_, absl::Seconds(10), nullptr, tls_);
+    listener_check_ = std::make_unique<ListenerCheck>(address_, [this] { return LookAtListener(); });
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
     if (access_->auth() != access::Auth::kOff && !listen.unix_socket()) {
       LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->MakeFirstToken());
@@ -409,15 +407,41 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
+  // Of the listener that clients are told of.
+  AcceptorOptions Accepting() {
+    AcceptorOptions accepting;
+    accepting.tls = tls_;
+    accepting.accepted = &accepted_;
+    return accepting;
+  }
+
+  using Taker = grpc::experimental::ExternalConnectionAcceptor;
+  static void HandOver(Taker* taker, int fd, const std::string& received) {
+    const grpc::Slice slice(received);
+    Taker::NewConnectionParameters connection;
+    connection.fd = fd;
+    connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+    taker->HandleNewConnection(&connection);
+  }
+
   void StartAccepting(Acceptor* acceptor) {
     acceptor->Start([this](int fd, const std::string& received) {
-      const grpc::Slice slice(received);
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = fd;
-      connection.read_buffer = grpc::ByteBuffer(&slice, 1);
       auto& taker = !IsUnixSocket(fd) ? connections_ : IsOwnUser(fd) ? own_connections_ : unix_connections_;
-      taker->HandleNewConnection(&connection);
+      HandOver(taker.get(), fd, received);
     });
+  }
+
+  ListenerSigns LookAtListener() {
+    constexpr absl::Duration kPatience = absl::Seconds(5);
+    ListenerSigns signs;
+    signs.answers = Answers(listening_, kPatience, tls_);
+    signs.serves =
+        !signs.answers &&
+        Serves([this](int fd, const std::string& received) { HandOver(unix_connections_.get(), fd, received); },
+               kPatience);
+    signs.accepted = accepted_.load();
+    signs.ended = calls_->ended();
+    return signs;
   }
 
   // Whether everything that paths lead to is still in its place. Sockets whose file is missing are made again.
@@ -444,7 +468,8 @@ class ServerImpl final : public Server {
     }
     // Not at the first look: who removes a whole directory must find it empty at the end.
     if (missing_.insert(path).second) return absl::OkStatus();
-    absl::StatusOr<std::unique_ptr<Acceptor>> again = Acceptor::Listen((*acceptor)->bound(), &clock_);
+    absl::StatusOr<std::unique_ptr<Acceptor>> again =
+        Acceptor::Listen((*acceptor)->bound(), &clock_, acceptor == &acceptor_ ? Accepting() : AcceptorOptions());
     if (!again.ok()) {
       if (socket_log_.Admit(path)) {
         base::LogError("socket_missing", {{"path", path}, {"error", std::string(again.status().message())}});
@@ -510,6 +535,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<grpc::Server> grpc_;
   // These hand connections to `grpc_`: of the network, of Unix sockets, and among those of the coordinator's own user.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
+  std::atomic<uint64_t> accepted_{0};                  // By `acceptor_`.
   std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
   std::unique_ptr<DirectoryWatch> directory_watch_;

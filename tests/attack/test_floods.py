@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import hostile  # noqa: E402
 
 COUNT = int(os.environ.get("LUTHIER_ATTACK_COUNT", "20"))
 LIMIT_MIB = 512
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 class Others:
@@ -98,3 +101,31 @@ def test_a_flood(attacked: tuple[Coordinator, Others], kind: str, who: str) -> N
     assert others.calls > before and not others.failed, others.failed[:3]
     assert others.slowest < 3.0, f"others waited {others.slowest:.2f} s"
     assert coordinator.resident_bytes() < LIMIT_MIB << 20, f"{coordinator.resident_bytes() >> 20} MiB"
+
+
+@pytest.mark.skipif(COUNT < 1000, reason="three checks of the listener take 45 s; before a release")
+def test_a_flood_of_connections_does_not_end_it(tmp_path: Path) -> None:
+    with Coordinator(tmp_path, "--memory-limit", "256M") as coordinator:
+        end = time.monotonic() + 60
+        flood = [threading.Thread(target=replace_connections, args=(coordinator.host_and_port, end)) for _ in range(4)]
+        for thread in flood:
+            thread.start()
+        for thread in flood:
+            thread.join()
+        coordinator.assert_alive()
+        coordinator.caller(coordinator.admin_token).create_study("after", max_trials=1)
+
+
+def replace_connections(address: tuple[str, int], end: float) -> None:
+    """Connects and says the preface of HTTP/2 until `end`, and keeps the newest 4,000 connections."""
+    held: deque[socket.socket] = deque()
+    while time.monotonic() < end:
+        try:
+            held.append(socket.create_connection(address, timeout=2))
+            held[-1].sendall(PREFACE)
+        except OSError:
+            time.sleep(0.01)
+        if len(held) > 4000:
+            held.popleft().close()
+    for connection in held:
+        connection.close()

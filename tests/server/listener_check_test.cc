@@ -1,12 +1,16 @@
 #include "server/listener_check.h"
 
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "lib/base/log.h"
@@ -78,14 +82,96 @@ TEST(Answers, AServerThatSaysNothingIsDeaf) {
   EXPECT_FALSE(Answers(bound, absl::Milliseconds(1)));
 }
 
-TEST(ListenerCheck, TellsAfterThreeFailures) {
-  base::SetLogLevel(base::LogLevel::kOff);
-  ListenAddress nobody;
-  nobody.path = "/nowhere/socket";
-  absl::Notification deaf;
-  const ListenerCheck check(nobody, absl::Milliseconds(1), [&] {
-    if (!deaf.HasBeenNotified()) deaf.Notify();
+TEST(Serves, ASilentOneDoesNot) {
+  int kept = -1;
+  const auto keep = [&](const std::string& text) {
+    return [&kept, text](int fd, const std::string& preface) {
+      EXPECT_EQ(preface.substr(0, 3), "PRI");
+      EXPECT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+      kept = fd;
+    };
+  };
+  const std::string settings("\0\0\0\4\0\0\0\0\0", 9);
+  for (const std::string& text : {std::string(), settings}) {
+    EXPECT_FALSE(Serves(keep(text), absl::Milliseconds(1)));
+    close(kept);
+  }
+  EXPECT_TRUE(Serves(keep(settings + std::string("\0\0\x08\x06\x01\0\0\0\0luthier?", 17)), absl::Seconds(20)));
+  close(kept);
+}
+
+TEST(Serves, GrpcDoesAsLongAsItRuns) {
+  using Taker = grpc::experimental::ExternalConnectionAcceptor;
+  grpc::ServerBuilder builder;
+  grpc::AsyncGenericService service;
+  builder.RegisterAsyncGenericService(&service);
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  const std::unique_ptr<Taker> taker = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  const auto hand_over = [&](int fd, const std::string& received) {
+    const grpc::Slice slice(received);
+    Taker::NewConnectionParameters connection;
+    connection.fd = fd;
+    connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+    taker->HandleNewConnection(&connection);
+  };
+  std::thread polls([&] {
+    void* tag;
+    bool ok;
+    while (queue->Next(&tag, &ok)) {
+    }
   });
+  EXPECT_TRUE(Serves(hand_over, absl::Seconds(20)));
+  server->Shutdown();
+  queue->Shutdown();
+  polls.join();
+}
+
+ListenerSigns Signs(bool answers, bool serves, uint64_t accepted, uint64_t ended) {
+  ListenerSigns signs;
+  signs.answers = answers;
+  signs.serves = serves;
+  signs.accepted = accepted;
+  signs.ended = ended;
+  return signs;
+}
+
+TEST(Silence, AFloodOfConnectionsIsNoDeafness) {
+  Silence silence;
+  for (uint64_t check = 1; check < 100; ++check) {
+    // It takes in others, and gRPC answers us by another way, or others.
+    const bool odd = check % 2 == 1;
+    EXPECT_EQ(silence.Judge(Signs(false, odd, 1000 * check, odd ? 7 * (check - 1) : 7 * check)),
+              Silence::Verdict::kBusy)
+        << check;
+  }
+  EXPECT_EQ(silence.failures(), 0);
+}
+
+TEST(Silence, NothingTakenInOrNothingServedIsDeafnessAfterThreeChecks) {
+  for (const bool takes_in : {false, true}) {
+    Silence silence;
+    EXPECT_EQ(silence.Judge(Signs(true, false, 5, 5)), Silence::Verdict::kAnswers);
+    for (uint64_t check = 1; check <= 4; ++check) {
+      // Calls on connections from before go on while nobody can connect; strangers connect while gRPC is stuck.
+      const ListenerSigns signs = takes_in ? Signs(false, false, 5 + check, 5) : Signs(false, true, 5, 5 + check);
+      EXPECT_EQ(silence.Judge(signs), check < 3 ? Silence::Verdict::kSilent : Silence::Verdict::kDeaf) << check;
+    }
+    EXPECT_EQ(silence.Judge(Signs(true, false, 5, 5)), Silence::Verdict::kAnswers);
+    EXPECT_EQ(silence.Judge(Signs(false, false, 5, 5)), Silence::Verdict::kSilent) << "not in a row";
+  }
+}
+
+TEST(ListenerCheck, TellsWhenTheServerIsDeaf) {
+  base::SetLogLevel(base::LogLevel::kOff);
+  absl::Notification deaf;
+  const ListenerCheck check(
+      "nobody", [] { return ListenerSigns(); }, absl::Milliseconds(1),
+      [&] {
+        if (!deaf.HasBeenNotified()) deaf.Notify();
+      });
   deaf.WaitForNotification();
 }
 

@@ -25,7 +25,9 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kMostWithoutGradients = 1000;  // Scalars of a space.
+// Scalars of a space.
+constexpr int kMostWithoutGradients = 1000;
+constexpr int kFewWithGradients = 20;
 
 struct Entry {
   AlgorithmInfo info;
@@ -329,6 +331,27 @@ bool SkipsTried(const study::StudySpec& spec) {
   return EntryOf(spec.algorithm).repeats && !AddsNoise(spec) && spec.space.size() > 0 && IsFinite(spec.space);
 }
 
+// Whether the newest version of the study's algorithm suggests anything else than the version before: in spaces without
+// ranges no setting comes twice, and the optimizer steps along the first of many gradients.
+bool NewestDiffers(const study::StudySpec& spec) {
+  study::StudySpec other = spec;
+  if (std::holds_alternative<study::AutoOptions>(spec.algorithm)) {
+    other.algorithm = Resolve(spec).algorithm;
+    return NewestDiffers(other);
+  }
+  if (const study::SamplerSpec* const sampler = study::SamplerOf(spec.algorithm); sampler != nullptr) {
+    other.algorithm = study::AsAlgorithm(*sampler);
+    return NewestDiffers(other);
+  }
+  if (const auto* const bo = std::get_if<study::BoOptions>(&spec.algorithm)) {
+    const int scalars = spec.space.scalars();
+    return scalars > kMostWithoutGradients ||
+           (scalars > kFewWithGradients && bo->gradients == study::BoGradients::kFull);
+  }
+  // CMA-ES no longer takes what an open space made of its samples.
+  return SkipsTried(spec) || (spec.open_space && std::holds_alternative<study::CmaEsOptions>(spec.algorithm));
+}
+
 // With `skip_tried` as search::CreateDesigner and search::UsesHistory, else the algorithm alone.
 class Nested final : public NestedAlgorithms {
  public:
@@ -400,6 +423,14 @@ absl::Status Validate(const study::StudySpec& spec) {
                                                     "that reports gradients, or shorten the vectors"));
   }
   return entry.validate(spec);
+}
+
+int VersionOf(const study::StudySpec& spec) {
+  const int newest = InfoOf(spec.algorithm).version;
+  // Of these the newest version is not of that change.
+  const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
+                     std::holds_alternative<study::HoagOptions>(spec.algorithm);
+  return older || NewestDiffers(spec) ? newest : newest - 1;
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

@@ -15,7 +15,7 @@ namespace luthier::search {
 
 struct AlgorithmInfo {
   std::string name;         // As in the study file: bo, random, ….
-  int version;              // Raised whenever any suggestion changes; part of the provenance.
+  int version;              // Raised whenever any suggestion changes.
   std::string description;  // One line for `luthier algorithms`.
   bool uses_history;        // False if it proposes by spec and ask index alone.
   std::vector<std::pair<std::string, std::string>> options;  // Name and one line each.
@@ -46,6 +46,10 @@ study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Prove
 // Checks the algorithm's options against the study's space and budget (e.g. a grid of too many points).
 // INVALID_ARGUMENT with fields "algorithm.…".
 absl::Status Validate(const study::StudySpec& spec);
+
+// Returns the version of the algorithm by which the study's suggestions are made, for their provenance: the newest, or
+// the one before where both make the same ones, so that verify-replay goes on checking them.
+int VersionOf(const study::StudySpec& spec);
 
 // Returns false if suggestions for the study depend on spec and ask index alone. The coordinator then computes them in
 // passing and keeps no history for the study.

@@ -25,7 +25,7 @@ study::Provenance TakeReady(StudyState& s, search::Suggestion* suggestion) {
   *suggestion = std::move(s.ready.front().second);
   s.ready.pop_front();
   provenance.designer = study::AlgorithmName(s.spec->algorithm);
-  provenance.algorithm_version = search::InfoOf(s.spec->algorithm).version;
+  provenance.algorithm_version = search::VersionOf(*s.spec);
   provenance.ask_index = s.asks_stored++;
   provenance.origin = std::move(suggestion->origin);
   provenance.details = std::move(suggestion->details);
@@ -106,7 +106,7 @@ void StoreLate(Context& c) {
       trial.parameters = LatePoint(*s.spec, static_cast<int64_t>(s.trials.size()) + 1);
       trial.provenance.prefix_seq = s.record.update_seq;
       trial.provenance.designer = study::AlgorithmName(s.spec->algorithm);
-      trial.provenance.algorithm_version = search::InfoOf(s.spec->algorithm).version;
+      trial.provenance.algorithm_version = search::VersionOf(*s.spec);
       trial.provenance.origin = kLateOrigin;
       s.enqueued.insert(StoreTrial(c, s, std::move(trial), EventType::kTrialSuggested));
     }

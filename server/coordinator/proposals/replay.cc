@@ -205,7 +205,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     }
     if (spec.open_space) history.ExtendGradients(spec.space.differentiable().size());
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
-    if (provenance.algorithm_version != search::InfoOf(spec.algorithm).version) {
+    if (provenance.algorithm_version != search::VersionOf(spec)) {
       ++report.other_version;
     } else {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<search::Suggestion> again,

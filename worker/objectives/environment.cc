@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "lib/base/error.h"
 
 namespace luthier::worker {
@@ -35,9 +36,15 @@ constexpr const char* kNeeded[] = {
     // The batch system.
     "SLURM_*", "PBS_*", "LSB_*", "SGE_*", "UCX_*", "FI_*"};
 
-constexpr const char* kSecretWords[] = {"TOKEN",  "TOKENS",     "SECRET",     "SECRETS",     "PASSWORD", "PASSWD",
-                                        "PASS",   "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "KEY",      "KEYS",
-                                        "APIKEY", "JWT",        "COOKIE",     "AUTH"};
+// Words of names, and parts of glued ones (NVIDIAKEY, PASSWORDS, apiToken). docs/reference/worker.md has the same
+// lists.
+constexpr const char* kSecretWords[] = {"KEY", "KEYS", "PASS",  "PAT",    "PATS",    "AUTH", "PW",
+                                        "PWD", "CRED", "CREDS", "COOKIE", "COOKIES", "OTP"};
+constexpr const char* kSecretParts[] = {"TOKEN",      "SECRET",        "PASSWORD", "PASSWD",     "PASSWRD",
+                                        "PASSPHRASE", "PASSCODE",      "PSWD",     "CREDENTIAL", "APIKEY",
+                                        "JWT",        "AUTHORIZATION", "BEARER"};
+constexpr const char* kSecretEnds[] = {"KEY", "KEYS", "PASS", "PAT", "AUTH", "PWD", "COOKIE"};
+constexpr const char* kHarmless[] = {"COMPAT", "BYPASS", "COMPASS"};
 
 // Variables that are a shell's own, of which nobody need hear.
 constexpr const char* kShells[] = {"_", "OLDPWD", "SHLVL"};
@@ -48,16 +55,74 @@ bool MatchesAny(const std::string& name, const Patterns& patterns) {
                      [&](const auto& pattern) { return fnmatch(std::string(pattern).c_str(), name.c_str(), 0) == 0; });
 }
 
-bool LooksSecret(absl::string_view name, absl::string_view value) {
-  for (const absl::string_view word : absl::StrSplit(absl::AsciiStrToUpper(name), '_')) {
-    if (std::find(std::begin(kSecretWords), std::end(kSecretWords), word) != std::end(kSecretWords)) return true;
-  }
-  // scheme://name:password@host
-  for (size_t at = value.find("://"); at != absl::string_view::npos; at = value.find("://", at + 3)) {
-    const absl::string_view rest = value.substr(at + 3, value.find_first_of("/?# ", at + 3) - at - 3);
-    if (rest.find('@') != absl::string_view::npos) return true;
+bool IsOneOf(absl::string_view word, absl::Span<const char* const> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// `text`: a name, of a variable or within a value.
+bool NamesSecret(absl::string_view text) {
+  if (text == "PWD") return false;  // The current folder.
+  const auto other = [](char c) { return !absl::ascii_isalpha(static_cast<unsigned char>(c)); };
+  std::string upper = absl::AsciiStrToUpper(text);
+  std::replace_if(upper.begin(), upper.end(), other, '_');
+  for (absl::string_view word : absl::StrSplit(upper, '_', absl::SkipEmpty())) {
+    if (IsOneOf(word, kHarmless)) continue;
+    if (IsOneOf(word, kSecretWords)) return true;
+    if (absl::StartsWith(word, "TOKENIZ")) continue;
+    for (const char* part : kSecretParts) {
+      if (absl::StrContains(word, part)) return true;
+    }
+    for (const char* end : kSecretEnds) {
+      if (absl::EndsWith(word, end)) return true;
+    }
   }
   return false;
+}
+
+// me:word@host, with or without a scheme before it, in which a name alone may be one.
+bool HasCredentials(absl::string_view value) {
+  for (const absl::string_view part : absl::StrSplit(value, absl::ByAnyChar(" \t\n,;'\"|"))) {
+    const size_t at = part.rfind('@');
+    if (at != absl::string_view::npos && absl::StrContains(part.substr(0, at), ':')) return true;
+  }
+  return false;
+}
+
+// password=word, -Dpassword=word, "password": "word", --password word.
+bool SetsSecret(absl::string_view value) {
+  const auto part_of_name = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-.", absl::string_view(&c, 1));
+  };
+  for (size_t begin = 0; begin < value.size();) {
+    size_t end = begin;
+    while (end < value.size() && part_of_name(value[end])) ++end;
+    if (end == begin) {
+      ++begin;
+      continue;
+    }
+    const absl::string_view name = value.substr(begin, end - begin);
+    const size_t next = value.find_first_not_of("'\" ", end);
+    const bool option = name[0] == '-' && end < value.size() && value[end] == ' ';
+    const bool set = next != absl::string_view::npos && absl::StrContains("=:", value.substr(next, 1));
+    if ((option || set) && NamesSecret(name)) return true;
+    begin = end;
+  }
+  return false;
+}
+
+// Lists of folders and modules have colons, and names of packages an @ (gcc@13).
+bool IsList(absl::string_view name) {
+  for (const char* end : {"PATH", "DIRS", "MODULES", "LIB", "PRELOAD"}) {
+    if (absl::EndsWith(name, end)) return true;
+  }
+  return false;
+}
+
+bool LooksSecret(absl::string_view name, absl::string_view value) {
+  if (NamesSecret(name)) return true;
+  if (absl::EndsWithIgnoreCase(name, "proxy") && absl::StrContains(value, '@')) return true;
+  if (IsList(name) && !absl::StrContains(value, "://")) return false;
+  return HasCredentials(value) || SetsSecret(value);
 }
 
 }  // namespace

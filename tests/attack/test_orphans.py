@@ -68,6 +68,10 @@ def await_family(study: Study, count: int = COUNT) -> None:
     wait_for(lambda: (study.folder / "ready").exists() and len(study.processes()) >= count, "the run's processes")
 
 
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
 def assert_gone(study: Study, why: str) -> None:
     began = time.monotonic()
     while left := study.processes():
@@ -110,6 +114,21 @@ def test_whoever_else_is_killed_the_others_end_the_run(study: Study, whom: str) 
     worker.wait()
     (study.folder / "ready").touch()
     assert_gone(study, "the worker's own end")
+
+
+def test_stopped_keepers_and_supervisors_end_the_run_all_the_same(study: Study) -> None:
+    for whom in ({"keeper"}, {"supervisor"}, {"keeper", "supervisor"}):
+        worker = start_worker(study.server, study.folder, "--name", "w" + str(len(whom)) + min(whom))
+        await_family(study)
+        pids = {"keeper": keeper_of(worker.pid), "supervisor": supervisor_of(worker.pid)}
+        for name in sorted(whom):
+            os.kill(pids[name], signal.SIGSTOP)
+        if whom == {"supervisor"}:
+            wait_for(lambda: state_of(pids["supervisor"]) != "T", "the supervisor to be continued")
+        worker.kill()
+        worker.wait()
+        assert_gone(study, f"stopped: {whom}")
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()), "their own end")
 
 
 def test_who_forks_faster_than_one_can_look_is_caught(server: str, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class KeeperProcess {
  public:
   [[noreturn]] void Run(int socket) {
     NameProcess("luthier-keeper");
+    prctl(PR_SET_PDEATHSIG, SIGCONT);  // Whoever stopped this process does not stop it from ending the runs.
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     // Nothing of the worker's is held open: not its terminal, its log, or a lock of whoever started it. The socket
@@ -57,6 +58,8 @@ class KeeperProcess {
     const int64_t until = Milliseconds() + kPatienceMilliseconds;
     Reap();
     while (!alone_ && Milliseconds() < until) {
+      // One that is stopped again and again.
+      if (Milliseconds() > until - kPatienceMilliseconds / 2) KillSupervisors();
       EndStrays();
       AwaitChild(signals_, kAgainMilliseconds);
       Reap();
@@ -125,14 +128,22 @@ class KeeperProcess {
   void Reap() {
     int status = 0;
     pid_t pid = 0;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
       pid_t* const end = supervisors_ + count_;
       pid_t* const at = std::find(supervisors_, end, pid);
       if (at == end) continue;
+      if (WIFSTOPPED(status)) {  // By its own run, perhaps: it has to see that run's end.
+        kill(pid, SIGCONT);
+        continue;
+      }
       *at = supervisors_[--count_];
       strays_ = strays_ || WIFSIGNALED(status);
     }
     alone_ = pid < 0 && errno == ECHILD;
+  }
+
+  void KillSupervisors() const {
+    for (int i = 0; i < count_; ++i) kill(supervisors_[i], SIGKILL);
   }
 
   // Ends what a supervisor that was killed has left.
@@ -220,6 +231,7 @@ absl::Status Keeper::Launch(const LaunchDescriptors& descriptors) {
   header->cmsg_len = CMSG_LEN(sizeof(descriptors));
   memcpy(CMSG_DATA(header), &descriptors, sizeof(descriptors));
   const base::MutexLock lock(&mutex_);
+  if (pid_ > 0) kill(pid_, SIGCONT);  // A run may have stopped it.
   const auto send = [&] {
     ssize_t sent = 0;
     do sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);

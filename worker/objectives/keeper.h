@@ -21,8 +21,10 @@ namespace luthier::worker {
 // program: sessions, groups and daemons of its own included. What a supervisor's descendants leave behind is its child;
 // when it is killed, the program dies (PR_SET_PDEATHSIG) and the rest is the keeper's child, who kills it. Keeper and
 // supervisors see the worker's end at a socket whose other end it alone has. When the keeper is killed, the supervisors
-// end their runs, which fail as INFRA, and the next program gets a new keeper. Only who kills all three at once, or
-// gets his processes started by another daemon (cron, systemd-run, docker), leaves something behind.
+// end their runs, which fail as INFRA, and the next program gets a new keeper. SIGSTOP does not help a run of the same
+// user: the keeper continues a supervisor that is stopped, and is continued itself for each new program and when the
+// worker dies. Only who kills all three at once, stops the keeper again and again, or gets his processes started by
+// another daemon (cron, systemd-run, docker), leaves something behind; with --run-as only the last.
 //
 // It is forked before the worker has threads and data, so it is small, and supervisors, which are forked from it, are
 // too. No control group is used: one that may be written to is rare (it takes a delegation), and systemd, which

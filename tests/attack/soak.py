@@ -86,6 +86,7 @@ class Load:
             caller.call("StudyService/ImportTrials", parent=attack.name_of(study), trials=trials, timeout=60)
         self.growing = study
         if before:
+            caller.call("StudyService/CancelStudy", name=attack.name_of(before), timeout=60)  # Some of its trials run.
             caller.call("StudyService/DeleteStudy", name=attack.name_of(before), timeout=60)
         caller.close()
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "server/storage/damage.h"
@@ -27,34 +28,41 @@ std::string Line(uint64_t seq) {
   return absl::StrFormat("%s %016x\n", number, base::Hash64(number));
 }
 
+std::optional<uint64_t> ReadLine(int fd) {
+  char text[kBytes] = {};
+  if (pread(fd, text, sizeof(text), 0) != static_cast<ssize_t>(sizeof(text))) return std::nullopt;
+  const absl::string_view line(text, sizeof(text));
+  uint64_t seq = 0;
+  if (!absl::SimpleAtoi(line.substr(0, kDigits), &seq) || line != Line(seq)) return std::nullopt;
+  return seq;
+}
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0;
+}
+
 }  // namespace
 
 std::string Acknowledged::Path(const std::string& directory) {
   return directory + "/acknowledged";
 }
 
-uint64_t Acknowledged::Read(const std::string& directory) {
-  const int fd = open(Path(directory).c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  char text[kBytes] = {};
-  const ssize_t size = pread(fd, text, sizeof(text), 0);
-  close(fd);
-  const absl::string_view line(text, sizeof(text));
-  uint64_t seq = 0;
-  if (size == static_cast<ssize_t>(sizeof(text)) && absl::SimpleAtoi(line.substr(0, kDigits), &seq) &&
-      line == Line(seq)) {
-    return seq;
-  }
-  base::LogWarning("storage_acknowledged_unreadable", {{"file", Path(directory)}});
-  return 0;
+std::optional<uint64_t> Acknowledged::Read(const std::string& directory) {
+  // A pipe in its place keeps nobody waiting.
+  const base::Descriptor fd(open(Path(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return std::nullopt;
+  const std::optional<uint64_t> seq = ReadLine(fd.get());
+  if (!seq) base::LogWarning("storage_acknowledged_unreadable", {{"file", Path(directory)}});
+  return seq;
 }
 
 absl::StatusOr<std::unique_ptr<Acknowledged>> Acknowledged::Open(const std::string& directory) {
-  const int fd = open(Path(directory).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
+  const int fd = open(Path(directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kPrivateFile);
   if (fd < 0) {
     return absl::FailedPreconditionError(absl::StrCat("can't open ", Path(directory), ": ", std::strerror(errno)));
   }
-  return std::unique_ptr<Acknowledged>(new Acknowledged(fd));
+  return std::unique_ptr<Acknowledged>(new Acknowledged(Path(directory), fd));
 }
 
 Acknowledged::~Acknowledged() {
@@ -65,6 +73,26 @@ void Acknowledged::Note(uint64_t seq) {
   const std::string line = Line(seq);
   // What is left of a shorter write is no line.
   (void)!pwrite(fd_, line.data(), line.size(), 0);
+}
+
+absl::Status Acknowledged::Check() const {
+  constexpr int kLooks = 3;  // One may meet a write that is half done.
+  for (int i = 0; i < kLooks; ++i) {
+    if (ReadLine(fd_)) return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(path_,
+                                          " was cut or overwritten while the server ran, so nobody could tell at "
+                                          "the next start whether the database is whole; leave it as it is and start "
+                                          "again"));
+}
+
+absl::Status CheckWalThere(const std::string& directory, std::optional<uint64_t> acknowledged) {
+  const std::string database = directory + "/luthier.db";
+  if (acknowledged || !Exists(database + "-shm") || Exists(database + "-wal")) return absl::OkStatus();
+  return Damaged(0, absl::StrCat("the end of the database (luthier.db-wal was removed, and so was what ",
+                                 Acknowledged::Path(directory),
+                                 " said of the newest event: put luthier.db-wal back; if nothing is missed, remove ",
+                                 database, "-shm)"));
 }
 
 absl::Status CheckAcknowledged(const std::string& directory, uint64_t acknowledged, uint64_t last_seq) {

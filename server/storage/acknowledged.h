@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace luthier::storage {
@@ -15,8 +18,8 @@ namespace luthier::storage {
 class Acknowledged {
  public:
   static std::string Path(const std::string& directory);
-  // Returns what the file says; 0: there is none, or it is damaged itself, which is logged.
-  static uint64_t Read(const std::string& directory);
+  // Returns what the file says. Nothing: there is none, or it is damaged itself, which is logged.
+  static std::optional<uint64_t> Read(const std::string& directory);
   // FAILED_PRECONDITION when the file can't be made.
   static absl::StatusOr<std::unique_ptr<Acknowledged>> Open(const std::string& directory);
   ~Acknowledged();
@@ -25,11 +28,19 @@ class Acknowledged {
 
   // An error is of no consequence: the file lags behind.
   void Note(uint64_t seq);
+  // DATA_LOSS once the file was cut or overwritten since the first Note. On any thread.
+  absl::Status Check() const;
 
  private:
-  explicit Acknowledged(int fd) : fd_(fd) {}
+  Acknowledged(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
   const int fd_;
 };
+
+// DATA_LOSS where the database has certainly lost its WAL and nothing tells what was in it: SQLite leaves
+// luthier.db-shm only beside a WAL, and `acknowledged` is not known. To be called before the database is opened, which
+// makes a WAL.
+absl::Status CheckWalThere(const std::string& directory, std::optional<uint64_t> acknowledged);
 
 // DATA_LOSS, which says how many events are gone and what to do, when the database ends before `acknowledged`.
 absl::Status CheckAcknowledged(const std::string& directory, uint64_t acknowledged, uint64_t last_seq);

@@ -296,13 +296,22 @@ absl::StatusOr<Diagnosis> Diagnose(const std::string& directory) {
     diagnosis.running = !acquired.ok();
     if (acquired.ok()) lock = *std::move(acquired);
   }
-  const uint64_t acknowledged = Acknowledged::Read(directory);  // Before the database: a server writes it after.
+  // Before the database: a server writes it after, and whoever opens it makes a WAL.
+  const std::optional<uint64_t> acknowledged = Acknowledged::Read(directory);
+  const absl::Status wal = diagnosis.running ? absl::OkStatus() : CheckWalThere(directory, acknowledged);
   LUTHIER_ASSIGN_OR_RETURN(diagnosis.findings, DiagnoseFile(path, diagnosis.running));
-  if (const auto db = OpenConnection({.path = path, .vfs = ""}); db.ok()) {
-    const auto end = InspectEnd(**db, directory, acknowledged);
+  if (!wal.ok()) {
+    diagnosis.findings.push_back({0, "", std::string(wal.message())});
+  } else if (const auto db = OpenConnection({.path = path, .vfs = ""}); db.ok()) {
+    const auto end = InspectEnd(**db, directory, acknowledged.value_or(0));
     if (end.ok()) diagnosis.findings.insert(diagnosis.findings.end(), end->begin(), end->end());
   }
   SortStudies(path, &diagnosis);
+  std::error_code ignored;
+  if (!wal.ok() && std::filesystem::file_size(path + "-wal", ignored) == 0) {
+    // Looking made it, and beside it the next server would miss nothing.
+    std::filesystem::remove(path + "-wal", ignored);
+  }
   return diagnosis;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,21 +86,29 @@ absl::Status SqliteStorage::OpenFiles() {
     if (!options_.force_network_filesystem) LUTHIER_RETURN_IF_ERROR(CheckLocalFileSystem(options_.directory));
   }
   // Before the database: a server that runs writes it after.
-  const uint64_t acknowledged = options_.vfs.empty() ? Acknowledged::Read(options_.directory) : 0;
+  std::optional<uint64_t> acknowledged;
+  if (options_.vfs.empty()) {
+    acknowledged = Acknowledged::Read(options_.directory);
+    LUTHIER_RETURN_IF_ERROR(CheckWalThere(options_.directory, acknowledged));
+  }
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenDatabase());
   if (!options_.read_only) {
     LUTHIER_ASSIGN_OR_RETURN(writer_, SqliteWriter::Create(std::move(db), options_.checkpoint_pages, &health_));
   }
-  if (!options_.read_only && options_.vfs.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        held_, HeldFiles::Note(options_.directory, {"lock", "luthier.db", "luthier.db-wal", "luthier.db-shm"}));
-  }
   LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
   LUTHIER_ASSIGN_OR_RETURN(const uint64_t last_seq, LastSeq());
-  LUTHIER_RETURN_IF_ERROR(CheckAcknowledged(options_.directory, acknowledged, last_seq));
+  LUTHIER_RETURN_IF_ERROR(CheckAcknowledged(options_.directory, acknowledged.value_or(0), last_seq));
   if (!options_.read_only && options_.vfs.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(acknowledged_, Acknowledged::Open(options_.directory));
     acknowledged_->Note(last_seq);
+    if (!acknowledged && last_seq > 0) {
+      base::LogWarning("storage_acknowledged_made_again",
+                       {{"file", Acknowledged::Path(options_.directory)},
+                        {"seq", absl::StrCat(last_seq)},
+                        {"reason", "it did not say which event is the newest, so a shorter log would not be noticed"}});
+    }
+    LUTHIER_ASSIGN_OR_RETURN(held_, HeldFiles::Note(options_.directory, {"lock", "luthier.db", "luthier.db-wal",
+                                                                         "luthier.db-shm", "acknowledged"}));
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<StudyKey> deleted,
                            Read<std::vector<StudyKey>>([](SqliteReader& r) { return r.ListDeleted(); }));
@@ -217,7 +226,8 @@ absl::StatusOr<std::string> SqliteStorage::Backup() {
 absl::Status SqliteStorage::CheckHeld() {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   if (held_ == nullptr) return absl::OkStatus();
-  const absl::Status status = held_->Check();
+  absl::Status status = held_->Check();
+  if (status.ok()) status = acknowledged_->Check();
   if (!status.ok()) health_.Fail(status);
   return status;
 }

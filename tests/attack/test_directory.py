@@ -56,9 +56,11 @@ ATTACKS: dict[str, Callable[[Path], None]] = {
     "directory's name given to a link": link_in_place,
     "directory's parent moved": lambda data: os.rename(data.parent, data.parent.with_name("parent-elsewhere")),
     **{f"{name} removed": (lambda data, name=name: os.unlink(data / name))
-       for name in ("luthier.db", "luthier.db-wal", "luthier.db-shm", "lock", "access.db", "access.db-wal")},
+       for name in ("luthier.db", "luthier.db-wal", "luthier.db-shm", "lock", "acknowledged", "access.db", "access.db-wal")},
     **{f"{name} replaced": (lambda data, name=name: copy_over(data / name))
-       for name in ("luthier.db", "luthier.db-wal", "lock")},
+       for name in ("luthier.db", "luthier.db-wal", "lock", "acknowledged")},
+    "acknowledged cut": lambda data: os.truncate(data / "acknowledged", 0),
+    "acknowledged overwritten": lambda data: (data / "acknowledged").write_text("0" * 38),
     "socket replaced": replace_socket,
 }
 
@@ -109,7 +111,7 @@ def ended(coordinator: Coordinator, seconds: float = SOON) -> str:
 
 
 @pytest.mark.parametrize("name", ["directory moved", "directory removed", "luthier.db removed", "lock replaced",
-                                  "access.db removed"])
+                                  "acknowledged removed", "access.db removed"])
 def test_no_write_is_acknowledged_after_it(home: Path, name: str) -> None:
     with Coordinator(home) as coordinator:
         writers = Writers(coordinator)
@@ -132,7 +134,8 @@ def test_an_idle_coordinator_ends_too(home: Path, name: str) -> None:
         file = name.split()[0]
         # While a directory is removed one of its files may be missed first.
         whole = str(coordinator.data) if name == "directory removed" else "data directory"
-        assert (f"{coordinator.data}/{file}" if "." in file or file in ("lock", "socket") else whole) in said
+        one = "." in file or file in ("lock", "socket", "acknowledged")
+        assert (f"{coordinator.data}/{file}" if one else whole) in said
 
 
 def test_what_was_acknowledged_is_in_the_directory_that_was_moved(home: Path) -> None:
@@ -156,6 +159,20 @@ def test_a_restart_does_not_hide_that_the_database_is_gone(home: Path) -> None:
         assert again.returncode == 1
         assert "luthier.db is missing" in again.stderr and "restore a backup" in again.stderr, again.stderr
         assert not (coordinator.data / "luthier.db").exists()
+
+
+def test_a_restart_does_not_hide_that_the_end_of_the_log_is_gone(home: Path) -> None:
+    with Coordinator(home) as coordinator:
+        coordinator.caller(coordinator.admin_token).create_study("s", max_trials=1)
+        coordinator.kill()
+        for name in ("acknowledged", "luthier.db-wal"):
+            (coordinator.data / name).unlink()
+        doctor = run("luthier", "admin", "doctor", "--db", coordinator.data, check=False)
+        again = run("luthierd", "--listen", "127.0.0.1:0", "--data-dir", coordinator.data, check=False)
+        for result in (doctor, again):
+            assert result.returncode == 1 and "luthier.db-wal was removed" in result.stdout + result.stderr, result
+        (coordinator.data / "luthier.db-shm").unlink()  # What both of them name.
+        coordinator.start()
 
 
 def test_a_removed_socket_is_made_again(home: Path) -> None:

@@ -51,6 +51,7 @@ const std::vector<Attack>& Attacks() {
       {"database removed", [](const std::string& d) { fs::remove(d + "/luthier.db"); }, "luthier.db was moved"},
       {"WAL removed", [](const std::string& d) { fs::remove(d + "/luthier.db-wal"); }, "luthier.db-wal was moved"},
       {"shared memory removed", [](const std::string& d) { fs::remove(d + "/luthier.db-shm"); }, "-shm was moved"},
+      {"acknowledged removed", [](const std::string& d) { fs::remove(d + "/acknowledged"); }, "acknowledged was moved"},
       {"lock replaced",
        [](const std::string& d) {
          fs::copy_file(d + "/lock", d + "/copy");
@@ -85,6 +86,17 @@ TEST(HeldFiles, WhoOnlyLooksNoticesToo) {
     ASSERT_TRUE(storage->CheckHeld().ok()) << attack.name;
     attack.act(directory);
     EXPECT_THAT(Message(storage->CheckHeld()), HasSubstr(attack.said)) << attack.name;
+  }
+}
+
+TEST(HeldFiles, WhatWasAcknowledgedIsLookedAtToo) {
+  for (const uintmax_t size : {0, 20, 37}) {
+    const TemporaryDirectory directory;
+    const std::unique_ptr<SqliteStorage> storage = Open(directory.path());
+    ASSERT_TRUE(storage->Commit({SetFence{1}}).ok());
+    fs::resize_file(directory.path() + "/acknowledged", size);
+    EXPECT_EQ(storage->CheckHeld().code(), absl::StatusCode::kDataLoss) << size;
+    EXPECT_THAT(Message(storage->Commit({SetFence{2}})), HasSubstr("acknowledged was cut or overwritten")) << size;
   }
 }
 

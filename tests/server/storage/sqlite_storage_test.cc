@@ -149,7 +149,8 @@ TEST(SqliteStorage, StatementsUseTheirIndexes) {
       {"SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
        " WHERE study = 1 AND type = 21 AND trial > 5 GROUP BY trial ORDER BY trial LIMIT 3",
        "SEARCH event USING INDEX event_set_aside (study=? AND trial>?)"},
-      {"DELETE FROM request WHERE uptime_ns < 5", "SEARCH request USING COVERING INDEX request_by_uptime (uptime_ns<?)"},
+      {"DELETE FROM request WHERE uptime_ns < 5",
+       "SEARCH request USING COVERING INDEX request_by_uptime (uptime_ns<?)"},
   };
   for (const auto& [sql, plan] : plans) {
     SQLite::Statement explain(db, "EXPLAIN QUERY PLAN " + sql);
@@ -334,6 +335,29 @@ TEST(SqliteStorage, AWalThatIsGoneIsNoShorterLog) {
   EXPECT_THAT(Message(status), HasSubstr("event 7 was acknowledged"));
   fs::remove(copy.path() + "/acknowledged");
   EXPECT_TRUE(Open(copy.path()).ok());
+}
+
+TEST(SqliteStorage, AWalThatIsGoneWithWhatWasAcknowledgedIsNoEmptyOne) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  ASSERT_TRUE(storage->Commit({PutStudy{Study(1, "s")}, AppendEvent{EventAt(7, 1)}}).ok());
+  for (const char* known : {"nothing", "cut", "damaged"}) {
+    const TemporaryDirectory copy;
+    for (const char* name : {"luthier.db", "luthier.db-shm"}) {
+      fs::copy_file(directory.path() + "/" + name, copy.path() + "/" + name);
+    }
+    if (known != std::string("nothing")) {
+      std::ofstream(copy.path() + "/acknowledged") << (known == std::string("cut") ? "" : std::string(38, '0'));
+    }
+    const absl::Status status = Open(copy.path()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << known;
+    EXPECT_THAT(Message(status), HasSubstr("luthier.db-wal was removed")) << known;
+    // Looking changes nothing.
+    EXPECT_FALSE(Diagnose(copy.path()).value().findings.empty()) << known;
+    EXPECT_EQ(Open(copy.path()).status(), status) << known;
+    fs::remove(copy.path() + "/luthier.db-shm");
+    EXPECT_TRUE(Open(copy.path()).ok()) << known;
+  }
 }
 
 TEST(SqliteStorage, ClosingDoesNotWaitForTheCheckOfPages) {

@@ -2,23 +2,14 @@
 #define LUTHIER_SERVER_MEMORY_LIMIT_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/memory_limit.h"
 
 namespace luthier::server {
 
-// A number of bytes, and where it comes from.
-struct MemoryLimit {
-  int64_t bytes = 0;  // 0: no limit.
-  std::string source;
-};
-
-// Returns how much a coordinator uses that was not told: four fifths of what its control group may have (version 1 or
-// 2, the least of its own and of those above it), half of the address space that it may have (RLIMIT_AS), or half of
-// the machine's memory, as others work there, too; the least of them, and at least 64 MiB. `root` is put before /proc
-// and /sys: tests have files of their own there.
-MemoryLimit DefaultMemoryLimit(const std::string& root = "");
+using base::DefaultMemoryLimit;
+using base::MemoryLimit;
 
 // "512M" is 536870912, "2G", "1024", and "0" or "none" are 0. Negative: it is none of these.
 int64_t ParseMemoryLimit(absl::string_view text);

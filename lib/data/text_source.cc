@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/memory_limit.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 
@@ -39,7 +41,20 @@ constexpr int64_t kMaxRatio = 1000;
 // xz -9 needs 65 MiB; a header may ask for 4 GiB, and the decoder takes at once what it asks for.
 constexpr uint64_t kXzMemory = uint64_t{80} << 20;
 
+// What compressed text may become at most: a cell of two bytes takes eight in memory, so a quarter of what this process
+// may use. A plain file is as large as it looks, and not held to this.
+int64_t MostExpanded() {
+  static const int64_t most = base::DefaultMemoryLimit().bytes / 4;
+  return most > 0 ? most : std::numeric_limits<int64_t>::max();
+}
+
 absl::Status CheckExpansion(const std::string& name, const char* format, int64_t in, int64_t out) {
+  if (out > MostExpanded()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": the ", format, " data expand to more than ", MostExpanded() >> 20,
+                     " MiB of text, a quarter of the memory for this process (", base::DefaultMemoryLimit().source,
+                     "); if they are what they should be, name the expanded file, or use a machine with more memory"));
+  }
   if (out <= kFreeBytes || out / kMaxRatio <= in) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ": the ", format, " data expand to more than ", kMaxRatio,
                                                  " times their size (", out, " bytes from ", in,

@@ -6,11 +6,13 @@ import gzip
 import json
 import lzma
 import os
+import resource
 import struct
 import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attack import Coordinator, run
@@ -38,7 +40,7 @@ BAD_DATA = {
 }
 
 
-def failure_of(server: str, folder: Path, data: str, **options: str) -> tuple[str, int]:
+def failure_of(server: str, folder: Path, data: str, how: dict[str, Any] | None = None, **options: str) -> tuple[str, int]:
     """The text with which a trial of `data` fails, and the most memory that the worker held, in MiB."""
     file = folder / "b.yaml"
     file.write_text(json.dumps({
@@ -48,7 +50,7 @@ def failure_of(server: str, folder: Path, data: str, **options: str) -> tuple[st
                                   "options": options}}}))
     run("luthier", "study", "create", "-f", file, "--server", server)
     command = worker_command(server, folder, "--max-trials", "1")
-    worker = subprocess.Popen(command, env=PLAIN, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    worker = subprocess.Popen(command, env=PLAIN, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **(how or {}))
     text = worker.stderr.read()
     _, status, usage = os.wait4(worker.pid, 0)
     worker.returncode = os.waitstatus_to_exitcode(status)
@@ -91,6 +93,20 @@ def test_compressed_data_expand_within_bounds_and_say_them(server: str, tmp_path
         said, memory = failure_of(server, tmp_path, name)
         assert word in said, said
         assert memory < small + 150, f"{name}: {memory} MiB, and {small} without it"
+
+
+def test_compressed_data_expand_to_a_part_of_the_memory(server: str, tmp_path: Path) -> None:
+    rows = b"".join(b"%d,0.%040d,0.%040d,%d\n" % (i % 9, i * i, 7 * i, i % 2) for i in range(100_000))
+    member = gzip.compress(rows, 1)
+    limit = 3 << 30  # Of the address space: half of it is for the process, and a quarter of that for text.
+    (tmp_path / "large.csv.gz").write_bytes(member * (limit // 8 // len(rows) + 2))
+    (tmp_path / "small.csv.gz").write_bytes(member)
+    bounded = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))}
+    said, memory = failure_of(server, tmp_path, "large.csv.gz", bounded)
+    assert "large.csv.gz: the gzip data expand to more than 384 MiB" in said and "name the expanded file" in said, said
+    assert memory < 1000, memory
+    with pytest.raises(AssertionError, match="COMPLETE"):
+        failure_of(server, tmp_path, "small.csv.gz", bounded)
 
 
 def test_honest_compressed_data_are_read(tmp_path: Path) -> None:

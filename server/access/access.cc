@@ -544,7 +544,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   base::MutexLock changing(&changing_);
-  const absl::Time now = clock_->Wall();
+  const absl::Time now = StoredTime(clock_->Wall());
   LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf(wanted)));
   if (begun.second) return SecretAgain(begun.first);
   {
@@ -571,6 +571,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRec
   }
   wanted.id = begun.first.object = NewToken().id;
   wanted.create_time = now;
+  wanted.lifetime = absl::Trunc(wanted.lifetime, absl::Microseconds(1));
   wanted.expire_time = now + wanted.lifetime;
   return NewSecretFor(std::move(wanted), begun.first);
 }
@@ -585,6 +586,8 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
   if (begun.second) return SecretAgain(begun.first);
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
   if (lifetime == absl::ZeroDuration()) lifetime = token.lifetime;
+  lifetime = absl::Trunc(lifetime, absl::Microseconds(1));
+  overlap = absl::Trunc(overlap, absl::Microseconds(1));
   base::Violations violations;
   if (overlap < absl::ZeroDuration() || overlap > kLongestOverlap) {
     violations.Add("overlap", absl::StrCat(absl::FormatDuration(overlap), " is not between 0 and 30 days"));
@@ -593,7 +596,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
     violations.Add("lifetime", absl::StrCat(absl::FormatDuration(lifetime), " is not between 1m and 10 years"));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  const absl::Time now = clock_->Wall();
+  const absl::Time now = StoredTime(clock_->Wall());
   if (token.revoked()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
                      absl::StrCat("token ", id, " was revoked; create another"));
@@ -613,7 +616,7 @@ absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Cha
   LUTHIER_RETURN_IF_ERROR(Begin({change.permit, ""}, "").status());
   LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
   if (token.revoked()) return token;
-  token.revoke_time = clock_->Wall();
+  token.revoke_time = StoredTime(clock_->Wall());
   LUTHIER_RETURN_IF_ERROR(Keep(token));
   return token;
 }
@@ -697,7 +700,7 @@ absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const
                        absl::StrCat("there are ", kMaxProjects, " projects already"));
     }
   }
-  const ProjectRecord project{id, clock_->Wall(), quotas};
+  const ProjectRecord project{id, StoredTime(clock_->Wall()), quotas};
   LUTHIER_RETURN_IF_ERROR(Keep(project, begun.first));
   return project;
 }

@@ -140,6 +140,11 @@ absl::Status CheckVersion(SQLite::Database& db, const std::string& path) {
 
 }  // namespace
 
+absl::Time StoredTime(absl::Time time) {
+  if (time == absl::InfinitePast() || time == absl::InfiniteFuture()) return time;
+  return absl::FromUnixMicros(absl::ToUnixMicros(time));
+}
+
 absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory, int64_t max_audit) {
   const std::string path = (std::filesystem::path(directory) / kFile).string();
   LUTHIER_RETURN_IF_ERROR(storage::CheckWritable(directory));

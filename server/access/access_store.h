@@ -70,6 +70,10 @@ struct AuditRecord {
 // The entries of the audit that somebody wants.
 enum class AuditKind { kAll, kChanges, kRefusals };
 
+// Returns `time` as the database keeps it, in whole microseconds: what is answered before a restart and after it is the
+// same.
+absl::Time StoredTime(absl::Time time);
+
 // Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
 // other: results are never late because of an audit, and access is known before studies are read. Errors are those of
 // storage::ToStatus. Thread-safe; every call may wait for the disk. Pages have checksums (storage/page_sums.h), so a

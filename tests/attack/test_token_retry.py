@@ -130,3 +130,24 @@ def test_projects_are_made_and_changed_once(coordinator: attack.Coordinator) -> 
     assert admin.call("AdminService/CreateProject", id="p", quotas={"studies": 1}, request_id=make).quotas.studies == 3
     error = admin.error("AdminService/UpdateProject", id="p", quotas={"studies": 9}, request_id=change)
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_what_was_answered_is_the_same_after_a_restart(coordinator: attack.Coordinator) -> None:
+    from luthier.v1 import admin_service_pb2 as pb
+
+    admin = coordinator.caller(coordinator.admin_token)
+    make = str(uuid.uuid4())
+    project = admin.call("AdminService/CreateProject", id="q", request_id=make)
+    lifetime = duration_pb2.Duration(seconds=3600, nanos=1)
+    made = [admin.call(METHOD, name=f"t{i}", roles=[pb.VIEWER], lifetime=lifetime).token for i in range(3)]
+    rotated = admin.call("AdminService/RotateToken", id=made[0].id, lifetime=lifetime, overlap=duration_pb2.Duration(seconds=60, nanos=1)).token
+    revoked = admin.call("AdminService/RevokeToken", id=made[1].id)
+    study = admin.create_study("s", max_trials=1)
+    coordinator.kill()
+    coordinator.start()
+    admin = coordinator.caller(coordinator.admin_token)
+    assert admin.call("AdminService/CreateProject", id="q", request_id=make) == project
+    tokens = {token.id: token for token in admin.call("AdminService/ListTokens").tokens}
+    assert tokens[made[2].id] == made[2] and tokens[rotated.id] == rotated
+    assert admin.call("AdminService/RevokeToken", id=made[1].id) == revoked
+    assert admin.call("StudyService/GetStudy", name=study.name) == study

@@ -19,6 +19,7 @@
 #include "lib/wire/steady_waits.h"
 #include "server/memory_limit.h"
 #include "server/server.h"
+#include "server/storage/held_files.h"
 #include "server/supervisor.h"
 
 namespace luthier::server {
@@ -149,6 +150,7 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  storage::EndAtLostPages();
 
   auto server = Server::Start(options);
   if (!server.ok()) {

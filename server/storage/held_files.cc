@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -61,6 +62,17 @@ absl::Status CheckPathWritable(const std::string& path, int rights) {
 bool HasContent(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && info.st_size > 0;
+}
+
+// Only what is safe in a handler: no memory, no locks, no formats.
+void OnLostPages(int /*signal*/) {
+  constexpr char kText[] =
+      "luthierd: SIGBUS: a file that is mapped into memory was cut while the server ran (luthier.db-shm or "
+      "access.db-shm "
+      "in the data directory), or memory failed; nothing that was acknowledged is lost. Let no other program touch the "
+      "data directory and start again; luthier admin doctor says whether it is whole\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(kExitIoError);
 }
 
 }  // namespace
@@ -148,6 +160,12 @@ void EndForStorage(const absl::Status& why) {
   const std::string line = absl::StrCat(program_invocation_short_name, ": ", why.message(), "\n");
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   _exit(kExitIoError);
+}
+
+void EndAtLostPages() {
+  struct sigaction action = {};
+  action.sa_handler = OnLostPages;
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 }  // namespace luthier::storage

@@ -58,6 +58,11 @@ class HeldFiles {
 // in the log, and in a line on standard error whatever the log's level. Nothing is closed, so nothing more is written.
 [[noreturn]] void EndForStorage(const absl::Status& why);
 
+// From now on SIGBUS ends the process as EndForStorage does: with 74, and a line on standard error that says what it
+// means. SQLite shares luthier.db-shm and access.db-shm with other processes through memory; who cuts one of them takes
+// pages away under its hands, and no look at a path could be in time.
+void EndAtLostPages();
+
 }  // namespace luthier::storage
 
 #endif  // LUTHIER_SERVER_STORAGE_HELD_FILES_H_

@@ -138,6 +138,23 @@ def test_an_idle_coordinator_ends_too(home: Path, name: str) -> None:
         assert (f"{coordinator.data}/{file}" if one else whole) in said
 
 
+@pytest.mark.parametrize("name", ["luthier.db-shm", "access.db-shm"])
+def test_shared_memory_that_is_cut_ends_it_with_a_reason(home: Path, name: str) -> None:
+    with Coordinator(home) as coordinator:
+        admin = coordinator.caller(coordinator.admin_token)
+        admin.create_study("s", max_trials=1)
+        os.truncate(coordinator.data / name, 0)
+        with pytest.raises(grpc.RpcError):
+            for i in range(100):
+                admin.create_study(f"s{i}", max_trials=1)
+                admin.call("AdminService/CreateProject", id=f"p{i}")
+        said = ended(coordinator)
+        assert "was cut while the server ran" in said and "start again" in said, said[-2000:]
+        coordinator.start()
+        admin = coordinator.caller(coordinator.admin_token)
+        assert admin.call("StudyService/GetStudy", name="projects/default/studies/s").name
+
+
 def test_what_was_acknowledged_is_in_the_directory_that_was_moved(home: Path) -> None:
     with Coordinator(home) as coordinator:
         writers = Writers(coordinator)

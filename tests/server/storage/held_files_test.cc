@@ -1,12 +1,15 @@
 #include "server/storage/held_files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -127,6 +130,21 @@ TEST(HeldFiles, TheProcessEndsWith74AndSaysWhyWhateverTheLogsLevel) {
   base::SetLogLevel(base::LogLevel::kOff);
   EXPECT_EXIT(EndForStorage(absl::DataLossError("the disk is gone")), ::testing::ExitedWithCode(74),
               ": the disk is gone\n");
+}
+
+TEST(HeldFiles, AFileThatIsCutUnderItsMappingEndsTheProcessWith74) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/mapped";
+  std::ofstream(path) << std::string(4096, 'x');
+  EXPECT_EXIT(
+      {
+        EndAtLostPages();
+        const int fd = open(path.c_str(), O_RDWR);
+        auto* const mapped = static_cast<volatile char*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
+        fs::resize_file(path, 0);
+        _exit(mapped[0]);
+      },
+      ::testing::ExitedWithCode(74), "start again");
 }
 
 // Root may write whatever a file's mode says, so a process of another user looks.

@@ -13,14 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/regular_file.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/certificate.h"
 
@@ -35,23 +34,16 @@ constexpr size_t kMaxFileBytes = size_t{1} << 20;
 constexpr absl::Duration kReadAnyway = absl::Hours(1);
 
 absl::StatusOr<std::string> ReadFile(const char* option, const std::string& path, bool secret) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) {
-    return base::BadField(option, absl::StrCat(path, ": ", std::strerror(errno)));
+  absl::StatusOr<base::FileText> file = base::ReadRegularFile(path, kMaxFileBytes);
+  if (!file.ok()) {
+    const bool other = file.status().code() == absl::StatusCode::kInvalidArgument;
+    return base::BadField(option,
+                          absl::StrCat(file.status().message(), other ? "; name a file of at most 1 MiB in PEM" : ""));
   }
-  if (secret && (info.st_mode & S_IRWXO) != 0) {
+  if (secret && (file->mode & S_IRWXO) != 0) {
     return base::BadField(option, absl::StrCat(path, " can be read by everybody; chmod 600 ", path));
   }
-  if (S_ISDIR(info.st_mode) || static_cast<size_t>(info.st_size) > kMaxFileBytes) {
-    return base::BadField(option, absl::StrCat(path, " is no file of at most 1 MiB in PEM"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    return base::BadField(option, absl::StrCat(path, " can't be read by this user: ", std::strerror(errno)));
-  }
-  return text.str();
+  return std::move(file->text);
 }
 
 Bio Reader(const std::string& text) {

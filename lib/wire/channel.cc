@@ -32,6 +32,7 @@
 #include "lib/base/log.h"
 #include "lib/base/log_limit.h"
 #include "lib/base/mutex.h"
+#include "lib/base/regular_file.h"
 #include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/default_server.h"
@@ -151,9 +152,11 @@ class GuardFactory final : public grpc::experimental::ClientInterceptorFactoryIn
   const std::string address_;
 };
 
+// gRPC reads the files whole, again and again.
 absl::Status CheckReadable(const char* option, const std::string& path) {
-  if (access(path.c_str(), R_OK) == 0) return absl::OkStatus();
-  return base::BadField(option, absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
+  constexpr size_t kMaxFileBytes = size_t{1} << 20;
+  const absl::Status status = base::ReadRegularFile(path, kMaxFileBytes).status();
+  return status.ok() ? status : base::BadField(option, status.message());
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(const ChannelSecurity& security) {

@@ -9,7 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,43 @@ def days_left(coordinator: Coordinator) -> float:
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
     return float(re.search(r'luthier_certificate_days_left\{certificate="server"\} (\S+)', text)[1])
+
+
+def replace_by_zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_huge(path: Path) -> None:
+    path.write_bytes(b"-----BEGIN CERTIFICATE-----\n" + b"A" * (4 << 20))
+
+
+@pytest.mark.parametrize("name", ["server.pem", "server.key"])
+@pytest.mark.parametrize("spoil", [replace_by_zeros, replace_by_pipe, make_huge])
+def test_what_has_no_end_keeps_nobody_waiting(served: Coordinator, pki: Path, name: str,
+                                              spoil: Callable[[Path], None]) -> None:
+    before = handshake(served, pki / "ca.pem")
+    new = issue(pki)
+    spoil(pki / name)
+    wait_for(lambda: "certificate_not_taken" in served.log(), "the reason in the log", 10)
+    assert str(pki / name) in served.log()
+    assert handshake(served, pki / "ca.pem") == before
+    assert served.resident_bytes() < 200 << 20
+    (pki / name).unlink()
+    for file in ("server.key", "server.pem"):
+        shutil.copyfile(new / file, pki / "copy")
+        (pki / "copy").chmod(0o600)
+        os.replace(pki / "copy", pki / file)
+    wait_for(lambda: handshake(served, pki / "ca.pem") != before, "the new certificate", 10)
+    spoil(pki / name)
+    assert served.stop(10) == 0
+    again = run("luthierd", "--listen", "127.0.0.1:0", "--data-dir", served.data, *served.flags, check=False, timeout=10)
+    assert again.returncode in (1, 2) and str(pki / name) in again.stderr, again
 
 
 @pytest.mark.parametrize("order", [("server.key", "server.pem"), ("server.pem", "server.key")])

@@ -1,6 +1,4 @@
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -169,9 +167,8 @@ absl::StatusOr<int> AdminTokenCreate(Context& context) {
   }
   request.set_commands(options.commands);
   if (!options.certificate.empty()) {
-    std::ostringstream pem;
-    pem << std::ifstream(options.certificate).rdbuf();
-    const absl::StatusOr<std::string> fingerprint = wire::CertificateSha256(pem.str());
+    LUTHIER_ASSIGN_OR_RETURN(const std::string pem, context.ReadFile(options.certificate));
+    const absl::StatusOr<std::string> fingerprint = wire::CertificateSha256(pem);
     if (!fingerprint.ok()) {
       return UsageError("--certificate", absl::StrCat(base::Quote(options.certificate), ": ",
                                                       std::string(fingerprint.status().message())));

@@ -326,7 +326,7 @@ std::vector<std::shared_ptr<Standing>> Access::Become(const TokenRecord& token, 
   known->newest = newest;
   known->previous = previous;
   known->newest->SetEnd(token.expire_time);
-  if (known->previous != nullptr) known->previous->SetEnd(std::min(token.overlap_end, token.expire_time));
+  if (known->previous != nullptr) known->previous->GiveWay(std::min(token.overlap_end, token.expire_time));
   if (token.revoked()) {
     known->newest->Revoke();
     if (known->previous != nullptr) known->previous->Revoke();

@@ -14,11 +14,11 @@ absl::Status Ended(const char* why, absl::string_view message) {
 
 absl::Status Standing::Check(absl::Time now) const {
   if (revoked_) return Ended(base::reason::kRevoked, absl::StrCat("token ", token_, " was revoked"));
-  if (replaced_) {
+  if (!replaced_ && now < end()) return absl::OkStatus();
+  if (replaced_ || old_) {
     return Ended(base::reason::kExpired, absl::StrCat("this secret of token ", token_,
                                                       " was replaced by a newer one, which to use from now on"));
   }
-  if (now < end()) return absl::OkStatus();
   return Ended(base::reason::kExpired, absl::StrCat("token ", token_, " has expired; luthier admin token rotate ",
                                                     token_, " makes a new secret"));
 }

@@ -22,6 +22,11 @@ class Standing final : public base::Permit {
 
   void SetEnd(absl::Time end) { end_micros_ = absl::ToUnixMicros(end); }
   void Revoke() { revoked_ = true; }
+  // The secret gives way to another at `end`.
+  void GiveWay(absl::Time end) {
+    SetEnd(end);
+    old_ = true;
+  }
   // The secret has given way to another.
   void Replace() { replaced_ = true; }
 
@@ -35,6 +40,7 @@ class Standing final : public base::Permit {
   std::atomic<int64_t> end_micros_{0};
   std::atomic<bool> revoked_{false};
   std::atomic<bool> replaced_{false};
+  std::atomic<bool> old_{false};
 };
 
 }  // namespace luthier::access

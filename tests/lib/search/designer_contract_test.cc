@@ -122,7 +122,9 @@ std::vector<DesignerCase> Cases() {
       }
       // HOAG needs derivatives.
       if (std::holds_alternative<HoagOptions>(algorithm) && !search::Validate(c.spec).ok()) continue;
-      c.seeded = space_name != "Constant" && algorithm_name.find("plain") == std::string::npos;
+      // What comes in the place of a repetition is drawn, whatever the algorithm.
+      const bool replaces = algorithm_name == "sobol_plain" && space_name == "Categorical";
+      c.seeded = space_name != "Constant" && (replaces || algorithm_name.find("plain") == std::string::npos);
       c.settings = CountSettings(space);
       c.ends = algorithm_name.find("grid") != std::string::npos || algorithm_name.find("halving") != std::string::npos;
       cases.push_back(std::move(c));

@@ -66,7 +66,9 @@ absl::StatusOr<Suggestion> UntriedDesigner::Suggest(const study::History& histor
     LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     tried.insert(trial.setting);
   }
-  LUTHIER_ASSIGN_OR_RETURN(suggestion->parameters, Untried(suggestion->parameters, tried, ask_index, stop));
+  LUTHIER_ASSIGN_OR_RETURN(study::Parameters setting, Untried(suggestion->parameters, tried, ask_index, stop));
+  if (study::HashOf(setting) != hash) suggestion->origin = "untried";
+  suggestion->parameters = std::move(setting);
   return suggestion;
 }
 
@@ -94,7 +96,7 @@ absl::StatusOr<study::Parameters> UntriedDesigner::Untried(const study::Paramete
     }
     if (tried.count(study::HashOf(setting)) == 0) return setting;
   }
-  if (!grid_.size()) return Exhausted();  // More than 2^63 settings, and so many near this one were tried.
+  if (!grid_.size()) return near;  // There are more than 2^63 settings: most were not tried, wherever they are.
   // At most tried.size() settings in a row were tried.
   const int64_t size = *grid_.size();
   const auto begin = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(size)));

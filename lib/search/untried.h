@@ -22,10 +22,10 @@ bool IsFinite(const study::SearchSpace& space);
 //
 // The new setting differs from the suggestion in as few parameters as a few random draws find; where there are labels
 // or switches it is random search's, as pairs of labels may matter that no neighbour has. Else it is the next untried
-// one of the grid from a random place. Everything else of the suggestion stays. Tried are the settings of all trials,
-// whatever became of them. Where the algorithm has exhausted the part of the space to which it restricted itself, a
-// random one is the suggestion, but in studies with a `resource`. Once every setting was tried: OUT_OF_RANGE
-// SPACE_EXHAUSTED. Continued trials are no repetitions.
+// one of the grid from a random place; above 2^63 settings the suggestion stays. Its origin is "untried", the
+// rest as it was. Tried are the settings of all trials, whatever became of them. Where the algorithm has exhausted the
+// part of the space to which it restricted itself, a random one is the suggestion, but in studies with a `resource`.
+// Once every setting was tried: OUT_OF_RANGE SPACE_EXHAUSTED. Continued trials are no repetitions.
 class UntriedDesigner final : public Designer {
  public:
   // The space of `spec` is finite and not empty.

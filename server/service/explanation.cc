@@ -33,6 +33,8 @@ const char* OriginText(const std::string& origin) {
       {"trust_region", "a local step around the best setting, which gains more than the model's proposal"},
       {"quasi_newton", "a step along the gradients of the best setting"},
       {"restart", "begins a new search elsewhere, as the last one has ended"},
+      {"near_best", "near the best setting, as no step along gradients is open"},
+      {"untried", "in the place of a setting that was tried already"},
       {"repeat", "measured again, as results are noisy and every setting was tried"},
       {"gp_failed", "random, because no model explained the results"},
       {"all_random", "random, because the model had no proposal"},

@@ -54,7 +54,7 @@ absl::Status Publish(const std::string& temporary, const std::string& path) {
   return SyncDirectory(std::filesystem::path(path).parent_path().string());
 }
 
-// Of a file that nobody has open.
+// The file is one that nobody has open.
 absl::Status CheckWhole(const std::string& path) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Finding> findings, InspectFile(path));
   return ToStatus(path, findings);

@@ -45,7 +45,7 @@ bool Exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// Of a file that nobody has open.
+// The file is one that nobody has open.
 absl::Status CheckWhole(const std::string& path) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Finding> findings, storage::InspectFile(path));
   return storage::ToStatus(path, findings);

@@ -269,7 +269,7 @@ absl::StatusOr<int> TrialExplain(Context& context) {
 
 namespace {
 
-// Of a setting for an open space: what is no parameter there so far may be one that a trial will tell, or a slip.
+// In a setting for an open space, what is no parameter there so far may be one that a trial will tell, or a slip.
 void NoteUnknown(Context& context, const v1::Study& study, const study::Parameters& given) {
   std::vector<std::string> names;
   for (const v1::ParameterSpec& p : study.spec().space()) names.push_back(p.name());

@@ -56,14 +56,14 @@ bool IsWhole(absl::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// Whether a whole number is one that a double may have rounded.
+// Returns true if a whole number is one that a double may have rounded.
 bool IsRounded(absl::string_view text) {
   int64_t value = 0;
   return IsWhole(text) && (!absl::SimpleAtoi(text, &value) || std::abs(static_cast<double>(value)) > kMaxInteger ||
                            static_cast<int64_t>(static_cast<double>(value)) != value);
 }
 
-// What people call a parameter: its column is named so.
+// Returns what people call a parameter: its column is named so.
 const std::string& ShownName(const v1::ParameterSpec& parameter) {
   return parameter.display_name().empty() ? parameter.name() : parameter.display_name();
 }
@@ -110,13 +110,13 @@ absl::StatusOr<google::protobuf::Value> ValueOf(const v1::ParameterSpec& paramet
   return value;
 }
 
-// Whether a parameter has the label that stands for Python's None, which tables have as an empty cell.
+// Returns true if a parameter has the label that stands for Python's None, which tables have as an empty cell.
 bool HasNull(const v1::ParameterSpec& parameter) {
   const auto& labels = parameter.categorical().values();
   return std::find(labels.begin(), labels.end(), kNull) != labels.end();
 }
 
-// What the columns of a table mean to a study.
+// Says what the columns of a table mean to a study.
 struct Columns {
   std::vector<const v1::ParameterSpec*> parameter;  // Null for others.
   std::vector<std::string> metric;                  // "" for others.
@@ -277,7 +277,7 @@ bool SameValue(const google::protobuf::Value& a, const google::protobuf::Value& 
                               : a.number_value() == b.number_value();
 }
 
-// Whether a trial has every parameter that exists at its setting.
+// Returns true if a trial has every parameter that exists at its setting.
 bool IsWholeSetting(const v1::StudySpec& spec, const v1::Trial& trial) {
   const auto& given = trial.parameters().fields();
   return std::all_of(spec.space().begin(), spec.space().end(), [&](const v1::ParameterSpec& p) {
@@ -313,7 +313,7 @@ std::string LegalName(const std::string& name) {
   return absl::StrCat("p_", plain.substr(0, 48), "_", base::Sha256Hex(name).substr(0, 8));
 }
 
-// Whether a table was a data frame, of Optuna or of the Python package, and pandas wrote it.
+// Returns true if a table was a data frame, of Optuna or of the Python package, and pandas wrote it.
 bool IsOfPandas(const Record& header) {
   return Find(header, "datetime_start") >= 0 || Find(header, "started") >= 0;
 }

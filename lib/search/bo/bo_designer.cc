@@ -80,7 +80,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(Ask* ask) const {
     LUTHIER_RETURN_IF_ERROR(FitFeasibility(study_, ask));
   }
   LUTHIER_ASSIGN_OR_RETURN(std::optional<LocalMove> move, LocalTurn(study_, *ask));
-  if (study_.wide && !move.has_value()) return NearBest(study_, *ask, "restart");
+  if (study_.wide && !move.has_value()) return NearBest(study_, *ask, "near_best");
   if (move.has_value() && (!study_.weighs_steps || TakesQuasiNewton(study_, *ask))) {
     *ask->state = std::move(move->state);
     return std::move(move->suggestion);

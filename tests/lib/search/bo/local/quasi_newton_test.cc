@@ -261,7 +261,7 @@ TEST(QuasiNewtonStudy, RestartsOfVeryLongVectorsBeginNearTheBest) {
   int restarts = 0;
   for (int i = 0; i < 12; ++i) {  // All are pending.
     const Suggestion s = study.Ask();
-    if (s.origin != "restart") continue;
+    if (s.origin != "near_best") continue;
     ++restarts;
     double reach = 0.0;
     for (const auto& [name, value] : s.parameters) {

@@ -25,7 +25,7 @@ print(len(study))
 
 
 class Notebook:
-    """A kernel in a folder; `run` gives what a cell prints, or its error."""
+    """A kernel in a folder; `run` gives what a cell prints to standard output, or its error."""
 
     def __init__(self, folder: Path) -> None:
         self.kernel = manager.KernelManager(kernel_name="python3")
@@ -33,12 +33,17 @@ class Notebook:
         self.client = self.kernel.client()
         self.client.start_channels()
         self.client.wait_for_ready(60)
+        self.log = ""  # What the last cell wrote to standard error.
 
     def run(self, cell: str, on_output: Any = None) -> str:
         said: list[str] = []
+        self.log = ""
 
         def hear(message: dict[str, Any]) -> None:
             content = message["content"]
+            if content.get("name") == "stderr":
+                self.log += content["text"]
+                return
             said.append(content.get("text", "") if message["msg_type"] == "stream" else content.get("ename", ""))
             if on_output is not None:
                 on_output(content.get("text", ""))
@@ -73,6 +78,13 @@ def test_two_notebooks_share_a_study_and_outlive_each_other(notebooks: Any) -> N
     assert other.run("study.optimize(objective, n_trials=5); print(len(study))") == "20"
     assert notebooks().run(CELL) == "25"
     assert other.run("study.optimize(objective, n_trials=2, processes=2); print(len(study))") == "27"
+
+
+def test_a_cell_shows_its_progress_on_standard_error(notebooks: Any) -> None:
+    notebook = notebooks()
+    assert notebook.run(CELL) == "5"
+    assert notebook.log.startswith("study parabola in ./luthier.db.d: 0 trials there, 5 more\n")
+    assert "\rparabola: 5 of 5 trials, best " in notebook.log
 
 
 def test_a_cell_that_is_interrupted_gives_its_trials_back(notebooks: Any) -> None:

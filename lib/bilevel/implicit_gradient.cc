@@ -122,11 +122,12 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
   return mean;
 }
 
-absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
+absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, PolishLimits limits, const base::StopToken& stop,
                                    VectorXd* x, double goal, int* passes) {
   constexpr double kForcing = 1e-3;
   int unused = 0;
   int& count = passes == nullptr ? unused : *passes;
+  const int before = count;
   VectorXd gradient;
   ++count;
   LUTHIER_ASSIGN_OR_RETURN(double value, inner.Value(*x, &gradient, stop));
@@ -137,10 +138,13 @@ absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_ste
     return inner.Precondition(r);
   };
   const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
-  for (int k = 0; k < max_steps && gradient.norm() > goal; ++k) {
+  for (int k = 0; k < limits.steps && gradient.norm() > goal; ++k) {
+    const int left = limits.passes - (count - before);
+    if (limits.passes > 0 && left <= 0) break;
     LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
     linear::CgOptions options;
     options.tolerance = kForcing * gradient.norm();
+    if (limits.passes > 0) options.max_iterations = left;
     options.stop = stop;
     if (preconditioned) options.precondition = &precondition;
     VectorXd diagonal;

@@ -67,12 +67,17 @@ double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd&
 // weighted sum bounds the sum's error), certified if all are. At least one, all usable, of one size.
 ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
 
+struct PolishLimits {
+  int steps = 0;
+  int passes = 0;  // Over the inner data; 0: as many as the steps take.
+};
+
 // Improves x by Newton steps of `inner` until the last one was predicted to lower h by at most `gain` times |h(x)|, or
-// |grad h| is at most `goal`, or rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum
+// |grad h| is at most `goal`, or rounding stops it, or a limit is reached; returns the final |grad h|. Near the optimum
 // each step squares the error, so one to three make e_x vanish beside other errors. The preconditioner of the first
 // point serves them all, and the adjoint's solve after them. Adds its passes over the inner data to *passes, unless
 // null. CANCELLED when stopped.
-absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
+absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, PolishLimits limits, const base::StopToken& stop,
                                    Eigen::VectorXd* x, double goal = 0.0, int* passes = nullptr);
 
 }  // namespace luthier::bilevel

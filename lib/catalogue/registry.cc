@@ -392,7 +392,8 @@ bool MayDifferentiate(const study::StudySpec& spec) {
     const double* number = std::get_if<double>(&value);
     if ((name == "l1" || absl::StartsWith(name, "l1.")) && number != nullptr && *number > 0.0) return false;
   }
-  return wanted != nullptr || scalars.size() >= kFewestChainStrengths;
+  const bool alone = std::holds_alternative<study::HoagOptions>(spec.algorithm);  // It goes by gradients alone.
+  return wanted != nullptr || alone || scalars.size() >= kFewestChainStrengths;
 }
 
 absl::Status ValidateWarmStart(const study::StudySpec& spec) {

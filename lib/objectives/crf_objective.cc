@@ -221,7 +221,7 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     bilevel::ChainOuter outer(&run.fold->validation, kernels);
     Eigen::VectorXd w;
     run.CopyWeights(&w);
-    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, tolerance ? 0.0 : kPolishGain, kPolishSteps, stop, &w,
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, tolerance ? 0.0 : kPolishGain, {kPolishSteps}, stop, &w,
                                                  tolerance.value_or(0.0) * solve->strong_convexity)
                                 .status());
     bilevel::ImplicitGradientOptions options;
@@ -316,7 +316,8 @@ CrfObjective::GradientPlan CrfObjective::PlanGradient(const catalogue::Settings&
   const size_t strengths = space_.differentiable().size();
   const bool wanted = settings.given("gradient")
                           ? settings.Bool("gradient")
-                          : context.gradient != GradientUse::kNone && strengths >= catalogue::kFewestChainStrengths;
+                          : context.gradient != GradientUse::kNone &&
+                                (context.by_gradients_alone || strengths >= catalogue::kFewestChainStrengths);
   if (!wanted || metric == nullptr || !metric->gradient || strengths == 0) return {};
   for (const study::Scalar& scalar : space_.differentiable()) {
     if (!PenaltyIndex(space_.parameters()[static_cast<size_t>(scalar.parameter)].name)) return {};

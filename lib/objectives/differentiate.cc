@@ -25,16 +25,18 @@ constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 }  // namespace
 
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, double mu, std::optional<double> tolerance,
+                                                          bool certified, double mu, const GradientEffort& effort,
                                                           const base::StopToken& stop, VectorXd* w,
                                                           const VectorXd& warm_adjoint) {
   bilevel::ImplicitGradientOptions options;
   options.error_bound = certified;  // Else it is an estimate, which is not reported.
   options.stop = stop;
   int passes = 0;
+  const bilevel::PolishLimits limits = {kPolishSteps, effort.most_passes};
+  const std::optional<double>& tolerance = effort.tolerance;
   if (!tolerance) {
     const double gain = certified ? kCertifiedGain : kPolishGain;
-    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w, 0.0, &passes).status());
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, limits, stop, w, 0.0, &passes).status());
     options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
   } else {
     if (certified) {
@@ -43,10 +45,11 @@ absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem&
       LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, inner.HessianDiagonal(stop));
       const double least = diagonal.size() > 0 ? kLeastCurvature * diagonal.maxCoeff() : 0.0;
       const double goal = *tolerance * std::max(mu, least);
-      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, goal, &passes).status());
+      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, limits, stop, w, goal, &passes).status());
     }
     options.relative_tolerance = *tolerance;
   }
+  if (effort.most_passes > 0) options.max_iterations = std::max(1, effort.most_passes - passes);
   LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,
                            bilevel::ComputeImplicitGradient(inner, outer, *w, warm_adjoint, options));
   gradient.passes += passes;

@@ -17,13 +17,19 @@
 // Hypergradients as trials report them.
 namespace luthier::objectives {
 
-// Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. Without
-// `tolerance`: to all digits that rounding leaves. With it: to weights within it of the optimum, if `certified` and
-// unless mu is below 1e-4 of the Hessian's diagonal, and to an adjoint residual of so much of the right side.
-// `certified`: mu > 0 is a proven strong convexity of `inner`; only then the error is bounded. `warm_adjoint`: where the
-// solve for the adjoint starts, or empty. CANCELLED when stopped.
+// How exact a gradient has to be, and what it may cost.
+struct GradientEffort {
+  std::optional<double> tolerance;  // study::ImplicitSolve::tolerance; absent: all digits that rounding leaves.
+  int most_passes = 0;              // Over the training rows; beyond, the outcome is kIterationLimit. 0: no limit.
+};
+
+// Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. With
+// a tolerance: to weights within it of the optimum, if `certified` and unless mu is below 1e-4 of the Hessian's
+// diagonal, and to an adjoint residual of so much of the right side. `certified`: mu > 0 is a proven strong convexity
+// of `inner`; only then the error is bounded. `warm_adjoint`: where the solve for the adjoint starts, or empty.
+// CANCELLED when stopped.
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, double mu, std::optional<double> tolerance,
+                                                          bool certified, double mu, const GradientEffort& effort,
                                                           const base::StopToken& stop, Eigen::VectorXd* w,
                                                           const Eigen::VectorXd& warm_adjoint = {});
 
@@ -45,6 +51,8 @@ std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitG
 
 // Note for people on a trial whose training has ended elsewhere than at a minimum.
 inline constexpr char kNotAtMinimum[] = "no gradient: training has not ended at a minimum";
+inline constexpr char kDearerThanTraining[] =
+    "no gradient: it takes more work than the trainings it stands for; option gradient: true computes it all the same";
 
 // Options `unroll` and `unroll_steps`.
 struct UnrollSettings {

@@ -73,11 +73,11 @@ class Training : public HostedTraining {
 
   absl::StatusOr<bilevel::ImplicitGradient> DifferentiateThere(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
                                                                bool certified, double mu,
-                                                               std::optional<double> tolerance,
+                                                               const GradientEffort& effort,
                                                                const base::StopToken& stop) {
     polished_ = Trained();
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,
-                             DifferentiateAt(inner, outer, certified, mu, tolerance, stop, &polished_, adjoint_));
+                             DifferentiateAt(inner, outer, certified, mu, effort, stop, &polished_, adjoint_));
     adjoint_ = gradient.usable() && gradient.adjoint.allFinite() ? gradient.adjoint : VectorXd();
     return gradient;
   }
@@ -130,7 +130,7 @@ class UnrolledTraining final : public FoldTraining {
   bool differentiable() const override {
     return outcome_ == TrainOutcome::kIterationLimit || outcome_ == TrainOutcome::kPrecision;
   }
-  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double>, const base::StopToken& stop) override {
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const GradientEffort&, const base::StopToken& stop) override {
     const std::unique_ptr<bilevel::OuterLoss> outer = host_->MakeOuter();
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::UnrolledGradient unrolled, descent_.Differentiate(*outer, stop));
     return AsImplicit(unrolled);
@@ -254,12 +254,12 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
     return sums;
   }
 
-  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const GradientEffort& effort,
                                                           const base::StopToken& stop) override {
     bilevel::LinearInner inner(&problem_, fold_->groups());
     bilevel::LinearOuter outer(&fold_->validation, loss_);
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::InnerConstants constants, inner.Constants(stop));
-    return DifferentiateThere(inner, outer, constants.certified, constants.mu, tolerance, stop);
+    return DifferentiateThere(inner, outer, constants.certified, constants.mu, effort, stop);
   }
 
  private:
@@ -348,11 +348,11 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
     return sums;
   }
 
-  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const GradientEffort& effort,
                                                           const base::StopToken& stop) override {
     bilevel::LogisticInner inner(&problem_, fold_->groups());
     bilevel::LogisticOuter outer(&fold_->validation);
-    return DifferentiateThere(inner, outer, !fold_->train.intercept(), problem_.l2(), tolerance, stop);
+    return DifferentiateThere(inner, outer, !fold_->train.intercept(), problem_.l2(), effort, stop);
   }
 
  private:

@@ -98,10 +98,9 @@ class FoldTraining {
 
   // Without `unroll` in the settings: moves the weights to the optimum as exactly as rounding allows, then
   // differentiates the mean validation loss with respect to ln l2, and the ln of each group's penalty. Only after
-  // kConverged or kPrecision; nothing is trained any more afterwards. CANCELLED when stopped. `tolerance`, where given:
-  // instead of the last digits, weights within it of the optimum, where that can be proven, and a residual of so much
-  // of the right side. With `unroll`: differentiates the steps of training.
-  virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+  // kConverged or kPrecision; nothing is trained any more afterwards. CANCELLED when stopped. With `unroll`:
+  // differentiates the steps of training, whatever the effort.
+  virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const GradientEffort& effort,
                                                                   const base::StopToken& stop) = 0;
 
   // Returns true if Differentiate may be called.

@@ -32,6 +32,8 @@ using linear::TrainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.folds/4";
 constexpr char kModelKind[] = "objective.folds.model/2";
+// Passes over the rows that a gradient may always take, and that stand for no limit.
+constexpr double kAlwaysPaid = 50.0, kLimitless = 1e9;
 constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
 
 // The trainings of all folds, and which solver they have.
@@ -75,9 +77,11 @@ class LinearObjective final : public Objective {
   absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
-  // None when it is not wanted, or not defined.
+  enum class Wish { kNo, kWhereItPays, kAlways };
+  // None when it is not wanted, or not defined. Where it has to pay, a fold's may take as many passes as trainings of
+  // that fold that its entries stand for: a gradient of d entries says as much as d further values.
   // Adds the passes that it takes to *passes.
-  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, std::optional<double> tolerance,
+  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(Wish wish, std::optional<double> tolerance,
                                                               const std::vector<double>& penalties, const Runs& runs,
                                                               std::string* why, double* passes,
                                                               const base::StopToken& stop) const;
@@ -280,14 +284,14 @@ size_t LinearObjective::PenaltyIndex(const study::Scalar& scalar) const {
   LUTHIER_CHECK(false);  // Nothing else is differentiable.
 }
 
-absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(bool wanted,
+absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(Wish wish,
                                                                              std::optional<double> tolerance,
                                                                              const std::vector<double>& penalties,
                                                                              const Runs& runs, std::string* why,
                                                                              double* passes,
                                                                              const base::StopToken& stop) const {
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
-  if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
+  if (metric == nullptr || !metric->gradient || wish == Wish::kNo || space_.differentiable().empty()) return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     if (!fold->differentiable()) {
       *why = kNotAtMinimum;
@@ -297,8 +301,18 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
   std::vector<bilevel::ImplicitGradient> parts;
   std::vector<double> weights;
   for (size_t k = 0; k < runs.folds.size(); ++k) {
-    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(tolerance, stop));
+    GradientEffort effort;
+    effort.tolerance = tolerance;
+    if (wish == Wish::kWhereItPays) {
+      const double trainings = static_cast<double>(space_.differentiable().size()) * runs.folds[k]->passes();
+      effort.most_passes = static_cast<int>(std::clamp(trainings, kAlwaysPaid, kLimitless));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(effort, stop));
     *passes += part.passes;
+    if (effort.most_passes > 0 && part.outcome == linear::CgOutcome::kIterationLimit) {
+      *why = kDearerThanTraining;
+      return std::nullopt;
+    }
     parts.push_back(std::move(part));
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
   }
@@ -323,6 +337,9 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
   LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  const Wish wish = !wanted                                                    ? Wish::kNo
+                    : settings.given("gradient") || context.by_gradients_alone ? Wish::kAlways
+                                                                               : Wish::kWhereItPays;
   // Less than all digits are of use to a gradient only.
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
   const bool differentiable = metric != nullptr && metric->gradient && !space_.differentiable().empty();
@@ -409,7 +426,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
   const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
   std::string why;  // There is no gradient.
   absl::StatusOr<std::optional<study::Gradient>> differentiated =
-      MakeGradient(wanted, tolerance, linear.penalties, runs, &why, &result.passes, stop);
+      MakeGradient(wish, tolerance, linear.penalties, runs, &why, &result.passes, stop);
   if (!differentiated.ok()) return cancelled();
   if (!why.empty()) absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", why);
   std::optional<study::Gradient> gradient = *std::move(differentiated);

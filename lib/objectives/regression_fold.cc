@@ -60,7 +60,7 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
   const bool solved = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
   if (gradient && outer != nullptr && solved && fit.weights.allFinite()) {
     LUTHIER_ASSIGN_OR_RETURN(fit.gradient,
-                             DifferentiateAt(inner, *outer, true, mu, tolerance, stop, &fit.weights));
+                             DifferentiateAt(inner, *outer, true, mu, {tolerance}, stop, &fit.weights));
   }
   return fit;
 }
@@ -437,7 +437,7 @@ class ElasticNetFold final : public RegressionFold {
     bilevel::ElasticNetInner inner(&columns_, &rows_.train.target(), support, signs, options.l1, options.l2);
     bilevel::ElasticNetOuter outer(&rows_.validation, support);
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
-                             DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+                             DifferentiateAt(inner, outer, /*certified=*/false, 0.0, {tolerance}, stop, &w));
     if (w.cwiseSign() != signs) return absl::OkStatus();
     fit->weights(support) = w;
     fit->gradient = std::move(part);
@@ -494,7 +494,7 @@ class MlpFold final : public RegressionFold {
       bilevel::MlpOuter outer(shape, &validation_.points, &validation_.target);
       VectorXd w = fit.weights;
       LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
-                               DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+                               DifferentiateAt(inner, outer, /*certified=*/false, 0.0, {tolerance}, stop, &w));
       if (part.inner_gradient_norm <= kAtMinimum * fit.first_gradient) {
         part.outer_value *= square;
         part.gradient *= square;
@@ -551,7 +551,7 @@ class MlpFold final : public RegressionFold {
     if (norm > relative * first && fit->products < settings.max_iterations) {
       // Where its steps have become too short for rounding.
       LUTHIER_ASSIGN_OR_RETURN(
-          norm, bilevel::PolishInner(inner, 0.0, kNewtonSteps, stop, &fit->weights, relative * first));
+          norm, bilevel::PolishInner(inner, 0.0, {kNewtonSteps}, stop, &fit->weights, relative * first));
     }
     fit->relative_gradient = first > 0.0 ? norm / first : 0.0;
     fit->outcome = norm <= relative * first                  ? linear::CgOutcome::kConverged

@@ -1,6 +1,7 @@
 #include "worker/objectives/builtin.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
@@ -121,6 +122,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   objectives::EvaluationContext context;
   context.parameters = request.parameters;
   context.gradient = request.gradient;
+  context.by_gradients_alone = std::holds_alternative<study::HoagOptions>(request.spec.algorithm);
   context.direction = request.direction;
   context.tolerance = request.tolerance;
   context.seed = request.seed;

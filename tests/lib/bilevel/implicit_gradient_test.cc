@@ -155,7 +155,7 @@ TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
   LogisticOuter outer(folds_[0].validation.get());
   VectorXd x = trainer.Weights();
   const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value().error_bound;
-  const double norm = PolishInner(inner, 0.0, 10, {}, &x).value();
+  const double norm = PolishInner(inner, 0.0, {10}, {}, &x).value();
   EXPECT_LE(norm, 1e-11);
   const ImplicitGradient after = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value();
   EXPECT_LT(after.error_bound, 1e-4 * before);

@@ -103,8 +103,10 @@ TEST(CrfGradientTest, WhatIsNoMinimumHasNone) {
 }
 
 TEST(CrfGradientTest, TheCatalogueKnowsWhichStudiesHaveOne) {
-  const auto may = [](const BuiltinObjective& objective, const SearchSpace& space) {
+  const auto may = [](const BuiltinObjective& objective, const SearchSpace& space,
+                      const study::AlgorithmSpec& algorithm = study::AutoOptions()) {
     study::StudySpec spec;
+    spec.algorithm = algorithm;
     spec.objective = objective;
     spec.space = space;
     spec.metric = kLoss;
@@ -112,6 +114,7 @@ TEST(CrfGradientTest, TheCatalogueKnowsWhichStudiesHaveOne) {
   };
   EXPECT_TRUE(may(Spec(kGroups), Strengths()));
   EXPECT_FALSE(may(Spec(""), L2Space()));
+  EXPECT_TRUE(may(Spec(""), L2Space(), study::HoagOptions())) << "it goes by gradients alone";
   EXPECT_TRUE(may(Spec("", {{"gradient", true}}), L2Space()));
   EXPECT_FALSE(may(Spec(kGroups, {{"gradient", false}}), Strengths()));
   EXPECT_FALSE(may(Spec(kGroups, {{"l1", 0.5}}), Strengths()));

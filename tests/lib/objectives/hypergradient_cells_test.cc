@@ -37,7 +37,7 @@ Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2
   Outcome outcome;
   outcome.ended = training->outcome();
   if (!training->optimal()) return outcome;
-  const bilevel::ImplicitGradient gradient = training->Differentiate(std::nullopt, {}).value();
+  const bilevel::ImplicitGradient gradient = training->Differentiate({}, {}).value();
   // Else the Hessian is singular for floating point, and objectives report no gradient.
   outcome.solved =
       gradient.outcome == linear::CgOutcome::kConverged || gradient.outcome == linear::CgOutcome::kPrecision;

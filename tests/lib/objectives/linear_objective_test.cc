@@ -210,6 +210,28 @@ TEST(LogisticObjectiveTest, TheGradientIsComputedWhereItIsRead) {
   EXPECT_TRUE(evaluate({{"gradient", true}}, GradientUse::kNone).gradient);
 }
 
+// With ten classes the linear system of one derivative takes more passes than training does.
+TEST(LogisticObjectiveTest, AGradientThatIsDearerThanTrainingIsLeftOut) {
+  const auto evaluate = [](const study::Parameters& options, const study::Parameters& at, study::SearchSpace space,
+                           bool alone = false) {
+    BuiltinObjective logistic = Logistic(options, 3);
+    logistic.data = "synth:logistic?rows=300&cols=60&classes=10&noise=0.3&seed=4";
+    EvaluationContext context = At(at);
+    context.gradient = GradientUse::kFull;
+    context.by_gradients_alone = alone;
+    return Make(logistic, std::move(space), kLoss)->Evaluate(context).value();
+  };
+  const study::Parameters one = {{"l2", 0.01}};
+  const EvaluationResult left_out = evaluate({}, one, L2Space());
+  EXPECT_FALSE(left_out.measurement->gradient);
+  EXPECT_THAT(left_out.note, HasSubstr("no gradient: it takes more work than the trainings it stands for"));
+  const EvaluationResult whole = evaluate({{"gradient", true}}, one, L2Space());
+  EXPECT_TRUE(whole.measurement->gradient) << whole.note;
+  EXPECT_NEAR(left_out.measurement->metrics.at(kLoss.name), whole.measurement->metrics.at(kLoss.name), 1e-4);
+  EXPECT_LT(left_out.passes, 0.8 * whole.passes);
+  EXPECT_TRUE(evaluate({}, one, L2Space(), true).measurement->gradient);
+}
+
 // A stop that comes before the held-out rows are measured: the point is not made now, but first when the trial goes on.
 TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
   for (const char* classes : {"2", "3"}) {

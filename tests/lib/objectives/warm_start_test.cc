@@ -145,11 +145,12 @@ TEST(WarmStartTest, TheAdjointIsWarmToo) {
     std::string model;
     EvaluationContext context = At({{"l2", 1.0}});
     context.gradient = differentiated ? GradientUse::kFull : GradientUse::kNone;
+    context.tolerance = 1e-4;
+    context.by_gradients_alone = true;
     context.save_model = [&](std::string bytes) { model = std::move(bytes); };
     ASSERT_TRUE(objective->Evaluate(context).ok());
     context.parameters = {{"l2", 1.001}};
     context.gradient = GradientUse::kFull;
-    context.tolerance = 1e-4;
     context.warm_start = model;
     const EvaluationResult result = objective->Evaluate(context).value();
     EXPECT_TRUE(result.warm_started);

@@ -92,10 +92,6 @@ bool IsLogarithm(AcquisitionKind kind) {
 
 namespace {
 
-// Points between two looks at a stop. Pieces end where gp::Regression's own chunks do, and are as wide as the products
-// that it makes of them wants: the values are the same bits in pieces and at once.
-constexpr Index kChunk = 256, kPiece = 64;
-
 // ln mean exp of values(0 … count-1), and the share of each in the sum.
 double LogMeanExp(const VectorXd& values, VectorXd* shares) {
   const double top = values.maxCoeff<Eigen::PropagateNaN>();

@@ -347,26 +347,13 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   return violations.ToStatus();
 }
 
-absl::Status ValidateCurve(const study::StudySpec& spec) {
-  const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
-  if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
-  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
-  if (info.ok() && PredictsNumbers(**info)) {
-    const char* field = spec.resource ? "resource" : "stopping";
-    return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
-                                              " has none that trials could be compared by; remove it"));
-  }
-  // All others but functions report each iteration or pass.
-  if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();
-  const auto steps = objective->options.find("steps");
-  if (steps != objective->options.end() && steps->second != study::ParameterValue(0.0)) return absl::OkStatus();
-  const char* what = spec.resource ? "resource" : "stopping";
-  return base::BadField(
-      absl::StrCat(kAt, ".options.steps"),
-      absl::StrCat("is 0, so ", objective->model, " reports no learning curve, which `", what, "` needs: set it to ",
-                   spec.resource ? absl::StrCat(spec.resource->max, ", the resource's max") : "at least 1",
-                   ", or leave `", what, "` out"));
+namespace {
+
+bool GoesByGradientsAlone(const study::StudySpec& spec) {
+  return std::holds_alternative<study::HoagOptions>(spec.algorithm);
 }
+
+}  // namespace
 
 bool MayDifferentiate(const study::StudySpec& spec) {
   const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
@@ -392,11 +379,52 @@ bool MayDifferentiate(const study::StudySpec& spec) {
     const double* number = std::get_if<double>(&value);
     if ((name == "l1" || absl::StartsWith(name, "l1.")) && number != nullptr && *number > 0.0) return false;
   }
-  const bool alone = std::holds_alternative<study::HoagOptions>(spec.algorithm);  // It goes by gradients alone.
-  return wanted != nullptr || alone || scalars.size() >= kFewestChainStrengths;
+  return wanted != nullptr || GoesByGradientsAlone(spec) || scalars.size() >= kFewestChainStrengths;
 }
 
-absl::Status ValidateWarmStart(const study::StudySpec& spec) {
+namespace {
+
+absl::Status CheckCurve(const study::StudySpec& spec) {
+  const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
+  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
+  if (info.ok() && PredictsNumbers(**info)) {
+    const char* field = spec.resource ? "resource" : "stopping";
+    return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
+                                              " has none that trials could be compared by; remove it"));
+  }
+  // All others but functions report each iteration or pass.
+  if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();
+  const auto steps = objective->options.find("steps");
+  if (steps != objective->options.end() && steps->second != study::ParameterValue(0.0)) return absl::OkStatus();
+  const char* what = spec.resource ? "resource" : "stopping";
+  return base::BadField(
+      absl::StrCat(kAt, ".options.steps"),
+      absl::StrCat("is 0, so ", objective->model, " reports no learning curve, which `", what, "` needs: set it to ",
+                   spec.resource ? absl::StrCat(spec.resource->max, ", the resource's max") : "at least 1",
+                   ", or leave `", what, "` out"));
+}
+
+absl::Status CheckGradients(const study::StudySpec& spec) {
+  const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (objective == nullptr || !GoesByGradientsAlone(spec) || MayDifferentiate(spec)) return absl::OkStatus();
+  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
+  if (!info.ok()) return absl::OkStatus();
+  std::vector<std::string> with;
+  for (const MetricInfo& metric : (*info)->metrics) {
+    if (metric.gradient) with.push_back(metric.name);
+  }
+  const bool known = std::find(with.begin(), with.end(), spec.metric.name) != with.end();
+  return base::BadField(
+      "algorithm",
+      absl::StrCat(study::AlgorithmName(spec.algorithm), " goes by gradients alone, and objective ", objective->model,
+                   known ? " reports none with these options and parameters"
+                         : absl::StrCat(" reports none of ", spec.metric.name),
+                   known || with.empty() ? ": " : absl::StrCat("; minimise ", Joined(with), ", or "),
+                   "use another algorithm, such as auto"));
+}
+
+absl::Status CheckWarmStart(const study::StudySpec& spec) {
   if (!study::WarmStarts(spec)) return absl::OkStatus();
   const char* what = spec.resource       ? "resource"
                      : spec.stopping     ? "stopping"
@@ -409,6 +437,16 @@ absl::Status ValidateWarmStart(const study::StudySpec& spec) {
                                          ? "results depend on which earlier model a worker can have"
                                          : "curves that start at other models cannot be compared",
                                      "; leave one of the two out"));
+}
+
+}  // namespace
+
+absl::Status ValidateUse(const study::StudySpec& spec) {
+  base::Violations violations;
+  violations.AddAll("", CheckCurve(spec));
+  violations.AddAll("", CheckGradients(spec));
+  violations.AddAll("", CheckWarmStart(spec));
+  return violations.ToStatus();
 }
 
 }  // namespace luthier::catalogue

@@ -34,17 +34,15 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                       const study::MetricSpec& metric);
 
-// A study with a `resource` or a stopping rule, whose builtin objective reports no learning curve as it is set: nothing
-// could be paused or stopped. INVALID_ARGUMENT naming the option. OK for all others, and what Validate refuses.
-absl::Status ValidateCurve(const study::StudySpec& spec);
+// Checks that the algorithm and the rules of a study get what they go by from its builtin objective: a learning curve for
+// a `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option warm_start)
+// where trials are compared by their curves or promise to depend on nothing of the kind. INVALID_ARGUMENT naming the
+// fields. OK for other objectives, and what Validate refuses.
+absl::Status ValidateUse(const study::StudySpec& spec);
 
 // True if trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
 // differentiates some of its metrics, unless its option `gradient` is false; of other objectives nothing is known.
 bool MayDifferentiate(const study::StudySpec& spec);
-
-// A study whose trials start from the models of earlier ones (option warm_start) and that compares them by their
-// curves, or promises that they depend on nothing of the kind. INVALID_ARGUMENT naming the option. OK for all others.
-absl::Status ValidateWarmStart(const study::StudySpec& spec);
 
 }  // namespace luthier::catalogue
 

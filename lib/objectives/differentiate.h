@@ -17,7 +17,7 @@
 // Hypergradients as trials report them.
 namespace luthier::objectives {
 
-// How exact a gradient has to be, and what it may cost.
+// Bounds on the error and the cost of a gradient.
 struct GradientEffort {
   std::optional<double> tolerance;  // study::ImplicitSolve::tolerance; absent: all digits that rounding leaves.
   int most_passes = 0;              // Over the training rows; beyond, the outcome is kIterationLimit. 0: no limit.

@@ -25,7 +25,7 @@ struct EvaluationContext {
   study::Parameters parameters;  // Valid for the study's space.
   // Objectives whose option `gradient` is absent compute what is named here; true and false are for kFull and kNone.
   GradientUse gradient = GradientUse::kFull;
-  // Whether the search goes by gradients alone. Else one is given up that takes more work than the trainings whose
+  // True if the search goes by gradients alone. Else one is given up that takes more work than the trainings whose
   // results would say as much.
   bool by_gradients_alone = false;
   // Along which a directional derivative is asked for (study::Gradient::direction), instead of the full gradient;

@@ -46,8 +46,7 @@ absl::Status CheckObjective(const study::StudySpec& spec) {
   base::Violations violations;
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
     violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
-    violations.AddAll("", catalogue::ValidateCurve(spec));
-    violations.AddAll("", catalogue::ValidateWarmStart(spec));
+    violations.AddAll("", catalogue::ValidateUse(spec));
   }
   return violations.ToStatus();
 }

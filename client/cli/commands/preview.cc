@@ -73,8 +73,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   violations.AddAll("", search::Validate(spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
     violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
-    violations.AddAll("", catalogue::ValidateCurve(spec));
-    violations.AddAll("", catalogue::ValidateWarmStart(spec));
+    violations.AddAll("", catalogue::ValidateUse(spec));
   }
   if (!violations.empty()) return input.file.Locate(violations.ToStatus());
 

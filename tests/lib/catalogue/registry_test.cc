@@ -100,25 +100,25 @@ TEST(ValidateTest, WhatReportsNoCurveCannotBeTrainedInParts) {
   BuiltinObjective function;
   function.model = "function:branin";
   spec.objective = function;
-  EXPECT_TRUE(ValidateCurve(spec).ok()) << "nothing needs a curve";
+  EXPECT_TRUE(ValidateUse(spec).ok()) << "nothing needs a curve";
   spec.resource = study::Resource{.min = 1, .max = 81, .unit = ""};
-  EXPECT_THAT(std::string(ValidateCurve(spec).message()),
+  EXPECT_THAT(std::string(ValidateUse(spec).message()),
               HasSubstr("objective.builtin.options.steps: is 0, so function:branin reports no learning curve, which "
                         "`resource` needs: set it to 81, the resource's max, or leave `resource` out"));
   spec.resource.reset();
   spec.stopping = study::MedianStopping{};
-  EXPECT_THAT(std::string(ValidateCurve(spec).message()), HasSubstr("which `stopping` needs: set it to at least 1"));
+  EXPECT_THAT(std::string(ValidateUse(spec).message()), HasSubstr("which `stopping` needs: set it to at least 1"));
   function.options["steps"] = 9.0;
   spec.objective = function;
-  EXPECT_TRUE(ValidateCurve(spec).ok());
+  EXPECT_TRUE(ValidateUse(spec).ok());
   for (const char* model : {"logistic", "hsvm", "crf", "no such"}) {
     function.model = model;
     function.options.clear();
     spec.objective = function;
-    EXPECT_TRUE(ValidateCurve(spec).ok()) << model;
+    EXPECT_TRUE(ValidateUse(spec).ok()) << model;
   }
   spec.objective = study::CommandObjective{};
-  EXPECT_TRUE(ValidateCurve(spec).ok()) << "a program may report or not";
+  EXPECT_TRUE(ValidateUse(spec).ok()) << "a program may report or not";
 }
 
 TEST(ValidateTest, EveryViolationIsNamedAtOnce) {

@@ -121,6 +121,23 @@ TEST(CrfGradientTest, TheCatalogueKnowsWhichStudiesHaveOne) {
   EXPECT_FALSE(may(Spec("", {{"gradient", true}}), Space({Float("l2", 1e-4, 1), Float("l1", 1e-4, 1)})));
 }
 
+TEST(CrfGradientTest, ASearchByGradientsAloneIsRefusedWhereThereAreNone) {
+  study::StudySpec spec;
+  spec.objective = Spec("");
+  spec.space = L2Space();
+  spec.algorithm = study::HoagOptionsFor(study::HoagPreset::kProjectedGradient);
+  spec.metric = {"validation_accuracy", study::Goal::kMaximize};
+  EXPECT_EQ(catalogue::ValidateUse(spec).message(),
+            "algorithm: projected_gradient goes by gradients alone, and objective crf reports none of "
+            "validation_accuracy; minimise validation_loss, or use another algorithm, such as auto");
+  spec.metric = kLoss;
+  EXPECT_TRUE(catalogue::ValidateUse(spec).ok());
+  spec.objective = Spec("", {{"gradient", false}});
+  EXPECT_THAT(std::string(catalogue::ValidateUse(spec).message()), HasSubstr("with these options and parameters"));
+  spec.algorithm = study::AutoOptions();
+  EXPECT_TRUE(catalogue::ValidateUse(spec).ok());
+}
+
 // The preconditioner is within a factor of the diagonal, and positive; the product is the derivative of the gradient.
 TEST(ChainInnerTest, ProductsAreDerivativesOfTheGradient) {
   crf::ChainData data;

@@ -275,16 +275,16 @@ TEST(WarmStartTest, IsRefusedWhereTrialsAreComparedByTheirCurves) {
   study::StudySpec spec;
   spec.objective = Logistic({{"warm_start", true}});
   EXPECT_TRUE(study::WarmStarts(spec));
-  EXPECT_TRUE(catalogue::ValidateWarmStart(spec).ok());
+  EXPECT_TRUE(catalogue::ValidateUse(spec).ok());
   spec.reproducible = true;
-  EXPECT_THAT(std::string(catalogue::ValidateWarmStart(spec).message()), HasSubstr("does not go with `reproducible`"));
+  EXPECT_THAT(std::string(catalogue::ValidateUse(spec).message()), HasSubstr("does not go with `reproducible`"));
   spec.stopping = study::MedianStopping{};
-  EXPECT_THAT(std::string(catalogue::ValidateWarmStart(spec).message()), HasSubstr("does not go with `stopping`"));
+  EXPECT_THAT(std::string(catalogue::ValidateUse(spec).message()), HasSubstr("does not go with `stopping`"));
   spec.resource = study::Resource{};
-  EXPECT_THAT(std::string(catalogue::ValidateWarmStart(spec).message()), HasSubstr("does not go with `resource`"));
+  EXPECT_THAT(std::string(catalogue::ValidateUse(spec).message()), HasSubstr("does not go with `resource`"));
   spec.objective = Logistic({{"warm_start", false}});
   EXPECT_FALSE(study::WarmStarts(spec));
-  EXPECT_TRUE(catalogue::ValidateWarmStart(spec).ok());
+  EXPECT_TRUE(catalogue::ValidateUse(spec).ok());
   spec.objective = study::ExternalObjective{};
   EXPECT_FALSE(study::WarmStarts(spec));
 }

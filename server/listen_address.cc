@@ -85,9 +85,10 @@ absl::Status CannotListen(const ListenAddress& address, int problem) {
   if (problem == EADDRNOTAVAIL) remedy = "; it is not an address of this machine";
   if (problem == EROFS) remedy = "; choose a folder that can be written to";
   if (problem == EACCES) {
-    remedy = address.unix_socket() ? "; luthierd's user must be allowed to write into the socket's folder, as its unit is "
-                                     "into /run/luthier: choose another path"
-                                   : "; ports below 1024 need more rights, choose another";
+    remedy = address.unix_socket()
+                 ? "; luthierd's user must be allowed to write into the socket's folder, as its unit is "
+                   "into /run/luthier: choose another path"
+                 : "; ports below 1024 need more rights, choose another";
   }
   return absl::FailedPreconditionError(
       absl::StrCat("can't listen on ", base::Quote(address.Target()), ": ", std::strerror(problem), remedy));

@@ -23,8 +23,8 @@ void TellSupervisor(absl::string_view state) {
   if (fd.get() < 0) return;
   const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   // Nobody can be told that this failed: the manager's own timeout says so.
-  [[maybe_unused]] const ssize_t sent = sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
-                                               reinterpret_cast<const sockaddr*>(&address), size);
+  [[maybe_unused]] const ssize_t sent =
+      sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
 }
 
 }  // namespace luthier::server

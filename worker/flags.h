@@ -24,7 +24,7 @@ struct Flags {
   int slots = 1;
   std::vector<std::string> gpus;  // One for each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
   CommandPolicy commands;
-  std::string run_as;  // User of commands; empty: not said.
+  std::string run_as;                            // User of commands; empty: not said.
   std::vector<std::string> environment_allowed;  // Variables that they get besides what any needs.
   std::string name;
   std::string data_root;

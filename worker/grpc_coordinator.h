@@ -20,7 +20,7 @@ struct GrpcCoordinatorOptions {
   std::string pool;                                 // Whose studies are asked for; empty: the default one's.
   // The same, for each of them in turn; empty: the token's. Asks of several wait for a few seconds alone.
   std::vector<std::string> projects;
-  std::string instance;                             // Differs from process to process; empty: not said.
+  std::string instance;  // Differs from process to process; empty: not said.
 };
 
 // CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows

@@ -1,7 +1,6 @@
 #include "worker/runner.h"
 
 #include "lib/base/random.h"
-
 #include "lib/study/study_spec.h"
 
 namespace luthier::worker {

@@ -21,8 +21,8 @@ enum class StopReason {
 absl::string_view StopReasonName(StopReason reason);
 
 // Set once (but for a pause and a finish, which stronger reasons to end may replace), and seen by a run in whichever
-// way suits it: by asking, through a file descriptor that becomes readable (a loop around poll() then needs no timeout), or as the
-// token that builtin objectives take. Thread-safe.
+// way suits it: by asking, through a file descriptor that becomes readable (a loop around poll() then needs no
+// timeout), or as the token that builtin objectives take. Thread-safe.
 class StopSignal {
  public:
   StopSignal();

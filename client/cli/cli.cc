@@ -98,9 +98,10 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
                   "Of the coordinator in this process: debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-  app->add_flag("-v,--verbose", options->verbose,
-                "With what the service and the algorithm keep to themselves: settings chosen, workers, origins, ends of "
-                "certificates");
+  app->add_flag(
+      "-v,--verbose", options->verbose,
+      "With what the service and the algorithm keep to themselves: settings chosen, workers, origins, ends of "
+      "certificates");
   app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
   app->require_subcommand(1);
   for (const auto& [path, what] : Groups()) {
@@ -167,11 +168,11 @@ std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args)
 
 // Verbs whose results have names.
 bool HasNames(const Options& options) {
-  static const auto* const kOthers =
-      new std::set<std::string>{"study preview", "study importance", "study predict", "study export",   "study schema",
-                                "study watch",   "trial explain",    "trial command", "report",         "worker list",
-                                "model train",   "model show",       "model predict", "model evaluate", "bilevel",
-                                "simulate",      "verify-replay",    "completion",    "manual",         "version",       "health"};
+  static const auto* const kOthers = new std::set<std::string>{
+      "study preview", "study importance", "study predict", "study export", "study schema",  "study watch",
+      "trial explain", "trial command",    "report",        "worker list",  "model train",   "model show",
+      "model predict", "model evaluate",   "bilevel",       "simulate",     "verify-replay", "completion",
+      "manual",        "version",          "health"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
          !absl::StartsWith(options.path, "server ");
 }

@@ -14,7 +14,7 @@ constexpr size_t kShownText = 70;  // Of a description beside a word.
 
 // A verb, or the program, and the words that may follow it.
 struct Node {
-  std::string path;  // "luthier study get"
+  std::string path;                                        // "luthier study get"
   std::vector<std::pair<std::string, std::string>> verbs;  // Name, description.
   std::vector<std::pair<std::string, std::string>> options;
 };
@@ -75,10 +75,10 @@ std::string Bash(const std::string& program, const std::vector<Node>& nodes) {
 }
 
 std::string Zsh(const std::string& program, const std::vector<Node>& nodes) {
-  std::string out = absl::StrCat("#compdef ", program, "\n_", program, "() {\n  local at=", program,
-                                 " word\n  local -a list\n",
-                                 "  for word in ${words[2,CURRENT-1]}; do\n    case \"$at $word\" in\n      ",
-                                 Patterns(nodes), ") at=\"$at $word\";;\n    esac\n  done\n  case \"$at\" in\n");
+  std::string out =
+      absl::StrCat("#compdef ", program, "\n_", program, "() {\n  local at=", program, " word\n  local -a list\n",
+                   "  for word in ${words[2,CURRENT-1]}; do\n    case \"$at $word\" in\n      ", Patterns(nodes),
+                   ") at=\"$at $word\";;\n    esac\n  done\n  case \"$at\" in\n");
   const auto list = [](const std::vector<std::pair<std::string, std::string>>& words) {
     return absl::StrJoin(words, " ", [](std::string* text, const auto& word) {
       const std::string what = absl::StrReplaceAll(word.second, {{":", "\\:"}});
@@ -95,8 +95,9 @@ std::string Zsh(const std::string& program, const std::vector<Node>& nodes) {
 }
 
 std::string Fish(const std::string& program, const std::vector<Node>& nodes) {
-  std::string out = absl::StrCat("# fish completion of ", program, "\nfunction __", program, "_at\n  set -l at ",
-                                 program, "\n  for word in (commandline -opc)[2..-1]\n    switch \"$at $word\"\n      case");
+  std::string out =
+      absl::StrCat("# fish completion of ", program, "\nfunction __", program, "_at\n  set -l at ", program,
+                   "\n  for word in (commandline -opc)[2..-1]\n    switch \"$at $word\"\n      case");
   for (size_t i = 1; i < nodes.size(); ++i) absl::StrAppend(&out, " ", SingleQuoted(nodes[i].path));
   absl::StrAppend(&out, "\n        set at \"$at $word\"\n    end\n  end\n  test \"$at\" = \"$argv[1]\"\nend\n");
   for (const Node& node : nodes) {

@@ -46,8 +46,8 @@ class Context {
   absl::StatusOr<client::Client*> client();
   // The same for verbs about tokens and projects.
   absl::StatusOr<client::Client*> admin_client();
-  // Whose token is for another project than the default one names studies of that project: asks the server for it, where a
-  // token is used and a verb names a study without a project. Sets *project, unless it was given.
+  // Whose token is for another project than the default one names studies of that project: asks the server for it,
+  // where a token is used and a verb names a study without a project. Sets *project, unless it was given.
   absl::Status FindProject(std::string* project);
   // Returns how calls to the server are protected, by options, else variables. A usage error for files that can't be
   // read, and where no server is named that may be used.

@@ -9,8 +9,8 @@ namespace luthier::cli {
 // The column in which help describes an option.
 inline constexpr size_t kHelpColumn = 36;
 
-// Breaks the lines of `help` that are longer than 80 columns between words. Descriptions go on in their column. Examples,
-// which begin with "  luthier", stay as they are: people copy them.
+// Breaks the lines of `help` that are longer than 80 columns between words. Descriptions go on in their column.
+// Examples, which begin with "  luthier", stay as they are: people copy them.
 std::string WrapHelp(const std::string& help);
 
 }  // namespace luthier::cli

@@ -19,8 +19,8 @@ std::string DataDirectory(const std::string& path);
 class LocalServer {
  public:
   enum class Use {
-    kRun,   // Make the directory when missing; fail when another process has it.
-    kLook,  // NOT_FOUND when there is no database; use the coordinator that has it, when one does.
+    kRun,    // Make the directory when missing; fail when another process has it.
+    kLook,   // NOT_FOUND when there is no database; use the coordinator that has it, when one does.
     kAdmin,  // As kLook; tokens and projects can be made.
   };
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& directory, Use use);

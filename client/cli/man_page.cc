@@ -50,10 +50,10 @@ void AppendVerbs(const CLI::App& app, const std::string& path, std::string* out)
 std::string ManPage(const CLI::App& app, absl::string_view version) {
   const std::string name = app.get_name();
   const std::string description = app.get_description();
-  std::string out = absl::StrCat(".TH ", absl::AsciiStrToUpper(name), " 1 \"\" \"", name, " ", version, "\"\n",
-                                 ".SH NAME\n", name, " \\- ", Roff(description.substr(0, description.find('\n'))),
-                                 "\n.SH SYNOPSIS\n\\fB", name, "\\fR [OPTIONS] VERB [OPTIONS]\n.SH DESCRIPTION\n",
-                                 Roff(description), "\n.SH OPTIONS\n");
+  std::string out =
+      absl::StrCat(".TH ", absl::AsciiStrToUpper(name), " 1 \"\" \"", name, " ", version, "\"\n", ".SH NAME\n", name,
+                   " \\- ", Roff(description.substr(0, description.find('\n'))), "\n.SH SYNOPSIS\n\\fB", name,
+                   "\\fR [OPTIONS] VERB [OPTIONS]\n.SH DESCRIPTION\n", Roff(description), "\n.SH OPTIONS\n");
   AppendOptions(app, &out);
   absl::StrAppend(&out, ".SH VERBS\n");
   AppendVerbs(app, name, &out);

@@ -34,14 +34,14 @@ struct Cell {
 
 // A column, and when the eye does without it. CSV has all columns, always.
 struct Column {
-  Column(const char* title) : name(title) {}                   // NOLINT(google-explicit-constructor)
-  Column(std::string title) : name(std::move(title)) {}        // NOLINT(google-explicit-constructor)
+  Column(const char* title) : name(title) {}             // NOLINT(google-explicit-constructor)
+  Column(std::string title) : name(std::move(title)) {}  // NOLINT(google-explicit-constructor)
   Column(std::string title, int column_rank) : name(std::move(title)), rank(column_rank) {}
 
   std::string name;
-  int rank = 0;             // 0: always shown. In too narrow a terminal the largest rank goes first, of equals the last.
-  bool internal = false;    // Shown only to those who ask for all.
-  bool if_filled = false;   // Shown only if some cell has text.
+  int rank = 0;            // 0: always shown. In too narrow a terminal the largest rank goes first, of equals the last.
+  bool internal = false;   // Shown only to those who ask for all.
+  bool if_filled = false;  // Shown only if some cell has text.
 };
 
 // The columns of a table that are shown, and their widths.
@@ -54,9 +54,9 @@ struct TableShape {
 
 // The width that a table may have, and the columns that are wanted.
 struct TableRoom {
-  size_t width = 0;          // Columns of the terminal; 0: no limit.
-  bool internals = false;    // With internal columns.
-  bool keep_empty = false;   // With columns that are shown only if filled: rows will follow.
+  size_t width = 0;         // Columns of the terminal; 0: no limit.
+  bool internals = false;   // With internal columns.
+  bool keep_empty = false;  // With columns that are shown only if filled: rows will follow.
 };
 
 class Table {

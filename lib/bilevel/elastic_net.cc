@@ -17,8 +17,8 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 using Residual = CenteredColumns::Residual;
 
-constexpr double kDense = 0.25;      // Share of entries above which a dense copy is faster.
-constexpr double kGramWork = 1e9;    // Multiplications.
+constexpr double kDense = 0.25;    // Share of entries above which a dense copy is faster.
+constexpr double kGramWork = 1e9;  // Multiplications.
 constexpr Index kLargestGram = 3000;
 constexpr int kSweepsARound = 20;    // Of coordinate descent before the support is solved for.
 constexpr int kCrossings = 20;       // Weights that may reach 0 while the support is solved for.
@@ -161,9 +161,8 @@ class Descent {
       exact.rungs = 0;
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
                                math::Cholesky::Factor(hessian, exact, stop_));
-      const bool regular =
-          factor && factor->lower().diagonal().cwiseAbs2().minCoeff() >
-                        kDependent * factor->lower().diagonal().cwiseAbs2().maxCoeff();
+      const bool regular = factor && factor->lower().diagonal().cwiseAbs2().minCoeff() >
+                                         kDependent * factor->lower().diagonal().cwiseAbs2().maxCoeff();
       if (!regular) {
         // The weights are not unique: those of the least l1 norm and fewest columns are as good.
         if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign(), &from)) return absl::OkStatus();

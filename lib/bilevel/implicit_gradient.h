@@ -12,8 +12,8 @@
 namespace luthier::bilevel {
 
 struct ImplicitGradientOptions {
-  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|). A relative tolerance up to 1e-6
-  // becomes 1e-13 with a preconditioner, where a few products more give all digits.
+  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|). A relative tolerance up to
+  // 1e-6 becomes 1e-13 with a preconditioner, where a few products more give all digits.
   double absolute_tolerance = 0.0;
   double relative_tolerance = 1e-10;
   int max_iterations = 0;  // Limit of iterations of conjugate gradients; 0: 10 times the dimension, at least 100.

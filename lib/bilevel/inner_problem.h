@@ -64,7 +64,8 @@ class OuterLoss {
   // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
   virtual double GradientLipschitz() = 0;
   // Returns the derivatives of g by lambda at fixed x, s entries. Empty: all are 0. CANCELLED when stopped.
-  virtual absl::StatusOr<Eigen::VectorXd> DirectGradient(const Eigen::VectorXd& /*x*/, const base::StopToken& /*stop*/) {
+  virtual absl::StatusOr<Eigen::VectorXd> DirectGradient(const Eigen::VectorXd& /*x*/,
+                                                         const base::StopToken& /*stop*/) {
     return Eigen::VectorXd();
   }
   // Returns a bound on |DirectGradient(x) - DirectGradient(y)| over all y with |x - y| <= distance.

@@ -15,7 +15,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kStrip = 64;       // Rows between two looks at a stop.
+constexpr Index kStrip = 64;      // Rows between two looks at a stop.
 constexpr Index kExactUpTo = 32;  // Coordinates up to which differences are taken one by one.
 
 // The kernel, and its distances times itself, from distances that include gamma.
@@ -134,8 +134,8 @@ VectorXd KernelRidgeInner::CrossTransposeVector(const VectorXd& q) {
 
 double KernelRidgeInner::CrossNorm() {
   // Frobenius' norm. Those of several dK/dlambda_j c are at most |slope| |c| together: their entries have one sign.
-  const double of_width = gamma_.size() == 1 ? VectorXd(slope_.selfadjointView<Eigen::Lower>() * x_).norm()
-                                             : slope_.norm() * x_.norm();
+  const double of_width =
+      gamma_.size() == 1 ? VectorXd(slope_.selfadjointView<Eigen::Lower>() * x_).norm() : slope_.norm() * x_.norm();
   return std::hypot(of_width, l2_ * x_.norm());
 }
 

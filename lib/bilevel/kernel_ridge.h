@@ -25,8 +25,8 @@ absl::StatusOr<Eigen::MatrixXd> WeightedSquaredDistances(const Eigen::MatrixXd& 
 // mu = l2 and the other constants are true bounds.
 class KernelRidgeInner final : public InnerProblem {
  public:
-  // `points` (n x p) and `target` (n) must outlive this. `gamma` has 1 or p entries > 0, l2 > 0. `distances`: the matrix
-  // of WeightedSquaredDistances(points, points, [1]) for use with one gamma, or null. Up to kMostFactored points
+  // `points` (n x p) and `target` (n) must outlive this. `gamma` has 1 or p entries > 0, l2 > 0. `distances`: the
+  // matrix of WeightedSquaredDistances(points, points, [1]) for use with one gamma, or null. Up to kMostFactored points
   // Cholesky's factor is used, otherwise conjugate gradients.
   static absl::StatusOr<KernelRidgeInner> Create(const Eigen::MatrixXd* points, const Eigen::VectorXd* target,
                                                  const Eigen::MatrixXd* distances, Eigen::VectorXd gamma, double l2,
@@ -71,8 +71,8 @@ class KernelRidgeInner final : public InnerProblem {
 // Mean squared error of predictions sum_k c_k k(b, a_k) at held-out points. It depends on gamma directly, too.
 class KernelRidgeOuter final : public OuterLoss {
  public:
-  // `points` (n x p) are those of the inner problem; `held_out` (m x p, m >= 1) and `target` (m); all must outlive this.
-  // `distances`: those of held_out and points with gamma = 1, or null.
+  // `points` (n x p) are those of the inner problem; `held_out` (m x p, m >= 1) and `target` (m); all must outlive
+  // this. `distances`: those of held_out and points with gamma = 1, or null.
   static absl::StatusOr<KernelRidgeOuter> Create(const Eigen::MatrixXd* points, const Eigen::MatrixXd* held_out,
                                                  const Eigen::VectorXd* target, const Eigen::MatrixXd* distances,
                                                  Eigen::VectorXd gamma, const base::StopToken& stop);

@@ -33,8 +33,8 @@ absl::StatusOr<VectorXd> LogisticInner::HessianDiagonal(const base::StopToken& s
 
 absl::StatusOr<bool> LogisticInner::PreparePreconditioner(const base::StopToken& stop) {
   if (!prepared_) {
-    LUTHIER_ASSIGN_OR_RETURN(preconditioner_, linear::LogisticPreconditioner::Make(
-                                                  problem_->data(), curvature_, problem_->PenaltyOfWeights(), stop));
+    LUTHIER_ASSIGN_OR_RETURN(preconditioner_, linear::LogisticPreconditioner::Make(problem_->data(), curvature_,
+                                                                                   problem_->PenaltyOfWeights(), stop));
     prepared_ = true;
   }
   return preconditioner_.has_value();

@@ -69,7 +69,7 @@ double MatrixLoss(const MatrixProblem& problem, const MatrixEntries& entries, co
 }
 
 void AddMatrixGradient(const MatrixProblem& problem, const MatrixEntries& entries, const VectorXd& x, double weight,
-                 VectorXd* gradient) {
+                       VectorXd* gradient) {
   if (entries.count() == 0) return;
   const Index features = problem.features();
   const VectorXd residuals = (weight / static_cast<double>(entries.count())) * ResidualsOf(problem, entries, x);

@@ -77,12 +77,7 @@ absl::StatusOr<VectorXd> PredictMlp(const MlpShape& shape, const VectorXd& weigh
 
 MlpInner::MlpInner(MlpShape shape, const MatrixXd* points, const VectorXd* target, ColumnPenalties groups, VectorXd l2,
                    double l2_out)
-    : shape_(shape),
-      points_(points),
-      target_(target),
-      groups_(std::move(groups)),
-      l2_(std::move(l2)),
-      l2_out_(l2_out) {
+    : shape_(shape), points_(points), target_(target), groups_(std::move(groups)), l2_(std::move(l2)), l2_out_(l2_out) {
   LUTHIER_CHECK(l2_.size() == shape_.inputs && l2_.minCoeff() > 0.0 && l2_out > 0.0);
 }
 
@@ -135,8 +130,7 @@ absl::StatusOr<VectorXd> MlpInner::HessianVector(const VectorXd& v, const base::
     const auto hidden = hidden_.middleRows(begin, count);
     const auto d = residual_.segment(begin, count);
     const Eigen::ArrayXXd slope = 1.0 - hidden.array().square();
-    const MatrixXd r_hidden =
-        slope * ((z * along.w.transpose()).rowwise() + along.b.transpose()).array();
+    const MatrixXd r_hidden = slope * ((z * along.w.transpose()).rowwise() + along.b.transpose()).array();
     const VectorXd r_d = (r_hidden * at.v + hidden * along.v).array() + along.v0;
     o.noalias() += hidden.transpose() * r_d + r_hidden.transpose() * d;
     out[shape_.output_bias()] += r_d.sum();
@@ -152,8 +146,7 @@ absl::StatusOr<VectorXd> MlpInner::HessianDiagonal(const base::StopToken& stop) 
   LUTHIER_RETURN_IF_ERROR(stop.Poll(points_->rows() * dim()));
   const Parts at(shape_, x_);
   VectorXd out = VectorXd::Zero(dim());
-  const MatrixXd back =
-      ((1.0 - hidden_.array().square()).rowwise() * at.v.transpose().array()).square();
+  const MatrixXd back = ((1.0 - hidden_.array().square()).rowwise() * at.v.transpose().array()).square();
   Map<MatrixXd> w(out.data(), shape_.units, shape_.inputs);
   w = back.transpose() * points_->cwiseAbs2();
   w.rowwise() += l2_.transpose();

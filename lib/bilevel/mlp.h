@@ -64,8 +64,8 @@ class MlpInner final : public InnerProblem {
   const ColumnPenalties groups_;
   const Eigen::VectorXd l2_;
   const double l2_out_;
-  Eigen::VectorXd x_;       // The point of SetPoint.
-  Eigen::MatrixXd hidden_;  // tanh there, n x units.
+  Eigen::VectorXd x_;         // The point of SetPoint.
+  Eigen::MatrixXd hidden_;    // tanh there, n x units.
   Eigen::VectorXd residual_;  // f - y there.
 };
 

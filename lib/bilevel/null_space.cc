@@ -15,8 +15,10 @@ bool DropDependent(const MatrixXd& gram, const VectorXd& signs, VectorXd* w) {
   const Index rank = qr.rank(), size = gram.rows(), nullity = size - rank;
   if (nullity == 0) return false;
   MatrixXd basis(size, nullity);
-  basis.topRows(rank) = -qr.matrixR().topLeftCorner(rank, rank).triangularView<Eigen::Upper>().solve(
-      qr.matrixR().topRightCorner(rank, nullity).eval());
+  basis.topRows(rank) = -qr.matrixR()
+                             .topLeftCorner(rank, rank)
+                             .triangularView<Eigen::Upper>()
+                             .solve(qr.matrixR().topRightCorner(rank, nullity).eval());
   basis.bottomRows(nullity).setIdentity();
   basis = qr.colsPermutation() * basis;
   for (Index k = 0; k < nullity; ++k) {

@@ -128,8 +128,7 @@ RidgeInner::RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gra
   LUTHIER_CHECK(l2_.size() == data_->cols() && l2_.minCoeff() > 0.0);
 }
 
-absl::StatusOr<LinearSolution> RidgeInner::Solve(double tolerance, int max_iterations,
-                                                 const base::StopToken& stop) {
+absl::StatusOr<LinearSolution> RidgeInner::Solve(double tolerance, int max_iterations, const base::StopToken& stop) {
   if (gram_ != nullptr) return SolveQuadratic(*this, gram_->product, tolerance, max_iterations, stop);
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd b, data_->MultiplyTransposed(data_->target(), stop));
   return SolveQuadratic(*this, b, tolerance, max_iterations, stop);

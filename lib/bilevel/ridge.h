@@ -67,8 +67,8 @@ class LeastSquaresData {
 struct LeastSquaresGram {
   static absl::StatusOr<LeastSquaresGram> Create(const LeastSquaresData& data, const base::StopToken& stop);
 
-  Eigen::MatrixXd matrix;   // X~'X~, p x p
-  Eigen::VectorXd product;  // X~'y, p
+  Eigen::MatrixXd matrix;    // X~'X~, p x p
+  Eigen::VectorXd product;   // X~'y, p
   double half_square = 0.0;  // 1/2 y'y
 };
 

@@ -14,8 +14,8 @@ using Eigen::VectorXd;
 
 absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
                                                       const math::Cholesky& factor, const VectorXd& weights,
-                                                      const VectorXd& l2, const ColumnPenalties& groups,
-                                                      bool intercept, bool gradient, const base::StopToken& stop) {
+                                                      const VectorXd& l2, const ColumnPenalties& groups, bool intercept,
+                                                      bool gradient, const base::StopToken& stop) {
   LUTHIER_CHECK(criterion != RidgeCriterion::kHeldOut && data.rows() > 0);
   const Index n = data.rows(), p = data.cols();
   const double rows = static_cast<double>(n);

@@ -26,7 +26,8 @@ struct RidgeCriterionValue {
 };
 
 // Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor`: of H. `weights`, `l2`: p entries. The value
-// is infinite or NaN where a row has S_ii = 1, so that nothing is left to judge it by. O(n p^2). CANCELLED when stopped.
+// is infinite or NaN where a row has S_ii = 1, so that nothing is left to judge it by. O(n p^2). CANCELLED when
+// stopped.
 absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
                                                       const math::Cholesky& factor, const Eigen::VectorXd& weights,
                                                       const Eigen::VectorXd& l2, const ColumnPenalties& groups,

@@ -22,8 +22,7 @@ void SolveInPlace(const math::Cholesky& factor, MatrixXd* b) {
 
 }  // namespace
 
-absl::StatusOr<MatrixXd> MultiplyTargets(const LeastSquaresData& data, const MatrixXd& v,
-                                         const base::StopToken& stop) {
+absl::StatusOr<MatrixXd> MultiplyTargets(const LeastSquaresData& data, const MatrixXd& v, const base::StopToken& stop) {
   MatrixXd out(data.rows(), v.cols());
   for (Index t = 0; t < v.cols(); ++t) {
     LUTHIER_ASSIGN_OR_RETURN(out.col(t), data.Multiply(v.col(t), stop));

@@ -10,8 +10,8 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/inner_problem.h"
 
-// Iterative differentiation ("Iterdiff"; Domke 2012, "Generic methods for optimization-based modeling"): the weights are
-// those of a fixed number T of steps from 0, and the hypergradient is that of the map lambda -> g(x_T(lambda)), by
+// Iterative differentiation ("Iterdiff"; Domke 2012, "Generic methods for optimization-based modeling"): the weights
+// are those of a fixed number T of steps from 0, and the hypergradient is that of the map lambda -> g(x_T(lambda)), by
 // reverse mode through the steps. It tends to the implicit gradient as T grows.
 namespace luthier::bilevel {
 
@@ -25,13 +25,13 @@ inline constexpr int kUnrollMemory = 10;
 // Step lengths are constants of the differentiation. eta is the inverse of an estimate of the largest eigenvalue of the
 // Hessian at 0, alpha_t comes from a line search with sufficient decrease.
 struct UnrolledGradient {
-  double outer_value = 0.0;            // g(x_T)
-  Eigen::VectorXd x;                   // x_T
-  Eigen::VectorXd gradient;            // s entries, in lambda's coordinates.
-  double inner_gradient_norm = 0.0;    // |grad h(x_T)|
-  double outer_gradient_norm = 0.0;    // |grad_x g(x_T)|
-  bool finite = true;                  // False: the steps diverged; there is no gradient.
-  int steps = 0;                       // Steps taken: T, or fewer where no step lowers h any more.
+  double outer_value = 0.0;          // g(x_T)
+  Eigen::VectorXd x;                 // x_T
+  Eigen::VectorXd gradient;          // s entries, in lambda's coordinates.
+  double inner_gradient_norm = 0.0;  // |grad h(x_T)|
+  double outer_gradient_norm = 0.0;  // |grad_x g(x_T)|
+  bool finite = true;                // False: the steps diverged; there is no gradient.
+  int steps = 0;                     // Steps taken: T, or fewer where no step lowers h any more.
 };
 
 // The forward pass: x_0 = 0, x_1, ..., a step at a time. Not thread-safe.
@@ -79,7 +79,8 @@ class UnrolledDescent {
   // B_t v, and what the reverse pass needs of the two loops.
   struct TwoLoops;
   TwoLoops Loops(int t, const Eigen::VectorXd& v) const;
-  // Adds the adjoints of s_i and y_i of step t's pairs, and returns that of grad h(x_t), for the adjoint `r` of B_t grad.
+  // Adds the adjoints of s_i and y_i of step t's pairs, and returns that of grad h(x_t), for the adjoint `r` of B_t
+  // grad.
   Eigen::VectorXd ReverseLoops(int t, const Eigen::VectorXd& r, std::vector<Eigen::VectorXd>* s_adjoint,
                                std::vector<Eigen::VectorXd>* y_adjoint) const;
 

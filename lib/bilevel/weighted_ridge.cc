@@ -60,8 +60,7 @@ absl::StatusOr<WeightedRidgeFit> WeightedRidge::Fit(const VectorXd& l2, const Re
   VectorXd theta = factor.solve(b);
   theta += factor.solve(b - hessian.selfadjointView<Eigen::Lower>() * theta);
   const double scale = b.norm();
-  fit.relative_gradient =
-      scale > 0.0 ? (b - hessian.selfadjointView<Eigen::Lower>() * theta).norm() / scale : 0.0;
+  fit.relative_gradient = scale > 0.0 ? (b - hessian.selfadjointView<Eigen::Lower>() * theta).norm() / scale : 0.0;
   fit.weights = theta.head(p);
   fit.intercept = intercept_ ? theta[p] : 0.0;
   if (held_out == nullptr) return fit;
@@ -73,8 +72,8 @@ absl::StatusOr<WeightedRidgeFit> WeightedRidge::Fit(const VectorXd& l2, const Re
   if (intercept_) slope[p] = 2.0 / m * residual.sum();
   const VectorXd q = factor.solve(slope);
   const double q0 = intercept_ ? q[p] : 0.0;
-  const ArrayXd e = -((*points_ * q.head(p)).array() + q0) *
-                    ((*points_ * fit.weights).array() + fit.intercept - target_->array());
+  const ArrayXd e =
+      -((*points_ * q.head(p)).array() + q0) * ((*points_ * fit.weights).array() + fit.intercept - target_->array());
   const ArrayXd s = Sigmoid(*time_, recency);
   const double total = s.sum(), rows = static_cast<double>(n);
   // u = n s / sum s

@@ -13,7 +13,7 @@
 namespace luthier::bilevel {
 
 struct Recency {
-  double slope = 1.0;   // >= 0; 0: all rows count the same.
+  double slope = 1.0;  // >= 0; 0: all rows count the same.
   double center = 0.5;
 };
 

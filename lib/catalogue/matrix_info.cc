@@ -12,7 +12,8 @@ namespace {
 constexpr char kModel[] =
     "Completes a matrix of which some entries are known: ratings of items by users, say. Each row of the data is one "
     "entry: the numbers of its row and its column, features of it, and its value. It predicts f'w + G_ij, and "
-    "minimises half the sum over training entries of squared errors plus nuclear times the nuclear norm of G (the sum of its "
+    "minimises half the sum over training entries of squared errors plus nuclear times the nuclear norm of G (the sum "
+    "of its "
     "singular values, which makes its rank low) plus, for each group of features, a strength times the Euclidean norm "
     "of their weights.";
 

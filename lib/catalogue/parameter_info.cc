@@ -75,10 +75,10 @@ void AddReadOptions(ObjectiveInfo* info, const std::string& label) {
   info->parameters.push_back(Make("label", ParameterKind::kText,
                                   absl::StrCat("CSV: name of the column with the ", label, "; empty: the last column."),
                                   std::string(), false));
-  info->parameters.push_back(Make(
-      "labels_file", ParameterKind::kText,
-      absl::StrCat("IDX: file of the ", label, "; empty: the images' name with labels-idx1 for images-idx3."),
-      std::string(), false));
+  info->parameters.push_back(
+      Make("labels_file", ParameterKind::kText,
+           absl::StrCat("IDX: file of the ", label, "; empty: the images' name with labels-idx1 for images-idx3."),
+           std::string(), false));
 }
 
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable) {

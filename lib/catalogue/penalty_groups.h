@@ -54,7 +54,8 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
 // Number of entries of the list `name`, tuned or fixed; absent where it is one number.
-std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options, const study::SearchSpace& space);
+std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options,
+                                const study::SearchSpace& space);
 // Option l2_per: "column" (the default), "class" or "weight".
 std::string L2Per(const study::Parameters& options);
 

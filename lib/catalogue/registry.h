@@ -34,10 +34,10 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                       const study::MetricSpec& metric);
 
-// Checks that the algorithm and the rules of a study get what they go by from its builtin objective: a learning curve for
-// a `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option warm_start)
-// where trials are compared by their curves or promise to depend on nothing of the kind. INVALID_ARGUMENT naming the
-// fields. OK for other objectives, and what Validate refuses.
+// Checks that the algorithm and the rules of a study get what they go by from its builtin objective: a learning curve
+// for a `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option
+// warm_start) where trials are compared by their curves or promise to depend on nothing of the kind. INVALID_ARGUMENT
+// naming the fields. OK for other objectives, and what Validate refuses.
 absl::Status ValidateUse(const study::StudySpec& spec);
 
 // True if trials of the study can have a gradient of its metric, as far as the study says: a builtin objective

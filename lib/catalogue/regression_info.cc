@@ -175,7 +175,8 @@ ObjectiveInfo ElasticNetInfo() {
       "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it "
       "has not seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
       "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate "
-      "descent and active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
+      "descent and active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come "
+      "with the "
       "result; they jump where a column gets or loses its weight, and a result near such a point says so.";
   ParameterInfo l1 = MakeL2(1e10, 1e4);
   l1.name = "l1";
@@ -191,8 +192,7 @@ ObjectiveInfo ElasticNetInfo() {
   l2.differentiable = true;
   info.parameters.push_back(std::move(l2));
   AddCommon(&info, Training::kCoordinates);
-  info.metrics.push_back({"nonzero", study::Goal::kMinimize,
-                          "Weights that are not 0; the mean over folds.", false});
+  info.metrics.push_back({"nonzero", study::Goal::kMinimize, "Weights that are not 0; the mean over folds.", false});
   return info;
 }
 
@@ -203,7 +203,8 @@ ObjectiveInfo MlpInfo() {
   info.details =
       "Predicts v'tanh(W x + b) + v0 with a hidden layer of `units`. Minimises half the sum over training rows of "
       "squared errors plus l2_j/2 times the squared norm of the weights of input j, for each input, plus l2_out/2 "
-      "times that of v, and scores the mean squared error of rows it has not seen. Trained by L-BFGS and Newton's steps from "
+      "times that of v, and scores the mean squared error of rows it has not seen. Trained by L-BFGS and Newton's "
+      "steps from "
       "one random start, init_seed. The derivatives of validation_loss by the strengths come with the result where "
       "training ended at a minimum, without a proven error bound: training is not convex, and a trial whose Hessian is "
       "singular or has negative curvature says so and has none.";

@@ -35,8 +35,7 @@ void AddCommon(ObjectiveInfo* info) {
   tolerance.suggested_scale = study::Scale::kLog;
   info->parameters.push_back(std::move(tolerance));
   info->parameters.push_back(MakeNumber("max_steps", ParameterKind::kInt,
-                                        "A start ends after so many steps even if not there.", 100.0, false, 1.0,
-                                        1e5));
+                                        "A start ends after so many steps even if not there.", 100.0, false, 1.0, 1e5));
   AddRowSwitches(info, "Adds a constant term, which is not penalised.");
   info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
                                         "Limit for the Gram matrices of the columns.", 4096.0, false, 1.0, 1 << 20));
@@ -83,11 +82,11 @@ ObjectiveInfo VfSparseGroupLassoInfo() {
   ObjectiveInfo info;
   info.model = "vf_sparse_group_lasso";
   info.description = "Chooses a strength for each group of columns and for the L1 norm in one trial, by VF-iDCA";
-  info.details =
-      std::string("Half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute "
-                  "values plus, for each group of columns, its strength times the Euclidean norm of its weights.") +
-      kMethod +
-      " The strengths of the first 20 groups are in the trial's note; `luthier bilevel` shows all.";
+  info.details = std::string(
+                     "Half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute "
+                     "values plus, for each group of columns, its strength times the Euclidean norm of its weights.") +
+                 kMethod +
+                 " The strengths of the first 20 groups are in the trial's note; `luthier bilevel` shows all.";
   info.parameters.push_back(
       Make("groups", ParameterKind::kText,
            "Groups of columns, \"shape: mean_* worst_*; flags: 11-20 25\": columns by name, with a star or by number "
@@ -119,10 +118,10 @@ ObjectiveInfo VfSvmInfo() {
                                        "Number of starts, with first bounds from `start` up to 1. The best refit of "
                                        "all steps of all of them is the result.",
                                        5.0, true, 1.0, 1000.0));
-  ParameterInfo tolerance = MakeNumber(
-      "tolerance", ParameterKind::kFloat,
-      "Ends where a step's relative length and the violation of the constraints are less than this.", 1e-2, true, 1e-6,
-      1.0);
+  ParameterInfo tolerance =
+      MakeNumber("tolerance", ParameterKind::kFloat,
+                 "Ends where a step's relative length and the violation of the constraints are less than this.", 1e-2,
+                 true, 1e-6, 1.0);
   tolerance.suggested_scale = study::Scale::kLog;
   info.parameters.push_back(std::move(tolerance));
   info.parameters.push_back(MakeNumber("max_steps", ParameterKind::kInt, "Ends after so many steps even if not there.",
@@ -140,8 +139,8 @@ ObjectiveInfo VfSvmInfo() {
   info.metrics.push_back({"iterate_loss", study::Goal::kMinimize,
                           "Mean hinge loss of held-out rows by the algorithm's weights, which have seen them.", false});
   info.metrics.push_back({"l2", study::Goal::kMinimize, "The strength of the weights' norm found.", false});
-  info.metrics.push_back({"nonzero", study::Goal::kMinimize,
-                          "Columns whose bound is a thousandth of the largest or more.", false});
+  info.metrics.push_back(
+      {"nonzero", study::Goal::kMinimize, "Columns whose bound is a thousandth of the largest or more.", false});
   info.metrics.push_back(
       {"violation", study::Goal::kMinimize, "Violation of the constraints by the last step.", false});
   info.needs_data = true;

@@ -68,8 +68,8 @@ absl::Status AssignKeys(const std::vector<std::string>& texts, Dataset* dataset,
 // or classes beside targets; CANCELLED when stopped.
 absl::StatusOr<Dataset> Concatenate(Dataset first, const Dataset& second, const base::StopToken& stop = {});
 
-// SHA-256 (hexadecimal) over shape, entries, labels or targets, class names and keys: equal data sets have equal fingerprints, whatever
-// their format, compression or name. CANCELLED when stopped.
+// SHA-256 (hexadecimal) over shape, entries, labels or targets, class names and keys: equal data sets have equal
+// fingerprints, whatever their format, compression or name. CANCELLED when stopped.
 absl::StatusOr<std::string> Fingerprint(const Dataset& dataset, const base::StopToken& stop = {});
 
 }  // namespace luthier::data

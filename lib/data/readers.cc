@@ -246,11 +246,10 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
       if (labels.empty()) source.reset();
     }
   }
-  const std::string key =
-      absl::StrCat(kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ",
-                   static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
-                   options.limits.max_total_bytes, " ", static_cast<int>(options.task), "\n", options.label, "\n",
-                   options.key_column, "\n", options.labels_file, "\n", labels);
+  const std::string key = absl::StrCat(
+      kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ", static_cast<int>(options.header), " ",
+      options.limits.max_line_bytes, " ", options.limits.max_total_bytes, " ", static_cast<int>(options.task), "\n",
+      options.label, "\n", options.key_column, "\n", options.labels_file, "\n", labels);
   if (source) {
     LUTHIER_ASSIGN_OR_RETURN(std::optional<DataCache::Entry> entry, cache->Find(key, fd.get(), *source, stop));
     if (entry) {

@@ -81,8 +81,8 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
                                 const std::string& labels_name, const base::StopToken& stop = {});
 
-// As a data set to learn from: INVALID_ARGUMENT for no rows, one class only, or a target that is not a number; CANCELLED
-// when stopped.
+// As a data set to learn from: INVALID_ARGUMENT for no rows, one class only, or a target that is not a number;
+// CANCELLED when stopped.
 absl::StatusOr<Dataset> ToDataset(RawRows rows, Task task, const base::StopToken& stop = {});
 
 // Rows of a file for a model, in whichever format. Images without a file of labels have none. INVALID_ARGUMENT also
@@ -93,8 +93,8 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 // Reads a file in whichever format. `name` is also used for messages and for its extension.
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options);
 
-// Reads the data set that a study names: `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root` only synth: works
-// (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is raised, here and below.
+// Reads the data set that a study names: `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root`
+// only synth: works (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is raised, here and below.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root);
 
 // The same with its Fingerprint; both from `cache` when it has them, else they are kept there. A null cache: none.

@@ -355,8 +355,7 @@ absl::StatusOr<std::vector<Partition>> SplitRows(const Dataset& dataset, const s
 absl::StatusOr<std::vector<Partition>> MakeSplit(const Dataset& dataset, const SplitOptions& options,
                                                  const base::StopToken& stop) {
   std::vector<int32_t> rows, third;
-  LUTHIER_RETURN_IF_ERROR(
-      base::FillInPieces(static_cast<size_t>(dataset.x.rows - dataset.appended), 0, stop, &rows));
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(static_cast<size_t>(dataset.x.rows - dataset.appended), 0, stop, &rows));
   std::iota(rows.begin(), rows.end(), 0);
   if (options.third > 0.0) {
     const uint64_t seed = base::RandomStream(options.seed, "learn.split.third").NextU64();
@@ -373,8 +372,7 @@ absl::StatusOr<std::vector<Partition>> MakeSplit(const Dataset& dataset, const S
     std::iota(held.begin(), held.end(), static_cast<int32_t>(dataset.x.rows - dataset.appended));
   } else {
     const double share = options.validation / (1.0 - options.third);
-    LUTHIER_ASSIGN_OR_RETURN(partitions,
-                             SplitRows(dataset, rows, options.folds, share, options.seed, options, stop));
+    LUTHIER_ASSIGN_OR_RETURN(partitions, SplitRows(dataset, rows, options.folds, share, options.seed, options, stop));
   }
   LUTHIER_RETURN_IF_ERROR(CheckTrainingClasses(dataset, partitions, stop));
   for (Partition& partition : partitions) partition.third = third;

@@ -12,7 +12,8 @@
 namespace luthier::linear {
 
 // Cholesky's factor of a matrix near the Hessian of multinomial logistic regression, for conjugate gradients:
-//   M = n/s sum over s sampled rows of (diag(q_i) - q_i q_i') kron a_i a_i'  +  diag(penalty),   q_i class probabilities
+//   M = n/s sum over s sampled rows of (diag(q_i) - q_i q_i') kron a_i a_i'  +  diag(penalty),   q_i class
+//   probabilities
 // The sample is every (n/s)-th row; with few rows it is all of them, and M the Hessian. Immutable; any thread.
 class LogisticPreconditioner {
  public:

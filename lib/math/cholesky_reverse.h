@@ -22,8 +22,9 @@ absl::StatusOr<Eigen::MatrixXd> ReverseCholesky(const Eigen::Ref<const Eigen::Ma
 Eigen::MatrixXd ReverseCholeskyByEntry(const Eigen::Ref<const Eigen::MatrixXd>& l, Eigen::MatrixXd l_bar);
 
 // v = L^-1 b, columns of n entries. Returns dE/db from dE/dv and adds to *l_bar what E depends on L for by v.
-Eigen::MatrixXd ReverseSolveLower(const Eigen::Ref<const Eigen::MatrixXd>& l, const Eigen::Ref<const Eigen::MatrixXd>& v,
-                                  Eigen::MatrixXd v_bar, Eigen::MatrixXd* l_bar);
+Eigen::MatrixXd ReverseSolveLower(const Eigen::Ref<const Eigen::MatrixXd>& l,
+                                  const Eigen::Ref<const Eigen::MatrixXd>& v, Eigen::MatrixXd v_bar,
+                                  Eigen::MatrixXd* l_bar);
 
 // v = L^-T b: as ReverseSolveLower.
 Eigen::MatrixXd ReverseSolveLowerTransposed(const Eigen::Ref<const Eigen::MatrixXd>& l,

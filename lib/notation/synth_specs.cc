@@ -7,8 +7,7 @@
 namespace luthier::notation {
 namespace {
 
-constexpr char kRegressionExample[] =
-    "synth:regression?rows=500&cols=20 or synth:matrix?rows=40&cols=30&known=400";
+constexpr char kRegressionExample[] = "synth:regression?rows=500&cols=20 or synth:matrix?rows=40&cols=30&known=400";
 constexpr char kRowsExample[] = "synth:logistic?rows=500&cols=20 or synth:images?rows=500&side=28";
 
 }  // namespace

@@ -31,8 +31,7 @@ absl::StatusOr<ColumnGroups> GroupsFor(const catalogue::Settings& settings, cons
   };
   const absl::StatusOr<std::vector<catalogue::PenaltyGroup>> groups = catalogue::ParsePenaltyGroups(text);
   if (!groups.ok()) return renamed(groups.status());
-  const absl::StatusOr<std::vector<int32_t>> columns =
-      catalogue::GroupColumns(*groups, all, /*rest=*/true);
+  const absl::StatusOr<std::vector<int32_t>> columns = catalogue::GroupColumns(*groups, all, /*rest=*/true);
   if (!columns.ok()) return renamed(columns.status());
   out.columns.resize(groups->size());
   for (const catalogue::PenaltyGroup& group : *groups) out.names.push_back(group.name);

@@ -69,8 +69,8 @@ bilevel::ImplicitGradient AsImplicit(const bilevel::UnrolledGradient& unrolled) 
 
 std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitGradient>& folds,
                                             const std::vector<double>& weights,
-                                            const std::vector<Derivative>& derivatives,
-                                            std::optional<double> tolerance, std::string* why) {
+                                            const std::vector<Derivative>& derivatives, std::optional<double> tolerance,
+                                            std::string* why) {
   for (const bilevel::ImplicitGradient& fold : folds) {
     switch (fold.outcome) {
       case linear::CgOutcome::kConverged:
@@ -93,8 +93,8 @@ std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitG
   study::Gradient gradient;
   double smallest = INFINITY;
   for (const Derivative& derivative : derivatives) {
-    gradient.values.push_back(bilevel::UserUnitDerivative(mean.gradient[derivative.entry], derivative.value,
-                                                          bilevel::Coordinate::kLog));
+    gradient.values.push_back(
+        bilevel::UserUnitDerivative(mean.gradient[derivative.entry], derivative.value, bilevel::Coordinate::kLog));
     if (!std::isfinite(gradient.values.back())) {
       *why = "no gradient: a derivative is not finite";
       return std::nullopt;

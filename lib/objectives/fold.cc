@@ -72,8 +72,7 @@ class Training : public HostedTraining {
   bool Fits(const VectorXd& w) const { return w.size() == dim() && w.allFinite(); }
 
   absl::StatusOr<bilevel::ImplicitGradient> DifferentiateThere(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                               bool certified, double mu,
-                                                               const GradientEffort& effort,
+                                                               bool certified, double mu, const GradientEffort& effort,
                                                                const base::StopToken& stop) {
     polished_ = Trained();
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,

@@ -78,8 +78,8 @@ class FoldTraining {
   virtual Eigen::VectorXd Weights() const = 0;
   // The adjoint that Differentiate solved for, in coordinates of Weights. Empty: there is none.
   virtual Eigen::VectorXd Adjoint() const { return {}; }
-  // Starts at such weights instead of 0, and the solve for the adjoint at `adjoint` unless it is empty. Before the first
-  // Advance only. False, and nothing is changed, when the number of entries does not fit or one is not finite.
+  // Starts at such weights instead of 0, and the solve for the adjoint at `adjoint` unless it is empty. Before the
+  // first Advance only. False, and nothing is changed, when the number of entries does not fit or one is not finite.
   virtual bool WarmStart(const Eigen::VectorXd& w, const Eigen::VectorXd& adjoint) = 0;
 
   // Sums over rows, the penalty excluded.

@@ -284,14 +284,14 @@ size_t LinearObjective::PenaltyIndex(const study::Scalar& scalar) const {
   LUTHIER_CHECK(false);  // Nothing else is differentiable.
 }
 
-absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(Wish wish,
-                                                                             std::optional<double> tolerance,
+absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(Wish wish, std::optional<double> tolerance,
                                                                              const std::vector<double>& penalties,
                                                                              const Runs& runs, std::string* why,
                                                                              double* passes,
                                                                              const base::StopToken& stop) const {
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
-  if (metric == nullptr || !metric->gradient || wish == Wish::kNo || space_.differentiable().empty()) return std::nullopt;
+  if (metric == nullptr || !metric->gradient || wish == Wish::kNo || space_.differentiable().empty())
+    return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     if (!fold->differentiable()) {
       *why = kNotAtMinimum;
@@ -531,17 +531,16 @@ absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::Objective
 absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(RowSource source,
-                           LoadRows(objective, data::Task::kClassification, root, cache, stop));
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kClassification, root, cache, stop));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, source.dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
-  LUTHIER_ASSIGN_OR_RETURN(
-      const bilevel::ColumnPenalties columns,
-      PenaltiesFor(info, objective.options, groups, catalogue::LengthOf("l2", objective.options, space), source.dataset));
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
+                           PenaltiesFor(info, objective.options, groups,
+                                        catalogue::LengthOf("l2", objective.options, space), source.dataset));
   catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
   return std::unique_ptr<Objective>(std::make_unique<LinearObjective>(
-      std::move(with_groups), objective.options, std::move(space), std::move(metric),
-      std::move(source.dataset), std::move(source.folds), std::move(source.identity), std::move(groups), columns));
+      std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(source.dataset),
+      std::move(source.folds), std::move(source.identity), std::move(groups), columns));
 }
 
 }  // namespace luthier::objectives

@@ -40,7 +40,7 @@ constexpr double kLeastBound = 1e-4;  // Of VF-iDCA's bounds, as a share of the 
 constexpr double kProvenGap = 1e-5;   // Of every convex problem on the way, where the search counts as converged.
 constexpr int kPatience = 5;          // Steps without a better refit, beyond which it mostly overfits.
 constexpr double kLeastGain = 2e-3;   // Share of the loss by which a refit must be better to count as such.
-constexpr double kMostWork = 6e10;     // Operations for one problem, about half a minute.
+constexpr double kMostWork = 6e10;    // Operations for one problem, about half a minute.
 constexpr size_t kShownGroups = 20;   // In the note.
 constexpr double kRankCutOff = 1e-6;  // Singular values below this share of the largest are rounding.
 
@@ -116,11 +116,10 @@ absl::StatusOr<MatrixTable> ReadTable(const catalogue::ObjectiveInfo& info, cons
                            catalogue::Settings::Resolve(info, objective.options, unused));
   const data::Dataset& dataset = table.source.dataset;
   LUTHIER_ASSIGN_OR_RETURN(const Index row, FindColumn(dataset, "row", settings.Text("row"), 0));
-  LUTHIER_ASSIGN_OR_RETURN(const Index col,
-                           FindColumn(dataset, "column", settings.Text("column"), row == 1 ? 0 : 1));
+  LUTHIER_ASSIGN_OR_RETURN(const Index col, FindColumn(dataset, "column", settings.Text("column"), row == 1 ? 0 : 1));
   if (row == col) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        dataset.name, ": row and column are the same column, ", row + 1, "; give two"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": row and column are the same column, ", row + 1, "; give two"));
   }
   table.rows = Number(dataset.x, row, &table.row);
   table.cols = Number(dataset.x, col, &table.col);
@@ -130,8 +129,8 @@ absl::StatusOr<MatrixTable> ReadTable(const catalogue::ObjectiveInfo& info, cons
     table.features.push_back(j);
     if (!dataset.features.empty()) names.push_back(dataset.features[static_cast<size_t>(j)]);
   }
-  LUTHIER_ASSIGN_OR_RETURN(
-      table.groups, GroupsFor(settings, {dataset.name, static_cast<int64_t>(table.features.size()), names}));
+  LUTHIER_ASSIGN_OR_RETURN(table.groups,
+                           GroupsFor(settings, {dataset.name, static_cast<int64_t>(table.features.size()), names}));
   return table;
 }
 
@@ -258,8 +257,8 @@ class MatrixObjective final : public Objective {
       LUTHIER_ASSIGN_OR_RETURN(
           const bilevel::MatrixTraining trained,
           bilevel::TrainMatrixCompletion(problem, PerMean(fold) * strengths, VectorXd::Zero(problem.variables()),
-                                         settings.Number("tolerance"),
-                                         static_cast<int>(settings.Int("max_iterations")), context.stop));
+                                         settings.Number("tolerance"), static_cast<int>(settings.Int("max_iterations")),
+                                         context.stop));
       converged = converged && trained.converged;
       worst_gap = std::max(worst_gap, trained.gap);
       rank += Rank(problem, trained.x) / static_cast<double>(folds->size());
@@ -353,21 +352,20 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
   bilevel::MatrixVfProblem solver(&problem, &options, kMostWork);
   study::Measurement last;
   bool stopped = false;
-  LUTHIER_ASSIGN_OR_RETURN(
-      const bilevel::VfIdcaResult found,
-      bilevel::RunVfIdca(
-          solver, options,
-          [&](const bilevel::VfIdcaStep& step) {
-            study::Measurement point;
-            point.step = last.step = step.number;
-            point.metrics["validation_loss"] = 2.0 * fold.square() * step.refit_validation_loss;
-            point.metrics["iterate_loss"] = 2.0 * fold.square() * step.validation_loss;
-            point.metrics["violation"] = last.metrics["violation"] = step.violation;
-            point.metrics["nuclear"] = step.gamma[0] / PerMean(fold);
-            stopped = context.report && !context.report(point);
-            return !stopped;
-          },
-          context.stop));
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::VfIdcaResult found,
+                           bilevel::RunVfIdca(
+                               solver, options,
+                               [&](const bilevel::VfIdcaStep& step) {
+                                 study::Measurement point;
+                                 point.step = last.step = step.number;
+                                 point.metrics["validation_loss"] = 2.0 * fold.square() * step.refit_validation_loss;
+                                 point.metrics["iterate_loss"] = 2.0 * fold.square() * step.validation_loss;
+                                 point.metrics["violation"] = last.metrics["violation"] = step.violation;
+                                 point.metrics["nuclear"] = step.gamma[0] / PerMean(fold);
+                                 stopped = context.report && !context.report(point);
+                                 return !stopped;
+                               },
+                               context.stop));
   if (stopped) result->outcome = EvaluationOutcome::kStopped;
   const bool bound = found.best_step >= 0;
   const VectorXd& refit = bound ? found.best_refit : found.refit;
@@ -402,9 +400,11 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const catalogue::ObjectiveInfo& info,
+                                                                 const study::BuiltinObjective& objective,
+                                                                 study::SearchSpace space, const data::DataRoot* root,
+                                                                 const data::DataCache* cache,
+                                                                 const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(MatrixTable table, ReadTable(info, objective, root, cache, stop));
   if (table.rows > catalogue::kMostMatrixCells / table.cols) {
     return TooLarge(table, absl::StrCat(catalogue::kMostMatrixCells, " cells"), "leave some rows or columns out");

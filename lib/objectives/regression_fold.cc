@@ -59,8 +59,7 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
   fit.weights = std::move(solution.weights);
   const bool solved = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
   if (gradient && outer != nullptr && solved && fit.weights.allFinite()) {
-    LUTHIER_ASSIGN_OR_RETURN(fit.gradient,
-                             DifferentiateAt(inner, *outer, true, mu, {tolerance}, stop, &fit.weights));
+    LUTHIER_ASSIGN_OR_RETURN(fit.gradient, DifferentiateAt(inner, *outer, true, mu, {tolerance}, stop, &fit.weights));
   }
   return fit;
 }
@@ -103,7 +102,8 @@ class RidgeFold final : public RegressionFold {
                                                                     const base::StopToken& stop) {
     auto fold = std::make_shared<RidgeFold>();
     fold->columns_ = columns;
-    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_,
+                             ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
     const bilevel::LeastSquaresData& train = fold->rows_.train;
@@ -117,9 +117,9 @@ class RidgeFold final : public RegressionFold {
     const bool fits = bytes <= static_cast<double>(settings.max_memory_bytes);
     const bool needed = settings.criterion != bilevel::RidgeCriterion::kHeldOut;
     if (needed && (!fits || p > kLargestGram)) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          dataset.name, ": a criterion without held-out rows needs the factor of a matrix of ", p, " x ", p,
-          " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(dataset.name, ": a criterion without held-out rows needs the factor of a matrix of ", p, " x ",
+                       p, " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
     }
     if (needed || (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows())))) {
       LUTHIER_ASSIGN_OR_RETURN(fold->gram_, bilevel::LeastSquaresGram::Create(train, stop));
@@ -135,9 +135,8 @@ class RidgeFold final : public RegressionFold {
     bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
     bilevel::RidgeOuter outer(&rows_.validation);
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
-    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
-                             FitInner(inner, rows_.validation.rows() > 0 ? &outer : nullptr, settings, gradient,
-                                      l2.minCoeff(), tolerance, solve, stop));
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, rows_.validation.rows() > 0 ? &outer : nullptr,
+                                                         settings, gradient, l2.minCoeff(), tolerance, solve, stop));
     if (fit.diverged) return fit;
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
     if (settings.criterion == bilevel::RidgeCriterion::kHeldOut) return fit;
@@ -237,7 +236,8 @@ class TargetsFold final : public RegressionFold {
           " entries, at most ", kLargestGram, ", and about ", static_cast<int64_t>(bytes / (1 << 20)),
           " MiB; max_memory_mib is ", settings.max_memory_bytes >> 20, "; tune each target by itself"));
     }
-    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_,
+                             ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, 0.0, stop));
     const auto lay = [&](Index t, const std::vector<double>& target) {
       const double offset = settings.intercept ? MeanTarget(target, partition.train) : 0.0;
@@ -254,8 +254,7 @@ class TargetsFold final : public RegressionFold {
     lay(0, dataset.target);
     for (size_t t = 0; t < more_targets.size(); ++t) lay(static_cast<Index>(t) + 1, more_targets[t]);
     LUTHIER_ASSIGN_OR_RETURN(fold->gram_, fold->rows_.train.Gram(stop));
-    LUTHIER_ASSIGN_OR_RETURN(fold->product_,
-                             bilevel::MultiplyTargetsTransposed(fold->rows_.train, fold->train_, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->product_, bilevel::MultiplyTargetsTransposed(fold->rows_.train, fold->train_, stop));
     return std::shared_ptr<const RegressionFold>(std::move(fold));
   }
 
@@ -293,8 +292,8 @@ class TargetsFold final : public RegressionFold {
 
  private:
   bilevel::ColumnPenalties columns_;
-  LinearRows rows_;                       // Their own targets are not used.
-  MatrixXd train_, validation_, third_;   // A column for each target, minus its mean over the training rows.
+  LinearRows rows_;                      // Their own targets are not used.
+  MatrixXd train_, validation_, third_;  // A column for each target, minus its mean over the training rows.
   MatrixXd gram_, product_;
 };
 
@@ -310,12 +309,13 @@ class KernelFold final : public RegressionFold {
     const double held = static_cast<double>(partition.validation.size() + partition.third.size());
     const double bytes = 8.0 * ((n + held) * dataset.x.cols + 5.0 * n * n + 4.0 * n * held);
     if (bytes > static_cast<double>(settings.max_memory_bytes)) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          dataset.name, ": kernel_ridge takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
-          partition.train.size(), " training rows, and max_memory_mib is ", settings.max_memory_bytes >> 20,
-          "; raise it, or train on fewer rows"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(dataset.name, ": kernel_ridge takes about ", static_cast<int64_t>(bytes / (1 << 20)),
+                       " MiB for ", partition.train.size(), " training rows, and max_memory_mib is ",
+                       settings.max_memory_bytes >> 20, "; raise it, or train on fewer rows"));
     }
-    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_,
+                             ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     const auto lay_out = [&](const std::vector<int32_t>& rows, MatrixXd* points, VectorXd* target) -> absl::Status {
       LUTHIER_ASSIGN_OR_RETURN(*points, data::DenseRows(dataset.x, rows, fold->scaling_, stop));
@@ -347,14 +347,14 @@ class KernelFold final : public RegressionFold {
                                           l2, stop));
     std::optional<bilevel::KernelRidgeOuter> outer;
     if (validation_.rows() > 0) {
-      LUTHIER_ASSIGN_OR_RETURN(outer, bilevel::KernelRidgeOuter::Create(
-                                          &train_, &validation_, &validation_target_,
-                                          validation_distances_ ? &*validation_distances_ : nullptr, settings.gamma,
-                                          stop));
+      LUTHIER_ASSIGN_OR_RETURN(
+          outer, bilevel::KernelRidgeOuter::Create(&train_, &validation_, &validation_target_,
+                                                   validation_distances_ ? &*validation_distances_ : nullptr,
+                                                   settings.gamma, stop));
     }
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
-    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, outer ? &*outer : nullptr, settings, gradient, l2,
-                                                         tolerance, solve, stop));
+    LUTHIER_ASSIGN_OR_RETURN(
+        RegressionFit fit, FitInner(inner, outer ? &*outer : nullptr, settings, gradient, l2, tolerance, solve, stop));
     fit.singular = inner.singular();
     if (fit.diverged || fit.singular) return fit;
     if (outer) {
@@ -365,9 +365,9 @@ class KernelFold final : public RegressionFold {
     fit.train_sse = (product - l2 * fit.weights - train_target_).squaredNorm();
     fit.train_rows = static_cast<double>(train_.rows());
     if (third_.rows() > 0) {
-      LUTHIER_ASSIGN_OR_RETURN(const bilevel::KernelRidgeOuter third,
-                               bilevel::KernelRidgeOuter::Create(&train_, &third_, &third_target_, nullptr,
-                                                                 settings.gamma, stop));
+      LUTHIER_ASSIGN_OR_RETURN(
+          const bilevel::KernelRidgeOuter third,
+          bilevel::KernelRidgeOuter::Create(&train_, &third_, &third_target_, nullptr, settings.gamma, stop));
       fit.third_sse = (third.Predict(fit.weights) - third_target_).squaredNorm();
       fit.third_rows = static_cast<double>(third_.rows());
     }
@@ -390,7 +390,8 @@ class ElasticNetFold final : public RegressionFold {
                                                                     const RegressionSettings& settings,
                                                                     const base::StopToken& stop) {
     auto fold = std::make_shared<ElasticNetFold>();
-    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_,
+                             ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
     LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
@@ -406,9 +407,9 @@ class ElasticNetFold final : public RegressionFold {
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
                              bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));
     RegressionFit fit;
-    fit.outcome = trained.converged                             ? linear::CgOutcome::kConverged
+    fit.outcome = trained.converged                      ? linear::CgOutcome::kConverged
                   : trained.sweeps >= options.max_sweeps ? linear::CgOutcome::kIterationLimit
-                                                                : linear::CgOutcome::kPrecision;
+                                                         : linear::CgOutcome::kPrecision;
     fit.products = trained.sweeps;
     fit.relative_gradient = trained.violation;
     fit.near_kink = trained.kink_margin < kNearKink;
@@ -460,12 +461,13 @@ class MlpFold final : public RegressionFold {
     const double rows = static_cast<double>(dataset.x.rows);
     const double bytes = 8.0 * rows * (dataset.x.cols + 3.0 * settings.units);
     if (bytes > static_cast<double>(settings.max_memory_bytes)) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          dataset.name, ": mlp takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ", dataset.x.rows,
-          " rows of ", dataset.x.cols, " columns, and max_memory_mib is ", settings.max_memory_bytes >> 20,
-          "; raise it, or train on fewer rows"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(dataset.name, ": mlp takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
+                       dataset.x.rows, " rows of ", dataset.x.cols, " columns, and max_memory_mib is ",
+                       settings.max_memory_bytes >> 20, "; raise it, or train on fewer rows"));
     }
-    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_,
+                             ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->train_.Lay(dataset, partition.train, fold->scaling_, fold->offset_, stop));
     LUTHIER_RETURN_IF_ERROR(fold->validation_.Lay(dataset, partition.validation, fold->scaling_, fold->offset_, stop));
@@ -550,8 +552,8 @@ class MlpFold final : public RegressionFold {
     double norm = solver.gradient().norm();
     if (norm > relative * first && fit->products < settings.max_iterations) {
       // Where its steps have become too short for rounding.
-      LUTHIER_ASSIGN_OR_RETURN(
-          norm, bilevel::PolishInner(inner, 0.0, {kNewtonSteps}, stop, &fit->weights, relative * first));
+      LUTHIER_ASSIGN_OR_RETURN(norm,
+                               bilevel::PolishInner(inner, 0.0, {kNewtonSteps}, stop, &fit->weights, relative * first));
     }
     fit->relative_gradient = first > 0.0 ? norm / first : 0.0;
     fit->outcome = norm <= relative * first                  ? linear::CgOutcome::kConverged

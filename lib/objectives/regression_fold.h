@@ -33,12 +33,12 @@ struct RegressionSettings {
   bool intercept = true;  // Targets are taken relative to their mean over the training rows.
   // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. Others: one.
   std::vector<double> l2;
-  double l1 = 0.0;        // elastic_net.
+  double l1 = 0.0;  // elastic_net.
   // mlp: units of the hidden layer, the penalty of the output layer, and the seed of the start.
   int units = 0;
   double l2_out = 0.0;
   uint64_t init_seed = 0;
-  Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
+  Eigen::VectorXd gamma;                    // kernel_ridge: one entry, or one for each column.
   std::optional<bilevel::Recency> recency;  // ridge: weights of rows by their time.
   bilevel::RidgeCriterion criterion = bilevel::RidgeCriterion::kHeldOut;
   double tolerance = 1e-10;
@@ -55,16 +55,16 @@ struct RegressionFit {
   // One a column, of several targets behind each other; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has
   // them.
   Eigen::VectorXd weights;
-  double intercept = 0.0;   // ridge with recency: on top of the offset.
+  double intercept = 0.0;  // ridge with recency: on top of the offset.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
-  bool singular = false;           // The system has no solution up to round-off.
-  bool diverged = false;           // Unrolled steps did not stay finite.
-  bool limited = false;            // By unroll_steps.
+  bool singular = false;  // The system has no solution up to round-off.
+  bool diverged = false;  // Unrolled steps did not stay finite.
+  bool limited = false;   // By unroll_steps.
   // Norm of the gradient, relative to that at zero weights. elastic_net: ElasticNetFit::violation.
   double relative_gradient = 0.0;
-  double first_gradient = 0.0;     // mlp: norm of the gradient at the start.
-  int products = 0;                // Products with the Hessian, unrolled steps, or sweeps over the columns.
-  bool near_kink = false;          // elastic_net: the derivatives jump close by.
+  double first_gradient = 0.0;  // mlp: norm of the gradient at the start.
+  int products = 0;             // Products with the Hessian, unrolled steps, or sweeps over the columns.
+  bool near_kink = false;       // elastic_net: the derivatives jump close by.
   // Sums of squared errors, and numbers of rows, each counted once for each target.
   double validation_sse = 0.0, train_sse = 0.0, third_sse = 0.0;
   double validation_rows = 0.0, train_rows = 0.0, third_rows = 0.0;

@@ -19,8 +19,7 @@ namespace {
 using Eigen::Index;
 
 // Note for people.
-constexpr char kKink[] =
-    "the derivatives jump close by: a column is about to get or lose its weight";
+constexpr char kKink[] = "the derivatives jump close by: a column is about to get or lose its weight";
 
 // Sum of squared differences of targets from their means.
 double Variation(const RowSource& source, const std::vector<int32_t>& rows) {
@@ -110,8 +109,8 @@ study::Measurement RegressionObjective::Measure(const std::vector<RegressionFit>
   for (const RegressionFit& fit : fits) {
     study::TrainingReport one;
     one.gradient_norm = fit.relative_gradient;
-    one.outcome = fit.limited                                        ? study::TrainingOutcome::kTarget
-                  : fit.outcome == linear::CgOutcome::kConverged     ? study::TrainingOutcome::kConverged
+    one.outcome = fit.limited                                         ? study::TrainingOutcome::kTarget
+                  : fit.outcome == linear::CgOutcome::kConverged      ? study::TrainingOutcome::kConverged
                   : fit.outcome == linear::CgOutcome::kIterationLimit ? study::TrainingOutcome::kLimit
                                                                       : study::TrainingOutcome::kPrecision;
     training = &fit == &fits.front() ? one : study::Worse(training, one);
@@ -171,8 +170,7 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
         for (const data::Partition& partition : source_.folds) {
           LUTHIER_ASSIGN_OR_RETURN(
               std::shared_ptr<const RegressionFold> fold,
-              MakeRegressionFold(info_, source_.dataset, source_.more_targets, partition, regression,
-                                 columns_, stop));
+              MakeRegressionFold(info_, source_.dataset, source_.more_targets, partition, regression, columns_, stop));
           folds.push_back(std::move(fold));
         }
         return folds;
@@ -263,10 +261,10 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     all.validation.clear();
   }
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
-  LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
-                           RegressionPenalties(info, objective.options, groups,
-                                               catalogue::LengthOf("l2", objective.options, space),
-                                               catalogue::LengthOf("gamma", objective.options, space), source.dataset));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bilevel::ColumnPenalties columns,
+      RegressionPenalties(info, objective.options, groups, catalogue::LengthOf("l2", objective.options, space),
+                          catalogue::LengthOf("gamma", objective.options, space), source.dataset));
   return std::unique_ptr<Objective>(std::make_unique<RegressionObjective>(
       catalogue::WithPenaltyGroups(info, groups), objective.options, std::move(space), std::move(metric),
       std::move(source), std::move(groups), columns));

@@ -35,8 +35,8 @@ constexpr double kLeastBound = 0.01;    // Share of the least bound at the start
 constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where training counts as converged.
 constexpr int32_t kMostColumns = 4000;  // Factors of so many take about a second.
 constexpr int kModelSweeps = 5000;
-constexpr int kIdleStarts = 2;          // Starts in a row without a better refit, after which the others are left out.
-constexpr int kPatience = 5;            // Steps of a start without a better refit, beyond which it mostly overfits.
+constexpr int kIdleStarts = 2;  // Starts in a row without a better refit, after which the others are left out.
+constexpr int kPatience = 5;    // Steps of a start without a better refit, beyond which it mostly overfits.
 
 // The rows of one split, with targets in units of the training targets' deviation.
 struct Rows {
@@ -147,8 +147,8 @@ absl::StatusOr<SparseModel> SparseObjective::Train(const EvaluationContext& cont
   // Rows of split.validation_data are another file's.
   const int64_t own = source_.dataset.x.rows - source_.dataset.appended;
   for (int64_t i = 0; i < own; ++i) all.train.push_back(static_cast<int32_t>(i));
-  LUTHIER_ASSIGN_OR_RETURN(
-      const Rows rows, Lay(all, settings.Bool("standardize"), settings.Bool("intercept"), context.stop));
+  LUTHIER_ASSIGN_OR_RETURN(const Rows rows,
+                           Lay(all, settings.Bool("standardize"), settings.Bool("intercept"), context.stop));
   const bilevel::SparsePenalties& penalties = rows.problem.penalties;
   // The reverse of Strengths.
   VectorXd mu(penalties.count());
@@ -160,9 +160,9 @@ absl::StatusOr<SparseModel> SparseObjective::Train(const EvaluationContext& cont
   bilevel::Quadratic quadratic;
   quadratic.a = &rows.problem.train.gram;
   quadratic.c = rows.problem.train.product;
-  LUTHIER_ASSIGN_OR_RETURN(const bilevel::PenalizedMinimum minimum,
-                           MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kModelSweeps,
-                                             context.stop));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bilevel::PenalizedMinimum minimum,
+      MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kModelSweeps, context.stop));
   SparseModel model;
   model.weights = rows.deviation * minimum.x;
   model.offset = rows.offset;
@@ -186,15 +186,14 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
   const bool standardize = settings.Bool("standardize"), intercept = settings.Bool("intercept");
   study::Measurement last;
   const auto run = [&]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const std::shared_ptr<const Rows> rows,
-        layouts_.Get({standardize, intercept}, stop,
-                     [&] { return Lay(source_.folds.front(), standardize, intercept, stop); }));
+    LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const Rows> rows, layouts_.Get({standardize, intercept}, stop, [&] {
+      return Lay(source_.folds.front(), standardize, intercept, stop);
+    }));
     if (context.started) context.started(false, 0);
     if (context.first_gradient) context.first_gradient();
     const bilevel::SparseVfProblem& problem = rows->problem;
-    bilevel::VfIdcaOptions options = grouped() ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count())
-                                               : bilevel::ElasticNetVfOptions();
+    bilevel::VfIdcaOptions options =
+        grouped() ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count()) : bilevel::ElasticNetVfOptions();
     options.tolerance = settings.Number("tolerance");
     options.patience = kPatience;
     options.max_steps = static_cast<int>(settings.Int("max_steps"));
@@ -224,15 +223,15 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
       LUTHIER_ASSIGN_OR_RETURN(options.start, bilevel::StartingBounds(problem, strength, stop));
       options.least_bound = kLeastBound * options.start.minCoeff();
       double violation = 0.0;
-      LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult found,
-                               bilevel::RunSparseVfIdca(problem, options,
-                                                        [&](const bilevel::VfIdcaStep& step) {
-                                                          ++last.step;
-                                                          violation = step.violation;
-                                                          stopped = !report(step);
-                                                          return !stopped;
-                                                        },
-                                                        stop));
+      LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult found, bilevel::RunSparseVfIdca(
+                                                                problem, options,
+                                                                [&](const bilevel::VfIdcaStep& step) {
+                                                                  ++last.step;
+                                                                  violation = step.violation;
+                                                                  stopped = !report(step);
+                                                                  return !stopped;
+                                                                },
+                                                                stop));
       converged = converged && (found.converged || !found.patient) && found.worst_gap <= kProvenGap;
       worst_gap = std::max(worst_gap, found.worst_gap);
       if (found.best_step < 0) {  // No penalty ever bound.
@@ -268,8 +267,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
       result.note = absl::StrCat("strengths: ", absl::StrJoin(shown, ", "),
                                  all.size() > kShownGroups + 1 ? ", and more (luthier bilevel shows all)" : "");
     }
-    last.training.emplace().outcome =
-        converged ? study::TrainingOutcome::kConverged : study::TrainingOutcome::kLimit;
+    last.training.emplace().outcome = converged ? study::TrainingOutcome::kConverged : study::TrainingOutcome::kLimit;
     last.training->duality_gap = worst_gap;
     if (best->best_gamma.maxCoeff() == 0.0) {
       result.note =

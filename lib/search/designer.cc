@@ -7,9 +7,10 @@ namespace luthier::search {
 absl::StatusOr<std::vector<Prediction>> Designer::Predict(const study::History& /*history*/,
                                                           const std::vector<study::Parameters>& /*settings*/,
                                                           const base::StopToken& /*stop*/) {
-  return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kNoModel,
-                         "the study's algorithm has no model of the metric; bo, hbo, lbo, fobo and most choices of auto "
-                         "have one");
+  return base::MakeError(
+      absl::StatusCode::kFailedPrecondition, base::reason::kNoModel,
+      "the study's algorithm has no model of the metric; bo, hbo, lbo, fobo and most choices of auto "
+      "have one");
 }
 
 }  // namespace luthier::search

@@ -14,10 +14,10 @@
 namespace luthier::search {
 
 struct AlgorithmInfo {
-  std::string name;         // As in the study file: bo, random, ….
-  int version;              // Raised whenever any suggestion changes.
-  std::string description;  // One line for `luthier algorithms`.
-  bool uses_history;        // False if it proposes by spec and ask index alone.
+  std::string name;                                          // As in the study file: bo, random, ….
+  int version;                                               // Raised whenever any suggestion changes.
+  std::string description;                                   // One line for `luthier algorithms`.
+  bool uses_history;                                         // False if it proposes by spec and ask index alone.
   std::vector<std::pair<std::string, std::string>> options;  // Name and one line each.
 };
 

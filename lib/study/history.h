@@ -67,7 +67,8 @@ class History {
 
   // Open trial `number` has these parameters now (open spaces: what its objective asked for).
   void Change(int64_t number, Parameters parameters);
-  // Gradients of at most `dimensions` entries get that many: 0 for parameters that came later, which are inactive there.
+  // Gradients of at most `dimensions` entries get that many: 0 for parameters that came later, which are inactive
+  // there.
   void ExtendGradients(size_t dimensions);
 
   // Final trial `number` no longer counts (study::IsRemoved): it looks cancelled from now on. Designers that have seen

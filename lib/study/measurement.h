@@ -40,8 +40,8 @@ struct Gradient {
   // Bound on the Euclidean error of the full gradient, or on |error| of the slope; absent: unknown.
   std::optional<double> error_bound;
   std::optional<ImplicitSolve> solve = std::nullopt;  // Full gradients only; absent: unknown.
-  // As it came from outside: derivatives by parameters' names, a missing one unknown. FromNames (search_space.h) makes one
-  // of the two kinds above of it.
+  // As it came from outside: derivatives by parameters' names, a missing one unknown. FromNames (search_space.h) makes
+  // one of the two kinds above of it.
   std::map<std::string, double> by_name = {};
 
   bool full() const { return direction.empty(); }
@@ -85,8 +85,8 @@ struct Measurement {
   std::map<std::string, double> metrics;  // User units. Intermediate values may be non-finite.
   std::optional<double> elapsed_seconds;  // Training time so far in this attempt.
   std::optional<Gradient> gradient;
-  std::optional<TrainingReport> training;  // Not set in intermediate points, or if not reported.
-  std::optional<double> gradient_seconds;  // The part of elapsed_seconds that went into the gradient.
+  std::optional<TrainingReport> training;              // Not set in intermediate points, or if not reported.
+  std::optional<double> gradient_seconds;              // The part of elapsed_seconds that went into the gradient.
   std::map<std::string, double> standard_errors = {};  // Errors of some of the metrics; finite and >= 0.
 
   friend bool operator==(const Measurement&, const Measurement&) = default;

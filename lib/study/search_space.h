@@ -148,8 +148,9 @@ class SearchSpace {
 };
 
 // Makes a gradient given by names (Gradient::by_name) one of the stored kinds: full where it has every differentiable
-// parameter of the setting, else the slope along the vector of what it has, which loses the least of it. INVALID_ARGUMENT
-// for names that are no differentiable parameter of the setting, vectors, and numbers that are not finite.
+// parameter of the setting, else the slope along the vector of what it has, which loses the least of it.
+// INVALID_ARGUMENT for names that are no differentiable parameter of the setting, vectors, and numbers that are not
+// finite.
 absl::StatusOr<Gradient> FromNames(const SearchSpace& space, const Parameters& setting, const Gradient& gradient);
 
 // Number of levels of a stepped range, and level i: min + i·step, written as the user would (0.3, not 3·0.1 =

@@ -175,8 +175,8 @@ std::string DescribeChange(const StudySpec& before, const StudySpec& after) {
   number("max_parallel", before.budget.max_parallel, after.budget.max_parallel);
   number("patience", before.budget.patience, after.budget.patience);
   if (before.budget.target_value != after.budget.target_value) {
-    changes.push_back(absl::StrCat("target_value ", Shown(before.budget.target_value), " -> ",
-                                   Shown(after.budget.target_value)));
+    changes.push_back(
+        absl::StrCat("target_value ", Shown(before.budget.target_value), " -> ", Shown(after.budget.target_value)));
   }
   if (before.budget.max_wall != after.budget.max_wall) {
     changes.push_back(absl::StrCat("max_wall ", Shown(before.budget.max_wall), " -> ", Shown(after.budget.max_wall)));

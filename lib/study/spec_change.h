@@ -21,7 +21,7 @@ struct SpecChange {
   std::optional<int64_t> max_trials;
   std::optional<int64_t> max_parallel;
   std::optional<int64_t> patience;
-  std::optional<std::optional<double>> target_value;  // Holding an absent one: none from now on.
+  std::optional<std::optional<double>> target_value;      // Holding an absent one: none from now on.
   std::optional<std::optional<absl::Duration>> max_wall;  // The same.
   std::optional<double> weight;
   // Parameters by name, each with a range that is as wide as before or wider, or with more labels behind the old ones.

@@ -215,10 +215,10 @@ struct HoagOptions {
   HoagSequence sequence = HoagSequence::kExponential;
   double first_tolerance = 0.1;  // Above 0, at most 10^6.
   HoagStep step_rule = HoagStep::kCorrected;
-  bool reject_guard = true;      // A value that rises by a fifth is not accepted: the step is halved.
-  int32_t chains = 1;            // Descents from different starts, side by side; 1 ... 100.
-  double max_step = 2.0;         // Longest step in a coordinate, of logarithms or 1/24 of a linear range. Above 0.
-  double stop = 1e-4;            // A chain ends when its gradient mapping is so much of its first. [0, 1)
+  bool reject_guard = true;  // A value that rises by a fifth is not accepted: the step is halved.
+  int32_t chains = 1;        // Descents from different starts, side by side; 1 ... 100.
+  double max_step = 2.0;     // Longest step in a coordinate, of logarithms or 1/24 of a linear range. Above 0.
+  double stop = 1e-4;        // A chain ends when its gradient mapping is so much of its first. [0, 1)
   friend bool operator==(const HoagOptions&, const HoagOptions&) = default;
 };
 
@@ -231,8 +231,8 @@ template <typename... Types, typename... More>
 struct Extended<std::variant<Types...>, More...> {
   using type = std::variant<Types..., More...>;
 };
-using AlgorithmSpec = Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions,
-                               HoagOptions>::type;
+using AlgorithmSpec =
+    Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions, HoagOptions>::type;
 // "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
 // "hyperband", "asha", "harmonica", "hoag", "projected_gradient", "iterdiff".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
@@ -366,7 +366,7 @@ struct StudySpec {
   std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
   // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
   double weight = 1.0;
-  bool open_space = false;  // Running trials may add parameters.
+  bool open_space = false;          // Running trials may add parameters.
   std::string pool = kDefaultPool;  // Workers of this pool may take it.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };

@@ -53,8 +53,8 @@ v1::ParameterSpec ToProto(const study::ParameterSpec& parameter);
 // The whole validation but for what needs the designers (search::Validate) and the objectives (catalogue::Validate):
 // presence, enums, SearchSpace::Create, study::ValidateSpec; all violations together.
 absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec);
-// Returns the fields of `spec` that `mask` names. The mask is not empty and names fields that may change after creation;
-// what the values mean to the study: study::ChangeSpec.
+// Returns the fields of `spec` that `mask` names. The mask is not empty and names fields that may change after
+// creation; what the values mean to the study: study::ChangeSpec.
 absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const google::protobuf::FieldMask& mask);
 // One parameter; the checks of SearchSpace::Create are not part of it.
 absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& parameter);

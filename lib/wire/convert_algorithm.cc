@@ -143,8 +143,8 @@ study::TpeOptions ReadTpe(const v1::Algorithm::Tpe& proto, base::Violations* vio
 study::HoagOptions ReadHoag(study::HoagPreset preset, const v1::Algorithm::Hoag& proto, base::Violations* violations) {
   study::HoagOptions result = study::HoagOptionsFor(preset);
   const std::string at = absl::StrCat("algorithm.", study::AlgorithmName(result));
-  ReadEnum(at + ".sequence", proto.sequence(), study::HoagSequence::kExact,
-           v1::Algorithm::Hoag::Sequence_descriptor(), &result.sequence, violations);
+  ReadEnum(at + ".sequence", proto.sequence(), study::HoagSequence::kExact, v1::Algorithm::Hoag::Sequence_descriptor(),
+           &result.sequence, violations);
   if (proto.has_first_tolerance()) result.first_tolerance = proto.first_tolerance();
   ReadEnum(at + ".step_rule", proto.step_rule(), study::HoagStep::kBacktracking,
            v1::Algorithm::Hoag::StepRule_descriptor(), &result.step_rule, violations);

@@ -162,8 +162,8 @@ study::ParameterSpec ParameterFrom(const v1::ParameterSpec& proto, base::Violati
   return result;
 }
 
-// The space with every violation of its parameters and between them. On violations: some space that is not empty and has
-// the names given, so that what is checked next does not complain that they are missing.
+// The space with every violation of its parameters and between them. On violations: some space that is not empty and
+// has the names given, so that what is checked next does not complain that they are missing.
 study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::ParameterSpec>& protos,
                              base::Violations* violations) {
   if (protos.size() > study::kMaxParameters) {

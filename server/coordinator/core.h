@@ -51,8 +51,8 @@ class Core {
   absl::StatusOr<bool> LoadMore(int most);
 
   void BeginBatch();
-  // `permit` (null: none is needed) is asked first: without it nothing is done, and its error is the answer. The time is
-  // that of the batch, which its events bear. An ask that waits keeps it.
+  // `permit` (null: none is needed) is asked first: without it nothing is done, and its error is the answer. The time
+  // is that of the batch, which its events bear. An ask that waits keeps it.
   void Apply(Operation operation, const std::shared_ptr<const base::Permit>& permit = nullptr);
   void ServeWaiting();
   // Changes of the batch; empty: nothing to commit. Holds until EndBatch.

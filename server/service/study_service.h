@@ -47,19 +47,17 @@ class StudyService final : public v1::StudyService::CallbackService {
                                         v1::EnqueueTrialsResponse* response) override;
   grpc::ServerUnaryReactor* DeleteTrial(grpc::CallbackServerContext* context, const v1::DeleteTrialRequest* request,
                                         v1::DeleteTrialResponse* response) override;
-  grpc::ServerUnaryReactor* SetAttributes(grpc::CallbackServerContext* context,
-                                          const v1::SetAttributesRequest* request, v1::Trial* response) override;
+  grpc::ServerUnaryReactor* SetAttributes(grpc::CallbackServerContext* context, const v1::SetAttributesRequest* request,
+                                          v1::Trial* response) override;
   grpc::ServerUnaryReactor* CancelTrial(grpc::CallbackServerContext* context, const v1::CancelTrialRequest* request,
                                         v1::Trial* response) override;
   grpc::ServerUnaryReactor* StopTrial(grpc::CallbackServerContext* context, const v1::StopTrialRequest* request,
                                       v1::Trial* response) override;
-  grpc::ServerUnaryReactor* GetTrialTable(grpc::CallbackServerContext* context,
-                                          const v1::GetTrialTableRequest* request,
+  grpc::ServerUnaryReactor* GetTrialTable(grpc::CallbackServerContext* context, const v1::GetTrialTableRequest* request,
                                           v1::GetTrialTableResponse* response) override;
   grpc::ServerUnaryReactor* ListEvents(grpc::CallbackServerContext* context, const v1::ListEventsRequest* request,
                                        v1::ListEventsResponse* response) override;
-  grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context,
-                                          const v1::GetImportanceRequest* request,
+  grpc::ServerUnaryReactor* GetImportance(grpc::CallbackServerContext* context, const v1::GetImportanceRequest* request,
                                           v1::GetImportanceResponse* response) override;
   grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
                                     v1::PredictResponse* response) override;

@@ -23,8 +23,8 @@ absl::Status WrongAt(absl::string_view parameter, absl::string_view text, size_t
   if (at >= text.size()) return base::BadField(parameter, absl::StrCat("at its end: ", what));
   size_t end = std::min(text.size(), at + kShown);
   while (end > at && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return base::BadField(parameter, absl::StrCat("at byte ", at + 1, ", ", base::Quote(text.substr(at, end - at)), ": ",
-                                                what));
+  return base::BadField(parameter,
+                        absl::StrCat("at byte ", at + 1, ", ", base::Quote(text.substr(at, end - at)), ": ", what));
 }
 
 bool IsSpace(char c) {
@@ -65,8 +65,7 @@ absl::StatusOr<FieldKind> KindOf(absl::string_view field, const study::SearchSpa
         std::holds_alternative<study::FloatRange>(p.domain) || std::holds_alternative<study::IntRange>(p.domain);
     return numbers ? FieldKind::kNumbers : FieldKind::kWords;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the study has no such parameter", base::DidYouMean(name, known)));
+  return absl::InvalidArgumentError(absl::StrCat("the study has no such parameter", base::DidYouMean(name, known)));
 }
 
 // What a term needs of its field and has not; "": all is well. `value`: whether it is about the value.

@@ -35,8 +35,8 @@ constexpr absl::Duration kKeptUnused = absl::Minutes(1);
 constexpr int kRead = 1000;
 constexpr char kDeleted[] = "DELETED";
 
-const char* const kFixed[] = {"number",   "state",   "update_seq", "create_time", "start_time", "end_time",
-                              "seconds",  "attempts", "worker",     "designer",    "origin",     "step"};
+const char* const kFixed[] = {"number",  "state",    "update_seq", "create_time", "start_time", "end_time",
+                              "seconds", "attempts", "worker",     "designer",    "origin",     "step"};
 
 // How long its attempts took by what the wall clock said; but not less than coordinators ran meanwhile, as they do
 // where it was set back.
@@ -390,7 +390,7 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTable::Select(const Wante
   for (const std::string& word : states.words) {
     const std::optional<study::TrialState> state = study::ParseTrialState(word);
     state_wanted.push_back(state && (wanted.states.empty() || std::find(wanted.states.begin(), wanted.states.end(),
-                                                                       *state) != wanted.states.end()));
+                                                                        *state) != wanted.states.end()));
   }
   const bool by_number = wanted.order.field.empty() || (wanted.order.field == "number" && !wanted.order.descending);
   const auto ordered_by = columns_.find(by_number ? "number" : wanted.order.field);

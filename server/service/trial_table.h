@@ -24,8 +24,8 @@ namespace luthier::service {
 // A study's columns in memory, which follow its log. Single-threaded.
 class TrialTable {
  public:
-  // Brings the table up to what is stored. O(trials that changed since). Errors as Storage, and of `memory`, which may be
-  // null; after one the table is empty.
+  // Brings the table up to what is stored. O(trials that changed since). Errors as Storage, and of `memory`, which may
+  // be null; after one the table is empty.
   absl::Status Update(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
 
   struct Query {
@@ -40,7 +40,7 @@ class TrialTable {
 
   // Says which trials a list has, and in which order. Its field names are those of columns.
   struct Wanted {
-    const Filter* filter = nullptr;  // Fits the study's space.
+    const Filter* filter = nullptr;         // Fits the study's space.
     std::vector<study::TrialState> states;  // Empty: all.
     Order order;
     std::string after;  // Place of the last trial of the page before; empty: from the beginning.
@@ -102,8 +102,7 @@ class TrialTables {
   absl::Status Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
                     v1::GetTrialTableResponse* response);
   // Returns the trials that are wanted (TrialTable::Select). Errors as there, and as Storage.
-  absl::StatusOr<std::vector<TrialTable::Selected>> Select(storage::Storage* storage,
-                                                           const storage::StudyRecord& study,
+  absl::StatusOr<std::vector<TrialTable::Selected>> Select(storage::Storage* storage, const storage::StudyRecord& study,
                                                            const TrialTable::Wanted& wanted);
 
  private:

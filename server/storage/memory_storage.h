@@ -60,8 +60,7 @@ class MemoryStorage final : public Storage {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const DeleteStudy& deletion, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Apply(const PutFormerSpec& put, StudyKey, std::vector<Undo>* undo)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const PutFormerSpec& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutMeasurement& put, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -37,7 +37,7 @@ struct StudyRecord {
   int64_t bytes = 0;           // About what its ended trials and the points of curves take; it only grows.
   // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
   absl::Duration create_uptime = absl::ZeroDuration();
-  absl::Status damage;         // ListStudies alone sets it: the row is damaged (damage.h), only key and id hold.
+  absl::Status damage;  // ListStudies alone sets it: the row is damaged (damage.h), only key and id hold.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -137,10 +137,9 @@ struct SetAside {
 
 // The answer to a request, so that its repetition gets the same one, whatever happened since.
 struct ChangedStudy {
-  uint64_t seq = 0;    // The study's newest event then.
-  StudyKey study = 0;  // 0 in rows of older programs.
-  std::string message =
-      "";  // The service wrote this answer, for itself; empty: none was kept yet, or ever.
+  uint64_t seq = 0;          // The study's newest event then.
+  StudyKey study = 0;        // 0 in rows of older programs.
+  std::string message = "";  // The service wrote this answer, for itself; empty: none was kept yet, or ever.
   friend bool operator==(const ChangedStudy&, const ChangedStudy&) = default;
 };
 struct GrantedLease {

@@ -569,9 +569,9 @@ TEST_F(CliTest, AMemoryLimitIsASizeThatIsLargeEnough) {
 
 // A missing data folder may come later, so it is no wrong command line, which a service manager would not try again.
 TEST_F(CliTest, AWorkerWithoutItsDataFolderMayBeStartedAgain) {
-  const CommandResult missing = RunCommand({Program("luthier-worker"), "--data-root", Path("none"), "--spool",
-                                            Path("spool"), "--checkpoint-dir", Path("checkpoints"),
-                                            "--commands-from", "none"});
+  const CommandResult missing =
+      RunCommand({Program("luthier-worker"), "--data-root", Path("none"), "--spool", Path("spool"), "--checkpoint-dir",
+                  Path("checkpoints"), "--commands-from", "none"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("cannot be opened"));
 }

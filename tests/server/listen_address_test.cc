@@ -128,7 +128,8 @@ TEST_F(CheckFreeTest, AFolderThatIsNotOursIsNotCalledATakenAddress) {
   }
   for (const absl::Status& refused : {status, listening}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("Permission denied; luthierd's user must be allowed to write"));
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("Permission denied; luthierd's user must be allowed to write"));
     EXPECT_EQ(base::GetReason(refused), "");
   }
   EXPECT_FALSE(std::filesystem::exists(Path("data")));

@@ -24,7 +24,8 @@ struct InheritedVariables {
 // Sorts `environment` (NAME=value) by `allowed`, patterns that were checked, and by the list of what programs need to
 // run at all: PATH, HOME and the like, language, time zone, folders, interpreters, libraries, threads, accelerators,
 // proxies and certificates, the batch system. That list passes nothing that looks like a secret: a name with a word
-// such as TOKEN or KEY, also plural or glued to another, or a value with me:word@host or password=word. `allowed` passes whatever it names.
+// such as TOKEN or KEY, also plural or glued to another, or a value with me:word@host or password=word. `allowed`
+// passes whatever it names.
 InheritedVariables SortEnvironment(const std::vector<std::string>& environment,
                                    const std::vector<std::string>& allowed);
 

@@ -48,7 +48,8 @@ ABSL_FLAG(std::string, problem, "20news", "20news, a9a, mnist, parkinsons, or sy
 ABSL_FLAG(std::string, method, "hoag",
           "hoag, hoag_quadratic, hoag_cubic, hoag_exact, projected_gradient, iterdiff, fobo, bo, grid, random");
 ABSL_FLAG(uint64_t, split, 1, "seed of the split into thirds, and of the search");
-ABSL_FLAG(double, start, 0.0, "logarithm of the penalty to start from; with kernel_ridge the width starts at 1/columns");
+ABSL_FLAG(double, start, 0.0,
+          "logarithm of the penalty to start from; with kernel_ridge the width starts at 1/columns");
 ABSL_FLAG(int, evaluations, 100, "most evaluations");
 ABSL_FLAG(double, seconds, 60.0, "most CPU seconds");
 ABSL_FLAG(bool, exact, false, "evaluate each setting again with all digits, off the clock");
@@ -109,8 +110,8 @@ absl::StatusOr<study::StudySpec> SpecOf(const std::string& problem, const std::s
     options.stop = 0.0;
     spec.algorithm = options;
   } else if (method == "projected_gradient" || method == "iterdiff") {
-    study::HoagOptions options = study::HoagOptionsFor(
-        method == "iterdiff" ? study::HoagPreset::kIterdiff : study::HoagPreset::kProjectedGradient);
+    study::HoagOptions options = study::HoagOptionsFor(method == "iterdiff" ? study::HoagPreset::kIterdiff
+                                                                            : study::HoagPreset::kProjectedGradient);
     options.stop = 0.0;
     spec.algorithm = options;
   } else if (method == "fobo") {

@@ -3,8 +3,8 @@
 //   matrix_experiment --method=vf_idca --seed=1
 //
 // A matrix of 60 x 60 with 12 groups of 3 features for its rows and for its columns, of which 4 and 2 groups count, and
-// a part of rank 1; two training entries and one held-out entry for each row and each column. Methods: vf_idca, with the
-// authors' constants; vf_best, the same until five steps bring no better refit, its best one (as objective
+// a part of rank 1; two training entries and one held-out entry for each row and each column. Methods: vf_idca, with
+// the authors' constants; vf_best, the same until five steps bring no better refit, its best one (as objective
 // vf_matrix_completion); grid, 10 x 10 in the paper's range with one strength for all groups; wide_grid, 10 x 10 where
 // the best models are; random and tpe, 100 settings of all 25 strengths in the paper's range. Prints lines as
 // vf_idca_experiment does, with the size in place of both numbers of rows; --steps and --write too, with y.txt as `row
@@ -150,9 +150,8 @@ class Trainer {
 
   // Trains from the last model, which is where paths of strengths are quick.
   absl::StatusOr<double> Train(const VectorXd& strengths) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const bilevel::MatrixTraining trained,
-        bilevel::TrainMatrixCompletion(*problem_, strengths, model_, kModelGap, kModelSteps, {}));
+    LUTHIER_ASSIGN_OR_RETURN(const bilevel::MatrixTraining trained,
+                             bilevel::TrainMatrixCompletion(*problem_, strengths, model_, kModelGap, kModelSteps, {}));
     model_ = trained.x;
     ++models_;
     const double loss = MatrixLoss(*problem_, problem_->validation, model_);
@@ -270,10 +269,10 @@ absl::Status Run() {
   }
   const double seconds = absl::ToDoubleSeconds(simulate::ThreadCpuTime() - begin);
   const auto loss = [&](const MatrixEntries& entries, const VectorXd& x) { return MatrixLoss(problem, entries, x); };
-  absl::PrintF("matrix_completion,%s,%d,%d,%d,%d,%d,%.4f,%d,%.6g,%.6g,%.6g,%.6g,%d,%.2g\n", method,
-               problem.rows, problem.rows, problem.cols, count - 1, seed, seconds, steps,
-               loss(problem.validation, point), loss(draw.test, point), loss(problem.validation, refit),
-               loss(draw.test, refit), degenerate ? 1 : 0, gap);
+  absl::PrintF("matrix_completion,%s,%d,%d,%d,%d,%d,%.4f,%d,%.6g,%.6g,%.6g,%.6g,%d,%.2g\n", method, problem.rows,
+               problem.rows, problem.cols, count - 1, seed, seconds, steps, loss(problem.validation, point),
+               loss(draw.test, point), loss(problem.validation, refit), loss(draw.test, refit), degenerate ? 1 : 0,
+               gap);
   return absl::OkStatus();
 }
 

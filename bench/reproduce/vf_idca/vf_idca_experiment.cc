@@ -4,9 +4,9 @@
 //   vf_idca_experiment --problem=sparse_group_lasso --columns=600 --groups=30 --seed=1
 //
 // Methods: vf_idca, with the authors' constants; vf_starts, the same from up to eight starts, its best penalised model
-// (as objective vf_elastic_net); grid, 10 x 10 in the paper's ranges; wide_grid, 10 x 10 where the best models are; random and tpe, 100 settings of all
-// strengths in the paper's ranges; igjo (Feng & Simon 2018) and ifdm (Bertrand et al. 2020), descents along implicit
-// gradients. Prints a line, separated by commas:
+// (as objective vf_elastic_net); grid, 10 x 10 in the paper's ranges; wide_grid, 10 x 10 where the best models are;
+// random and tpe, 100 settings of all strengths in the paper's ranges; igjo (Feng & Simon 2018) and ifdm (Bertrand et
+// al. 2020), descents along implicit gradients. Prints a line, separated by commas:
 //   problem,method,training rows,validation rows,columns,groups,seed,CPU seconds,steps or models,validation and test
 //   loss of the point reported,validation and test loss of the refit,degenerate,largest gap
 // Losses are half mean squared errors. The refit is trained on the training rows alone; the point that vf_idca reports
@@ -284,8 +284,8 @@ struct Outcome {
 
 absl::StatusOr<Outcome> VfIdca(const SparseVfProblem& problem, bool starts) {
   const bool grouped = !problem.penalties.ridge;
-  bilevel::VfIdcaOptions options = grouped ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count())
-                                           : bilevel::ElasticNetVfOptions();
+  bilevel::VfIdcaOptions options =
+      grouped ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count()) : bilevel::ElasticNetVfOptions();
   options.tolerance = absl::GetFlag(FLAGS_tolerance);
   options.inexact = absl::GetFlag(FLAGS_inexact);
   const auto report = [](const bilevel::VfIdcaStep& s) {

@@ -1,4 +1,6 @@
 // Verbs that copy a data directory. They work on its files, so the coordinator that has them may run or not.
+#include "server/storage/backup.h"
+
 #include <SQLiteCpp/Column.h>
 #include <sys/stat.h>
 
@@ -14,7 +16,6 @@
 #include "client/cli/local_server.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/storage/backup.h"
 #include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
 #include "server/storage/inspect.h"
@@ -94,8 +95,8 @@ absl::StatusOr<int> AdminBackup(Context& context) {
   }
   if (mkdir(folder.c_str(), 0700) != 0) {
     if (errno == EEXIST) {
-      return UsageError("--out", absl::StrCat(base::Quote(folder),
-                                              " is there; name a new folder, so that no backup is overwritten"));
+      return UsageError(
+          "--out", absl::StrCat(base::Quote(folder), " is there; name a new folder, so that no backup is overwritten"));
     }
     return UsageError("--out", absl::StrCat(base::Quote(folder), " can't be made: ", std::strerror(errno)));
   }
@@ -116,8 +117,8 @@ absl::StatusOr<int> AdminRestore(Context& context) {
   if (context.options().db.empty()) return UsageError("--db", "name the new data directory that is made");
   const std::string directory = DataDirectory(context.options().db), folder = Folder(context.options().file);
   if (Exists(directory + "/" + kAccess)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        directory, "/", kAccess, " exists; restore into a new directory, so that nothing is overwritten"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, "/", kAccess, " exists; restore into a new directory, so that nothing is overwritten"));
   }
   LUTHIER_RETURN_IF_ERROR(storage::Restore(storage::DatabasePath(folder), directory));
   const bool access = Exists(folder + "/" + kAccess);

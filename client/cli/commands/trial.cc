@@ -61,9 +61,7 @@ absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTri
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   // The events after this one tell what the list may not have.
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
-  const auto text = [](const v1::Trial& trial) {
-    return JsonText(TrialJson(trial));
-  };
+  const auto text = [](const v1::Trial& trial) { return JsonText(TrialJson(trial)); };
   std::map<int64_t, size_t> printed;  // Hashes: there may be a million.
   std::vector<v1::Trial> trials;
   std::vector<Json> values;

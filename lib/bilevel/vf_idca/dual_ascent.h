@@ -22,7 +22,7 @@ struct DualPoint {
 
 struct DualAscentOptions {
   double most = std::numeric_limits<double>::infinity();  // Bound of sum mu.
-  double tolerance = 1e-8;  // Ends at a gap so small.
+  double tolerance = 1e-8;                                // Ends at a gap so small.
   int max_evaluations = 60;
   // Indices of multipliers that change by no more than ten times in one step, up (from a hundredth of the largest, if
   // they are smaller) or down: where they vanish D may be costly, and far from the maximum its Hessian says little.
@@ -31,7 +31,7 @@ struct DualAscentOptions {
 
 struct DualAscent {
   Eigen::VectorXd mu;  // The last point that was kept.
-  DualPoint point;  // There, but for `gap`, which is the last known.
+  DualPoint point;     // There, but for `gap`, which is the last known.
   int evaluations = 0;
   bool converged = false;  // The gap is at most the tolerance.
 };

@@ -12,19 +12,19 @@ namespace luthier::bilevel {
 
 // The terms that a step's problem adds to the lower one.
 struct FactoredStep {
-  Eigen::VectorXd weights;    // w_k
-  Eigen::MatrixXd low_rank;   // Gamma_k
-  Eigen::VectorXd bounds;     // r_k
-  Eigen::VectorXd gamma;      // Multipliers at r_k.
-  double cut = 0.0;           // f <= v(r_k)
+  Eigen::VectorXd weights;   // w_k
+  Eigen::MatrixXd low_rank;  // Gamma_k
+  Eigen::VectorXd bounds;    // r_k
+  Eigen::VectorXd gamma;     // Multipliers at r_k.
+  double cut = 0.0;          // f <= v(r_k)
   double alpha = 1.0, rho = 1e-3, least_bound = 1e-8;
 };
 
 struct FactoredPoint {
-  Eigen::MatrixXd a, b;   // Factors of Gamma: rows x rank, cols x rank.
+  Eigen::MatrixXd a, b;  // Factors of Gamma: rows x rank, cols x rank.
   Eigen::VectorXd weights;
-  Eigen::VectorXd r;      // Bounds; changed by a step's problem only.
-  double t = 0.0;         // >= all violations; of a step's problem only.
+  Eigen::VectorXd r;  // Bounds; changed by a step's problem only.
+  double t = 0.0;     // >= all violations; of a step's problem only.
   // Multipliers of the penalties' bounds, in the order of the penalties, and of V_k <= t.
   Eigen::VectorXd multipliers;
   double cut_multiplier = 0.0;

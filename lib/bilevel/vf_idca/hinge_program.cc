@@ -195,8 +195,7 @@ absl::StatusOr<HingeSolution> SolveHingeProgram(const HingeProgram& program, Vec
       t.ds = t.dxi - q - t.residual;
       t.da = aim / t.s - t.a - t.d2 * t.ds;
       cut_along += term.cut * t.dxi.sum();
-      length = std::min({length, MostStep(t.xi, t.dxi), MostStep(t.u, t.du), MostStep(t.s, t.ds),
-                         MostStep(t.a, t.da)});
+      length = std::min({length, MostStep(t.xi, t.dxi), MostStep(t.u, t.du), MostStep(t.s, t.ds), MostStep(t.a, t.da)});
     }
     ArrayXd ds(constraints), change(constraints);
     for (Index c = 0; c < constraints; ++c) {

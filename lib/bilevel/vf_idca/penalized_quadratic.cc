@@ -20,8 +20,8 @@ namespace {
 // Relative to the largest entry of c: how well the conditions of the minimum must hold.
 constexpr double kExact = 1e-11;
 constexpr int kNewtonSteps = 30;
-constexpr int kDrops = 50;  // Weights dropped in a row.
-constexpr int kPatience = 4;  // Rounds of sweeps after which Newton's steps are tried even so.
+constexpr int kDrops = 50;        // Weights dropped in a row.
+constexpr int kPatience = 4;      // Rounds of sweeps after which Newton's steps are tried even so.
 constexpr int kInnerSweeps = 10;  // Over blocks that are not 0, between two sweeps over all.
 
 class Descent {

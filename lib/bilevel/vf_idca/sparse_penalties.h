@@ -17,8 +17,8 @@ struct SparsePenalties {
 
   Eigen::Index group_count() const { return static_cast<Eigen::Index>(groups.size()); }
   Eigen::Index count() const { return group_count() + 1 + (ridge ? 1 : 0); }
-  Eigen::Index l1() const { return group_count(); }         // Index of |x|_1.
-  Eigen::Index l2() const { return group_count() + 1; }     // Index of 1/2 |x|^2.
+  Eigen::Index l1() const { return group_count(); }      // Index of |x|_1.
+  Eigen::Index l2() const { return group_count() + 1; }  // Index of 1/2 |x|^2.
   // Returns all P_i(x).
   Eigen::VectorXd Values(const Eigen::VectorXd& x) const;
 };

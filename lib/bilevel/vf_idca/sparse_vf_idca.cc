@@ -135,9 +135,9 @@ class UpperProblem {
     quadratic.second = mu[0];
     quadratic.shift = rho;
     quadratic.c = validation.product + mu[0] * train.product + rho * x_;
-    LUTHIER_ASSIGN_OR_RETURN(const PenalizedMinimum minimum,
-                             MinimizePenalized(quadratic, problem_.penalties, weight * mu.tail(count), warm_,
-                                               kMaxSweeps, stop));
+    LUTHIER_ASSIGN_OR_RETURN(
+        const PenalizedMinimum minimum,
+        MinimizePenalized(quadratic, problem_.penalties, weight * mu.tail(count), warm_, kMaxSweeps, stop));
     warm_ = minimum.x;
     const VectorXd slope = mu[0] * gamma_ - weight * mu.tail(count);
     const VectorXd r = (r_ - slope / rho).cwiseMax(options_.least_bound);
@@ -247,7 +247,7 @@ absl::StatusOr<VectorXd> SparseLowerSolver::Interpolate(const VectorXd& r, Vecto
 }
 
 absl::StatusOr<VfLower> SparseLowerSolver::Solve(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
-                                                       double tolerance, const base::StopToken& stop) {
+                                                 double tolerance, const base::StopToken& stop) {
   const SparseVfRows& train = problem_->train;
   const SparsePenalties& penalties = problem_->penalties;
   VfLower best;
@@ -343,9 +343,8 @@ class SparseProblem final : public VfIdcaProblem {
     Quadratic quadratic;
     quadratic.a = &problem_.train.gram;
     quadratic.c = problem_.train.product;
-    LUTHIER_ASSIGN_OR_RETURN(
-        const PenalizedMinimum minimum,
-        MinimizePenalized(quadratic, problem_.penalties, lower.gamma, model_, kMaxSweeps, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const PenalizedMinimum minimum,
+                             MinimizePenalized(quadratic, problem_.penalties, lower.gamma, model_, kMaxSweeps, stop));
     if (!minimum.exact) return VectorXd();
     model_ = minimum.x;
     return model_;

@@ -44,7 +44,7 @@ class SparseLowerSolver {
   explicit SparseLowerSolver(const SparseVfProblem* problem) : problem_(problem) {}
   // `x`, `gamma`: where it starts; any. `tolerance`: gap relative to 1 + value, where it ends. CANCELLED when stopped.
   absl::StatusOr<VfLower> Solve(const Eigen::VectorXd& r, const Eigen::VectorXd& x, const Eigen::VectorXd& gamma,
-                                      double tolerance, const base::StopToken& stop);
+                                double tolerance, const base::StopToken& stop);
 
  private:
   // Looks for weights with a loss of at most `enough`, by alternating projections: the rows' hyperplanes, and the
@@ -53,8 +53,8 @@ class SparseLowerSolver {
                                               const base::StopToken& stop);
 
   const SparseVfProblem* const problem_;
-  Eigen::VectorXd warm_;  // The end of the last penalised problem.
-  Eigen::VectorXd last_;  // The last solution.
+  Eigen::VectorXd warm_;                  // The end of the last penalised problem.
+  Eigen::VectorXd last_;                  // The last solution.
   std::optional<math::Cholesky> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
 };
 

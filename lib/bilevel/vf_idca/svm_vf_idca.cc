@@ -124,8 +124,7 @@ absl::StatusOr<VfLower> TrainBoundedSvm(const SvmRows& rows, const VectorXd& r, 
   best.gap = std::numeric_limits<double>::infinity();
   double aim = kShare * tolerance;
   for (int k = 0; k < kTries; ++k, aim *= 1e-2) {
-    LUTHIER_ASSIGN_OR_RETURN(const HingeSolution found,
-                             SolveHingeProgram(program, VectorXd::Zero(p + 1), aim, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const HingeSolution found, SolveHingeProgram(program, VectorXd::Zero(p + 1), aim, stop));
     VectorXd x = found.z;
     for (Index j = 0; j < p; ++j) x[j] = std::clamp(x[j], -r[j + 1], r[j + 1]);
     const double half = 0.5 * x.head(p).squaredNorm();
@@ -243,8 +242,8 @@ absl::StatusOr<VfUpper> SvmVfProblem::SolveUpper(const VectorXd& x, const Vector
   const auto consider = [&](const VectorXd& at, const VectorXd& bounds) {
     const double violation =
         std::max({0.0, TrainLoss(at) - f + lower.gamma.dot(bounds - r), (Penalties(at) - bounds).maxCoeff()});
-    const double value = ValidationLoss(at) + 0.5 * rho * ((at - x).squaredNorm() + (bounds - r).squaredNorm()) +
-                         alpha * violation;
+    const double value =
+        ValidationLoss(at) + 0.5 * rho * ((at - x).squaredNorm() + (bounds - r).squaredNorm()) + alpha * violation;
     if (value < best.value) best = {at, bounds, value, 0.0};
   };
   consider(x, r);

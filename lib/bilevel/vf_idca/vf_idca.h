@@ -22,19 +22,19 @@
 namespace luthier::bilevel {
 
 struct VfIdcaOptions {
-  Eigen::VectorXd start;  // r_0 > 0: one for each penalty.
+  Eigen::VectorXd start;      // r_0 > 0: one for each penalty.
   double least_bound = 1e-8;  // r >= this: near 0 the multipliers have no limit.
   double rho = 1e-3;
-  double alpha_step = 5.0;       // alpha grows by this, from 1 (delta in the paper).
+  double alpha_step = 5.0;  // alpha grows by this, from 1 (delta in the paper).
   // alpha grows where step * alpha <= alpha_share min(1, alpha * violation) (c in the paper).
   double alpha_share = 0.5;
   double violation_weight = 1.0;  // w
-  bool relative_step = true;  // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
-  double tolerance = 0.1;     // Ends where both the step and the violation are less.
+  bool relative_step = true;      // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
+  double tolerance = 0.1;         // Ends where both the step and the violation are less.
   int max_steps = 100;
-  int patience = 0;           // Ends after so many steps without a better model (VfIdcaResult). 0: never.
-  double least_gain = 0.0;    // For `patience` a model counts as better if its loss is less by this share.
-  double gap = 3e-7;  // Accuracy of each subproblem, relative.
+  int patience = 0;         // Ends after so many steps without a better model (VfIdcaResult). 0: never.
+  double least_gain = 0.0;  // For `patience` a model counts as better if its loss is less by this share.
+  double gap = 3e-7;        // Accuracy of each subproblem, relative.
   // Solves the problems of a step after one of length e to max(gap, min(1e-3, e^2 / 10)) only. The cut stays below the
   // value function, so that this slows the algorithm at most; the last step is made at `gap`.
   bool inexact = false;
@@ -80,13 +80,13 @@ class VfIdcaProblem {
 struct VfIdcaStep {
   int number = 0;  // From 1.
   double step = 0.0, violation = 0.0;
-  double alpha = 0.0;            // The weight that this step had.
-  double upper_value = 0.0;      // The step's objective at its solution.
-  double lower_gap = 0.0, upper_gap = 0.0;  // Proven gaps of the problems it solved, relative to 1 + |value|.
+  double alpha = 0.0;                              // The weight that this step had.
+  double upper_value = 0.0;                        // The step's objective at its solution.
+  double lower_gap = 0.0, upper_gap = 0.0;         // Proven gaps of the problems it solved, relative to 1 + |value|.
   double validation_loss = 0.0, train_loss = 0.0;  // L and l of the iterate, which has seen the validation rows.
   double refit_validation_loss = 0.0;              // L of the lower problem's solution at r.
-  Eigen::VectorXd r;      // The new bounds.
-  Eigen::VectorXd gamma;  // The multipliers there.
+  Eigen::VectorXd r;                               // The new bounds.
+  Eigen::VectorXd gamma;                           // The multipliers there.
 };
 
 struct VfIdcaResult {

@@ -76,8 +76,7 @@ absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions
   const auto& scalars = spec.space.differentiable();
   if (std::none_of(scalars.begin(), scalars.end(),
                    [&](const study::Scalar& s) { return encoding.coordinate_of(s.parameter) >= 0; })) {
-    violations.Add(at,
-                   "moves along gradients, and the space has no float without step; use bo or random");
+    violations.Add(at, "moves along gradients, and the space has no float without step; use bo or random");
   }
   if (!(options.first_tolerance > 0.0 && options.first_tolerance <= 1e6)) {
     violations.Add(at + ".first_tolerance",
@@ -91,8 +90,7 @@ absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions
                    absl::StrCat(study::FormatDouble(options.max_step), " is not above 0 and at most 10^6"));
   }
   if (!(options.stop >= 0.0 && options.stop < 1.0)) {
-    violations.Add(at + ".stop",
-                   absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
+    violations.Add(at + ".stop", absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
   }
   if (spec.reproducible && spec.budget.max_parallel > 1) {
     // The newest results are hidden there until other trials have followed, and none would.

@@ -16,11 +16,11 @@ constexpr double kLeastTolerance = 1e-12;
 // L after a step that gained enough is divided by the first, else multiplied by the second.
 constexpr double kShrinkStep = 1.05;
 constexpr double kGrow = 2.0;
-constexpr double kConstantM = 1.0;   // M of the test, as the paper's code has it.
-constexpr double kLipschitz = 1.1;   // Of the local estimate of C.
-constexpr double kReject = 0.2;      // Of |g_{k-1}|: a value that rises by more is not accepted.
+constexpr double kConstantM = 1.0;    // M of the test, as the paper's code has it.
+constexpr double kLipschitz = 1.1;    // Of the local estimate of C.
+constexpr double kReject = 0.2;       // Of |g_{k-1}|: a value that rises by more is not accepted.
 constexpr double kSufficient = 1e-4;  // Armijo's constant.
-constexpr int kMostRejections = 30;  // In a row: the step is then 10^-9 of what it was.
+constexpr int kMostRejections = 30;   // In a row: the step is then 10^-9 of what it was.
 
 }  // namespace
 

@@ -30,8 +30,8 @@ struct Batch {
   std::vector<storage::Event> events;
   std::vector<HistoryUpdate> updates;
   std::vector<storage::MeasurementRecord> measurements;
-  std::map<storage::StudyKey, std::string> touched;               // Studies whose row changed, with their ids.
-  std::set<storage::StudyKey> deleted;                            // Part of `touched`: studies that are gone.
+  std::map<storage::StudyKey, std::string> touched;  // Studies whose row changed, with their ids.
+  std::set<storage::StudyKey> deleted;               // Part of `touched`: studies that are gone.
   std::vector<std::pair<storage::StudyKey, storage::FormerSpec>> former_specs;
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.

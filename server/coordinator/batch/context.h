@@ -6,10 +6,10 @@
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/stopping/stopper.h"
+#include "lib/study/quotas.h"
 #include "server/coordinator/batch/batch.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/messages/limits.h"
-#include "lib/study/quotas.h"
 #include "server/coordinator/request_log.h"
 #include "server/coordinator/state/core_state.h"
 #include "server/coordinator/state/load.h"
@@ -18,7 +18,7 @@
 namespace luthier::coordinator {
 
 struct CoreOptions {
-  uint64_t token_seed = 0;  // Seeds the random half of lease tokens: from the system's entropy in production.
+  uint64_t token_seed = 0;     // Seeds the random half of lease tokens: from the system's entropy in production.
   int failures_to_pause = 20;  // In a row.
   int alike_to_pause = 3;      // The first ones: CommonFailure.
   absl::Duration alike_within = absl::Seconds(5);

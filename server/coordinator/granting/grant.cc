@@ -54,11 +54,10 @@ int64_t StoreTrial(Context& c, StudyState& s, study::Trial trial, EventType type
   CountNew(c.state, s);
   record.create_seq = AddEvent(c, s, type, &record).seq;
   MarkDirty(c, s, record);
-  PushUpdate(c, s, HistoryUpdate::Kind::kStored, number,
-             [&](HistoryUpdate& update) {
-               update.trial = ToHistoryTrial(record.trial, s.spec->metric);
-               update.trial.parameters = study::SuggestedParameters(record.trial);
-             });
+  PushUpdate(c, s, HistoryUpdate::Kind::kStored, number, [&](HistoryUpdate& update) {
+    update.trial = ToHistoryTrial(record.trial, s.spec->metric);
+    update.trial.parameters = study::SuggestedParameters(record.trial);
+  });
   return number;
 }
 

@@ -19,7 +19,8 @@ namespace luthier::coordinator {
 // Makes the designer of a study: search::CreateDesigner, but for tests.
 using DesignerFactory = std::function<std::unique_ptr<search::Designer>(const study::StudySpec&)>;
 
-// Returns true if suggestions depend on the results so far. In an open space they do whatever the algorithm, as it grows.
+// Returns true if suggestions depend on the results so far. In an open space they do whatever the algorithm, as it
+// grows.
 bool UsesHistory(const study::StudySpec& spec);
 
 // One suggestion. `history` must hold all asks of smaller index. Absent: it must wait for a trial to pause or to end.

@@ -85,7 +85,8 @@ absl::StatusOr<Asks> ReadAsks(storage::Storage* storage, storage::StudyKey study
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       const study::Provenance& first = record.trial.provenance;
-      if (first.ask_index) asks.by_index[*first.ask_index] = {first, study::SuggestedParameters(record.trial), after, false};
+      if (first.ask_index)
+        asks.by_index[*first.ask_index] = {first, study::SuggestedParameters(record.trial), after, false};
       if (IsLate(first)) asks.late.push_back({first, study::SuggestedParameters(record.trial), after, false});
       for (const study::Provenance& promotion : record.trial.promotions) {
         if (promotion.ask_index) asks.by_index[*promotion.ask_index] = {promotion, {}, after, true};
@@ -178,7 +179,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   std::unique_ptr<search::Designer> designer;  // Made anew where the service makes it anew.
   size_t changes = 0;
   study::History history;
-  std::set<int64_t> noted;  // Gradients set aside so far.
+  std::set<int64_t> noted;      // Gradients set aside so far.
   std::set<uint64_t> promoted;  // Asks that promotions in the history answer.
   auto next = timeline.begin();
   for (const Ask& ask : asks.late) {

@@ -37,7 +37,8 @@ absl::Status StorageLow() {
 OperationClass ClassOf(const Operation& operation) {
   const bool results = std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
                        std::holds_alternative<DeclareOp>(operation) || std::holds_alternative<HeartbeatOp>(operation) ||
-                       std::holds_alternative<KeepAnswerOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+                       std::holds_alternative<KeepAnswerOp>(operation) ||
+                       std::holds_alternative<ProposalsOp>(operation);
   return results ? OperationClass::kResults : OperationClass::kRequests;
 }
 

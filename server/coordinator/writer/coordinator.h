@@ -77,8 +77,8 @@ class Coordinator {
   // Memory only, unless some lease had expired.
   void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
                  std::shared_ptr<const base::Permit> permit = nullptr);
-  // Returns true when every batch that had begun before is stored, or has failed: whatever a permit allowed that is over
-  // by now has happened. False: it takes longer than `timeout`.
+  // Returns true when every batch that had begun before is stored, or has failed: whatever a permit allowed that is
+  // over by now has happened. False: it takes longer than `timeout`.
   bool AwaitBatch(absl::Duration timeout);
 
   // Refuses new asks and answers waiting ones; results are still taken.

@@ -26,8 +26,8 @@ TEST_F(BilevelVerbTest, ShowsStrengthsMetricsAndPath) {
   EXPECT_EQ(table.code, kExitDone) << table.err;
   EXPECT_THAT(table.out, HasSubstr("strength  l1"));
   EXPECT_THAT(table.err, HasSubstr("step 1: validation_loss"));
-  const Result json = Run({"bilevel", "sparse_group_lasso", "--data", path, "--set", "group_size=2", "--validation",
-                           "0.3", "-o", "json"});
+  const Result json = Run(
+      {"bilevel", "sparse_group_lasso", "--data", path, "--set", "group_size=2", "--validation", "0.3", "-o", "json"});
   EXPECT_EQ(json.code, kExitDone) << json.err;
   const auto parsed = nlohmann::json::parse(json.out);
   EXPECT_TRUE(parsed["strengths"].contains("group.3-4"));

@@ -89,7 +89,8 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"tell", "s", "-1", "--metric", "y=1"}, "luthier: TRIAL: must be at least 1, not -1"},
       {{"trial", "get", "s", "one"}, "luthier: "},
       {{"study", "list", "--state", "activ"},
-       "luthier: --state: \"activ\" is not one of ACTIVE, PAUSED, STOPPED, CANCELLED, COMPLETED (did you mean \"ACTIVE\"?)"},
+       "luthier: --state: \"activ\" is not one of ACTIVE, PAUSED, STOPPED, CANCELLED, COMPLETED (did you mean "
+       "\"ACTIVE\"?)"},
       {{"study", "importance", "s", "-o", "name"},
        "luthier: --output: what study importance prints has no names; it is there as table, wide, json, yaml or csv"},
       {{"trial", "delete", "projects/default/studies/a/trials/1", "projects/default/studies/b/trials/1"}, "luthier: "},

@@ -45,9 +45,10 @@ TEST_F(CliTest, BashCompletesVerbsAndOptions) {
 TEST_F(CliTest, ZshLoadsItsCompletion) {
   if (!Has("zsh")) GTEST_SKIP() << "zsh is not installed";
   const std::string script = Write("c.zsh", Out({"completion", "zsh"}));
-  const std::string ask = Write("ask.zsh", absl::StrCat(
-      "compdef() { echo \"compdef $*\"; }\nsource ", script,
-      "\n_describe() { print -l -- \"${(@P)2}\"; }\nwords=(luthier study ''); CURRENT=3; _luthier\n"));
+  const std::string ask = Write(
+      "ask.zsh",
+      absl::StrCat("compdef() { echo \"compdef $*\"; }\nsource ", script,
+                   "\n_describe() { print -l -- \"${(@P)2}\"; }\nwords=(luthier study ''); CURRENT=3; _luthier\n"));
   const std::string out = OutputOf("zsh -f", ask);
   EXPECT_THAT(out, HasSubstr("compdef _luthier luthier"));
   EXPECT_THAT(out, HasSubstr("\nlist:All studies\n"));

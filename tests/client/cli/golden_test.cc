@@ -46,7 +46,8 @@ std::vector<std::string> VerbsOf(const std::string& help) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(help, '\n'))) {
     if (line == "Subcommands:") listed = true;
     if (line.empty()) listed = false;
-    if (listed && line.size() > 2 && line[0] == ' ' && line[2] != ' ') verbs.push_back(line.substr(2, line.find(' ', 2) - 2));
+    if (listed && line.size() > 2 && line[0] == ' ' && line[2] != ' ')
+      verbs.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return verbs;
 }
@@ -127,7 +128,8 @@ TEST_F(CliTest, OutputOfAStudyIsWhatIsKept) {
                     result.err, result.err.empty() ? "" : "[standard output]\n", result.out, "\n");
     const bool whole = result.out.find("  ") != std::string::npos && args.size() < 4 && args.back() != "wide";
     if (!whole || args[0] == "study") continue;
-    for (const std::string& line : std::vector<std::string>(absl::StrSplit(result.out, '\n'))) EXPECT_LE(ShownWidth(line), 80u) << line;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(result.out, '\n')))
+      EXPECT_LE(ShownWidth(line), 80u) << line;
   }
   ExpectGolden("study.txt", Scrubbed(text));
 }

@@ -17,10 +17,14 @@ std::string Describe(uint32_t missing, uint32_t has) {
   return text;
 }
 
-TEST(Processor, ThisOneHasWhatThisBuildNeeds) { EXPECT_EQ(kProcessorNeeds & ~ProcessorHas(), 0u); }
+TEST(Processor, ThisOneHasWhatThisBuildNeeds) {
+  EXPECT_EQ(kProcessorNeeds & ~ProcessorHas(), 0u);
+}
 
 #ifdef __AVX2__
-TEST(Processor, TheNeedsAreThoseOfTheBuild) { EXPECT_NE(kProcessorNeeds & kAvx2, 0u); }
+TEST(Processor, TheNeedsAreThoseOfTheBuild) {
+  EXPECT_NE(kProcessorNeeds & kAvx2, 0u);
+}
 #endif
 
 TEST(Processor, NamesWhatIsMissingAndTheLevelThatRuns) {

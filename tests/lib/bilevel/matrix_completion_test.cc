@@ -106,8 +106,7 @@ TEST(TrainMatrixCompletion, GapIsABoundFromAnyStart) {
 TEST(TrainMatrixCompletion, StopEndsIt) {
   const MatrixProblem problem = RandomMatrixProblem(6, 5, 4, 9);
   const auto stopped = TrainMatrixCompletion(problem, Eigen::Vector3d(0.1, 0.1, 0.1),
-                                             VectorXd::Zero(problem.variables()), 1e-9, 1000,
-                                             Stopped());
+                                             VectorXd::Zero(problem.variables()), 1e-9, 1000, Stopped());
   EXPECT_TRUE(absl::IsCancelled(stopped.status()));
 }
 

@@ -33,7 +33,8 @@ class RidgeCriterionTest : public ::testing::Test {
     std::iota(rows.begin(), rows.end(), 0);
     double mean = 0.0;
     for (const double y : dataset.target) mean += y / kRows;
-    data_ = LeastSquaresData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), mean, {}).value();
+    data_ =
+        LeastSquaresData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), mean, {}).value();
     gram_ = data_.Gram({}).value();
     groups_.count = kCols;
     groups_.column.resize(kCols);
@@ -116,7 +117,8 @@ TEST_F(RidgeCriterionTest, GradientsAgreeWithDifferences) {
         up[j] *= std::exp(1e-5);
         down[j] *= std::exp(-1e-5);
         const double difference =
-            (Evaluate(criterion, up, intercept, false).value - Evaluate(criterion, down, intercept, false).value) / 2e-5;
+            (Evaluate(criterion, up, intercept, false).value - Evaluate(criterion, down, intercept, false).value) /
+            2e-5;
         EXPECT_NEAR(gradient[j], difference, 1e-7 * gradient.norm()) << j;
       }
     }
@@ -142,8 +144,7 @@ TEST_F(RidgeCriterionTest, GradientsAgreeWithBackPropagationThroughTheFactor) {
   const Eigen::ArrayXd hat_bar = 2.0 / kRows * r.square() / left.cube();
   const MatrixXd v_bar = 2.0 * v * hat_bar.matrix().asDiagonal() + u_bar * data_.target().transpose();
   math::ReverseSolveLower(l, v, v_bar, &l_bar);
-  const VectorXd expected =
-      math::ReverseCholesky(l, l_bar, {}).value().diagonal().cwiseProduct(l2);
+  const VectorXd expected = math::ReverseCholesky(l, l_bar, {}).value().diagonal().cwiseProduct(l2);
   const VectorXd got = Evaluate(RidgeCriterion::kLeaveOneOut, l2, false, true).gradient;
   EXPECT_LT((got - expected).norm(), 1e-10 * expected.norm());
 }

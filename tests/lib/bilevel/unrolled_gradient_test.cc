@@ -89,8 +89,7 @@ TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
     if (GetParam() == UnrollMethod::kLbfgs && steps > 20) break;  // It is at the optimum.
     std::vector<double> lengths;
     int all = 0, few = 0;
-    const UnrolledGradient whole =
-        c.Run(GetParam(), lambda, steps, &lengths, UnrolledDescent::kMemoryBytes, &all);
+    const UnrolledGradient whole = c.Run(GetParam(), lambda, steps, &lengths, UnrolledDescent::kMemoryBytes, &all);
     lengths.clear();
     const UnrolledGradient pieces = c.Run(GetParam(), lambda, steps, &lengths, 0, &few);
     EXPECT_EQ(whole.gradient, pieces.gradient) << steps;

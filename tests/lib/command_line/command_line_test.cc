@@ -83,7 +83,8 @@ TEST(CommandLine, MistakesNameTheNearestAndTheVerbsOwnHelp) {
        "prog: there is no verb \"stduy\" (did you mean \"study\"?); verbs: tell, study\nfor help: prog --help\n"},
       // As other programs have it, with and without a noun, and whatever stands behind it.
       {{"get", "study"},
-       "prog: there is no verb \"get\" (did you mean: prog study get?); verbs: tell, study\nfor help: prog study --help\n"},
+       "prog: there is no verb \"get\" (did you mean: prog study get?); verbs: tell, study\nfor help: prog study "
+       "--help\n"},
       {{"--server", "x", "list", "study", "y", "--help"},
        "prog: there is no verb \"list\" (did you mean: prog study list?); verbs: tell, study\nfor help: prog study "
        "--help\n"},

@@ -108,8 +108,7 @@ TEST(SplitTest, TheThirdSetIsApartFromAllOthers) {
     const auto rows = static_cast<double>(label.size());
     for (const int folds : {0, 3}) {
       const std::vector<Partition> parts =
-          MakeSplit(Labelled(label, classes),
-                    {.validation = 1.0 / 3, .folds = folds, .third = 1.0 / 3, .seed = seed})
+          MakeSplit(Labelled(label, classes), {.validation = 1.0 / 3, .folds = folds, .third = 1.0 / 3, .seed = seed})
               .value();
       ASSERT_EQ(parts.size(), static_cast<size_t>(std::max(1, folds)));
       for (const Partition& p : parts) {
@@ -151,8 +150,7 @@ TEST(SplitTest, GroupsStayTogether) {
     for (const int folds : {0, 4}) {
       const double third = seed % 2 == 0 ? 0.0 : 0.2;
       const std::vector<Partition> parts =
-          MakeSplit(dataset,
-                    {.validation = 0.3, .folds = folds, .third = third, .seed = seed, .key = KeyUse::kGroup})
+          MakeSplit(dataset, {.validation = 0.3, .folds = folds, .third = third, .seed = seed, .key = KeyUse::kGroup})
               .value();
       std::set<int32_t> held;
       for (const Partition& p : parts) {
@@ -193,8 +191,7 @@ TEST(SplitTest, LaterRowsAreHeldOut) {
     for (const int32_t row : rows) least = std::min(least, key[static_cast<size_t>(row)]);
     return least;
   };
-  const Partition one =
-      MakeSplit(Keyed(key), {.validation = 0.25, .third = 0.25, .key = KeyUse::kTime})->front();
+  const Partition one = MakeSplit(Keyed(key), {.validation = 0.25, .third = 0.25, .key = KeyUse::kTime})->front();
   EXPECT_EQ(one.train.size(), 20u);
   EXPECT_EQ(one.validation.size(), 10u);
   EXPECT_LT(last(one.train), first(one.validation));
@@ -333,9 +330,11 @@ TEST(SynthTest, ImagesLookLikeTheirClass) {
   EXPECT_EQ(d.x.cols, 256);
   EXPECT_EQ(d.num_classes(), 5);
   EXPECT_EQ(Fingerprint(d).value(),
-            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3", Task::kClassification).value()).value());
+            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3", Task::kClassification).value())
+                .value());
   EXPECT_NE(Fingerprint(d).value(),
-            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=4", Task::kClassification).value()).value());
+            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=4", Task::kClassification).value())
+                .value());
   for (const double v : d.x.value) ASSERT_TRUE(v > 0.0 && v <= 1.0);
   std::vector<std::vector<double>> mean(5, std::vector<double>(256, 0.0));
   const auto dot = [&](int64_t i, const std::vector<double>& m) {

@@ -20,7 +20,8 @@ using Eigen::VectorXd;
 
 struct Case {
   Case(int rows, int cols, int classes, bool standardize, bool intercept)
-      : dataset(data::Synthesize(notation::SynthSpec{.rows = rows, .cols = cols, .classes = classes, .seed = 4}).value()) {
+      : dataset(
+            data::Synthesize(notation::SynthSpec{.rows = rows, .cols = cols, .classes = classes, .seed = 4}).value()) {
     std::vector<int32_t> all(static_cast<size_t>(rows));
     std::iota(all.begin(), all.end(), 0);
     data::Standardization map;
@@ -74,8 +75,7 @@ TEST(LogisticPreconditionerTest, OfAllRowsItIsTheHessian) {
       const Case c(300, 5, 4, standardize, intercept);
       VectorXd penalty = VectorXd::Zero(c.data->dim());
       penalty.head(c.data->penalized()).setLinSpaced(0.01, 0.5);
-      const auto made =
-          LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(), penalty, {}).value();
+      const auto made = LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(), penalty, {}).value();
       ASSERT_TRUE(made.has_value());
       MatrixXd h = c.Hessian();
       h.diagonal() += penalty;
@@ -105,9 +105,9 @@ TEST(LogisticPreconditionerTest, IsLeftOutWhereItWouldNotPay) {
         .value()
         .has_value();
   };
-  EXPECT_FALSE(made(Case(100, 5, 2, false, false), 0.01));     // Two classes have solvers of their own.
-  EXPECT_FALSE(made(Case(300, 5, 4, false, false), 1000.0));   // The penalty is nearly all of the Hessian.
-  EXPECT_FALSE(made(Case(100, 900, 4, false, false), 0.01));   // 3,600 weights.
+  EXPECT_FALSE(made(Case(100, 5, 2, false, false), 0.01));    // Two classes have solvers of their own.
+  EXPECT_FALSE(made(Case(300, 5, 4, false, false), 1000.0));  // The penalty is nearly all of the Hessian.
+  EXPECT_FALSE(made(Case(100, 900, 4, false, false), 0.01));  // 3,600 weights.
 }
 
 }  // namespace

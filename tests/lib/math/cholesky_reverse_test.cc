@@ -116,7 +116,8 @@ TEST(CholeskyReverseTest, SolvesAgreeWithTheAdjoint) {
 TEST(CholeskyReverseTest, Stops) {
   base::StopSource source;
   source.RequestStop();
-  EXPECT_TRUE(absl::IsCancelled(ReverseCholesky(MatrixXd::Identity(3, 3), MatrixXd::Zero(3, 3), source.token()).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(ReverseCholesky(MatrixXd::Identity(3, 3), MatrixXd::Zero(3, 3), source.token()).status()));
 }
 
 }  // namespace

@@ -63,15 +63,15 @@ TEST(MatrixObjectiveTest, StrengthsFoundAreThoseOfThePenalisedModel) {
 
 TEST(MatrixObjectiveTest, StrengthsAreNoWorseThanThoseOfAGrid) {
   const Measurement m = *(*Create(Spec("vf_matrix_completion")))->Evaluate(At({}))->measurement;
-  const auto grid = Make(Spec("matrix_completion"),
-                         Space({Float("nuclear", 1e-6, 1e6, study::Scale::kLog),
-                                Float("group", 1e-6, 1e6, study::Scale::kLog)}),
-                         kLoss);
+  const auto grid = Make(
+      Spec("matrix_completion"),
+      Space({Float("nuclear", 1e-6, 1e6, study::Scale::kLog), Float("group", 1e-6, 1e6, study::Scale::kLog)}), kLoss);
   double best = INFINITY;
   for (double nuclear = 0.3; nuclear < 30.0; nuclear *= 2.0) {
     for (const double group : {0.01, 0.3, 3.0}) {
-      best = std::min(best, grid->Evaluate(At({{"nuclear", nuclear}, {"group", group}}))
-                                ->measurement->metrics.at("validation_loss"));
+      best = std::min(
+          best,
+          grid->Evaluate(At({{"nuclear", nuclear}, {"group", group}}))->measurement->metrics.at("validation_loss"));
     }
   }
   EXPECT_LE(m.metrics.at("validation_loss"), 1.1 * best);
@@ -116,9 +116,9 @@ TEST(MatrixObjectiveTest, RefusesWhatIsTooLarge) {
   EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("tune matrix_completion instead"));
   spec = Spec("vf_matrix_completion");
   spec.split.folds = 3;
-  EXPECT_THAT(std::string(catalogue::Validate(spec, Space({Float("start", 1e-3, 1.0, study::Scale::kLog)}), kLoss)
-                              .message()),
-              HasSubstr("holds out rows once"));
+  EXPECT_THAT(
+      std::string(catalogue::Validate(spec, Space({Float("start", 1e-3, 1.0, study::Scale::kLog)}), kLoss).message()),
+      HasSubstr("holds out rows once"));
 }
 
 TEST(MatrixObjectiveTest, ConstantValuesAreTaken) {

@@ -154,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Functions, ObjectiveContract, ::testing::ValuesIn(Funct
 
 TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
   std::set<std::string> held, all;
-  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), MatrixCases(), VfIdcaCases(), FunctionCases()}) {
+  for (const auto& cases :
+       {LinearCases(), ChainCases(), RegressionCases(), MatrixCases(), VfIdcaCases(), FunctionCases()}) {
     for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
   }
   for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) all.insert(info.model);

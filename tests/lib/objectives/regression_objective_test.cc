@@ -72,12 +72,19 @@ TEST(RegressionObjectiveTest, GradientsMatchDifferences) {
       {"kernel_ridge", {One("l2"), List("gamma", 4)}, {{"gamma", Vec{0.1, 0.5, 0.05, 0.2}}, {"l2", 0.5}}, {}, 3},
       {"kernel_ridge", {One("gamma")}, {{"gamma", 0.4}}, {{"l2", 0.1}, {"standardize", false}}, 0},
       {"ridge", {List("l2", 4)}, {{"l2", Vec{0.1, 1, 10, 100}}}, {{"criterion", std::string("leave_one_out")}}, 0},
-      {"ridge", {One("l2"), One("l2.a")}, {{"l2", 3.0}, {"l2.a", 0.1}},
-       {{"l2_groups", groups}, {"criterion", std::string("gcv")}, {"intercept", false}}, 0},
+      {"ridge",
+       {One("l2"), One("l2.a")},
+       {{"l2", 3.0}, {"l2.a", 0.1}},
+       {{"l2_groups", groups}, {"criterion", std::string("gcv")}, {"intercept", false}},
+       0},
       {"elastic_net", {One("l1"), One("l2")}, {{"l1", 2.0}, {"l2", 3.0}}, {}, 3},
       {"elastic_net", {One("l1")}, {{"l1", 0.3}}, {{"standardize", false}}, 0},
       {"mlp", {One("l2")}, {{"l2", 1.0}}, {{"units", 3.0}, {"l2_out", 0.5}, {"tolerance", 1e-11}}, 0},
-      {"mlp", {List("l2", 4)}, {{"l2", Vec{0.5, 1, 3, 10}}}, {{"units", 2.0}, {"l2_out", 0.5}, {"tolerance", 1e-11}}, 2},
+      {"mlp",
+       {List("l2", 4)},
+       {{"l2", Vec{0.5, 1, 3, 10}}},
+       {{"units", 2.0}, {"l2_out", 0.5}, {"tolerance", 1e-11}},
+       2},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(absl::StrCat(c.model, " ", study::FormatParameters(c.at), " ", c.folds, " folds"));
@@ -99,8 +106,9 @@ TEST(RegressionObjectiveTest, GradientsMatchDifferences) {
     for (size_t k = 0; k < scalars.size(); ++k) {
       const std::string& name = c.space[static_cast<size_t>(scalars[k].parameter)].name;
       const auto loss = [&](double factor) {
-        return (*made)->Evaluate(At(Moved(c.at, name, scalars[k].element, factor)))->measurement->metrics.at(
-            "validation_loss");
+        return (*made)
+            ->Evaluate(At(Moved(c.at, name, scalars[k].element, factor)))
+            ->measurement->metrics.at("validation_loss");
       };
       const study::ParameterValue& value = c.at.at(name);
       const auto* list = std::get_if<Vec>(&value);
@@ -142,8 +150,8 @@ TEST(RegressionObjectiveTest, RecentRowsWeighMoreWhereAskedFor) {
   spec.data = "series.csv";
   spec.split.time_column = "day";
   spec.split.folds = 3;
-  const SearchSpace space = Space({One("l2"), Float("recency", 0.1, 100.0, study::Scale::kLog),
-                                   Float("recency_center", 0.0, 0.95)});
+  const SearchSpace space =
+      Space({One("l2"), Float("recency", 0.1, 100.0, study::Scale::kLog), Float("recency_center", 0.0, 0.95)});
   const auto made = CreateObjective(spec, space, kLoss, &root);
   ASSERT_TRUE(made.ok()) << made.status();
   const study::Parameters at = {{"l2", 0.5}, {"recency", 8.0}, {"recency_center", 0.6}};
@@ -353,9 +361,9 @@ TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
   EXPECT_TRUE(small->Evaluate(At({{"l2", 1.0}})).ok());
   BuiltinObjective large = Spec("kernel_ridge", {{"max_memory_mib", 1.0}, {"gamma", 0.1}});
   large.data = "synth:regression?rows=2000";
-  EXPECT_THAT(Message(CreateObjective(large, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 1.0}}))
-                          .status()),
-              HasSubstr("max_memory_mib"));
+  EXPECT_THAT(
+      Message(CreateObjective(large, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 1.0}})).status()),
+      HasSubstr("max_memory_mib"));
 }
 
 TEST(RegressionObjectiveTest, AKernelThatRoundingDominatesIsNotCalledConverged) {

@@ -1,4 +1,5 @@
-// The rows of an objective and their split, from files: columns that group or order rows, data of its own to validate on.
+// The rows of an objective and their split, from files: columns that group or order rows, data of its own to validate
+// on.
 
 #include "lib/objectives/row_source.h"
 
@@ -42,8 +43,8 @@ class RowSourceTest : public ::testing::Test {
 std::string People(int rows) {
   std::string text = "patient,age,day,dose,y\n";
   for (int i = 0; i < rows; ++i) {
-    absl::StrAppend(&text, "p", i % 7, ",", 20 + i % 30, ",2024-01-", i % 28 < 9 ? "0" : "", i % 28 + 1, ",", i % 5, ",",
-                    0.5 * i, "\n");
+    absl::StrAppend(&text, "p", i % 7, ",", 20 + i % 30, ",2024-01-", i % 28 < 9 ? "0" : "", i % 28 + 1, ",", i % 5,
+                    ",", 0.5 * i, "\n");
   }
   return text;
 }
@@ -93,8 +94,7 @@ TEST_F(RowSourceTest, ModelsOfSuchDataTakeRowsWithAndWithoutTheColumn) {
   const model::Predictions with = predict("with.csv", "patient,age,y\nzoe,3,0\n");
   const model::Predictions without = predict("without.csv", "age\n3\n");
   EXPECT_EQ(with.label, without.label);
-  const auto evaluation =
-      (*model)->Evaluate({absl::StrCat(dir_.path(), "/", request.objective.data), {}}).value();
+  const auto evaluation = (*model)->Evaluate({absl::StrCat(dir_.path(), "/", request.objective.data), {}}).value();
   EXPECT_NEAR(evaluation.metrics.at("loss"), (*model)->info().metrics.at("train_loss"), 1e-12);
 }
 
@@ -103,7 +103,8 @@ TEST_F(RowSourceTest, ValidationDataOfItsOwn) {
   spec.model = "logistic";
   spec.data = File("train.csv", "a,b,class\n1,2,yes\n2,3,no\n3,1,yes\n4,0,no\n");
   spec.split.validation_data = File("held.csv", "class,b,a\nno,7,8\nyes,5,6\n");
-  EXPECT_THAT(Why(spec, data::Task::kClassification), HasSubstr("column 1 is true or false; export 1 or 0"));  // The label is the last column.
+  EXPECT_THAT(Why(spec, data::Task::kClassification),
+              HasSubstr("column 1 is true or false; export 1 or 0"));  // The label is the last column.
   spec.options["label"] = std::string("class");
   const RowSource named = Load(spec, data::Task::kClassification).value();
   EXPECT_EQ(named.dataset.appended, 2);

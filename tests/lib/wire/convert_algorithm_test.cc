@@ -235,10 +235,10 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
     EXPECT_EQ(fields, options);
     const std::string page = Page(info.name + ".md");
     // Presets share one page of options.
-    const std::string manual =
-        message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md")
-        : message == v1::Algorithm::Hoag::descriptor() ? Page("hoag.md") + page
-                                                       : page;
+    const std::string manual = message == Bo::descriptor()
+                                   ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md")
+                               : message == v1::Algorithm::Hoag::descriptor() ? Page("hoag.md") + page
+                                                                              : page;
     const std::set<std::string> in_manual = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);

@@ -30,11 +30,12 @@ TEST(ResourceName, RefusesEverythingElse) {
     EXPECT_FALSE(ParseStudyName("name", bad).ok()) << bad;
   }
   for (const char* bad :
-       {"", "projects/default/studies/s", "projects/default/studies/s/trials/", "projects/P/studies/s/trials/1", "projects/default/studies/s/trials/0",
-        "projects/default/studies/s/trials/01", "projects/default/studies/s/trials/+1",
-        "projects/default/studies/s/trials/-1", "projects/default/studies/s/trials/1 ",
-        "projects/default/studies/s/trials/1/x", "projects/default/studies/s/trials/9223372036854775808",
-        "projects/default/studies//trials/1", "projects/default/studies/s/t/trials/1", "s/1"}) {
+       {"", "projects/default/studies/s", "projects/default/studies/s/trials/", "projects/P/studies/s/trials/1",
+        "projects/default/studies/s/trials/0", "projects/default/studies/s/trials/01",
+        "projects/default/studies/s/trials/+1", "projects/default/studies/s/trials/-1",
+        "projects/default/studies/s/trials/1 ", "projects/default/studies/s/trials/1/x",
+        "projects/default/studies/s/trials/9223372036854775808", "projects/default/studies//trials/1",
+        "projects/default/studies/s/t/trials/1", "s/1"}) {
     EXPECT_FALSE(ParseTrialName("name", bad).ok()) << bad;
   }
 }

@@ -126,8 +126,7 @@ TEST_F(CoreChanges, ASuggestionUnderWayIsOfTheStudyAsItIsNow) {
     ASSERT_TRUE(h_.Batch({*std::move(fresh)}).ok());
   }
   h_.late_suggestions = false;
-  EXPECT_GT(ask.get()->grants.at(0).trial.provenance.prefix_seq,
-            h_.Events("s", EventType::kStudyUpdated)[0].seq - 1);
+  EXPECT_GT(ask.get()->grants.at(0).trial.provenance.prefix_seq, h_.Events("s", EventType::kStudyUpdated)[0].seq - 1);
   ASSERT_TRUE(h_.Complete(ask.get()->grants.at(0), Loss(1.0)).ok());
   Work("s");
   ExpectSound("s");
@@ -352,8 +351,7 @@ TEST_F(CoreChanges, AStudyWithAResourceAndNoAlgorithmStopsBadTrials) {
       ASSERT_TRUE(h_.Complete(good, Loss(1.0 - 0.1 * i, 27)).ok());
     }
     const Grant bad = h_.Get(id, "w");
-    EXPECT_EQ(h_.Report(bad, {Loss(9.0, 9)})->directive,
-              parts ? study::Directive::kStop : study::Directive::kContinue);
+    EXPECT_EQ(h_.Report(bad, {Loss(9.0, 9)})->directive, parts ? study::Directive::kStop : study::Directive::kContinue);
     EXPECT_EQ(h_.Trial(id, bad.trial.number).trial.provenance.designer, parts ? "asha" : "auto");
     ExpectSound(id);
   }
@@ -362,7 +360,12 @@ TEST_F(CoreChanges, AStudyWithAResourceAndNoAlgorithmStopsBadTrials) {
 // A commit that fails, or a kill before it, leaves nothing of a change; one that succeeds leaves all of it.
 TEST_F(CoreChanges, EachChangeIsAllOrNothing) {
   const std::vector<std::function<Operation()>> changes = {
-      [] { UpdateStudyOp op; op.id = "s"; op.change.max_trials = 30; return Operation(std::move(op)); },
+      [] {
+        UpdateStudyOp op;
+        op.id = "s";
+        op.change.max_trials = 30;
+        return Operation(std::move(op));
+      },
       [] { return Operation(ImportOp{"s", {Result(0.1, 1), Result(0.2, 2)}, "", "u", {}}); },
       [] { return Operation(RetryOp{"s", {1, 2}, 1000, "", "u", {}}); },
       [] { return Operation(DeleteTrialOp{"s", 3, "u", {}}); },

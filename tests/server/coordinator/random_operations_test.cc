@@ -21,19 +21,19 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   }
   std::printf(
       "\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
-      "%lld again, %lld refusals, %lld of them for a limit, %lld for a token that had ended (%lld asks that waited), %lld final trials, "
+      "%lld again, %lld refusals, %lld of them for a limit, %lld for a token that had ended (%lld asks that waited), "
+      "%lld final trials, "
       "%lld gradients set aside, %lld pauses, %lld promotions, %lld changed specs, %lld removed trials, %lld repeated "
       "requests\n",
       static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
       static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
       static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
       static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
-      static_cast<long long>(stats.refused), static_cast<long long>(stats.limited),
-      static_cast<long long>(stats.ended), static_cast<long long>(stats.ended_waiting),
-      static_cast<long long>(stats.finals), static_cast<long long>(stats.set_aside),
-      static_cast<long long>(stats.paused), static_cast<long long>(stats.promoted),
-      static_cast<long long>(stats.updated), static_cast<long long>(stats.removed),
-      static_cast<long long>(stats.repeated));
+      static_cast<long long>(stats.refused), static_cast<long long>(stats.limited), static_cast<long long>(stats.ended),
+      static_cast<long long>(stats.ended_waiting), static_cast<long long>(stats.finals),
+      static_cast<long long>(stats.set_aside), static_cast<long long>(stats.paused),
+      static_cast<long long>(stats.promoted), static_cast<long long>(stats.updated),
+      static_cast<long long>(stats.removed), static_cast<long long>(stats.repeated));
   // A walk that never gets anywhere proves nothing.
   EXPECT_GT(stats.grants, stats.operations / 50);
   EXPECT_GT(stats.regrants, stats.operations / 200);

@@ -12,12 +12,11 @@ namespace luthier::coordinator::testing {
 std::vector<Step> RandomSteps(uint64_t seed, int count) {
   // How often each kind comes, of 1000.
   static constexpr std::pair<Step::Kind, uint32_t> kWeights[] = {
-      {Step::kSuggest, 268}, {Step::kFinish, 270}, {Step::kReport, 80}, {Step::kHeartbeat, 75},
-      {Step::kCreate, 40},   {Step::kControl, 30}, {Step::kEnqueue, 35}, {Step::kCancelTrial, 12},
-      {Step::kStopTrial, 12},
-      {Step::kUpdate, 10},   {Step::kImport, 6},   {Step::kRetry, 12},   {Step::kDeleteTrial, 8},
-      {Step::kNote, 4},      {Step::kTime, 80},    {Step::kHangUp, 6},    {Step::kToken, 40},   {Step::kRestart, 6},
-      {Step::kFailCommit, 6}};
+      {Step::kSuggest, 268},   {Step::kFinish, 270}, {Step::kReport, 80},   {Step::kHeartbeat, 75},
+      {Step::kCreate, 40},     {Step::kControl, 30}, {Step::kEnqueue, 35},  {Step::kCancelTrial, 12},
+      {Step::kStopTrial, 12},  {Step::kUpdate, 10},  {Step::kImport, 6},    {Step::kRetry, 12},
+      {Step::kDeleteTrial, 8}, {Step::kNote, 4},     {Step::kTime, 80},     {Step::kHangUp, 6},
+      {Step::kToken, 40},      {Step::kRestart, 6},  {Step::kFailCommit, 6}};
   base::RandomStream random(seed, "walk");
   std::vector<Step> steps(static_cast<size_t>(count));
   for (Step& step : steps) {
@@ -80,9 +79,10 @@ std::vector<Step> Shrink(std::vector<Step> steps, const WalkOptions& options) {
 }
 
 std::string Describe(const std::vector<Step>& steps) {
-  static constexpr const char* kNames[] = {"Suggest",     "Finish", "Report", "Heartbeat", "Create",  "Control",
-                                           "Enqueue",     "CancelTrial", "StopTrial", "Update", "Import", "Retry",
-                                           "DeleteTrial", "Note",   "Time",   "HangUp",    "Token", "Restart", "FailCommit"};
+  static constexpr const char* kNames[] = {"Suggest", "Finish",  "Report",      "Heartbeat", "Create",
+                                           "Control", "Enqueue", "CancelTrial", "StopTrial", "Update",
+                                           "Import",  "Retry",   "DeleteTrial", "Note",      "Time",
+                                           "HangUp",  "Token",   "Restart",     "FailCommit"};
   std::string text;
   for (const Step& step : steps) {
     absl::StrAppend(&text, "  {Step::k", kNames[step.kind], ", ", step.ends_batch ? "true" : "false", ", {");

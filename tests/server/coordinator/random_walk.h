@@ -62,9 +62,9 @@ struct WalkStats {
   int64_t set_aside = 0;  // Gradients.
   int64_t paused = 0;
   int64_t promoted = 0;
-  int64_t updated = 0;  // Specs that changed.
-  int64_t stopped = 0;  // Requests for a trial's end.
-  int64_t removed = 0;  // Trials, by retries and deletions.
+  int64_t updated = 0;   // Specs that changed.
+  int64_t stopped = 0;   // Requests for a trial's end.
+  int64_t removed = 0;   // Trials, by retries and deletions.
   int64_t repeated = 0;  // Requests that got their first answer again.
 };
 

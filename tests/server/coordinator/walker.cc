@@ -366,7 +366,8 @@ void Walker::Send(ControlOp op) {
 }
 void Walker::Send(EnqueueOp op) {
   Remember(op);
-  op.done = AsBefore(op.request_id, Check<EnqueueReply>("enqueue in " + op.id, Judged([&] { return model_.Enqueue(op); })));
+  op.done =
+      AsBefore(op.request_id, Check<EnqueueReply>("enqueue in " + op.id, Judged([&] { return model_.Enqueue(op); })));
   Push(std::move(op));
 }
 void Walker::Send(UpdateStudyOp op) {
@@ -377,7 +378,8 @@ void Walker::Send(UpdateStudyOp op) {
 }
 void Walker::Send(ImportOp op) {
   Remember(op);
-  op.done = AsBefore(op.request_id, Check<ImportReply>("import into " + op.id, Judged([&] { return model_.Import(op); })));
+  op.done =
+      AsBefore(op.request_id, Check<ImportReply>("import into " + op.id, Judged([&] { return model_.Import(op); })));
   Push(std::move(op));
 }
 void Walker::Send(RetryOp op) {

@@ -66,7 +66,9 @@ class ChangesTest : public ServiceTest {
   }
 };
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
+std::string Text(const absl::Status& status) {
+  return std::string(status.message());
+}
 
 TEST_F(ChangesTest, MasksNameWhatMayChange) {
   EXPECT_THAT(Text(Update("{}", {})), HasSubstr("update_mask: is required"));

@@ -89,8 +89,8 @@ TEST(Explain, SaysHowFarThePredictionWasOff) {
   const v1::ExplainTrialResponse explained = Explain("loss", trial);
   EXPECT_EQ(explained.surprise(), -2.0);
   EXPECT_EQ(explained.predicted().mean(), 1.5);
-  EXPECT_THAT(Explained(trial), AllOf(HasSubstr("origin: acq: the model expects"),
-                                      HasSubstr("off by -2.00 standard deviations")));
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("origin: acq: the model expects"), HasSubstr("off by -2.00 standard deviations")));
   trial.clear_final_measurement();
   EXPECT_FALSE(Explain("loss", trial).has_surprise());
 }

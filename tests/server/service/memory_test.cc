@@ -154,8 +154,9 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
-                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable", "ListEvents",
-                                     "GetImportance", "Predict", "ExplainTrial", "ListWorkers", "Suggest", "WatchStudy"));
+                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable",
+                                     "ListEvents", "GetImportance", "Predict", "ExplainTrial", "ListWorkers", "Suggest",
+                                     "WatchStudy"));
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
   Use(1099);
   EXPECT_EQ(Refused().size(), 18u);

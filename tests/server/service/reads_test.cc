@@ -65,8 +65,8 @@ class ReadsTest : public ServiceTest {
 };
 
 // Numbers of the trials that ListTrials gives, page by page; `between` is done after each page.
-std::vector<int64_t> Listed(v1::StudyService::Stub& studies, v1::ListTrialsRequest request,
-                            const std::function<void()>& between = [] {}) {
+std::vector<int64_t> Listed(
+    v1::StudyService::Stub& studies, v1::ListTrialsRequest request, const std::function<void()>& between = [] {}) {
   std::vector<int64_t> numbers;
   request.set_parent(kName);
   do {
@@ -292,7 +292,8 @@ TEST_F(ReadsTest, AModelPredictsSettingsAndSaysWhenThereIsNone) {
   v1::PredictRequest request;
   request.set_name(kName);
   auto& setting = *request.add_settings()->mutable_fields();
-  for (const auto& [name, value] : {std::pair{"x", 0.9}, {"lr", 0.5}, {"k", 2.0}}) setting[name].set_number_value(value);
+  for (const auto& [name, value] : {std::pair{"x", 0.9}, {"lr", 0.5}, {"k", 2.0}})
+    setting[name].set_number_value(value);
   *request.add_settings() = request.settings(0);
   (*request.mutable_settings(1)->mutable_fields())["x"].set_number_value(0.1);
   v1::PredictResponse response;

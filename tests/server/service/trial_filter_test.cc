@@ -48,10 +48,10 @@ std::string Error(const std::string& text) {
 }
 
 TEST(Filter, ReadsTerms) {
-  const Filter filter =
-      Filter::Parse("state = FAILED AND params.lr>1e-3 AND metrics.loss < .5 AND "
-                    "attributes.\"my \\\"key\":\"a b\"")
-          .value();
+  const Filter filter = Filter::Parse(
+                            "state = FAILED AND params.lr>1e-3 AND metrics.loss < .5 AND "
+                            "attributes.\"my \\\"key\":\"a b\"")
+                            .value();
   const auto& terms = filter.terms();
   ASSERT_EQ(terms.size(), 4u);
   EXPECT_EQ(terms[0].field, "state");
@@ -141,9 +141,11 @@ TEST(Filter, LimitsHold) {
 }
 
 TEST(Filter, WhateverIsSentIsAnswered) {
-  const std::vector<std::string> pieces = {
-      "AND",    "OR",    "NOT", "(",  ")",        "\"",   "\\",       "=",           "!=", "<",      ">=", ":", "*", "1e999",
-      "number", "state", " ",   "\n", "\xc3\xa4", "\x01", "params.x", "attributes.", ".",  "FAILED", std::string(1, '\0')};
+  const std::vector<std::string> pieces = {"AND",      "OR",          "NOT", "(",        ")",
+                                           "\"",       "\\",          "=",   "!=",       "<",
+                                           ">=",       ":",           "*",   "1e999",    "number",
+                                           "state",    " ",           "\n",  "\xc3\xa4", "\x01",
+                                           "params.x", "attributes.", ".",   "FAILED",   std::string(1, '\0')};
   base::RandomStream random(1, "filter");
   for (int i = 0; i < 20'000; ++i) {
     std::string text;

@@ -360,7 +360,8 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
 
 absl::StatusOr<std::vector<Alternative>> ModelTurn::AlternativesTo(const BoModel& model, const Observations& data,
                                                                    const base::StopToken& stop) const {
-  return FitAlternatives(*models_, data.observed, data.scores, model.surrogate.next, SlopesOf(data), data.pending, stop);
+  return FitAlternatives(*models_, data.observed, data.scores, model.surrogate.next, SlopesOf(data), data.pending,
+                         stop);
 }
 
 Prediction ModelTurn::PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,

@@ -212,7 +212,9 @@ TEST_P(LowerTest, MultipliersAreTheDerivativesOfTheValue) {
   SparseLowerSolver solver(&problem);
   VectorXd r = VectorXd::Constant(problem.penalties.count(), 1.0);
   r[problem.penalties.l1()] = 2.5;
-  const auto value = [&](const VectorXd& at) { return solver.Solve(at, VectorXd::Zero(columns), VectorXd(), 1e-13, {})->value; };
+  const auto value = [&](const VectorXd& at) {
+    return solver.Solve(at, VectorXd::Zero(columns), VectorXd(), 1e-13, {})->value;
+  };
   const VectorXd gamma = solver.Solve(r, VectorXd::Zero(columns), VectorXd(), 1e-13, {})->gamma;
   EXPECT_GT(gamma.maxCoeff(), 0.1);
   for (Index i = 0; i < r.size(); ++i) {
@@ -248,10 +250,13 @@ TEST(SparseVfIdcaTest, EveryStepIsSolvedToItsGapAndThePenalizedLossFalls) {
     options.tolerance = 1e-3;
     options.max_steps = 40;
     std::vector<VfIdcaStep> steps;
-    const VfIdcaResult result = RunSparseVfIdca(problem, options, [&](const VfIdcaStep& step) {
-                                  steps.push_back(step);
-                                  return true;
-                                }, {}).value();
+    const VfIdcaResult result = RunSparseVfIdca(problem, options,
+                                                [&](const VfIdcaStep& step) {
+                                                  steps.push_back(step);
+                                                  return true;
+                                                },
+                                                {})
+                                    .value();
     ASSERT_EQ(steps.size(), static_cast<size_t>(result.steps));
     EXPECT_LE(result.worst_gap, 1e-6);
     for (size_t k = 1; k < steps.size(); ++k) {
@@ -270,10 +275,13 @@ TEST(SparseVfIdcaTest, InexactStepsEndWithAnExactOne) {
   const VfIdcaResult exact = RunSparseVfIdca(problem, options, nullptr, {}).value();
   options.inexact = true;
   double loosest = 0.0;
-  const VfIdcaResult inexact = RunSparseVfIdca(problem, options, [&](const VfIdcaStep& step) {
-                                 loosest = std::max({loosest, step.lower_gap, step.upper_gap});
-                                 return true;
-                               }, {}).value();
+  const VfIdcaResult inexact = RunSparseVfIdca(problem, options,
+                                               [&](const VfIdcaStep& step) {
+                                                 loosest = std::max({loosest, step.lower_gap, step.upper_gap});
+                                                 return true;
+                                               },
+                                               {})
+                                   .value();
   EXPECT_TRUE(exact.converged && inexact.converged);
   EXPECT_LE(inexact.worst_gap, 1e-6) << "of the last step";
   EXPECT_GT(loosest, 1e-6);

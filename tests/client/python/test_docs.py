@@ -80,6 +80,21 @@ def test_every_block_is_known(page: Path) -> None:
     assert len(blocks(page)) >= 3
 
 
+def test_the_first_screen_has_what_a_visitor_needs(tmp_path: Path) -> None:
+    """README begins with the pip line, six lines of Python that print what it says, a picture and three measured facts."""
+    screen = README.read_text(encoding="utf-8").split("\n## ", 1)
+    assert screen[1].startswith("Build from source\n")
+    lines = screen[0].splitlines()
+    assert len(lines) <= 20 and any(line.startswith("pip install ./luthier-") for line in lines)
+    program = next(text for language, text in blocks(README) if language == "python")
+    assert program in screen[0] and len(program.splitlines()) == 6
+    assert run(program, tmp_path).splitlines() == re.findall(r"^print\(.*  # (.*)$", program, re.MULTILINE)
+    picture = re.search(r"!\[[^]]+\]\(([^)]+\.svg)\)", screen[0])
+    assert picture and "<svg" in (ROOT / picture[1]).read_text(encoding="utf-8")[:1000]
+    facts = [re.search(r"\[measured\]\((docs/measurements/[^)#]+)", line) for line in lines if line.startswith("- **")]
+    assert len(facts) == 3 and all(fact and (ROOT / fact[1]).is_file() for fact in facts)
+
+
 def test_the_first_program_goes_on_when_run_again(tmp_path: Path) -> None:
     first = next(text for language, text in blocks(PAGES[0]) if language == "python")
     run(first + "assert len(study) == 25\n", tmp_path)

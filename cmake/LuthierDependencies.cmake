@@ -14,7 +14,6 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 if(NOT LUTHIER_CORE_ONLY)
   find_package(Protobuf 3.21 REQUIRED)  # Module mode, and before gRPC: Debian ships no ProtobufConfig.cmake.
   find_package(gRPC 1.51 CONFIG REQUIRED)
-  find_path(GRPC_PROTO_ROOT grpc/health/v1/health.proto PATHS /usr/share/grpc-proto REQUIRED)
   find_package(SQLiteCpp CONFIG REQUIRED)
   find_package(SQLite3 REQUIRED)
   find_package(yaml-cpp CONFIG REQUIRED)

@@ -1,12 +1,9 @@
-# luthier_proto(target [GRPC] [ROOT dir] PROTOS a/v1/x.proto ...): C++ from the .proto files under proto/, or under dir.
+# luthier_proto(target [GRPC] PROTOS a/v1/x.proto ...): C++ from the .proto files under proto/.
 # Outputs are listed as grpc.pb.cc, grpc.pb.h, pb.cc, pb.h because protoc sorts the dependency file's targets and
 # Ninja wants the first output first there; any other order regenerates everything on each build.
 function(luthier_proto target)
-  cmake_parse_arguments(A "GRPC" "ROOT" "PROTOS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "GRPC" "" "PROTOS;DEPS" ${ARGN})
   set(root "${CMAKE_SOURCE_DIR}/proto")
-  if(A_ROOT)
-    set(root "${A_ROOT}")
-  endif()
   set(out "${CMAKE_BINARY_DIR}/gen")
   file(MAKE_DIRECTORY "${out}")
   foreach(p IN LISTS A_PROTOS)

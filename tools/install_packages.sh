@@ -1,17 +1,20 @@
 #!/bin/sh
-# Installs the Debian packages of the named sections of tools/packages.txt, those that are missing. Lines NAME==VERSION
-# are of PyPI: all of them go into the virtual environment build/peers of this checkout ($LUTHIER_PEERS_DIR: another
-# folder), made anew when they change.
+# Installs the Debian packages of the named sections of tools/packages.txt, those that are missing; of a line A | B the first
+# that this system's apt knows. Lines NAME==VERSION are of PyPI: all of them go into the virtual environment build/peers of
+# this checkout ($LUTHIER_PEERS_DIR: another folder), made anew when they change.
 #
 #   tools/install_packages.sh [--list] [--file FILE] SECTION...
 #
-# Says nothing and needs no rights when nothing is missing. --list prints the names instead, one a line.
-# Exit: 0 nothing is missing any more, 1 could not install (the message says what to run), 2 wrong arguments.
+# Says nothing and needs no rights when nothing is missing. --list prints the lines instead. On a system without dpkg and apt it
+# lists what is needed, in that system's names where the file has a section of them, installs nothing, and goes on: what is
+# missing a build then says by name.
+# Exit: 0 nothing is missing any more, or it was listed; 1 could not install (the message says what to run); 2 wrong arguments.
 set -eu
 
 program=$(basename "$0")
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 file=$root/tools/packages.txt
+os_release=${LUTHIER_OS_RELEASE:-/etc/os-release}  # Tests pretend to be another system.
 list_only=false
 
 die() {
@@ -21,7 +24,7 @@ die() {
   exit "$code"
 }
 
-# The packages of section $1, one a line.
+# The packages of section $1, one a line; alternatives as A|B.
 packages_of() {
   awk -v want="[$1]" '
     { sub(/#.*/, ""); gsub(/[ \t\r]/, "") }
@@ -72,16 +75,37 @@ if $list_only; then
   exit 0
 fi
 
+# Another system: what it needs, in its own names where there is a section of the name that it calls itself by.
 if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
-  die 1 "this is not a Debian system; install what stands for:$wanted"
+  system=$(sed -n 's/^ID="\{0,1\}\([a-z0-9._-]*\).*/\1/p' "$os_release" 2>/dev/null || true)
+  case " $sections" in
+    *" ${system:-none} "*)
+      printf '%s: this system has no dpkg; on %s these packages are needed (the list is untried):' "$program" "$system"
+      packages_of "$system" | while read -r name; do printf ' %s' "$name"; done
+      ;;
+    *) printf "%s: this system has no dpkg; what stands for these packages of Debian is needed:%s" "$program" "$wanted" ;;
+  esac
+  printf '\nWhat is there already need not be installed; a build says what it does not find.\n'
+  exit 0
 fi
+
+# Of alternatives A|B, prints the one that is installed, else all.
+settle() {
+  for name in $(printf '%s' "$1" | tr '|' ' '); do
+    ! is_installed "$name" || { printf '%s' "$name" && return; }
+  done
+  printf '%s' "$1"
+}
 
 missing=
 from_pypi=
 for package in $wanted; do
   case $package in
     *==*) from_pypi="$from_pypi $package" ;;
-    *) is_installed "$package" || missing="$missing $package" ;;
+    *)
+      package=$(settle "$package")
+      is_installed "$package" || missing="$missing $package"
+      ;;
   esac
 done
 
@@ -119,14 +143,33 @@ else
   die 1 "packages are missing and there is no sudo; as root run: apt-get update && apt-get install -y --no-install-recommends$missing"
 fi
 
+# Of alternatives A|B, prints the first that apt can install; else the first, and apt says that it does not know it.
+choose() {
+  for name in $(printf '%s' "$1" | tr '|' ' '); do
+    if apt-cache policy "$name" 2>/dev/null | grep -q '^  Candidate: [^(]'; then
+      printf '%s' "$name"
+      return
+    fi
+  done
+  printf '%s' "${1%%|*}"
+}
+
 # apt runs without questions, and without a terminal it could stop for.
 run_apt() {
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
     -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-printf 'Installing%s\n' "$missing"
 run_apt update >"$log" 2>&1 || fail "apt-get update"
+chosen=
+for package in $missing; do
+  case $package in
+    *'|'*) chosen="$chosen $(choose "$package")" ;;
+    *) chosen="$chosen $package" ;;
+  esac
+done
+missing=$chosen
+printf 'Installing%s\n' "$missing"
 # shellcheck disable=SC2086  # A list of names, split on purpose.
 run_apt install --no-install-recommends $missing >"$log" 2>&1 || fail "apt-get install"
 for package in $missing; do

@@ -31,11 +31,19 @@ for word; do
   esac
 done
 STUB
+# Of the names with a choice this system knows two.
+cat >"$scratch/bin/apt-cache" <<'STUB'
+#!/bin/sh
+case $2 in
+  new-name | newer-name) printf '%s:\n  Installed: (none)\n  Candidate: 1.0\n' "$2" ;;
+  old-name) printf '%s:\n  Installed: (none)\n  Candidate: (none)\n' "$2" ;;
+esac
+STUB
 # shellcheck disable=SC2016  # Expanded by the stubs.
 printf '#!/bin/sh\necho "$UID_OF_TEST"\n' >"$scratch/bin/id"
 # shellcheck disable=SC2016  # Expanded by the stubs.
 printf '#!/bin/sh\necho sudo >>"$STATE/calls"\nexec "$@"\n' >"$scratch/sudo-bin/sudo"
-chmod +x "$scratch/bin/dpkg-query" "$scratch/bin/apt-get" "$scratch/bin/id" "$scratch/sudo-bin/sudo"
+chmod +x "$scratch/bin/dpkg-query" "$scratch/bin/apt-get" "$scratch/bin/apt-cache" "$scratch/bin/id" "$scratch/sudo-bin/sudo"
 
 cat >"$scratch/packages.txt" <<'LIST'
 # A comment
@@ -44,6 +52,11 @@ alpha
 beta   # with a remark
 [other]
 gamma
+[choice]
+old-name | new-name | newer-name
+[plan9]
+alpha-devel
+gamma-devel
 [peers]
 delta
 one==1.0
@@ -67,7 +80,7 @@ run() {
   shift 2
   status=0
   env -i PATH="$path" STATE="$scratch/state" UID_OF_TEST="$uid" TMPDIR="$scratch" MKDIR="$(command -v mkdir)" \
-    LN="$(command -v ln)" LUTHIER_PYTHON="$scratch/bin/python-stub" LUTHIER_PEERS_DIR="$scratch/state/venv" \
+    LN="$(command -v ln)" LUTHIER_OS_RELEASE="$scratch/state/os-release" LUTHIER_PYTHON="$scratch/bin/python-stub" LUTHIER_PEERS_DIR="$scratch/state/venv" \
     "$scratch/bin/sh" "$script" --file "$scratch/packages.txt" "$@" >"$scratch/out" 2>&1 || status=$?
 }
 begin() {
@@ -131,6 +144,29 @@ run 0 none
 begin "--list prints names and installs nothing"
 run 0 none --list build other
 [[ $status == 0 && -z $(calls) && $(tr '\n' ' ' <"$scratch/out") == "alpha beta gamma " ]] || fail "status $status"
+
+begin "of alternatives, the first that apt knows is installed"
+run 0 none choice
+[[ $status == 0 && $(calls) == *" install --no-install-recommends new-name" ]] || fail "status $status"
+
+begin "an alternative that is installed is enough, silently"
+installed newer-name
+run 1000 none choice
+[[ $status == 0 && ! -s $scratch/out && -z $(calls) ]] || fail "status $status"
+
+begin "a system without dpkg is told what it needs in its own names, and goes on"
+mv "$scratch/bin/dpkg-query" "$scratch/dpkg-query"
+printf 'NAME="Plan"\nID="plan9"\n' >"$scratch/state/os-release"
+run 1000 none build other
+[[ $status == 0 && -z $(calls) ]] || fail "status $status"
+grep -q "on plan9 these packages are needed.*: alpha-devel gamma-devel$" "$scratch/out" || fail "message"
+
+begin "a system without dpkg that no section is for is told Debian's names, and goes on"
+printf 'ID=other-bsd\n' >"$scratch/state/os-release"
+run 1000 none build choice
+[[ $status == 0 && -z $(calls) ]] || fail "status $status"
+grep -q "packages of Debian is needed: alpha beta old-name|new-name|newer-name$" "$scratch/out" || fail "message"
+mv "$scratch/dpkg-query" "$scratch/bin/dpkg-query"
 
 begin "packages of PyPI go into a virtual environment, all of them at once, Debian's first"
 run 0 none peers

@@ -102,6 +102,8 @@ PYTHON
 said=$("${clean[@]}" "$work/full/bin/python" rest.py)
 [[ $said == "COMPLETED ['COMPLETE', 'COMPLETE', 'COMPLETE', 'COMPLETE']" ]] || fail "tune and luthier.aio say: $said"
 
+"$source_dir/demo" --wheel "$carrying" --output "$work/demo" >"$work/log" 2>&1 || fail "./demo --wheel says: $(tail -n 5 "$work/log")"
+
 environment "$work/pure" "$pure"
 if "${clean[@]}" "$work/pure/bin/luthierd" --version >"$work/log" 2>&1; then fail "a pure wheel has luthierd"; fi
 grep -q "carries no program" "$work/log" || fail "luthierd of the pure wheel does not say why there is none"

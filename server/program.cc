@@ -71,7 +71,7 @@ int Main(int argc, char** argv) {
       "The Luthier coordinator: keeps studies, decides which settings to try, and grants trials to workers.\n"
       "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier",
       "luthierd"};
-  app.set_version_flag("--version", std::string("luthierd ") + base::kVersion);
+  app.set_version_flag("--version", "luthierd " + base::VersionText());
   app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:PATH")
       ->envname("LUTHIER_LISTEN")
       ->capture_default_str();

@@ -165,7 +165,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 version=""
 for file in "${programs[@]}"; do
-  told=$(exec -a luthierd "$file" --version | awk '{ print $NF }')
+  told=$(exec -a luthierd "$file" --version | awk '{ print $2 }')
   [[ $told =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || die 1 "$file does not tell its version"
   [[ $told == "${version:-$told}" ]] || die 1 "the programs are of versions $version and $told"
   version=$told

@@ -183,7 +183,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSource
 
   CLI::App app(kDescription, "luthier-worker");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("luthier-worker ") + base::kVersion);
+  app.set_version_flag("--version", "luthier-worker " + base::VersionText());
   app.add_option("--server", flags.server,
                  "HOST:PORT of the coordinator; default: $LUTHIER_SERVER, else one of your own or root's: "
                  "./luthier-data/socket, localhost:7790")

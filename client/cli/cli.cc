@@ -102,7 +102,7 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
       "-v,--verbose", options->verbose,
       "With what the service and the algorithm keep to themselves: settings chosen, workers, origins, ends of "
       "certificates");
-  app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
+  app->set_version_flag("--version", absl::StrCat("luthier ", base::VersionText()));
   app->require_subcommand(1);
   for (const auto& [path, what] : Groups()) {
     const std::vector<std::string> words = absl::StrSplit(path, ' ');

@@ -1,6 +1,6 @@
 """Makes two kinds of wheel: a pure one, and one for this platform that carries the programs.
 
-The version is the one of the CMake project, passed in LUTHIER_VERSION or read from CMakeLists.txt. A tree with programs in
+The version is the one of the whole project, passed in LUTHIER_VERSION or read from lib/base/version.h. A tree with programs in
 luthier/_bin gives the wheel for this platform; everything else comes from pyproject.toml.
 """
 
@@ -22,10 +22,10 @@ def version() -> str:
     given = os.environ.get("LUTHIER_VERSION")
     if given:
         return given
-    text = (HERE.parent.parent / "CMakeLists.txt").read_text(encoding="utf-8")
-    found = re.search(r"project\(luthier VERSION (\S+)", text)
+    text = (HERE.parent.parent / "lib" / "base" / "version.h").read_text(encoding="utf-8")
+    found = re.search(r'kVersion\[\] = "(\S+)"', text)
     if found is None:
-        raise SystemExit("CMakeLists.txt names no version; set LUTHIER_VERSION")
+        raise SystemExit("lib/base/version.h names no version; set LUTHIER_VERSION")
     return found.group(1)
 
 

@@ -376,11 +376,12 @@ absl::StatusOr<int> VerifyReplayVerb(Context& context) {
 
 absl::StatusOr<int> Version(Context& context) {
   if (context.structured())
-    context.Print(Json{{"version", base::kVersion}});
+    context.Print(Json{{"version", base::kVersion}, {"commit", base::BuildCommit()}, {"level", base::BuildLevel()}});
   else if (context.options().format == OutputFormat::kCsv)
-    context.out() << "version\n" << base::kVersion << "\n";
+    context.out() << "version,commit,level\n"
+                  << base::kVersion << "," << base::BuildCommit() << "," << base::BuildLevel() << "\n";
   else
-    context.out() << "luthier " << base::kVersion << "\n";
+    context.out() << "luthier " << base::VersionText() << "\n";
   return kExitDone;
 }
 

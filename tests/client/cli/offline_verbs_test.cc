@@ -193,7 +193,7 @@ TEST_F(CliTest, ListsOfAlgorithmsAndObjectivesNeedNoServer) {
   EXPECT_THAT(Out({"objectives", "describe", "logistic", "-o", "csv"}),
               StartsWith("role,name,kind,required,default,min,max,labels,goal,gradient,units,description\n"
                          "parameter,l2,float,true,"));
-  EXPECT_THAT(Out({"version", "-o", "csv"}), StartsWith("version\n"));
+  EXPECT_THAT(Out({"version", "-o", "csv"}), StartsWith("version,commit,level\n0."));
   EXPECT_EQ(Run({"objectives", "describe", "logisitc"}).code, 5);
   EXPECT_THAT(Out({"version"}), StartsWith("luthier "));
 }

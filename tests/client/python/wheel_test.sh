@@ -55,7 +55,7 @@ clean=(env -i "HOME=$work/home" "PATH=/usr/bin:/bin" "LANG=C.UTF-8")
 cd "$work/home"
 version=$(basename "$pure" | cut -d- -f2)
 for name in luthier luthierd luthier-worker; do
-  [[ $("${clean[@]}" "$work/full/bin/$name" --version) == *"$version" ]] || fail "$name --version does not say $version"
+  [[ $("${clean[@]}" "$work/full/bin/$name" --version) == "$name $version ("* ]] || fail "$name --version does not say $version"
   "${clean[@]}" "$work/full/bin/$name" --help | grep -q Usage || fail "$name --help fails"
 done
 site=$("$work/full/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')

@@ -12,8 +12,18 @@
 
 namespace {
 
-constexpr const char* kLevels[] = {"x86-64-v3", "x86-64-v2", "x86-64"};  // Highest first.
-constexpr int kLevelCount = 3;
+// Highest first.
+#if defined(__x86_64__)
+constexpr const char* kLevels[] = {"x86-64-v3", "x86-64-v2", "x86-64"};
+constexpr char kAllLevels[] = "x86-64-v3, x86-64-v2 or x86-64";
+#elif defined(__aarch64__)
+constexpr const char* kLevels[] = {"aarch64"};
+constexpr char kAllLevels[] = "aarch64";
+#else
+constexpr const char* kLevels[] = {"other"};
+constexpr char kAllLevels[] = "other";
+#endif
+constexpr int kLevelCount = sizeof(kLevels) / sizeof(kLevels[0]);
 
 int LevelNamed(const char* name) {
   int level = 0;
@@ -37,7 +47,7 @@ int main(int, char** argv) {
   if (const char* const wanted = getenv("LUTHIER_PROCESSOR"); wanted != nullptr && *wanted != '\0') {
     const int level = LevelNamed(wanted);
     if (level == kLevelCount) {
-      fprintf(stderr, "%s: LUTHIER_PROCESSOR=%s is not x86-64-v3, x86-64-v2 or x86-64\n", name, wanted);
+      fprintf(stderr, "%s: LUTHIER_PROCESSOR=%s is not %s\n", name, wanted, kAllLevels);
       return 2;
     }
     if (level > first) first = level;

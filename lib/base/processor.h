@@ -38,7 +38,8 @@ extern const uint32_t kProcessorNeeds;
 // Returns the sets that this processor has and the operating system supports.
 uint32_t ProcessorHas();
 
-// Returns the highest level of instructions whose sets are all among `has`: "x86-64-v3", "x86-64-v2" or "x86-64".
+// Returns the highest level of instructions whose sets are all among `has`: "x86-64-v3", "x86-64-v2" or "x86-64";
+// elsewhere "aarch64", or "other".
 const char* ProcessorLevel(uint32_t has);
 
 // Writes to `text`, ended by 0 and cut to `size`, what `program` says where the sets of `missing` are not there;

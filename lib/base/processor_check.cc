@@ -71,7 +71,15 @@ uint32_t ProcessorHas() {
 }
 
 const char* ProcessorLevel(uint32_t has) {
+#if defined(__aarch64__)
+  static_cast<void>(has);
+  return "aarch64";
+#elif !defined(__x86_64__)
+  static_cast<void>(has);
+  return "other";
+#else
   return (has & kLevel3) == kLevel3 ? "x86-64-v3" : (has & kLevel2) == kLevel2 ? "x86-64-v2" : "x86-64";
+#endif
 }
 
 void DescribeMissing(const char* program, uint32_t missing, uint32_t has, char* text, size_t size) {

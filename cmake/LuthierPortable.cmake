@@ -1,0 +1,47 @@
+# LUTHIER_PORTABLE=DIR: programs for others' machines. Other people's libraries are linked from their static archives, so that a
+# program needs the C library alone, and libgcc_s; those that Debian has no archive of are in DIR (tools/make_archives.sh). The
+# C++ library is linked statically as well: Debian 12's is newer than that of systems with the C library 2.34. libgcc_s is not: its
+# archive needs a function of the C library 2.35, and every system with a C++ program has it.
+set(LUTHIER_PORTABLE "" CACHE PATH "Link libraries statically; a folder with archives that the system lacks")
+if(NOT LUTHIER_PORTABLE)
+  return()
+endif()
+
+# Sets `out` to the archive of the library of file or flag `library`, as /usr/lib/libre2.so.9 or -lre2; to `library` where there
+# is none: not all are linked (tools/release.sh looks at what a program needs in the end).
+function(luthier_archive_of library out)
+  set(${out} "${library}" PARENT_SCOPE)
+  if(library MATCHES "(^-l|/lib)(re2|xxhash|cares|[^/]+\\.so[.0-9]*)$")
+    string(REGEX REPLACE "(.*/lib|^-l|\\.so[.0-9]*$)" "" name "${library}")
+    unset(found)
+    find_library(found "lib${name}.a" PATHS "${LUTHIER_PORTABLE}" NO_CACHE)
+    if(found)
+      set(${out} "${found}" PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+foreach(target IN LISTS imported)
+  get_target_property(type ${target} TYPE)
+  get_target_property(configurations ${target} IMPORTED_CONFIGURATIONS)
+  set(properties INTERFACE_LINK_LIBRARIES)
+  if(type MATCHES "SHARED|UNKNOWN")
+    list(APPEND properties IMPORTED_LOCATION)
+    foreach(configuration IN LISTS configurations)
+      list(APPEND properties "IMPORTED_LOCATION_${configuration}")
+    endforeach()
+  endif()
+  foreach(property IN LISTS properties)
+    get_target_property(libraries ${target} ${property})
+    set(archives)
+    foreach(library IN LISTS libraries)
+      luthier_archive_of("${library}" archive)
+      list(APPEND archives "${archive}")
+    endforeach()
+    if(libraries AND NOT archives STREQUAL libraries)
+      set_property(TARGET ${target} PROPERTY ${property} "${archives}")
+    endif()
+  endforeach()
+endforeach()
+add_link_options(-static-libstdc++ LINKER:--exclude-libs,ALL)

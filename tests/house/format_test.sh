@@ -25,7 +25,7 @@ fi
 
 files=$(git ls-files '*.cc' '*.h' '*.proto' 2>/dev/null) || files=$(find lib server worker client proto tests bench \
   -name '*.cc' -o -name '*.h' -o -name '*.proto')
-if ! xargs "$format" --dry-run -Werror <<<"$files" 2>"$planted/found"; then
+if ! xargs -P "$(nproc)" -n 50 "$format" --dry-run -Werror <<<"$files" 2>"$planted/found"; then
   grep -E '(error|warning):' "$planted/found" | cut -d: -f1 | sort | uniq -c | sort -rn | head -20 >&2
   echo "These files are not as $format leaves them; to mend: git ls-files '*.cc' '*.h' '*.proto' | xargs clang-format-19 -i" >&2
   exit 1

@@ -23,6 +23,7 @@ python_page=$source_dir/docs/python.md
 fresh_environment() { /usr/bin/python3 -m venv --clear --system-site-packages "$scratch/venv" >"$scratch/log" 2>&1; }
 fresh_environment || { echo "skipped: python3 makes no virtual environment (python3-venv)"; exit 77; }
 mkdir "$scratch/home"
+printf '[safe]\n\tdirectory = *\n' >"$scratch/home/.gitconfig" # The checkout may be another user's, in a container.
 here=(env -i "HOME=$scratch/home" "PATH=$scratch/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1)
 # Runs the shell program $1 in the present folder as somebody does who types it.
 type_in() { "${here[@]}" ${more:+"$more"} bash -euc "$1" >"$scratch/log" 2>&1 </dev/null || fail "status $? of: $1"; }

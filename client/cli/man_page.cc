@@ -48,7 +48,7 @@ void AppendVerbs(const CLI::App& app, const std::string& path, std::string* out)
 }  // namespace
 
 std::string ManPage(const CLI::App& app, absl::string_view version) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   const std::string description = app.get_description();
   std::string out =
       absl::StrCat(".TH ", absl::AsciiStrToUpper(name), " 1 \"\" \"", name, " ", version, "\"\n", ".SH NAME\n", name,

@@ -113,9 +113,8 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
     mean.passes += fold.passes;
     mean.mu = std::min(mean.mu, fold.mu);
     mean.certified = mean.certified && fold.certified;
-    if (fold.outcome == linear::CgOutcome::kIterationLimit) {
-      mean.outcome = fold.outcome;
-    } else if (fold.outcome == linear::CgOutcome::kPrecision && mean.outcome == linear::CgOutcome::kConverged) {
+    if (fold.outcome == linear::CgOutcome::kIterationLimit ||
+        (fold.outcome == linear::CgOutcome::kPrecision && mean.outcome == linear::CgOutcome::kConverged)) {
       mean.outcome = fold.outcome;
     }
   }

@@ -83,7 +83,7 @@ absl::StatusOr<std::optional<LogisticPreconditioner>> LogisticPreconditioner::Ma
   VectorXd d(x.cols());
   // A multiplication in matrix products takes an eighth of the time of others; the factor below is as long between
   // polls.
-  const Index strip = std::clamp<Index>(8 * 64 * 64 * data.dim() / (q * q), 1, x.cols());
+  const Index strip = std::clamp<Index>(Index{8 * 64 * 64} * data.dim() / (q * q), 1, x.cols());
   for (int k = 0; k < K; ++k) {
     for (int l = 0; l <= k; ++l) {
       for (Index i = 0; i < x.cols(); ++i) {

@@ -29,7 +29,7 @@ absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri) {
   spec.cols = static_cast<int32_t>(cols);
   spec.classes = static_cast<int32_t>(classes);
   spec.informative = static_cast<int32_t>(informative);
-  if (spec.rows < 2 * spec.classes) {
+  if (spec.rows < int64_t{2} * spec.classes) {
     return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
   }
   if (static_cast<double>(spec.rows) * spec.cols * spec.density > 5e8) {
@@ -94,7 +94,7 @@ absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri) {
   keys.Real("noise", 0.0, 1.0, &spec.noise);
   keys.Seed(&spec.seed);
   LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
-  if (spec.rows < 2 * spec.classes) {
+  if (spec.rows < int64_t{2} * spec.classes) {
     return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
   }
   if (spec.rows * spec.side * spec.side > 1'000'000'000) {

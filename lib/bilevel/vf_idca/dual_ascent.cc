@@ -94,7 +94,7 @@ VectorXd MinimizeOverSimplex(const MatrixXd& b, const VectorXd& h, double most, 
 }
 
 absl::StatusOr<DualAscent> MaximizeDual(absl::FunctionRef<absl::StatusOr<DualPoint>(const VectorXd& mu)> evaluate,
-                                        VectorXd mu, const DualAscentOptions& options) {
+                                        const VectorXd& mu, const DualAscentOptions& options) {
   DualAscent out;
   out.mu = mu.cwiseMax(0.0);
   if (out.mu.sum() > options.most) out.mu *= options.most / out.mu.sum();

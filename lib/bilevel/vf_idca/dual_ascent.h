@@ -38,7 +38,7 @@ struct DualAscent {
 
 // Starts at `mu`, which is moved into the set. Errors of `evaluate`.
 absl::StatusOr<DualAscent> MaximizeDual(
-    absl::FunctionRef<absl::StatusOr<DualPoint>(const Eigen::VectorXd& mu)> evaluate, Eigen::VectorXd mu,
+    absl::FunctionRef<absl::StatusOr<DualPoint>(const Eigen::VectorXd& mu)> evaluate, const Eigen::VectorXd& mu,
     const DualAscentOptions& options);
 
 // Minimises 1/2 y'By - h'y over y >= 0 with sum y <= most, by the primal active-set method from a feasible `y`. `b`:

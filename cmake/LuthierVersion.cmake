@@ -1,7 +1,10 @@
 # Which commit this is, for `--version`: an archive of the sources says it in cmake/commit.txt, where git puts it (.gitattributes);
-# a checkout asks git at each configuring. One generated file holds it, which is linked into programs and nothing else.
+# a checkout asks git at each configuring; -DLUTHIER_COMMIT says it where git can't be asked. One generated file holds it, which is
+# linked into programs and nothing else.
 file(STRINGS cmake/commit.txt commit LIMIT_COUNT 1)
-if(commit MATCHES "^[0-9a-f]+$")
+if(LUTHIER_COMMIT)
+  set(commit "${LUTHIER_COMMIT}")
+elseif(commit MATCHES "^[0-9a-f]+$")
   string(SUBSTRING "${commit}" 0 12 commit)
 else()
   set(commit unknown)

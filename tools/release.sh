@@ -167,6 +167,8 @@ aarch64() {
     mmdebstrap -q --aptopt='Acquire::Check-Valid-Until "false"' --variant=apt --architectures=amd64,arm64 \
       --include="g++-aarch64-linux-gnu,cmake,ninja-build,pkg-config,ccache,lld,protobuf-compiler,protobuf-compiler-grpc,dpkg-dev,$libraries" bookworm "$to"
     mkdir "$to/src"
+    # A compiler for another machine looks for its linker by this name.
+    ln -s ld.lld "$to/usr/bin/aarch64-linux-gnu-ld.lld"
     touch "$to/complete"
   fi
   in_root "CXX=aarch64-linux-gnu-g++ AR=aarch64-linux-gnu-ar tools/make_archives.sh build/archives-aarch64

@@ -26,7 +26,8 @@ def why_missing(name: str) -> str:
     """Returns a sentence for people that says why there is no program `name`, and what to do."""
     return (
         f"this installation of the Python package luthier carries no program '{name}': it is the wheel for every "
-        "platform. Install the wheel for Linux x86-64, build the programs from source, or name a server (server=, LUTHIER_SERVER)"
+        "platform. Install the wheel for Linux x86-64 or aarch64, build the programs from source, or name a server "
+        "(server=, LUTHIER_SERVER)"
     )
 
 

@@ -18,7 +18,7 @@
 namespace luthier::cli {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 absl::Status SystemError(const char* what, const std::string& path) {
   return absl::InternalError(absl::StrCat("can't ", what, " ", path, ": ", std::strerror(errno)));
@@ -64,14 +64,14 @@ class LockedFile {
 };
 
 // A list of {server, study, trial, token}, newest last.
-Json Parse(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_array() ? json : Json::array();
+PlainJson Parse(const std::string& text) {
+  const PlainJson json = PlainJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_array() ? json : PlainJson::array();
 }
 
-bool Is(const Json& entry, const std::string& server, const std::string& study, int64_t trial) {
-  return entry.is_object() && entry.value("server", Json()) == server && entry.value("study", Json()) == study &&
-         entry.value("trial", Json()) == trial;
+bool Is(const PlainJson& entry, const std::string& server, const std::string& study, int64_t trial) {
+  return entry.is_object() && entry.value("server", PlainJson()) == server &&
+         entry.value("study", PlainJson()) == study && entry.value("trial", PlainJson()) == trial;
 }
 
 }  // namespace
@@ -83,9 +83,9 @@ absl::Status TokenStore::Put(const std::string& server, const std::vector<client
   LockedFile file;
   LUTHIER_RETURN_IF_ERROR(file.Open(path(), /*create=*/true));
   LUTHIER_ASSIGN_OR_RETURN(const std::string text, file.Read());
-  const Json before = Parse(text);
-  Json after = Json::array();
-  for (const Json& entry : before) {
+  const PlainJson before = Parse(text);
+  PlainJson after = PlainJson::array();
+  for (const PlainJson& entry : before) {
     const bool replaced = std::any_of(leases.begin(), leases.end(), [&](const client::LeaseRef& lease) {
       return Is(entry, server, lease.study, lease.trial);
     });
@@ -98,9 +98,9 @@ absl::Status TokenStore::Put(const std::string& server, const std::vector<client
                      {"token", absl::BytesToHexString(lease.token)}});
   }
   if (after.size() > kMaxTokens) {
-    after.erase(after.begin(), after.begin() + static_cast<Json::difference_type>(after.size() - kMaxTokens));
+    after.erase(after.begin(), after.begin() + static_cast<PlainJson::difference_type>(after.size() - kMaxTokens));
   }
-  return file.Write(after.dump(0, ' ', false, Json::error_handler_t::replace));
+  return file.Write(after.dump(0, ' ', false, PlainJson::error_handler_t::replace));
 }
 
 absl::StatusOr<std::optional<std::string>> TokenStore::Find(const std::string& server, const std::string& study,
@@ -110,8 +110,8 @@ absl::StatusOr<std::optional<std::string>> TokenStore::Find(const std::string& s
   if (absl::IsNotFound(opened)) return std::optional<std::string>();
   LUTHIER_RETURN_IF_ERROR(opened);
   LUTHIER_ASSIGN_OR_RETURN(const std::string text, file.Read());
-  for (const Json& entry : Parse(text)) {
-    if (!Is(entry, server, study, trial) || !entry.value("token", Json()).is_string()) continue;
+  for (const PlainJson& entry : Parse(text)) {
+    if (!Is(entry, server, study, trial) || !entry.value("token", PlainJson()).is_string()) continue;
     return std::optional<std::string>(absl::HexStringToBytes(entry["token"].get<std::string>()));
   }
   return std::optional<std::string>();

@@ -18,7 +18,7 @@
 namespace luthier::cli {
 namespace {
 
-constexpr char kAccess[] = "access.db";  // Tokens, projects and the audit.
+constexpr char kTokens[] = "access.db";  // Tokens, projects and the audit.
 
 nlohmann::ordered_json FindingsJson(const std::vector<storage::Finding>& findings) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -52,7 +52,7 @@ void PrintAdvice(Context& context, const std::string& directory, const storage::
     context.out() << " Or go on without the damaged studies: `luthier study delete NAME`; `luthier study export NAME` "
                      "saves those that are whole.";
   }
-  if (access) context.out() << " Without " << kAccess << " there are no tokens, projects and audit: make them anew.";
+  if (access) context.out() << " Without " << kTokens << " there are no tokens, projects and audit: make them anew.";
   context.out() << "\n";
 }
 
@@ -62,7 +62,7 @@ absl::StatusOr<int> AdminDoctor(Context& context) {
   if (context.options().db.empty()) return UsageError("--db", "name the data directory, or a folder with a backup");
   const std::string directory = DataDirectory(context.options().db);
   LUTHIER_ASSIGN_OR_RETURN(const storage::Diagnosis studies, storage::Diagnose(directory));
-  const std::string access_path = directory + "/" + kAccess;
+  const std::string access_path = directory + "/" + kTokens;
   std::vector<storage::Finding> access;
   std::error_code no_file;
   const bool has_access = std::filesystem::exists(access_path, no_file);
@@ -75,7 +75,7 @@ absl::StatusOr<int> AdminDoctor(Context& context) {
                                          {"whole", whole},
                                          {"running", studies.running},
                                          {"luthier.db", FindingsJson(studies.findings)},
-                                         {kAccess, FindingsJson(access)},
+                                         {kTokens, FindingsJson(access)},
                                          {"damaged_studies", studies.damaged},
                                          {"whole_studies", studies.whole}});
     return whole ? kExitDone : kExitFailed;

@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/edited.h"
-#include "client/cli/commands/equal_results.h"
 #include "client/cli/commands/follow.h"
+#include "client/cli/commands/remarks.h"
 #include "client/cli/show.h"
 #include "client/cli/worker_pool.h"
 #include "lib/base/clock.h"
@@ -315,6 +315,8 @@ absl::StatusOr<int> Run(Context& context) {
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::string equal, EqualResultsWarning(*client, study));
   if (!equal.empty()) context.err() << "warning: " << equal << "\n";
+  LUTHIER_ASSIGN_OR_RETURN(const std::string unchanged, UnchangedBestNote(*client, study));
+  if (!unchanged.empty()) context.err() << "note: " << unchanged << "\n";
   if (followed.ending == Ending::kPaused || (followed.ending == Ending::kOver && study.best_trial() == 0)) {
     LUTHIER_RETURN_IF_ERROR(ExplainFailures(context, *client, study, directory));
   }

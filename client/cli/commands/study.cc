@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
-#include "client/cli/commands/equal_results.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/commands/looking.h"
+#include "client/cli/commands/remarks.h"
 #include "client/cli/show.h"
 #include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
@@ -21,18 +21,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// At the end of a verb that shows a study.
-void WarnOfEqualResults(Context& context, client::Client& client, const v1::Study& study) {
-  // A study that was deleted meanwhile has nothing to warn of.
+// At the end of a verb that shows a study. Of one that was deleted meanwhile there is nothing to say.
+void RemarkOnResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = EqualResultsWarning(client, study).value_or("");
   if (!warning.empty()) context.err() << "warning: " << warning << "\n";
+  const std::string note = UnchangedBestNote(client, study).value_or("");
+  if (!note.empty()) context.err() << "note: " << note << "\n";
 }
 
 // At the end of a verb that has followed a study.
 void WarnOfResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = LimitWarning(study);
   if (!warning.empty()) context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << "\n";
-  WarnOfEqualResults(context, client, study);
+  RemarkOnResults(context, client, study);
 }
 
 absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client::Client::*call)(const std::string&)) {
@@ -191,7 +192,7 @@ absl::StatusOr<int> StudyGet(Context& context) {
     StudyTable({study}).PrintCsv(context.out());
   else
     PrintStudy(context.out(), study, {context.options().verbose, context.wide()});
-  WarnOfEqualResults(context, *client, study);
+  RemarkOnResults(context, *client, study);
   return kExitDone;
 }
 

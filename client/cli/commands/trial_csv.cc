@@ -24,7 +24,7 @@
 namespace luthier::cli {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using Record = std::vector<std::string>;
 
 constexpr absl::string_view kParams = "params_";
@@ -69,10 +69,10 @@ const std::string& ShownName(const v1::ParameterSpec& parameter) {
 }
 
 absl::StatusOr<google::protobuf::Value> VectorOf(const std::string& text) {
-  const Json list = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const PlainJson list = PlainJson::parse(text, nullptr, /*allow_exceptions=*/false);
   google::protobuf::Value value;
   if (!list.is_array()) return absl::InvalidArgumentError("is no list of numbers, as in [0.1,0.2]");
-  for (const Json& entry : list) {
+  for (const PlainJson& entry : list) {
     if (!entry.is_number()) return absl::InvalidArgumentError("is no list of numbers, as in [0.1,0.2]");
     value.mutable_list_value()->add_values()->set_number_value(entry.get<double>());
   }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("luthier")
 _SECONDS = 0.1  # Between two writings of the line.
+_EQUAL_RESULTS = 10  # At so many results, all equal, the user is warned.
 _PLAIN_SECONDS = 5.0  # The same where each writing is a line of its own.
 _ENDED = ("COMPLETE", "PRUNED", "FAILED", "CANCELLED")
 
@@ -43,7 +44,9 @@ class Progress:
         self._total: Optional[int] = None
         self._done = self._failed = self._width = 0
         self._best: Optional[float] = None
-        self._best_trial = 0
+        self._best_trial = self._settled = 0  # Trials: the best one, and the first that was as good to six digits.
+        self._alike: Optional[tuple[float, Any, int]] = None  # Value and settings of the first result; how many are equal.
+        self._differ = self._settings_differ = False  # Results, and settings of the equal ones.
         self._running: list[int] = []
         self._begin = time.monotonic()
         self._drawn = -1e9
@@ -53,6 +56,7 @@ class Progress:
         message = self._study._message
         if message.best_trial:
             self._best, self._best_trial = float(message.best_value), int(message.best_trial)
+            self._settled, self._differ = self._best_trial, True
         self._total = more
         more_text = f"{more} more" if more is not None else f"more {until}"
         self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}")
@@ -80,7 +84,11 @@ class Progress:
             if state == "COMPLETE" and value is not None:
                 sign = -1.0 if self._study.direction == "maximize" else 1.0
                 if self._best is None or sign * value < sign * self._best:
+                    if self._best is None or abs(value - self._best) > 5e-7 * abs(self._best):
+                        self._settled = number
                     self._best, self._best_trial = value, number
+                if not self._differ:
+                    self._compare(value, params())
             if _log.isEnabledFor(logging.INFO):
                 result = why if state == "FAILED" else f"{self._study.metric} = {_short(value)}"
                 _log.info(
@@ -89,6 +97,12 @@ class Progress:
                 )  # fmt: skip
             if self._show:
                 self._draw()
+
+    def _compare(self, value: float, params: Any) -> None:
+        first, setting, count = self._alike or (value, params, 0)
+        self._differ = value != first
+        self._settings_differ = self._settings_differ or params != setting
+        self._alike = (first, setting, count + 1)
 
     def given_up(self, number: int) -> None:
         """Hears that a trial goes to somebody else."""
@@ -105,9 +119,18 @@ class Progress:
                 if self._over:
                     self._stream.write("\n")
                 self._flush()
+        if self._alike and self._alike[2] >= _EQUAL_RESULTS and self._settings_differ and not self._differ:
+            _log.warning(
+                "all %d results of study %s are equal, %s %s: the search has nothing to go by; look at what the metric "
+                "measures, and at whether the objective uses its parameters",
+                self._alike[2], self._study.name, self._study.metric, _short(self._alike[0]),
+            )  # fmt: skip
 
     def _best_text(self) -> str:
-        return "none complete" if self._best is None else f"best {_short(self._best)} (trial {self._best_trial})"
+        if self._best is None:
+            return "none complete"
+        since = f", to six digits since trial {self._settled}" if self._settled < self._best_trial else ""
+        return f"best {_short(self._best)} (trial {self._best_trial}{since})"
 
     def _draw(self) -> None:
         now = time.monotonic()

@@ -210,6 +210,26 @@ TEST_F(CliTest, ResultsThatAreAllEqualAreWarnedOf) {
   EXPECT_EQ(Run({"study", "get", "e"}).err, "");
 }
 
+// The best of trial 8 is that of trial 21 to six digits.
+TEST_F(CliTest, ABestThatNoLongerChangesIsSaid) {
+  StartServer();
+  Out({"study", "create", "-f",
+       Write("u.yaml",
+             "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: val/loss, goal: MINIMIZE}\n"
+             "algorithm: {random: {}}\nbudget: {max_trials: 22}\n")});
+  Json({"ask", "u", "--count", "22"});
+  for (int i = 1; i <= 22; ++i) {
+    const std::string value = i < 8 ? "0.5" : i == 8 ? "0.1234567" : i == 21 ? "0.1234565" : "0.2";
+    if (i == 22) {
+      EXPECT_EQ(Run({"study", "get", "u"}).err, "") << "it is not over";
+    }
+    Out({"tell", "u", std::to_string(i), "--metric", "val/loss=" + value});
+  }
+  EXPECT_EQ(Run({"study", "get", "u"}).err,
+            "note: the best val/loss is the same to six digits since trial 8 of 22: for results like these "
+            "budget.max_trials could be smaller\n");
+}
+
 TEST_F(CliTest, AskEndsQuietlyWhenTheStudyIsFinished) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

@@ -274,3 +274,28 @@ def test_the_line_is_shown_in_notebooks_and_not_beside_the_log(
     page.text = ""
     study.optimize(value, n_trials=2)
     assert page.text == "" and _progress._log_is_heard()
+
+
+# --- What the results say of the search ---
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_results_that_are_all_equal_are_warned_of(
+    same: bool, study: luthier.Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    study.optimize(lambda trial: value(trial) * (0.0 if same else 1.0), n_trials=10)
+    told = said(caplog, logging.WARNING)
+    assert len(told) == (1 if same else 0)
+    if same:
+        assert told[0].startswith(f"all 10 results of study {study.name} are equal, value 0: the search has nothing")
+
+
+def test_the_line_says_since_when_the_best_is_as_good(study: luthier.Study, capsys: pytest.CaptureFixture[str]) -> None:
+    values = iter([3.0, 2.0000001, 2.0])
+
+    def objective(trial: Any) -> float:
+        value(trial)
+        return next(values)
+
+    study.optimize(objective, n_trials=3, show_progress_bar=True)
+    assert "best 2 (trial 3, to six digits since trial 2)" in capsys.readouterr().err

@@ -58,7 +58,10 @@ void Core::CheckQuotas() {
   const study::QuotaTable* const quotas = context_.options.quotas;
   if (quotas == nullptr || quotas->version() == state.quotas_version) return;
   state.quotas_version = quotas->version();
-  for (auto& [project, use] : state.projects) Unstall(state, use);
+  for (auto& [project, use] : state.projects) {
+    Unstall(state, use);
+    NoteStalled(state, project);
+  }
 }
 
 void Core::Apply(Operation operation, const std::shared_ptr<const base::Permit>& permit) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,9 @@ class Core {
   std::vector<storage::StudyKey> Studies() const;
   // Studies whose rows are damaged; `damaged_version` changes with them.
   const std::map<std::string, DamagedStudy>& damaged() const { return context_.state.damaged; }
+  // Projects whose asks wait until fewer of their trials run, by their quota; the version grows when they change.
+  const std::set<std::string>& held_back() const { return context_.state.held_back; }
+  uint64_t held_back_version() const { return context_.state.held_back_version; }
   uint64_t damaged_version() const { return context_.state.damaged_version; }
   uint64_t last_seq() const { return context_.state.counters.seq; }
   uint64_t fence() const { return context_.state.counters.fence; }

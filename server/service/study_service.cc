@@ -82,7 +82,7 @@ void FillSpec(const study::StudySpec& spec, v1::Study* message) {
   for (const std::string& reason : resolution.reasons) message->add_algorithm_reasons(reason);
 }
 
-v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::Summary& summary) {
+v1::Study AsMessage(const storage::StudyRecord& record, const storage::Storage::Summary& summary) {
   v1::Study message;
   message.set_name(wire::StudyName(record.id));
   FillSpec(record.spec, &message);
@@ -119,7 +119,7 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
 // With what has to be looked for: counts, the best trial, workers with wrong gradients.
 absl::StatusOr<v1::Study> StudyMessage(storage::Storage* storage, const storage::StudyRecord& record) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
-  v1::Study message = ToMessage(record, summary);
+  v1::Study message = AsMessage(record, summary);
   std::map<std::string, int64_t> set_aside;
   for (int64_t last = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page,
@@ -170,8 +170,13 @@ void SayWhyNothingRuns(const Backend& backend, const std::string& id, v1::Study*
   if (!idle || !study->state_reason().empty() || backend.workers == nullptr) return;
   if (!study->spec().has_objective() || study->spec().objective().has_external()) return;
   const std::string& pool = study->spec().pool();
-  study->set_state_reason(backend.workers->WhyNobodyTakes(
-      id, study::PoolKey(study::ProjectOf(id), pool.empty() ? study::kDefaultPool : pool)));
+  const std::string project(study::ProjectOf(id));
+  std::string why =
+      backend.workers->WhyNobodyTakes(id, study::PoolKey(project, pool.empty() ? study::kDefaultPool : pool));
+  if (why.empty() && backend.coordinator->HeldBack(project)) {
+    why = absl::StrCat("waiting: project ", project, " runs as many trials as its quota (running_trials) allows");
+  }
+  study->set_state_reason(why);
 }
 
 // The study as a write left it, with counts of now. NOT_FOUND: it was deleted since, though another may have its name.

@@ -224,8 +224,11 @@ class Round {
     const StudyState* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
     const absl::Duration rest = s == nullptr ? absl::ZeroDuration() : RestFrom(waiter.op, *s);
     const bool rests = rest > absl::ZeroDuration();
-    if (room == 0 && !due && !rests)
-      c_.state.projects.at(std::string(study::ProjectOfPool(waiter.pool))).stalled.insert(number);
+    if (room == 0 && !due && !rests) {
+      const std::string project(study::ProjectOfPool(waiter.pool));
+      c_.state.projects.at(project).stalled.insert(number);
+      NoteStalled(c_.state, project);
+    }
     const bool served = room == 0 || rests ? false
                         : waiter.study == 0
                             ? ServeFromAny(number, waiter, count, due)

@@ -62,6 +62,8 @@ struct CoreState {
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
   std::unordered_map<std::string, int> held;   // Worker -> its unexpired leases; CountHeld(), kept up to date.
   std::map<std::string, ProjectUse> projects;  // Projects that use something; CountUse(), kept up to date.
+  std::set<std::string> held_back;             // Projects with stalled asks.
+  uint64_t held_back_version = 0;              // Grows when they change.
   uint64_t quotas_version = 0;                 // Version of the QuotaTable that stalled asks were held back by.
 
   Waiters waiters;

@@ -130,13 +130,23 @@ void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* c
   ProjectUse& use = place->second;
   use.*count += by;
   LUTHIER_CHECK(use.*count >= 0);
-  if (by < 0 && count == &ProjectUse::running) Unstall(state, use);
+  if (by < 0 && count == &ProjectUse::running) {
+    Unstall(state, use);
+    NoteStalled(state, place->first);
+  }
   if (use == ProjectUse()) state.projects.erase(place);
 }
 
 void Unstall(CoreState& state, ProjectUse& use) {
   state.unsettled.merge(use.stalled);
   use.stalled.clear();
+}
+
+void NoteStalled(CoreState& state, const std::string& project) {
+  const auto use = state.projects.find(project);
+  const bool held = use != state.projects.end() && !use->second.stalled.empty();
+  const bool changed = held ? state.held_back.insert(project).second : state.held_back.erase(project) > 0;
+  if (changed) ++state.held_back_version;
 }
 
 bool MarkExpired(CoreState& state, StudyState& s, int64_t number) {

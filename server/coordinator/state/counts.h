@@ -45,6 +45,8 @@ std::map<std::string, ProjectUse> CountUse(const CoreState& state);
 void AddUse(CoreState& state, absl::string_view project, int64_t ProjectUse::* count, int64_t by);
 // Asks that were held back by the project's quota are looked at again.
 void Unstall(CoreState& state, ProjectUse& use);
+// Keeps CoreState::held_back after a change of the project's stalled asks.
+void NoteStalled(CoreState& state, const std::string& project);
 
 // The holder of a running trial has been silent for too long, or is back. False: known already.
 bool MarkExpired(CoreState& state, StudyState& s, int64_t number);

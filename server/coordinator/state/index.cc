@@ -141,6 +141,7 @@ Waiter TakeWaiter(CoreState& state, uint64_t number) {
   state.unsettled.erase(number);
   const std::string project(study::ProjectOfPool(state.waiters.Find(number)->pool));
   state.projects.at(project).stalled.erase(number);
+  NoteStalled(state, project);
   AddUse(state, project, &ProjectUse::waiting, -1);
   return state.waiters.Take(number);
 }

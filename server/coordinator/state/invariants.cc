@@ -16,20 +16,20 @@ namespace {
 using storage::TrialRecord;
 using study::TrialState;
 
-constexpr int kPage = 1000;
+constexpr int kInvariantsPage = 1000;
 
 absl::Status Broken(const StudyState& s, absl::string_view what) {
   return absl::InternalError(absl::StrCat("study ", base::Quote(s.record.id), ": ", what));
 }
 
 // What is counted while the rows go by.
-struct Recount {
+struct Counts {
   std::array<int64_t, study::kTrialStateCount> counts{};
   std::set<std::string> tokens;
   int64_t rows = 0;
 };
 
-absl::Status CheckRow(const StudyState& s, const TrialRecord& record, Recount* recount) {
+absl::Status CheckRow(const StudyState& s, const TrialRecord& record, Counts* recount) {
   const int64_t row = ++recount->rows;
   ++recount->counts[static_cast<size_t>(record.trial.state)];
   if (record.trial.number != row) return Broken(s, "numbers have a hole");
@@ -49,7 +49,7 @@ absl::Status CheckRow(const StudyState& s, const TrialRecord& record, Recount* r
   return absl::OkStatus();
 }
 
-absl::Status CheckCounts(const StudyState& s, const Recount& recount) {
+absl::Status CheckCounts(const StudyState& s, const Counts& recount) {
   const auto count = [&](TrialState state) { return static_cast<size_t>(recount.counts[static_cast<size_t>(state)]); };
   if (recount.rows != static_cast<int64_t>(s.trials.size())) return Broken(s, "rows in memory differ from storage");
   if (recount.rows > s.spec->budget.max_trials) return Broken(s, "more rows than max_trials (I1)");
@@ -69,14 +69,15 @@ absl::Status CheckInvariants(storage::Storage* storage, const CoreState& state) 
     LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord stored, storage->GetStudy(s.record.id));
     if (!(stored == s.record)) return Broken(s, "record in memory differs from storage");
     if (state.put_off.count(key) > 0) continue;
-    Recount recount;
+    Counts recount;
     for (int64_t after = 0;;) {
-      LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> page, storage->ListTrials(key, {}, after, kPage));
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> page,
+                               storage->ListTrials(key, {}, after, kInvariantsPage));
       for (const TrialRecord& record : page) {
         after = record.trial.number;
         LUTHIER_RETURN_IF_ERROR(CheckRow(s, record, &recount));
       }
-      if (page.size() < kPage) break;
+      if (page.size() < kInvariantsPage) break;
     }
     LUTHIER_RETURN_IF_ERROR(CheckCounts(s, recount));
   }
@@ -89,7 +90,13 @@ absl::Status CheckInvariants(storage::Storage* storage, const CoreState& state) 
     return absl::InternalError("counts of held leases differ from a recount (I2)");
   }
   std::map<std::string, ProjectUse> used = state.projects;
-  for (auto& [project, use] : used) use.stalled.clear();
+  std::set<std::string> held_back;
+  for (auto& [project, use] : used) {
+    if (!use.stalled.empty()) held_back.insert(project);
+    use.stalled.clear();
+  }
+  if (held_back != state.held_back)
+    return absl::InternalError("projects that quotas hold back are others than noted (I2)");
   if (used != CountUse(state)) return absl::InternalError("what projects use differs from a recount (I2)");
   return absl::OkStatus();
 }

@@ -27,7 +27,7 @@ using storage::TrialRecord;
 using study::TrialState;
 
 constexpr int kStudiesPage = 100;
-constexpr int kPage = 1000;
+constexpr int kLoadPage = 1000;
 
 using Finished = std::vector<storage::TrialSketch>;
 
@@ -102,21 +102,21 @@ absl::Status LoadTrials(const Source& source, StudyState& s, Finished* finished)
   const std::vector<TrialState> whole = NeededWhole(*s.spec);
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> page,
-                             source.storage->SketchTrials(s.record, whole, after, kPage));
+                             source.storage->SketchTrials(s.record, whole, after, kLoadPage));
     for (storage::TrialSketch& trial : page) {
       after = trial.number;
       LUTHIER_RETURN_IF_ERROR(LoadTrial(source, s, std::move(trial), finished));
     }
-    if (page.size() < kPage) return absl::OkStatus();
+    if (page.size() < kLoadPage) return absl::OkStatus();
   }
 }
 
 absl::Status LoadSetAside(const Source& source, StudyState& s) {
   for (int64_t last = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page,
-                             source.storage->ListSetAside(s.record.key, last, kPage));
+                             source.storage->ListSetAside(s.record.key, last, kLoadPage));
     for (const storage::SetAside& entry : page) s.set_aside.insert(last = entry.trial);
-    if (page.size() < kPage) return absl::OkStatus();
+    if (page.size() < kLoadPage) return absl::OkStatus();
   }
 }
 

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
   LUTHIER_RETURN_IF_ERROR(c.core_->Load(Extent::kUnfinished));
   c.committed_seq_ = c.core_->last_seq();
-  c.NoteDamaged();
+  c.NoteForReaders();
   c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
   SuggestionQueue::Options queue;
   queue.threads = c.options_.suggest_threads;
@@ -210,7 +210,7 @@ void Coordinator::WriterLoop() {
       const absl::StatusOr<bool> more = core_->LoadMore(kLoadedWhenIdle);
       if (!more.ok()) Fail(more.status());
       all_loaded = !*more;
-      NoteDamaged();
+      NoteForReaders();
     }
     erasing = EraseSome(idle);
     if (draining_) {
@@ -294,7 +294,7 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
                 now);
   }
   if (status.ok()) committed_seq_ = core_->last_seq();
-  NoteDamaged();  // Before the answers: who is told that a damaged study is deleted finds it gone.
+  NoteForReaders();  // Before the answers: who is told that a damaged study is deleted finds it gone.
   // Only a restart helps where storage can't be read.
   if (const absl::Status restored = core_->EndBatch(status); !restored.ok()) Fail(restored);
 }
@@ -322,12 +322,20 @@ void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe
   unwritable_since_ = now;
 }
 
-void Coordinator::NoteDamaged() {
+void Coordinator::NoteForReaders() {
+  if (damaged_version_ == core_->damaged_version() && held_back_version_ == core_->held_back_version()) return;
+  base::MutexLock lock(&mutex_);
+  if (held_back_version_ != core_->held_back_version()) held_back_ = core_->held_back();
+  held_back_version_ = core_->held_back_version();
   if (damaged_version_ == core_->damaged_version()) return;
   damaged_version_ = core_->damaged_version();
-  base::MutexLock lock(&mutex_);
   damaged_.clear();
   for (const auto& [id, study] : core_->damaged()) damaged_[id] = study.damage;
+}
+
+bool Coordinator::HeldBack(const std::string& project) {
+  base::MutexLock lock(&mutex_);
+  return held_back_.contains(project);
 }
 
 absl::Status Coordinator::DamageOf(const std::string& id) {
@@ -337,7 +345,7 @@ absl::Status Coordinator::DamageOf(const std::string& id) {
 }
 
 void Coordinator::AfterCommit(absl::Duration now) {
-  NoteDamaged();
+  NoteForReaders();
   for (const storage::StudyKey key : core_->TakeInvalidated()) {
     inline_proposer_->Forget(key);
     suggestions_->Forget(key);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +75,8 @@ class Coordinator {
   // DATA_LOSS that says what is damaged, if the study was set aside for it: nothing of it is written any more, and it
   // can be deleted.
   absl::Status DamageOf(const std::string& id);
+  // True if asks of the project wait until fewer of its trials run, as its quota wants it.
+  bool HeldBack(const std::string& project);
   // Memory only, unless some lease had expired.
   void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
                  std::shared_ptr<const base::Permit> permit = nullptr);
@@ -116,8 +119,8 @@ class Coordinator {
   // Storage can't be trusted any more: ends the process.
   [[noreturn]] void Fail(const absl::Status& status);
   void AfterCommit(absl::Duration now);
-  // Tells DamageOf what the core knows.
-  void NoteDamaged();
+  // Tells DamageOf and HeldBack what the core knows.
+  void NoteForReaders();
   void Observe(absl::Duration now, const std::vector<storage::Event>& events);
   // Turns the operation away.
   void TurnAway(Operation& operation, const absl::Status& status);
@@ -136,6 +139,7 @@ class Coordinator {
   absl::Duration next_census_ = absl::ZeroDuration();
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
   DiskTrouble disk_trouble_;
+  uint64_t held_back_version_ = 0;
   uint64_t damaged_version_ = 0;  // Core::damaged_version, as noted.
 
   base::Mutex mutex_;
@@ -147,6 +151,7 @@ class Coordinator {
   uint64_t batches_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t batches_ended_ ABSL_GUARDED_BY(mutex_) = 0;
   base::CondVar batch_ended_;
+  std::set<std::string> held_back_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Status> damaged_ ABSL_GUARDED_BY(mutex_);  // By id of the study.
 
   Watchers watchers_;

@@ -9,7 +9,9 @@
 namespace luthier::coordinator::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 Core::Options WithQuotas(const study::QuotaTable* quotas) {
@@ -47,6 +49,7 @@ TEST_F(CoreQuotas, RunningTrialsOfAllStudiesCountAndAsksWaitForTheNext) {
   h_.Get("p/b", "w");
   const Answered<SuggestReply> named = h_.Ask("p/a", "x"), any = AskAny("p", "y");
   EXPECT_FALSE(named.ready() || any.ready());
+  EXPECT_THAT(h_.core->held_back(), ElementsAre("p"));
   EXPECT_THAT(h_.Suggest("q/a", "z")->grants, SizeIs(1));  // Another project's.
   ExpectSound();
   ASSERT_TRUE(h_.Complete(first, Loss(1)).ok());
@@ -57,6 +60,7 @@ TEST_F(CoreQuotas, RunningTrialsOfAllStudiesCountAndAsksWaitForTheNext) {
   ASSERT_TRUE(h_.Batch().ok());
   ASSERT_TRUE(any.ready());
   EXPECT_THAT((*any.get()).grants, SizeIs(1));
+  EXPECT_THAT(h_.core->held_back(), IsEmpty());
   EXPECT_THAT(h_.Suggest("p/a", "u")->grants, SizeIs(0));  // It may not wait.
   ExpectSound();
 }

@@ -17,7 +17,7 @@ ARG LUTHIER_MARCH=x86-64-v3
 ARG LUTHIER_JOBS=
 RUN if [ -n "$LUTHIER_PREBUILT" ]; then mkdir -p /build && cp -r "$LUTHIER_PREBUILT" /build/bin && exit; fi \
  && if [ "$(dpkg --print-architecture)" = amd64 ]; then march=$LUTHIER_MARCH; else march=; fi \
- && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF -DLUTHIER_WERROR=OFF "-DLUTHIER_MARCH=$march" \
+ && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF "-DLUTHIER_MARCH=$march" \
  && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthier-programs luthier-worker \
  && strip /build/bin/luthier-programs /build/bin/luthier-worker
 

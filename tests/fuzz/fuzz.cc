@@ -28,6 +28,7 @@ void MustExplain(const absl::Status& error) {
   Must(!error.message().empty(), "an error says what is wrong", error.ToString());
   constexpr size_t kMost = size_t{64} << 10;
   Must(error.message().size() <= kMost, "an error's text is bounded", error.ToString().substr(0, 400));
+  Must(wire::InvalidUtf8At(error.message()) == error.message().size(), "an error's text is UTF-8", error.ToString());
 }
 
 uint8_t Input::Byte() {

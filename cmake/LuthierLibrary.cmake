@@ -2,12 +2,22 @@
 
 set(LUTHIER_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  list(APPEND LUTHIER_WARNINGS -Wthread-safety -Wno-unused-command-line-argument)
+  # std::stable_sort of GCC 12 uses what it deprecates.
+  list(APPEND LUTHIER_WARNINGS -Wthread-safety -Wno-unused-command-line-argument -Wno-deprecated-declarations)
 endif()
-option(LUTHIER_WERROR "Warnings are errors: for developers" OFF)
+option(LUTHIER_WERROR "Warnings are errors of the compiler: for the presets of developers" OFF)
 if(LUTHIER_WERROR)
   list(APPEND LUTHIER_WARNINGS -Werror)
 endif()
+
+# So many sources of a target are compiled as one file: headers are read once for all of them, which halves a build. Names
+# in anonymous namespaces of one target differ therefore.
+option(LUTHIER_UNITY "Compile sources in batches; OFF: one by one, as editors and clang-tidy want it" ON)
+set(LUTHIER_BATCH 12)
+
+function(luthier_batch target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LUTHIER_UNITY} UNITY_BUILD_BATCH_SIZE ${LUTHIER_BATCH})
+endfunction()
 
 function(luthier_configure target)
   target_compile_options(${target} PRIVATE ${LUTHIER_WARNINGS})
@@ -21,6 +31,7 @@ function(luthier_library target)
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
     luthier_configure(${target})
+    luthier_batch(${target})
     target_link_libraries(${target} PUBLIC ${A_DEPS} PRIVATE ${A_PRIVATE_DEPS})
   else()
     add_library(${target} INTERFACE)
@@ -45,10 +56,10 @@ function(luthier_program name)
   target_link_libraries(${name} PRIVATE ${A_DEPS} luthier_processor_check)
 endfunction()
 
-# luthier_test(name SRCS ... DEPS ... [LABELS unit|contract|property|e2e|tsan|slow] [SERIAL] [ENV A=b] [TIMEOUT s])
-# SERIAL: the test uses both cores itself. TIMEOUT: seconds of wall time, default 240; sanitizers get four times that.
+# luthier_test(name SRCS ... DEPS ... [LABELS unit|contract|property|e2e|tsan|slow] [SERIAL] [ALONE] [ENV A=b] [TIMEOUT s])
+# SERIAL: the test uses both cores itself. ALONE: its sources are compiled one by one, as they have names in common. TIMEOUT: seconds of wall time, default 240; sanitizers get four times that.
 function(luthier_test name)
-  cmake_parse_arguments(A "SERIAL" "TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(A "SERIAL;ALONE" "TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
   if(NOT LUTHIER_BUILD_TESTS)
     return()
   endif()
@@ -66,6 +77,9 @@ function(luthier_test name)
   endif()
   add_executable(${name} ${A_SRCS})
   luthier_configure(${name})
+  if(NOT A_ALONE)
+    luthier_batch(${name})
+  endif()
   target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   set(props TIMEOUT ${A_TIMEOUT})

@@ -50,7 +50,7 @@ constexpr int kReserve = 256;
 constexpr int kTickMs = 100;
 constexpr int kUserTimeoutMs = 10'000;  // Of sent bytes that nobody acknowledges.
 
-absl::Status InUse(const ListenAddress& address) {
+absl::Status Taken(const ListenAddress& address) {
   return base::MakeError(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
                          absl::StrCat("can't listen on ", base::Quote(address.Target()),
                                       ": the address is taken or not ours; choose another with --listen"));
@@ -94,7 +94,7 @@ absl::StatusOr<Descriptor> ListenUnix(const ListenAddress& address) {
   Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0 || bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
       listen(fd.get(), SOMAXCONN) != 0) {
-    return errno == EADDRINUSE ? InUse(address) : CannotListen(address, errno);
+    return errno == EADDRINUSE ? Taken(address) : CannotListen(address, errno);
   }
   return fd;
 }
@@ -135,13 +135,13 @@ absl::StatusOr<Bound> BindTcp(const ListenAddress& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(wildcard ? "::" : address.host.c_str(), "0", &hints, &found) != 0) return InUse(address);
+  if (getaddrinfo(wildcard ? "::" : address.host.c_str(), "0", &hints, &found) != 0) return Taken(address);
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   Bound bound;
   bound.port = address.port;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     Descriptor fd = ListenTcp(*a, bound.port, wildcard);
-    if (fd.get() < 0 && errno == EADDRINUSE) return InUse(address);
+    if (fd.get() < 0 && errno == EADDRINUSE) return Taken(address);
     if (fd.get() < 0) continue;  // No IPv6 here.
     bound.port = PortOf(fd.get());
     bound.listeners.push_back(std::move(fd));
@@ -172,7 +172,7 @@ absl::StatusOr<Bound> Bind(const ListenAddress& address) {
       bound->listeners.push_back(std::move(fd));
     }
   }
-  if (bound.ok() && bound->listeners.empty()) return InUse(address);
+  if (bound.ok() && bound->listeners.empty()) return Taken(address);
   return bound;
 }
 

@@ -18,7 +18,7 @@ namespace luthier::server {
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-constexpr size_t kReserve = size_t{64} << 20;
+constexpr size_t kReservedBytes = size_t{64} << 20;
 constexpr int64_t kAddressMargin = int64_t{128} << 20;  // For stacks of threads, and arenas of the allocator.
 constexpr int kExitNoMemory = 71;                       // EX_OSERR of sysexits.h.
 
@@ -33,10 +33,10 @@ std::atomic<void*> reserve{nullptr};
 std::atomic<bool> reserving{false};  // ReserveMemory was called.
 
 void PutBy() {
-  void* const kept = mmap(nullptr, kReserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const kept = mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (kept == MAP_FAILED) return;
   void* none = nullptr;
-  if (!reserve.compare_exchange_strong(none, kept)) munmap(kept, kReserve);
+  if (!reserve.compare_exchange_strong(none, kept)) munmap(kept, kReservedBytes);
 }
 
 void Say(absl::string_view text) {
@@ -46,7 +46,7 @@ void Say(absl::string_view text) {
 // Called by operator new, which tries again when this returns.
 void OutOfMemory() {
   if (void* const kept = reserve.exchange(nullptr)) {
-    munmap(kept, kReserve);
+    munmap(kept, kReservedBytes);
     Say("luthierd: the system gives no more memory; new work is refused until there is some again\n");
     return;
   }

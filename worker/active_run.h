@@ -15,8 +15,6 @@
 
 namespace luthier::worker {
 
-inline constexpr char kWorkerError[] = "WORKER_ERROR";
-
 inline std::string Text(const absl::Status& status) {
   return std::string(status.message());
 }

@@ -15,6 +15,9 @@
 
 namespace luthier::worker {
 
+// Reason of failures that are the worker's, not the objective's.
+inline constexpr char kWorkerError[] = "WORKER_ERROR";
+
 // A trial to evaluate. Lives until Run and Discard have returned.
 struct RunRequest {
   std::string study;  // Id of the study.

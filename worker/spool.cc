@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 constexpr char kSuffix[] = ".result";
 constexpr char kAsideSuffix[] = ".rejected";
 constexpr int kVersion = 1;
-constexpr size_t kMaxBytes = 64 << 20;
+constexpr size_t kMaxSpoolBytes = 64 << 20;
 
 // JSON has no NaN.
 Json Number(double value) {
@@ -305,7 +305,7 @@ std::vector<FinalResult> Spool::Leftovers() const {
   std::vector<FinalResult> results;
   for (const std::string& name : names) {
     const std::string path = directory_ + "/" + name;
-    const absl::StatusOr<std::string> text = ReadWhole(path, kMaxBytes);
+    const absl::StatusOr<std::string> text = ReadWhole(path, kMaxSpoolBytes);
     absl::StatusOr<FinalResult> result = text.ok() ? ParseResult(*text) : text.status();
     if (result.ok() && SpoolFileName(result->token) != name)
       result = absl::InvalidArgumentError("holds another result");

@@ -27,7 +27,7 @@ constexpr size_t kLeastNew = 100;    // Columns that may join the working set at
 constexpr int kFruitless = 5;        // Rounds without progress after which rounding is in the way.
 constexpr double kRounding = 1e-14;  // Of h(0): differences below it are rounding.
 
-double Soft(double x, double by) {
+double SoftThreshold(double x, double by) {
   return x > by ? x - by : x < -by ? x + by : 0.0;
 }
 
@@ -75,7 +75,7 @@ class Descent {
     double dual = half_ - 0.5 * (y_ - t * r).squaredNorm() - 0.5 * l2 * t * t * w.squaredNorm();
     if (l2 > 0.0) {
       double soft = 0.0;
-      for (Index j = 0; j < c_.size(); ++j) soft += std::pow(Soft(c_[j], l1), 2);
+      for (Index j = 0; j < c_.size(); ++j) soft += std::pow(SoftThreshold(c_[j], l1), 2);
       dual = std::max(dual, half_ - 0.5 * (y_ - r).squaredNorm() - soft / (2.0 * l2));
     }
     fit_.gap = std::max(0.0, fit_.objective - dual);
@@ -120,7 +120,7 @@ class Descent {
         const double curvature = x_.square(j) + options_.l2;
         if (!(curvature > 0.0)) continue;
         const double old = fit_.weights[j];
-        const double next = Soft(x_.Dot(j, r_) + x_.square(j) * old, options_.l1) / curvature;
+        const double next = SoftThreshold(x_.Dot(j, r_) + x_.square(j) * old, options_.l1) / curvature;
         if (next == old) continue;
         x_.Add(j, old - next, &r_);
         fit_.weights[j] = next;

@@ -15,7 +15,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kStrip = 64;      // Rows between two looks at a stop.
+constexpr Index kGramStrip = 64;  // Rows between two looks at a stop.
 constexpr Index kExactUpTo = 32;  // Coordinates up to which differences are taken one by one.
 
 // The kernel, and its distances times itself, from distances that include gamma.
@@ -42,7 +42,7 @@ absl::StatusOr<MatrixXd> WeightedSquaredDistances(const MatrixXd& a, const Matri
   MatrixXd out = MatrixXd::Zero(a.rows(), b.rows());
   if (p <= kExactUpTo) {
     for (Index k = 0; k < b.rows(); ++k) {
-      if (k % kStrip == 0) LUTHIER_RETURN_IF_ERROR(stop.Poll());
+      if (k % kGramStrip == 0) LUTHIER_RETURN_IF_ERROR(stop.Poll());
       for (Index j = 0; j < p; ++j) out.col(k).array() += weight[j] * (a.col(j).array() - b(k, j)).square();
     }
     return out;
@@ -53,9 +53,9 @@ absl::StatusOr<MatrixXd> WeightedSquaredDistances(const MatrixXd& a, const Matri
   const MatrixXd x = (a.rowwise() - centre) * root.asDiagonal();
   const MatrixXd z = (b.rowwise() - centre) * root.asDiagonal();
   const VectorXd x2 = x.rowwise().squaredNorm(), z2 = z.rowwise().squaredNorm();
-  for (Index begin = 0; begin < b.rows(); begin += kStrip) {
+  for (Index begin = 0; begin < b.rows(); begin += kGramStrip) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    const Index count = std::min(kStrip, b.rows() - begin);
+    const Index count = std::min(kGramStrip, b.rows() - begin);
     auto part = out.middleCols(begin, count);
     part.noalias() = -2.0 * x * z.middleRows(begin, count).transpose();
     part.colwise() += x2;

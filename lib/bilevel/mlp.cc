@@ -18,7 +18,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kStrip = 256;  // Rows between two looks at the stop.
+constexpr Index kRowStrip = 256;  // Rows between two looks at the stop.
 
 // The parts of a vector of weights.
 struct Parts {
@@ -67,8 +67,8 @@ absl::StatusOr<VectorXd> PredictMlp(const MlpShape& shape, const VectorXd& weigh
   LUTHIER_CHECK(weights.size() == shape.dim() && points.cols() == shape.inputs);
   const Parts parts(shape, weights);
   VectorXd out(points.rows());
-  for (Index begin = 0; begin < points.rows(); begin += kStrip) {
-    const Index count = std::min(kStrip, points.rows() - begin);
+  for (Index begin = 0; begin < points.rows(); begin += kRowStrip) {
+    const Index count = std::min(kRowStrip, points.rows() - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(count * shape.dim()));
     out.segment(begin, count) = (Hidden(parts, points.middleRows(begin, count)) * parts.v).array() + parts.v0;
   }
@@ -89,8 +89,8 @@ absl::StatusOr<double> MlpInner::Value(const VectorXd& x, VectorXd* gradient, co
     Map<MatrixXd>(gradient->data(), shape_.units, shape_.inputs) = parts.w * l2_.asDiagonal();
     gradient->segment(shape_.output(), shape_.units) = l2_out_ * parts.v;
   }
-  for (Index begin = 0; begin < points_->rows(); begin += kStrip) {
-    const Index count = std::min(kStrip, points_->rows() - begin);
+  for (Index begin = 0; begin < points_->rows(); begin += kRowStrip) {
+    const Index count = std::min(kRowStrip, points_->rows() - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(2 * count * dim()));
     const auto z = points_->middleRows(begin, count);
     const MatrixXd hidden = Hidden(parts, z);
@@ -104,8 +104,8 @@ absl::StatusOr<double> MlpInner::Value(const VectorXd& x, VectorXd* gradient, co
 absl::Status MlpInner::SetPoint(const VectorXd& x, const base::StopToken& stop) {
   const Parts parts(shape_, x);
   hidden_.resize(points_->rows(), shape_.units);
-  for (Index begin = 0; begin < points_->rows(); begin += kStrip) {
-    const Index count = std::min(kStrip, points_->rows() - begin);
+  for (Index begin = 0; begin < points_->rows(); begin += kRowStrip) {
+    const Index count = std::min(kRowStrip, points_->rows() - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(count * dim()));
     hidden_.middleRows(begin, count) = Hidden(parts, points_->middleRows(begin, count));
   }
@@ -123,8 +123,8 @@ absl::StatusOr<VectorXd> MlpInner::HessianVector(const VectorXd& v, const base::
   Map<VectorXd> o(out.data() + shape_.output(), shape_.units);
   w = along.w * l2_.asDiagonal();
   o = l2_out_ * along.v;
-  for (Index begin = 0; begin < points_->rows(); begin += kStrip) {
-    const Index count = std::min(kStrip, points_->rows() - begin);
+  for (Index begin = 0; begin < points_->rows(); begin += kRowStrip) {
+    const Index count = std::min(kRowStrip, points_->rows() - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(4 * count * dim()));
     const auto z = points_->middleRows(begin, count);
     const auto hidden = hidden_.middleRows(begin, count);
@@ -178,8 +178,8 @@ absl::StatusOr<double> MlpOuter::Value(const VectorXd& x, VectorXd* gradient, co
   const double n = static_cast<double>(points_->rows());
   double value = 0.0;
   if (gradient != nullptr) gradient->setZero(shape_.dim());
-  for (Index begin = 0; begin < points_->rows(); begin += kStrip) {
-    const Index count = std::min(kStrip, points_->rows() - begin);
+  for (Index begin = 0; begin < points_->rows(); begin += kRowStrip) {
+    const Index count = std::min(kRowStrip, points_->rows() - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(2 * count * shape_.dim()));
     const auto z = points_->middleRows(begin, count);
     const MatrixXd hidden = Hidden(parts, z);

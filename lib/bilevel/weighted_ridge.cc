@@ -17,7 +17,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kStrip = 64;  // Rows between two looks at the stop.
+constexpr Index kWeightedStrip = 64;  // Rows between two looks at the stop.
 
 ArrayXd Sigmoid(const VectorXd& time, const Recency& recency) {
   return 1.0 / (1.0 + (-recency.slope * (time.array() - recency.center)).exp());
@@ -38,8 +38,8 @@ absl::StatusOr<WeightedRidgeFit> WeightedRidge::Fit(const VectorXd& l2, const Re
   const VectorXd u = RecencyWeights(*time_, recency);
   MatrixXd hessian = MatrixXd::Zero(dim, dim);
   VectorXd b = VectorXd::Zero(dim);
-  for (Index begin = 0; begin < n; begin += kStrip) {
-    const Index count = std::min(kStrip, n - begin);
+  for (Index begin = 0; begin < n; begin += kWeightedStrip) {
+    const Index count = std::min(kWeightedStrip, n - begin);
     LUTHIER_RETURN_IF_ERROR(stop.Poll(count * dim * dim));
     MatrixXd rows(count, dim);
     rows.leftCols(p) = points_->middleRows(begin, count);

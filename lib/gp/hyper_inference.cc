@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/kernels/derivatives.h"
+#include "lib/math/infinity.h"
 #include "lib/math/lbfgs.h"
 
 namespace luthier::gp {
@@ -16,10 +16,9 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr double kSqrt2 = 1.41421356237309504880;
 constexpr double kHalfPi = 1.57079632679489661923;
-constexpr double kMinSignal = 1e-3, kMaxSignal = 1e3;
+constexpr double kLeastSignal = 1e-3, kMostSignal = 1e3;
 constexpr double kMaxNoise = 1e1;
 constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
 // Of ln sigma_n^2. Declared noise may be a thousandth of what the values differ by, or more than that.
@@ -118,8 +117,8 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
   lower_.head(groups_).setConstant(std::log(options.min_lengthscale));
   upper_.head(groups_).setConstant(std::log(options.max_lengthscale));
   if (signal_ >= 0) {
-    lower_(signal_) = std::log(kMinSignal);
-    upper_(signal_) = std::log(kMaxSignal);
+    lower_(signal_) = std::log(kLeastSignal);
+    upper_(signal_) = std::log(kMostSignal);
   }
   if (shape_ >= 0) {
     lower_(shape_) = std::log(kMinShape);
@@ -245,7 +244,7 @@ absl::StatusOr<double> HyperPosterior::Value(const VectorXd& phi, VectorXd* grad
                                                             ? likelihood_->LeaveOneOut(at, wanted, stop)
                                                             : likelihood_->MarginalOverMean(&at, wanted, stop));
   if (theta != nullptr) *theta = at;
-  if (!std::isfinite(log_likelihood)) return kMinusInfinity;
+  if (!std::isfinite(log_likelihood)) return -math::kInfinity;
   const double log_prior = LogPrior(phi, gradient);
   if (gradient != nullptr) {
     gradient->head(groups_) += parts.log_lengthscales;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::gp {
 
@@ -14,7 +14,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr double kThesisMinLengthscale = 1e-11, kThesisMaxLengthscale = 10.0;
 constexpr double kThesisMinNoise = 1e-10;
 constexpr double kThesisDiagonal = 1e-6;
@@ -59,15 +58,15 @@ ChainDensity::ChainDensity(Likelihood* likelihood, const InferenceOptions& optio
 
 absl::StatusOr<double> ChainDensity::Value(const VectorXd& x, const base::StopToken& stop) const {
   LUTHIER_CHECK(x.size() == dimension());
-  if (!x.allFinite()) return kMinusInfinity;
+  if (!x.allFinite()) return -math::kInfinity;
   const Index logs = posterior_.dimension();
   VectorXd phi = x.head(logs);
   if (natural_) {
-    if (logs > 0 && !(phi.minCoeff() > 0.0)) return kMinusInfinity;
+    if (logs > 0 && !(phi.minCoeff() > 0.0)) return -math::kInfinity;
     phi = phi.array().log();
   }
   if ((phi.array() < posterior_.lower().array()).any() || (phi.array() > posterior_.upper().array()).any()) {
-    return kMinusInfinity;
+    return -math::kInfinity;
   }
   const double mean = x(logs);
   // LogPrior has the densities of the parameters themselves; d theta = theta d ln theta.
@@ -76,7 +75,7 @@ absl::StatusOr<double> ChainDensity::Value(const VectorXd& x, const base::StopTo
   if (!natural_ && log_noise_ >= 0) value -= phi(log_noise_);
   LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood, likelihood_->Marginal(Unpack(x), nullptr, stop));
   value += log_likelihood;
-  return std::isfinite(value) ? value : kMinusInfinity;
+  return std::isfinite(value) ? value : -math::kInfinity;
 }
 
 VectorXd ChainDensity::At(const VectorXd& phi, double mean) const {

@@ -1,11 +1,11 @@
 #include "lib/gp/likelihood.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 #include "lib/math/triangular_blocks.h"
 
 namespace luthier::gp {
@@ -16,7 +16,6 @@ using Eigen::VectorXd;
 
 namespace {
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr Index kStrip = 256;  // Columns of a product between two looks at the stop.
 }  // namespace
 
@@ -98,7 +97,7 @@ absl::StatusOr<double> Likelihood::Evaluate(Hyperparameters* theta, bool fit_mea
     return WithoutData(gradient);
   }
   LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorCovariance(*theta, gradient != nullptr, stop));
-  if (!definite) return kMinusInfinity;
+  if (!definite) return -math::kInfinity;
   const double log_determinant_half = k_.diagonal().array().log().sum();
   MatrixXd rhs(n, 2);  // L^-1 [y, 1].
   rhs.col(0) = Targets(0.0);
@@ -120,7 +119,7 @@ absl::StatusOr<double> Likelihood::Evaluate(Hyperparameters* theta, bool fit_mea
   const double quadratic = whitened.squaredNorm();
   double value = -0.5 * quadratic - log_determinant_half - static_cast<double>(n) * kHalfLog2Pi;
   if (fit_mean) value -= 0.5 * theta->mean * theta->mean;
-  if (!std::isfinite(value)) return kMinusInfinity;
+  if (!std::isfinite(value)) return -math::kInfinity;
   if (gradient == nullptr) return value;
 
   VectorXd alpha = VectorXd::Zero(n);
@@ -161,14 +160,14 @@ absl::StatusOr<double> Likelihood::LeaveOneOut(const Hyperparameters& theta, Lik
   const Index n = size() + slopes();  // Rows.
   if (n == 0) return WithoutData(gradient);
   LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorCovariance(theta, gradient != nullptr, stop));
-  if (!definite) return kMinusInfinity;
+  if (!definite) return -math::kInfinity;
   LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(k_, &space_, &upper_, stop));
   const VectorXd whitened = upper_.triangularView<Eigen::Upper>().adjoint() * Targets(theta.mean);
   const VectorXd alpha = upper_.triangularView<Eigen::Upper>() * whitened;
   const VectorXd kappa = upper_.rowwise().squaredNorm();
   const double value = 0.5 * kappa.array().log().sum() - 0.5 * (alpha.array().square() / kappa.array()).sum() -
                        static_cast<double>(n) * kHalfLog2Pi;
-  if (!std::isfinite(value)) return kMinusInfinity;
+  if (!std::isfinite(value)) return -math::kInfinity;
   if (gradient == nullptr) return value;
 
   MatrixXd inverse = MatrixXd::Zero(n, n);

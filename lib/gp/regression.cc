@@ -16,8 +16,9 @@ using Eigen::VectorXd;
 namespace {
 constexpr double kVarianceFloor = 1e-12;  // Times s_f^2.
 constexpr int kMaxAppends = 50;
-constexpr Index kStrip = 128;  // Columns of a product between two looks at a stop.
-constexpr Index kChunk = 256;  // Points of one triangular solve: the right-hand side stays in the second-level cache.
+constexpr Index kProductStrip = 128;  // Columns of a product between two looks at a stop.
+constexpr Index kSolveChunk =
+    256;  // Points of one triangular solve: the right-hand side stays in the second-level cache.
 }  // namespace
 
 absl::StatusOr<std::optional<Regression>> Regression::Fit(const kernels::KernelShape& shape,
@@ -228,8 +229,8 @@ VectorXd Regression::PredictMean(const Eigen::Ref<const MatrixXd>& x) const {
   LUTHIER_CHECK(x.cols() == columns());
   VectorXd mean(x.rows());
   MatrixXd cross;
-  for (Index begin = 0; begin < x.rows(); begin += kChunk) {
-    const Index q = std::min(kChunk, x.rows() - begin);
+  for (Index begin = 0; begin < x.rows(); begin += kSolveChunk) {
+    const Index q = std::min(kSolveChunk, x.rows() - begin);
     CrossCovariance(kernel_.Scale(x.middleRows(begin, q)), &cross);
     mean.segment(begin, q) = (cross.transpose() * alpha_).array() + theta_.mean;
   }
@@ -243,8 +244,8 @@ Posterior Regression::Predict(const Eigen::Ref<const MatrixXd>& x) const {
   posterior.variance.resize(x.rows());
   const double prior = theta_.signal_variance;
   MatrixXd cross;
-  for (Index begin = 0; begin < x.rows(); begin += kChunk) {
-    const Index q = std::min(kChunk, x.rows() - begin);
+  for (Index begin = 0; begin < x.rows(); begin += kSolveChunk) {
+    const Index q = std::min(kSolveChunk, x.rows() - begin);
     CrossCovariance(kernel_.Scale(x.middleRows(begin, q)), &cross);
     posterior.mean.segment(begin, q) = (cross.transpose() * alpha_).array() + theta_.mean;
     if (size() > 0) factor_.SolveLowerInPlace(cross);
@@ -299,7 +300,7 @@ absl::StatusOr<MatrixXd> Regression::JointCovariance(const Eigen::Ref<const Matr
   covariance.triangularView<Eigen::StrictlyUpper>() = covariance.transpose();
   if (size() == 0) return covariance;
   // A strip of columns at a time.
-  const auto end_of = [q](Index begin) { return q - begin < 2 * kStrip ? q : begin + kStrip; };
+  const auto end_of = [q](Index begin) { return q - begin < 2 * kProductStrip ? q : begin + kProductStrip; };
   MatrixXd v(rows(), q), cross;
   for (Index begin = 0; begin < q; begin = end_of(begin)) {
     CrossCovariance(scaled.middleRows(begin, end_of(begin) - begin), &cross);

@@ -21,9 +21,9 @@ constexpr double kFirstTau = -20.0;     // Logit of the dual variables at the st
 constexpr int kMaxNewton = 30;
 constexpr double kInnerReduction = 0.05;  // Of |F| by the Newton steps of one visit: more is wasted, w moves on.
 constexpr double kRestShare = 0.02;       // Of the mean gap of a row.
-constexpr int kMaxStreak = 5;
+constexpr int kLongestStreak = 5;
 
-double Sigmoid(double x) {
+double StableSigmoid(double x) {
   const double e = std::exp(-std::abs(x));
   return (x > 0.0 ? 1.0 : e) / (1.0 + e);
 }
@@ -41,7 +41,7 @@ DualCoordinateDescent::DualCoordinateDescent(const LinearProblem* problem, uint6
 absl::Status DualCoordinateDescent::Allocate(const base::StopToken& stop) {
   const auto n = static_cast<size_t>(data_.rows());
   const bool logistic = problem_->loss().kind == MarginLoss::Kind::kLogistic;
-  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, logistic ? Sigmoid(kFirstTau) : 0.0, stop, &alpha_));
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, logistic ? StableSigmoid(kFirstTau) : 0.0, stop, &alpha_));
   if (logistic) {
     LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, kFirstTau, stop, &tau_));
   }
@@ -128,7 +128,7 @@ double DualCoordinateDescent::Solve(int64_t i, double t, double q) {
     if (!(next > low && next < high)) next = 0.5 * (low + high);
     if (next == tau) break;
     tau = next;
-    s = Sigmoid(tau);
+    s = StableSigmoid(tau);
     f = tau + t + q * (s - a);
     if (std::abs(f) <= enough) break;
   }
@@ -160,7 +160,7 @@ bool DualCoordinateDescent::Step(int64_t i) {
   }
   gap_sum_ += gap;
   if (gap < rest_level_) {
-    if (streak_[i] < kMaxStreak) ++streak_[i];
+    if (streak_[i] < kLongestStreak) ++streak_[i];
     awake_[i] = static_cast<int32_t>(epoch_) + (1 << (streak_[i] - 1));
   } else {
     streak_[i] = 0;
@@ -270,7 +270,7 @@ bool DualCoordinateDescent::Load(base::CheckpointReader* reader) {
   for (size_t i = 0; i < streak_.size(); ++i) {
     const double streak = rest[static_cast<Eigen::Index>(2 * i)];
     const double awake = rest[static_cast<Eigen::Index>(2 * i + 1)];
-    if (!(streak >= 0.0 && streak <= kMaxStreak && awake >= 0.0 && awake < 2e9)) return false;
+    if (!(streak >= 0.0 && streak <= kLongestStreak && awake >= 0.0 && awake < 2e9)) return false;
     streak_[i] = static_cast<uint8_t>(streak);
     awake_[i] = static_cast<int32_t>(awake);
   }

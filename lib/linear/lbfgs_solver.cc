@@ -19,7 +19,6 @@ constexpr double kC1 = 1e-4;
 constexpr double kC2 = 0.9;
 constexpr int kMaxTrials = 20;
 constexpr int64_t kStallWindow = 20;
-constexpr double kValueNoise = 1e-13;  // Relative rounding error of f that decrease tests must tolerate.
 
 // One end of the line search's interval.
 struct End {

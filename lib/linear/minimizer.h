@@ -8,6 +8,9 @@
 
 namespace luthier::linear {
 
+// Relative rounding error of f that decrease tests must tolerate.
+inline constexpr double kValueNoise = 1e-13;
+
 // State that a solver of min f(x) reports after each iteration.
 enum class SolveState {
   kRunning,

@@ -15,8 +15,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr double kC1 = 1e-4;
-constexpr double kValueNoise = 1e-13;
+constexpr double kSufficientDecrease = 1e-4;
 constexpr int kMaxHalvings = 40;
 constexpr double kSteep = 0.3;  // Of the first slope: what is left of it at the full step when that is far too short.
 // With the factor of a point before: the residual of the direction, and products at most.
@@ -134,7 +133,7 @@ absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunctio
     any_finite = true;
     const double now = point->value + RidgeValue(point->x);
     // Within the rounding of f the gradient decides.
-    return now <= value + kC1 * step * slope ||
+    return now <= value + kSufficientDecrease * step * slope ||
            (now <= value + kValueNoise * std::abs(value) && WithRidge(point->x, point->gradient).norm() < norm);
   };
   LUTHIER_ASSIGN_OR_RETURN(const bool full, look(1.0, found));

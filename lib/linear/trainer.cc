@@ -22,7 +22,6 @@ constexpr int64_t kPatience = 40;
 constexpr double kRounding = 1e-14;
 constexpr double kTighter = 0.1;  // What becomes of the tolerance when the bound on h(w) - min h is not small enough.
 // A step that lowers h by less than this share of it, or not at all, is rounding.
-constexpr double kValueNoise = 1e-13;
 
 }  // namespace
 

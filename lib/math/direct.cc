@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <queue>
 #include <utility>
 #include <vector>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::math {
 namespace {
@@ -17,8 +17,6 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Cell {
   VectorXd centre;

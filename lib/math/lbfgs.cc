@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::math {
 namespace {
@@ -14,7 +14,6 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kArmijo = 1e-4;
 constexpr double kCurvature = 0.9;
 constexpr int kMaxLineSearch = 25;

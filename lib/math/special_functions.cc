@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "Eigen/Core"
+#include "lib/math/infinity.h"
 
 namespace luthier::math {
 namespace {
@@ -16,7 +16,6 @@ constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kHalfLogHalfPi = 0.22579135264472743236;  // ln(pi/2)/2
 constexpr double kSqrtHalfPi = 1.25331413731550025121;
 constexpr double kLn2 = 0.69314718055994530942;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The positive half of the 20 Gauss-Legendre nodes on [-1, 1] and their weights.
 constexpr int kHalfNodes = 10;

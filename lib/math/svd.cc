@@ -22,11 +22,11 @@ using Eigen::internal::pmadd;
 using Eigen::internal::pmul;
 using Eigen::internal::pset1;
 
-using Packet = Eigen::internal::packet_traits<double>::type;
-constexpr Index kLanes = sizeof(Packet) / sizeof(double);
+using SvdPacket = Eigen::internal::packet_traits<double>::type;
+constexpr Index kSvdLanes = sizeof(SvdPacket) / sizeof(double);
 constexpr Index kStrips = 4;
-constexpr Index kPanel = kStrips * kLanes;  // Rows that are rotated together.
-constexpr size_t kMostPending = 16384;      // Rotations that wait, so that a panel of rows meets many while in cache.
+constexpr Index kRowPanel = kStrips * kSvdLanes;  // Rows that are rotated together.
+constexpr size_t kMostPending = 16384;  // Rotations that wait, so that a panel of rows meets many while in cache.
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr Index kSweepsPerValue = 30;  // Two are usual.
 constexpr double kLong = 1.25;         // Rows per column from which A = Q R comes first.
@@ -67,7 +67,7 @@ double SmallerOfTwo(double f, double g, double h) {
 // A square matrix that begins as 1 and whose columns are rotated, many rotations at a time.
 class Rotated {
  public:
-  explicit Rotated(Index n) : n_(n), columns_(MatrixXd::Zero((n + kPanel - 1) / kPanel * kPanel, n)) {
+  explicit Rotated(Index n) : n_(n), columns_(MatrixXd::Zero((n + kRowPanel - 1) / kRowPanel * kRowPanel, n)) {
     columns_.topRows(n).setIdentity();
   }
 
@@ -90,7 +90,7 @@ class Rotated {
   };
 
   void Flush() {
-    for (Index row = 0; row < columns_.rows(); row += kPanel) {
+    for (Index row = 0; row < columns_.rows(); row += kRowPanel) {
       for (size_t k = 0; k < sweeps_.size(); ++k) {
         const size_t end = k + 1 < sweeps_.size() ? sweeps_[k + 1].begin : pending_.size();
         Apply(sweeps_[k], end, row);
@@ -104,19 +104,19 @@ class Rotated {
   void Apply(const Sweep& sweep, size_t end, Index row) {
     double* at = columns_.data() + sweep.first * columns_.rows() + row;
     const Index stride = sweep.step * columns_.rows();
-    Packet x[kStrips];
-    for (Index p = 0; p < kStrips; ++p) x[p] = Eigen::internal::ploadu<Packet>(at + p * kLanes);
+    SvdPacket x[kStrips];
+    for (Index p = 0; p < kStrips; ++p) x[p] = Eigen::internal::ploadu<SvdPacket>(at + p * kSvdLanes);
     for (size_t k = sweep.begin; k < end; ++k) {
-      const Packet c = pset1<Packet>(pending_[k].c), s = pset1<Packet>(pending_[k].s);
-      const Packet minus_s = pset1<Packet>(-pending_[k].s);
+      const SvdPacket c = pset1<SvdPacket>(pending_[k].c), s = pset1<SvdPacket>(pending_[k].s);
+      const SvdPacket minus_s = pset1<SvdPacket>(-pending_[k].s);
       for (Index p = 0; p < kStrips; ++p) {
-        const Packet y = Eigen::internal::ploadu<Packet>(at + stride + p * kLanes);
-        Eigen::internal::pstoreu(at + p * kLanes, pmadd(s, y, pmul(c, x[p])));
+        const SvdPacket y = Eigen::internal::ploadu<SvdPacket>(at + stride + p * kSvdLanes);
+        Eigen::internal::pstoreu(at + p * kSvdLanes, pmadd(s, y, pmul(c, x[p])));
         x[p] = pmadd(minus_s, x[p], pmul(c, y));
       }
       at += stride;
     }
-    for (Index p = 0; p < kStrips; ++p) Eigen::internal::pstoreu(at + p * kLanes, x[p]);
+    for (Index p = 0; p < kStrips; ++p) Eigen::internal::pstoreu(at + p * kSvdLanes, x[p]);
   }
 
   Index n_;

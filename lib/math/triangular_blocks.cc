@@ -17,27 +17,27 @@ using Eigen::internal::psub;
 
 // At most four lanes: rows and columns go by fours.
 #ifdef EIGEN_VECTORIZE_AVX512
-using Packet = Eigen::internal::packet_traits<double>::half;
+using BlockPacket = Eigen::internal::packet_traits<double>::half;
 #else
-using Packet = Eigen::internal::packet_traits<double>::type;
+using BlockPacket = Eigen::internal::packet_traits<double>::type;
 #endif
-constexpr Index kLanes = sizeof(Packet) / sizeof(double);
+constexpr Index kBlockLanes = sizeof(BlockPacket) / sizeof(double);
 constexpr Index kWidth = 4;
-static_assert(kWidth % kLanes == 0);
+static_assert(kWidth % kBlockLanes == 0);
 
-Packet Set(double x) {
-  return Eigen::internal::pset1<Packet>(x);
+BlockPacket Set(double x) {
+  return Eigen::internal::pset1<BlockPacket>(x);
 }
-Packet Load(const double* from) {
-  return Eigen::internal::ploadu<Packet>(from);
+BlockPacket Load(const double* from) {
+  return Eigen::internal::ploadu<BlockPacket>(from);
 }
-void Store(double* to, Packet x) {
+void Store(double* to, BlockPacket x) {
   Eigen::internal::pstoreu(to, x);
 }
 
 // Rows rounded up to fours, and the distance of columns in a work space: no multiple of 64 bytes, lest columns share
 // their places in the cache.
-Index Padded(Index n) {
+Index InFours(Index n) {
   return (n + kWidth - 1) / kWidth * kWidth;
 }
 Index Stride(Index padded) {
@@ -46,7 +46,7 @@ Index Stride(Index padded) {
 
 // A square in a work space, of whole fours.
 struct Square {
-  Square(Index n, std::vector<double>* space) : size(Padded(n)), stride(Stride(size)) {
+  Square(Index n, std::vector<double>* space) : size(InFours(n)), stride(Stride(size)) {
     if (static_cast<Index>(space->size()) < size * stride) space->resize(static_cast<size_t>(size * stride));
     data = space->data();
   }
@@ -79,15 +79,16 @@ Square PaddedLower(const ConstTriangularRef& from, std::vector<double>* space) {
 // sums(c, p) = sum over `count` columns k of register p of rows of a times row c of b. Both have their columns `stride`
 // apart.
 template <int kPackets>
-inline void Products(const double* a, const double* b, Index stride, Index count, Packet (&sums)[kWidth][kPackets]) {
+inline void Products(const double* a, const double* b, Index stride, Index count,
+                     BlockPacket (&sums)[kWidth][kPackets]) {
   for (int c = 0; c < kWidth; ++c) {
     for (int p = 0; p < kPackets; ++p) sums[c][p] = Set(0.0);
   }
   for (Index k = 0; k < count; ++k) {
-    Packet rows[kPackets];
-    for (int p = 0; p < kPackets; ++p) rows[p] = Load(a + p * kLanes);
+    BlockPacket rows[kPackets];
+    for (int p = 0; p < kPackets; ++p) rows[p] = Load(a + p * kBlockLanes);
     for (int c = 0; c < kWidth; ++c) {
-      const Packet factor = Set(b[c]);
+      const BlockPacket factor = Set(b[c]);
       for (int p = 0; p < kPackets; ++p) sums[c][p] = pmadd(rows[p], factor, sums[c][p]);
     }
     a += stride;
@@ -113,14 +114,14 @@ struct Corner {
 template <int kPackets>
 inline void UpdateAndSolve(const double* a, const double* b, Index stride, Index count, const Corner& corner,
                            double* c) {
-  Packet x[kWidth][kPackets];
+  BlockPacket x[kWidth][kPackets];
   Products<kPackets>(a, b, stride, count, x);
   for (int p = 0; p < kPackets; ++p) {
-    double* at = c + p * kLanes;
-    const Packet x0 = pmul(psub(Load(at), x[0][p]), Set(corner.inverse[0]));
-    Packet x1 = psub(Load(at + stride), x[1][p]);
-    Packet x2 = psub(Load(at + 2 * stride), x[2][p]);
-    Packet x3 = psub(Load(at + 3 * stride), x[3][p]);
+    double* at = c + p * kBlockLanes;
+    const BlockPacket x0 = pmul(psub(Load(at), x[0][p]), Set(corner.inverse[0]));
+    BlockPacket x1 = psub(Load(at + stride), x[1][p]);
+    BlockPacket x2 = psub(Load(at + 2 * stride), x[2][p]);
+    BlockPacket x3 = psub(Load(at + 3 * stride), x[3][p]);
     x1 = pmul(pmadd(x0, Set(corner.l10), x1), Set(corner.inverse[1]));
     x2 = pmul(pmadd(x1, Set(corner.l21), pmadd(x0, Set(corner.l20), x2)), Set(corner.inverse[2]));
     x3 = pmadd(x2, Set(corner.l32), pmadd(x1, Set(corner.l31), pmadd(x0, Set(corner.l30), x3)));
@@ -135,17 +136,17 @@ inline void UpdateAndSolve(const double* a, const double* b, Index stride, Index
 template <typename F>
 inline void Panels(Index begin, Index end, F&& f) {
   Index i = begin;
-  for (; i + 3 * kLanes <= end; i += 3 * kLanes) f.template operator()<3>(i);
-  for (; i + 2 * kLanes <= end; i += 2 * kLanes) f.template operator()<2>(i);
-  for (; i < end; i += kLanes) f.template operator()<1>(i);
+  for (; i + 3 * kBlockLanes <= end; i += 3 * kBlockLanes) f.template operator()<3>(i);
+  for (; i + 2 * kBlockLanes <= end; i += 2 * kBlockLanes) f.template operator()<2>(i);
+  for (; i < end; i += kBlockLanes) f.template operator()<1>(i);
 }
 
 // Column by column of four, each from all columns before it.
 bool FactorBlock(Index n, Index stride, double* w) {
   for (Index j = 0; j < n; j += kWidth) {
     double* corner = w + j * stride + j;
-    for (Index i = 0; i < kWidth; i += kLanes) {
-      Packet x[kWidth][1];
+    for (Index i = 0; i < kWidth; i += kBlockLanes) {
+      BlockPacket x[kWidth][1];
       Products<1>(w + j + i, w + j, stride, j, x);
       for (int c = 0; c < kWidth; ++c) {
         double* at = corner + c * stride + i;
@@ -186,10 +187,10 @@ void InvertBlock(Index n, Index stride, const double* l, double* u) {
 void SquareBlock(Index n, Index stride, const double* u, double* out) {
   for (Index j = 0; j < n; j += kWidth) {
     Panels(j, n, [&]<int kPackets>(Index i) {
-      Packet x[kWidth][kPackets];
+      BlockPacket x[kWidth][kPackets];
       Products<kPackets>(u + i * stride + i, u + i * stride + j, stride, n - i, x);
       for (Index c = 0; c < kWidth; ++c) {
-        for (int p = 0; p < kPackets; ++p) Store(out + (j + c) * stride + i + p * kLanes, x[c][p]);
+        for (int p = 0; p < kPackets; ++p) Store(out + (j + c) * stride + i + p * kBlockLanes, x[c][p]);
       }
     });
   }

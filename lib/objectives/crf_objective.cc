@@ -35,8 +35,8 @@ namespace {
 
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/6";
-constexpr char kModelKind[] = "objective.crf.model/3";
+constexpr char kChainCheckpointKind[] = "objective.crf/6";
+constexpr char kChainModelKind[] = "objective.crf.model/3";
 constexpr char kF1[] = "validation_f1";
 
 // One fold's training.
@@ -198,9 +198,9 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
 }
 
 // Newton's steps end with one that promised so little of h: beyond, losses change by less than searches see.
-constexpr double kPolishGain = 1e-11;
-constexpr int kPolishSteps = 8;
-constexpr double kAdjointTolerance = 1e-7;
+constexpr double kChainPolishGain = 1e-11;
+constexpr int kChainPolishSteps = 8;
+constexpr double kChainAdjointTolerance = 1e-7;
 // Vectors of weights that a gradient needs at once.
 constexpr double kGradientVectors = 12.0;
 
@@ -221,11 +221,11 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     bilevel::ChainOuter outer(&run.fold->validation, kernels);
     Eigen::VectorXd w;
     run.CopyWeights(&w);
-    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, tolerance ? 0.0 : kPolishGain, {kPolishSteps}, stop, &w,
-                                                 tolerance.value_or(0.0) * solve->strong_convexity)
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, tolerance ? 0.0 : kChainPolishGain, {kChainPolishSteps}, stop,
+                                                 &w, tolerance.value_or(0.0) * solve->strong_convexity)
                                 .status());
     bilevel::ImplicitGradientOptions options;
-    options.relative_tolerance = tolerance.value_or(kAdjointTolerance);
+    options.relative_tolerance = tolerance.value_or(kChainAdjointTolerance);
     options.error_bound = false;
     options.stop = stop;
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::ImplicitGradient gradient,
@@ -246,7 +246,7 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
 }
 
 std::string Save(const Progress& progress, const std::string& identity) {
-  base::CheckpointWriter writer(kCheckpointKind);
+  base::CheckpointWriter writer(kChainCheckpointKind);
   writer.U64(static_cast<uint64_t>(progress.axis.goal()));
   writer.U64(progress.warm ? 1 : 0);
   for (size_t k = 0; k < progress.runs.size(); ++k) {
@@ -259,7 +259,7 @@ std::string Save(const Progress& progress, const std::string& identity) {
 
 // Whether `bytes` fitted; else the runs are of no use.
 bool Load(const std::string& bytes, const std::string& identity, Progress* progress) {
-  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kChainCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
   if (goal < 1) return false;
@@ -276,7 +276,7 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
 
 // What later trials can start from. `structure`: what they must have in common; `l2`: of PenaltiesOf.
 std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
-  base::CheckpointWriter writer(kModelKind);
+  base::CheckpointWriter writer(kChainModelKind);
   writer.Array(l2);
   for (const ChainRun& run : runs) {
     run.trainer.SaveModel(&writer, structure);
@@ -288,7 +288,7 @@ std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& stru
 // Whether all start from there; else they are of no use.
 bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t penalties,
                std::vector<ChainRun>* runs) {
-  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kChainModelKind);
   if (!reader.ok()) return false;
   const auto l2 = reader->Array<double>();
   if (l2.size() != penalties) return false;

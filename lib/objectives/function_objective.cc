@@ -18,7 +18,7 @@ using base::RandomStream;
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr char kCheckpointKind[] = "objective.function/1";
+constexpr char kFunctionCheckpointKind[] = "objective.function/1";
 constexpr double kDecay = 5.0;  // Of a curve whose rate is not drawn.
 
 class FunctionObjective final : public Objective {
@@ -105,14 +105,14 @@ class FunctionObjective final : public Objective {
     return absl::StrCat(info_.model, " ", study::FormatParameters(settings.values()));
   }
   static std::string Save(const std::string& identity, int64_t done) {
-    base::CheckpointWriter writer(kCheckpointKind);
+    base::CheckpointWriter writer(kFunctionCheckpointKind);
     writer.Text(identity);
     writer.U64(static_cast<uint64_t>(done));
     return std::move(writer).Finish();
   }
   // The steps that were done; absent: the bytes do not fit.
   static std::optional<int64_t> Load(const std::string& bytes, const std::string& identity, int64_t steps) {
-    absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
+    absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFunctionCheckpointKind);
     if (!reader.ok() || reader->Text() != identity) return std::nullopt;
     const uint64_t done = reader->U64();
     if (!reader->Done() || done >= static_cast<uint64_t>(steps)) return std::nullopt;

@@ -30,8 +30,8 @@ namespace {
 
 using linear::TrainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.folds/4";
-constexpr char kModelKind[] = "objective.folds.model/2";
+constexpr char kFoldsCheckpointKind[] = "objective.folds/4";
+constexpr char kFoldsModelKind[] = "objective.folds.model/2";
 // Passes over the rows that a gradient may always take, and that stand for no limit.
 constexpr double kAlwaysPaid = 50.0, kLimitless = 1e9;
 constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
@@ -169,7 +169,7 @@ std::string LinearObjective::Structure(const catalogue::Settings& settings) cons
 }
 
 std::string Save(const Runs& runs, const EpochAxis& axis, const std::string& identity) {
-  base::CheckpointWriter writer(kCheckpointKind);
+  base::CheckpointWriter writer(kFoldsCheckpointKind);
   writer.U64(static_cast<uint64_t>(axis.goal()));
   writer.U64(runs.warm ? 1 : 0);
   writer.U64(runs.folds.size());
@@ -179,7 +179,7 @@ std::string Save(const Runs& runs, const EpochAxis& axis, const std::string& ide
 
 // Into trainings that have not started; false leaves them useless.
 bool Load(const std::string& bytes, const std::string& identity, Runs* runs, EpochAxis* axis) {
-  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFoldsCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
   runs->warm = reader->U64() != 0;
@@ -193,7 +193,7 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Epo
 
 // What later trials can start from. `structure`: of Structure.
 std::string SaveModel(const Runs& runs, const std::string& structure) {
-  base::CheckpointWriter writer(kModelKind);
+  base::CheckpointWriter writer(kFoldsModelKind);
   writer.Text(structure);
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     writer.Vector(fold->Weights());
@@ -204,7 +204,7 @@ std::string SaveModel(const Runs& runs, const std::string& structure) {
 
 // Whether all folds start from there. Into trainings that have not started; false leaves them useless.
 bool LoadModel(const std::string& bytes, const std::string& structure, Runs* runs) {
-  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFoldsModelKind);
   if (!reader.ok() || reader->Text() != structure) return false;
   for (const std::unique_ptr<FoldTraining>& fold : runs->folds) {
     const Eigen::VectorXd weights = reader->Vector();

@@ -36,13 +36,13 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kLeastBound = 1e-4;  // Of VF-iDCA's bounds, as a share of the least at the start.
-constexpr double kProvenGap = 1e-5;   // Of every convex problem on the way, where the search counts as converged.
-constexpr int kPatience = 5;          // Steps without a better refit, beyond which it mostly overfits.
-constexpr double kLeastGain = 2e-3;   // Share of the loss by which a refit must be better to count as such.
-constexpr double kMostWork = 6e10;    // Operations for one problem, about half a minute.
-constexpr size_t kShownGroups = 20;   // In the note.
-constexpr double kRankCutOff = 1e-6;  // Singular values below this share of the largest are rounding.
+constexpr double kLeastMatrixBound = 1e-4;  // Of VF-iDCA's bounds, as a share of the least at the start.
+constexpr double kMatrixGap = 1e-5;         // Of every convex problem on the way, where the search counts as converged.
+constexpr int kMatrixPatience = 5;          // Steps without a better refit, beyond which it mostly overfits.
+constexpr double kLeastMatrixGain = 2e-3;   // Share of the loss by which a refit must be better to count as such.
+constexpr double kMostWork = 6e10;          // Operations for one problem, about half a minute.
+constexpr size_t kShownStrengths = 20;      // In the note.
+constexpr double kRankCutOff = 1e-6;        // Singular values below this share of the largest are rounding.
 
 // The entries of a data set.
 struct MatrixTable {
@@ -344,11 +344,11 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
   const double cells = static_cast<double>(problem.rows) * static_cast<double>(problem.cols);
   options.start[0] = settings.Number("start") * std::sqrt(cells);
   options.start.tail(options.start.size() - 1).setConstant(0.1 * options.start[0]);
-  options.least_bound = kLeastBound * options.start.minCoeff();
+  options.least_bound = kLeastMatrixBound * options.start.minCoeff();
   options.tolerance = settings.Number("tolerance");
   options.max_steps = static_cast<int>(settings.Int("max_steps"));
-  options.patience = kPatience;
-  options.least_gain = kLeastGain;
+  options.patience = kMatrixPatience;
+  options.least_gain = kLeastMatrixGain;
   bilevel::MatrixVfProblem solver(&problem, &options, kMostWork);
   study::Measurement last;
   bool stopped = false;
@@ -385,13 +385,13 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
     result->note = "all strengths are 0: no penalty binds at any bounds found; lower start";
   } else if (all.size() > 1) {
     std::vector<std::string> shown;
-    for (size_t k = 1; k < std::min(all.size(), kShownGroups + 1); ++k) {
+    for (size_t k = 1; k < std::min(all.size(), kShownStrengths + 1); ++k) {
       shown.push_back(absl::StrFormat("%s %.4g", all[k].name, all[k].value));
     }
     result->note = absl::StrCat("strengths: ", absl::StrJoin(shown, ", "),
-                                all.size() > kShownGroups + 1 ? ", and more (luthier bilevel shows all)" : "");
+                                all.size() > kShownStrengths + 1 ? ", and more (luthier bilevel shows all)" : "");
   }
-  const bool converged = (found.converged || !found.patient) && found.worst_gap <= kProvenGap;
+  const bool converged = (found.converged || !found.patient) && found.worst_gap <= kMatrixGap;
   last.training.emplace().outcome = converged ? study::TrainingOutcome::kConverged : study::TrainingOutcome::kLimit;
   last.training->duality_gap = found.worst_gap;
   if (strengths != nullptr) *strengths = std::move(all);

@@ -23,7 +23,7 @@ using Eigen::VectorXd;
 // Columns up to which ridge is solved by Cholesky's factor of the Gram matrix, which costs p^3/3 a trial; with so few
 // rows that the Gram matrix has half its rank, conjugate gradients need fewer products than that.
 constexpr Index kSmallGram = 500, kLargestGram = 3000;
-constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for.
+constexpr double kLoosestTolerance = 0.1;  // Training tolerance that a search may ask for.
 
 // Trains by `solve`, which returns a solution with outcome, products and relative_gradient, or by unrolled steps, and
 // differentiates.
@@ -51,7 +51,7 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
     }
     return fit;
   }
-  const double loose = tolerance ? std::min(*tolerance, kLoosest) : 0.0;
+  const double loose = tolerance ? std::min(*tolerance, kLoosestTolerance) : 0.0;
   LUTHIER_ASSIGN_OR_RETURN(auto solution, solve(std::max(settings.tolerance, loose)));
   fit.outcome = solution.outcome;
   fit.products = solution.products;
@@ -402,7 +402,7 @@ class ElasticNetFold final : public RegressionFold {
   absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
                                     const base::StopToken& stop) const override {
     bilevel::ElasticNetOptions options{.l1 = settings.l1, .l2 = settings.l2[0]};
-    options.tolerance = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosest) : 0.0);
+    options.tolerance = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosestTolerance) : 0.0);
     options.max_sweeps = settings.max_iterations;
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
                              bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));

@@ -41,7 +41,7 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-std::vector<int32_t> AllRows(int64_t n) {
+std::vector<int32_t> EveryRow(int64_t n) {
   std::vector<int32_t> rows(static_cast<size_t>(n));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
@@ -90,8 +90,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
                            PenaltiesFor(info, request.objective.options, groups, length, dataset));
   const LinearSettings linear = ParseLinearSettings(info, groups, settings);
   const auto layout = [&](const VectorXd& scales) {
-    return MakeFoldData(&dataset, {.train = AllRows(dataset.x.rows), .validation = {}}, linear.standardize, linear.bias,
-                        columns, scales, stop);
+    return MakeFoldData(&dataset, {.train = EveryRow(dataset.x.rows), .validation = {}}, linear.standardize,
+                        linear.bias, columns, scales, stop);
   };
   LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> fold, layout(VectorXd()));
   const linear::SolverChoice choice = fold->Choose(linear);
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
       const bilevel::ColumnPenalties columns,
       RegressionPenalties(info, request.objective.options, groups, length("l2"), length("gamma"), dataset));
   const RegressionSettings regression = ParseRegressionSettings(info, groups, settings);
-  const data::Partition all = {.train = AllRows(dataset.x.rows), .validation = {}};
+  const data::Partition all = {.train = EveryRow(dataset.x.rows), .validation = {}};
   LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const RegressionFold> fold,
                            MakeRegressionFold(info, dataset, {}, all, regression, columns, stop));
   LUTHIER_ASSIGN_OR_RETURN(const RegressionFit fit, fold->Fit(regression, false, std::nullopt, stop));
@@ -206,7 +206,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     row_group = GroupLetterRows(parts);
   } else if (settings.Text("format") == "attributes") {
     LUTHIER_ASSIGN_OR_RETURN(const data::AttributeText text, data::ReadAttributeText(lines));
-    const std::vector<int32_t> rows = AllRows(text.sequences());
+    const std::vector<int32_t> rows = EveryRow(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map,
                              crf::AttributeMap::Fit(text, rows, settings.Int("min_count"), stop));
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
@@ -219,7 +219,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<notation::Template> templates,
                              catalogue::ChainTemplates(settings.Text("templates"), settings.Text("columns")));
     LUTHIER_ASSIGN_OR_RETURN(const data::ColumnText text, data::ReadColumnText(lines));
-    const std::vector<int32_t> rows = AllRows(text.sequences());
+    const std::vector<int32_t> rows = EveryRow(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
                              crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates), stop));
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));

@@ -30,8 +30,8 @@ using Eigen::VectorXd;
 
 // Steps factor matrices of so many rows, one for each column of each fold and of the bounds: about .2 s each.
 constexpr int64_t kMostSize = 1600;
-constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where the search counts as converged.
-constexpr int kPatience = 5;            // Steps without a better refit, beyond which it mostly overfits.
+constexpr double kSvmGap = 1e-5;        // Of every convex problem on the way, where the search counts as converged.
+constexpr int kSvmPatience = 5;         // Steps without a better refit, beyond which it mostly overfits.
 constexpr double kLeastGain = 1e-3;     // Share of the loss by which a refit must be better to count as such.
 constexpr size_t kShownColumns = 20;    // In the note.
 constexpr double kNonzeroShare = 1e-3;  // Smaller bounds, as a share of the largest, leave a column out.
@@ -128,7 +128,7 @@ absl::StatusOr<study::Measurement> SvmObjective::Search(const catalogue::Setting
   bilevel::VfIdcaOptions options = bilevel::SvmVfOptions(p);
   options.tolerance = settings.Number("tolerance");
   options.max_steps = static_cast<int>(settings.Int("max_steps"));
-  options.patience = kPatience;
+  options.patience = kSvmPatience;
   options.least_gain = kLeastGain;
   bilevel::SvmVfProblem solver(&problem, &options);
   // The multiplier of the norm's bound is a sum over folds.
@@ -155,7 +155,7 @@ absl::StatusOr<study::Measurement> SvmObjective::Search(const catalogue::Setting
     const double share = starts == 1 ? 0.0 : static_cast<double>(k) / (starts - 1);
     options.start.tail(p).setConstant(std::pow(least, 1.0 - share));
     LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult next, bilevel::RunVfIdca(solver, options, report, context.stop));
-    converged = converged && (next.converged || !next.patient) && next.worst_gap <= kProvenGap;
+    converged = converged && (next.converged || !next.patient) && next.worst_gap <= kSvmGap;
     worst_gap = std::max(worst_gap, next.worst_gap);
     if (k == 0 || next.best_loss < found.best_loss) found = std::move(next);
   }
@@ -225,7 +225,7 @@ absl::StatusOr<SparseModel> SvmObjective::Train(const EvaluationContext& context
   LUTHIER_ASSIGN_OR_RETURN(model.fingerprint, data::Fingerprint(source_.dataset, context.stop));
   model.rows = own;
   model.train_loss = trained.value;
-  model.converged = bilevel::RelativeGap(trained.gap, trained.value) <= kProvenGap &&
+  model.converged = bilevel::RelativeGap(trained.gap, trained.value) <= kSvmGap &&
                     found.measurement->training->outcome == study::TrainingOutcome::kConverged;
   model.features = source_.dataset.features;
   model.label_name = source_.dataset.label_name;

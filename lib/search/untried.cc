@@ -17,7 +17,7 @@ namespace luthier::search {
 namespace {
 
 constexpr int kTries = 64;     // Of settings near the suggestion.
-constexpr int kTriesEach = 8;  // After so many, one parameter more is drawn anew.
+constexpr int kDrawsEach = 8;  // After so many, one parameter more is drawn anew.
 
 absl::Status Exhausted() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -88,7 +88,7 @@ absl::StatusOr<study::Parameters> UntriedDesigner::Untried(const study::Paramete
       setting = encoding_.Sample(random);
     } else {
       Eigen::VectorXd u = start;
-      for (int k = 0; k <= i / kTriesEach; ++k) {
+      for (int k = 0; k <= i / kDrawsEach; ++k) {
         const auto column = static_cast<int>(random.UniformInt(static_cast<uint64_t>(columns)));
         u(column) = random.Uniform();
       }

@@ -45,9 +45,9 @@ absl::StatusOr<study::StudySpec> SpecOf(const TrainingOptions& options) {
   return spec;
 }
 
-class Run {
+class TrainingRun {
  public:
-  Run(const TrainingOptions& options, study::StudySpec spec)
+  TrainingRun(const TrainingOptions& options, study::StudySpec spec)
       : options_(options),
         spec_(search::Effective(std::move(spec))),
         designer_(search::CreateDesigner(spec_)),
@@ -199,7 +199,7 @@ class Run {
 
 absl::StatusOr<TrainingSummary> SimulateTraining(const TrainingOptions& options) {
   LUTHIER_ASSIGN_OR_RETURN(study::StudySpec spec, SpecOf(options));
-  return Run(options, std::move(spec)).ToTheEnd();
+  return TrainingRun(options, std::move(spec)).ToTheEnd();
 }
 
 TrainingProblem WithCurves(const Problem& problem, int64_t whole) {

@@ -28,7 +28,7 @@ access::Role FromMessage(v1::Role role, base::Violations* violations) {
   }
 }
 
-v1::Role ToMessage(access::Role role) {
+v1::Role RoleMessage(access::Role role) {
   switch (role) {
     case access::Role::kViewer:
       return v1::VIEWER;
@@ -46,7 +46,7 @@ void Fill(const access::TokenRecord& token, v1::Token* message) {
   message->set_id(token.id);
   message->set_name(token.name);
   message->set_project(token.project);
-  for (const access::Role role : token.roles) message->add_roles(ToMessage(role));
+  for (const access::Role role : token.roles) message->add_roles(RoleMessage(role));
   message->set_commands(token.commands);
   message->set_certificate_sha256(token.certificate);
   *message->mutable_create_time() = wire::ToProto(token.create_time);

@@ -14,7 +14,7 @@ namespace {
 // What is smaller is taken as it comes: there is hardly anything to promise.
 constexpr int64_t kSmall = int64_t{32} << 10;
 // A request, what is made of it, and what is written of that.
-constexpr int64_t kCopies = 3;
+constexpr int64_t kRequestCopies = 3;
 
 thread_local CallMemory* to_be_parsed = nullptr;
 
@@ -34,11 +34,11 @@ absl::Status TooLarge(int64_t most) {
 bool CallMemory::Weigh(int64_t bytes) {
   const int64_t limit = guard_ == nullptr ? 0 : guard_->limit();
   // Of a small limit no request gets more than it can have with others beside it.
-  const int64_t most = limit == 0 ? kMostRequestMemory : std::min(kMostRequestMemory, limit / (2 * kCopies));
+  const int64_t most = limit == 0 ? kMostRequestMemory : std::min(kMostRequestMemory, limit / (2 * kRequestCopies));
   if (bytes > most) {
     refusal_ = TooLarge(most);
   } else if (guard_ != nullptr && bytes > kSmall) {
-    absl::StatusOr<MemoryGuard::Promise> promise = guard_->Take(kind_, kCopies * bytes);
+    absl::StatusOr<MemoryGuard::Promise> promise = guard_->Take(kind_, kRequestCopies * bytes);
     refusal_ = promise.status();
     if (promise.ok()) promise_ = *std::move(promise);
   }

@@ -31,13 +31,13 @@ absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
   return wire::TrialId{std::move(id), 0};
 }
 
-constexpr size_t kMostLooked = 20'000;  // Events that one call looks through for those of a trial.
+constexpr size_t kMostEventsLooked = 20'000;  // Events that one call looks through for those of a trial.
 
 // The events of a page; returns the position of the next one, or 0.
 absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey study, int64_t trial,
                                     bool oldest_first, uint64_t position, int page_size,
                                     v1::ListEventsResponse* response) {
-  for (size_t looked = 0; looked < kMostLooked;) {
+  for (size_t looked = 0; looked < kMostEventsLooked;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events,
                              oldest_first ? storage->ListEvents(study, position, kMaxPage)
                                           : storage->ListEventsBefore(study, position, kMaxPage));

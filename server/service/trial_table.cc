@@ -28,7 +28,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr uint32_t kNoWord = std::numeric_limits<uint32_t>::max();
 constexpr int kMaxMetrics = 256;
 constexpr int kMaxAttributes = 64;
-constexpr size_t kMaxAttributeBytes = 1024;
+constexpr size_t kMaxComparedBytes = 1024;
 constexpr size_t kPageBytes = size_t{3} << 20;
 constexpr size_t kMostBytes = size_t{64} << 20;
 constexpr absl::Duration kKeptUnused = absl::Minutes(1);
@@ -153,7 +153,7 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
     for (const auto& [name, value] : trial.final_measurement->metrics) Set("metrics." + name, row, value);
   }
   for (const auto& [key, value] : trial.attributes) {
-    if (value.size() <= kMaxAttributeBytes) Set("attributes." + key, row, value);
+    if (value.size() <= kMaxComparedBytes) Set("attributes." + key, row, value);
   }
 }
 

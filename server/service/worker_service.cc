@@ -29,7 +29,7 @@ constexpr int kMaxDeclared = 100;
 constexpr size_t kMaxDeclaredBytes = size_t{64} << 10;
 constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB.
 
-v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
+v1::HeartbeatResponse::Directive EnumMessage(Directive directive) {
   switch (directive) {
     case Directive::kContinue:
       return v1::HeartbeatResponse::CONTINUE;
@@ -45,7 +45,7 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
   return v1::HeartbeatResponse::LOST;
 }
 
-v1::GradientUse ToMessage(study::GradientUse use) {
+v1::GradientUse EnumMessage(study::GradientUse use) {
   switch (use) {
     case study::GradientUse::kNone:
       return v1::GRADIENT_USE_NONE;
@@ -82,7 +82,7 @@ void Fill(const coordinator::Grant& grant, const access::Caller& caller, v1::Lea
   lease->set_attempt(grant.attempt);
   lease->set_target_step(grant.target_step);
   lease->set_resume_step(grant.resume_step);
-  lease->set_gradient(catalogue::MayDifferentiate(*grant.spec) ? ToMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
+  lease->set_gradient(catalogue::MayDifferentiate(*grant.spec) ? EnumMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
 }
 
 // An ask that waits. It is over when it is answered, when its caller hangs up, and when its caller's token ends; of
@@ -212,7 +212,7 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
       caller.Worker(request->worker()), std::move(leases),
       [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
         if (reply.ok()) {
-          for (const Directive directive : reply->directives) response->add_directives(ToMessage(directive));
+          for (const Directive directive : reply->directives) response->add_directives(EnumMessage(directive));
         }
         reactor->Finish(wire::ToGrpc(reply.status()));
       },
@@ -250,7 +250,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
   if (request->has_checkpoint_step()) op.checkpoint_step = request->checkpoint_step();
   op.done = [reactor, response](absl::StatusOr<coordinator::ReportReply> reply) {
     if (reply.ok()) {
-      response->set_directive(ToMessage(reply->directive));
+      response->set_directive(EnumMessage(reply->directive));
       response->set_seq(reply->seq);
     }
     reactor->Finish(wire::ToGrpc(reply.status()));

@@ -19,7 +19,7 @@
 namespace luthier::storage {
 namespace {
 
-constexpr mode_t kPrivateFile = 0600;
+constexpr mode_t kOwnersFile = 0600;
 constexpr size_t kDigits = 20;
 constexpr size_t kBytes = 2 * kDigits - 2;  // The number, a space, 16 digits of its hash and an end of line.
 
@@ -37,7 +37,7 @@ std::optional<uint64_t> ReadLine(int fd) {
   return seq;
 }
 
-bool Exists(const std::string& path) {
+bool IsThere(const std::string& path) {
   struct stat info;
   return lstat(path.c_str(), &info) == 0;
 }
@@ -58,7 +58,7 @@ std::optional<uint64_t> Acknowledged::Read(const std::string& directory) {
 }
 
 absl::StatusOr<std::unique_ptr<Acknowledged>> Acknowledged::Open(const std::string& directory) {
-  const int fd = open(Path(directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kPrivateFile);
+  const int fd = open(Path(directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kOwnersFile);
   if (fd < 0) {
     return absl::FailedPreconditionError(absl::StrCat("can't open ", Path(directory), ": ", std::strerror(errno)));
   }
@@ -88,7 +88,7 @@ absl::Status Acknowledged::Check() const {
 
 absl::Status CheckWalThere(const std::string& directory, std::optional<uint64_t> acknowledged) {
   const std::string database = directory + "/luthier.db";
-  if (acknowledged || !Exists(database + "-shm") || Exists(database + "-wal")) return absl::OkStatus();
+  if (acknowledged || !IsThere(database + "-shm") || IsThere(database + "-wal")) return absl::OkStatus();
   return Damaged(0, absl::StrCat("the end of the database (luthier.db-wal was removed, and so was what ",
                                  Acknowledged::Path(directory),
                                  " said of the newest event: put luthier.db-wal back; if nothing is missed, remove ",

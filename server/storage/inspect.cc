@@ -60,7 +60,7 @@ constexpr Question kMissing[] = {
      " WHERE NOT EXISTS (SELECT 1 FROM trial AS t WHERE t.study = m.study AND t.number = m.trial)"},
 };
 constexpr char kIntegrity[] = "PRAGMA integrity_check(20)";
-constexpr int kSummedVersion = 13;
+constexpr int kChecksummedVersion = 13;
 
 class Inspection {
  public:
@@ -210,7 +210,7 @@ absl::StatusOr<std::vector<Finding>> InspectRows(SQLite::Database& db) {
   }));
   Inspection inspection(&db);
   const bool ours = db.tableExists("study");  // access.db has other tables.
-  if (ours && version >= kSummedVersion) {
+  if (ours && version >= kChecksummedVersion) {
     for (const Question& question : kRows) inspection.Ask(question);
     for (const Question& question : kMissing) inspection.Ask(question);
   }

@@ -22,7 +22,7 @@
 namespace luthier::storage {
 namespace {
 
-constexpr int kHeaderBytes = 100;
+constexpr int kFileHeaderBytes = 100;
 constexpr int kReservedOffset = 20;   // Bytes that SQLite leaves alone at the end of each page.
 constexpr int kPageCountOffset = 28;  // Big endian.
 constexpr int kContentBytes = kPageBytes - kPageSumBytes;
@@ -87,7 +87,7 @@ int Read(sqlite3_file* file, void* buffer, int bytes, sqlite3_int64 offset) {
   SummedFile* const ours = Ours(file);
   const int code = Below(file)->pMethods->xRead(Below(file), buffer, bytes, offset);
   const auto* const page = static_cast<const char*>(buffer);
-  if (code == SQLITE_OK && offset == 0 && bytes >= kHeaderBytes) ours->summed = HeaderHasRoom(page);
+  if (code == SQLITE_OK && offset == 0 && bytes >= kFileHeaderBytes) ours->summed = HeaderHasRoom(page);
   // SQLite believes the header, which says with another size of pages that it was changed.
   if (ours->summed && offset == 0 && bytes >= kSmallestPage && bytes != kPageBytes) return SQLITE_IOERR_DATA;
   if (!ours->summed || !IsPage(bytes, offset)) return code;
@@ -214,7 +214,7 @@ struct Registered {
   sqlite3_vfs vfs = {};
 };
 
-absl::Status FileError(const std::string& path) {
+absl::Status CannotRead(const std::string& path) {
   return absl::DataLossError(absl::StrCat(path, ": ", std::strerror(errno)));
 }
 
@@ -290,14 +290,14 @@ absl::Status SealPages(const std::string& path) {
   for (int64_t number = 1;; ++number) {
     const off_t offset = (number - 1) * kPageBytes;
     const ssize_t got = pread(file.get(), page.data(), page.size(), offset);
-    if (got < 0) return FileError(path);
+    if (got < 0) return CannotRead(path);
     if (got < kPageBytes) return absl::OkStatus();
     if (number == 1 && !HeaderHasRoom(page.data())) return absl::OkStatus();
     if (IsZero(page)) continue;  // Never used.
     const auto sum = SumOf(page.data(), number);
     if (std::memcmp(page.data() + kContentBytes, sum.data(), sum.size()) == 0) continue;
     if (pwrite(file.get(), sum.data(), sum.size(), offset + kContentBytes) != static_cast<ssize_t>(sum.size())) {
-      return FileError(path);
+      return CannotRead(path);
     }
   }
 }
@@ -310,8 +310,8 @@ absl::StatusOr<PageScan> ScanPages(const std::string& path) {
   bool any_right = false;  // Then there were checksums, whatever the header says now.
   for (int64_t number = 1;; ++number) {
     const ssize_t got = pread(file.get(), page.data(), page.size(), (number - 1) * kPageBytes);
-    if (got < 0) return FileError(path);
-    if (number == 1 && got >= kHeaderBytes) {
+    if (got < 0) return CannotRead(path);
+    if (number == 1 && got >= kFileHeaderBytes) {
       scan.summed = HeaderHasRoom(page.data());
       for (int i = 0; i < 4; ++i) wanted = wanted << 8 | static_cast<unsigned char>(page[kPageCountOffset + i]);
     }

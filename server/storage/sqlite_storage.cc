@@ -31,8 +31,8 @@ absl::StatusOr<std::string> BackUpNow(SQLite::Database& db, const std::string& d
     return absl::OkStatus();
   }));
   const std::string backups = BackupsPath(directory);
-  constexpr mode_t kPrivateDirectory = 0700;
-  if (mkdir(backups.c_str(), kPrivateDirectory) == 0) {
+  constexpr mode_t kBackupsMode = 0700;
+  if (mkdir(backups.c_str(), kBackupsMode) == 0) {
     LUTHIER_RETURN_IF_ERROR(SyncDirectory(directory));
   } else if (errno != EEXIST) {
     return absl::FailedPreconditionError(absl::StrCat("can't make ", backups, ": ", std::strerror(errno)));

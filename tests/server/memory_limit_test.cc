@@ -9,13 +9,13 @@
 namespace luthier::server {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 class MemoryLimitTest : public ::testing::Test {
  protected:
   void Write(const std::string& path, const std::string& text) { directory_.Write(path.substr(1), text); }
   std::string root() const { return directory_.path(); }
-  int64_t Mebibytes() const { return DefaultMemoryLimit(root()).bytes / kMiB; }
+  int64_t Mebibytes() const { return DefaultMemoryLimit(root()).bytes / kMebibyte; }
 
   testing::TemporaryDirectory directory_;
 };
@@ -57,12 +57,12 @@ TEST_F(MemoryLimitTest, VersionOneOfControlGroupsCountsToo) {
 TEST(ParseMemoryLimit, TakesSizesAndNone) {
   EXPECT_EQ(ParseMemoryLimit("none"), 0);
   EXPECT_EQ(ParseMemoryLimit("0"), 0);
-  EXPECT_EQ(ParseMemoryLimit("512M"), 512 * kMiB);
-  EXPECT_EQ(ParseMemoryLimit("512m"), 512 * kMiB);
-  EXPECT_EQ(ParseMemoryLimit("512MB"), 512 * kMiB);
-  EXPECT_EQ(ParseMemoryLimit("512 MiB"), 512 * kMiB);
-  EXPECT_EQ(ParseMemoryLimit("2G"), 2048 * kMiB);
-  EXPECT_EQ(ParseMemoryLimit("67108864"), 64 * kMiB);
+  EXPECT_EQ(ParseMemoryLimit("512M"), 512 * kMebibyte);
+  EXPECT_EQ(ParseMemoryLimit("512m"), 512 * kMebibyte);
+  EXPECT_EQ(ParseMemoryLimit("512MB"), 512 * kMebibyte);
+  EXPECT_EQ(ParseMemoryLimit("512 MiB"), 512 * kMebibyte);
+  EXPECT_EQ(ParseMemoryLimit("2G"), 2048 * kMebibyte);
+  EXPECT_EQ(ParseMemoryLimit("67108864"), 64 * kMebibyte);
   for (const char* wrong : {"", "-1", "many", "M", "1.5G", "9999999999T", "5X", "b"}) {
     EXPECT_LT(ParseMemoryLimit(wrong), 0) << wrong;
   }
@@ -70,9 +70,9 @@ TEST(ParseMemoryLimit, TakesSizesAndNone) {
 
 TEST(UsedMemory, IsWhatIsResident) {
   const int64_t before = UsedMemory(0);
-  EXPECT_GT(before, kMiB);
-  const std::string more(64 * kMiB, 'x');
-  EXPECT_GT(UsedMemory(0), before + 60 * kMiB);
+  EXPECT_GT(before, kMebibyte);
+  const std::string more(64 * kMebibyte, 'x');
+  EXPECT_GT(UsedMemory(0), before + 60 * kMebibyte);
   EXPECT_EQ(more.back(), 'x');
 }
 

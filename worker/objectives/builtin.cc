@@ -13,7 +13,6 @@
 namespace luthier::worker {
 namespace {
 
-constexpr char kWorkerError[] = "WORKER_ERROR";
 constexpr absl::Duration kLookForStop = absl::Milliseconds(10);
 
 RunOutcome Unfit(const absl::Status& status) {

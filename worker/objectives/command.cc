@@ -38,7 +38,6 @@ constexpr size_t kMaxResultLine = 8 << 20;  // A gradient of 100,000 numbers tak
 constexpr size_t kShownLine = 200;          // Of the last line, in the message of a program without a result.
 constexpr size_t kChunk = 1 << 16;
 constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
-constexpr char kWorkerError[] = "WORKER_ERROR";
 constexpr size_t kMaxNotes = 10;
 constexpr double kRounding = 1e-3;  // Relative: a value that is printed twice may be rounded once.
 constexpr char kAfterFinal[] = "lines after the final one are ignored";

@@ -25,13 +25,13 @@ namespace {
 
 using base::Descriptor;
 
-absl::Status MachineError(absl::string_view what) {
+absl::Status NoProcess(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
 absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return MachineError("cannot make a pipe");
+  if (pipe2(fds, O_CLOEXEC) != 0) return NoProcess("cannot make a pipe");
   *read_end = Descriptor(fds[0]);
   *write_end = Descriptor(fds[1]);
   return absl::OkStatus();
@@ -43,10 +43,10 @@ absl::StatusOr<Descriptor> MemoryFile(const std::string& text) {
   int made = memfd_create("luthier-request", MFD_CLOEXEC | kNeverExecuted);
   if (made < 0 && errno == EINVAL) made = memfd_create("luthier-request", MFD_CLOEXEC);
   Descriptor file(made);
-  if (made < 0) return MachineError("cannot make a file in memory");
+  if (made < 0) return NoProcess("cannot make a file in memory");
   for (size_t written = 0; written < text.size();) {
     const ssize_t count = write(made, text.data() + written, text.size() - written);
-    if (count < 0 && errno != EINTR) return MachineError("cannot write a file in memory");
+    if (count < 0 && errno != EINTR) return NoProcess("cannot write a file in memory");
     if (count > 0) written += static_cast<size_t>(count);
   }
   return file;
@@ -124,14 +124,14 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(Keeper* keeper, const Pr
   if (spec.account != nullptr) {
     // Else it could not open them again, as by /dev/stderr.
     for (const Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read}) {
-      if (fchown(fd->get(), spec.account->uid, spec.account->gid) != 0) return MachineError("cannot hand over a pipe");
+      if (fchown(fd->get(), spec.account->uid, spec.account->gid) != 0) return NoProcess("cannot hand over a pipe");
     }
   }
   for (const Descriptor* fd : {&process->stdout_, &process->stderr_, &process->result_, &process->reply_}) {
     fcntl(fd->get(), F_SETFL, O_NONBLOCK);
   }
   int control[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return MachineError("cannot make a socket");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return NoProcess("cannot make a socket");
   process->control_ = Descriptor(control[0]);
   Descriptor theirs(control[1]);
   LUTHIER_ASSIGN_OR_RETURN(const Descriptor request, MemoryFile(PackRequest(path, spec)));

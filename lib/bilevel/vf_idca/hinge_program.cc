@@ -17,7 +17,7 @@ using Eigen::VectorXd;
 constexpr int kMaxSteps = 120;
 constexpr double kCentring = 0.2, kShortCentring = 0.6;  // Share of the complementarity that a step aims at.
 constexpr double kShort = 0.3;                           // After steps shorter than this the aim is nearer.
-constexpr double kToBoundary = 0.99;
+constexpr double kShareToBoundary = 0.99;
 constexpr double kShift = 1e-13;
 
 // Rows of one HingeTerm: losses xi >= 0 with multipliers u, and xi >= 1 - margin with slack s and multipliers a.
@@ -75,7 +75,7 @@ void Gradient(const ProgramConstraint& c, const VectorXd& z, std::vector<std::pa
 double MostStep(const ArrayXd& at, const ArrayXd& change) {
   double most = 1.0;
   for (Index i = 0; i < at.size(); ++i) {
-    if (change[i] < 0.0) most = std::min(most, kToBoundary * at[i] / -change[i]);
+    if (change[i] < 0.0) most = std::min(most, kShareToBoundary * at[i] / -change[i]);
   }
   return most;
 }
@@ -210,8 +210,8 @@ absl::StatusOr<HingeSolution> SolveHingeProgram(const HingeProgram& program, Vec
     double cut_slack_change = 0.0;
     if (program.has_cut) {
       cut_slack_change = -cut_residual - cut_along;
-      if (cut_slack_change < 0.0) length = std::min(length, kToBoundary * cut_slack / -cut_slack_change);
-      if (cut_change < 0.0) length = std::min(length, kToBoundary * cut_multiplier / -cut_change);
+      if (cut_slack_change < 0.0) length = std::min(length, kShareToBoundary * cut_slack / -cut_slack_change);
+      if (cut_change < 0.0) length = std::min(length, kShareToBoundary * cut_multiplier / -cut_change);
     }
     z += length * dz;
     for (TermState& t : terms) {

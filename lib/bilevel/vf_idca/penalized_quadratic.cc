@@ -18,19 +18,19 @@ using Eigen::VectorXd;
 namespace {
 
 // Relative to the largest entry of c: how well the conditions of the minimum must hold.
-constexpr double kExact = 1e-11;
+constexpr double kAllDigits = 1e-11;
 constexpr int kNewtonSteps = 30;
-constexpr int kDrops = 50;        // Weights dropped in a row.
-constexpr int kPatience = 4;      // Rounds of sweeps after which Newton's steps are tried even so.
-constexpr int kInnerSweeps = 10;  // Over blocks that are not 0, between two sweeps over all.
+constexpr int kDrops = 50;         // Weights dropped in a row.
+constexpr int kSweepPatience = 4;  // Rounds of sweeps after which Newton's steps are tried even so.
+constexpr int kInnerSweeps = 10;   // Over blocks that are not 0, between two sweeps over all.
 
-class Descent {
+class QuadraticDescent {
  public:
-  Descent(Quadratic quadratic, const SparsePenalties& penalties, const VectorXd& mu, const VectorXd& x)
+  QuadraticDescent(Quadratic quadratic, const SparsePenalties& penalties, const VectorXd& mu, const VectorXd& x)
       : q_(std::move(quadratic)), penalties_(penalties), mu_(mu), l1_(mu[penalties.l1()]), x_(x) {
     if (penalties.ridge) q_.shift += mu[penalties.l2()];
     g_ = q_.Multiply(x_) - q_.c;
-    tolerance_ = kExact * std::max(q_.c.lpNorm<Eigen::Infinity>(), 1e-300);
+    tolerance_ = kAllDigits * std::max(q_.c.lpNorm<Eigen::Infinity>(), 1e-300);
     for (const std::vector<Index>& group : penalties.groups) {
       // The trace bounds the block's largest eigenvalue; Frobenius' norm is often less.
       double trace = 0.0, squares = 0.0;
@@ -50,7 +50,7 @@ class Descent {
       LUTHIER_RETURN_IF_ERROR(stop.Poll(x_.size() * x_.size()));
       // Newton's steps pay where the sweeps before them have left the signs as they were.
       const bool settled = signs == Signs();
-      if (settled || round % kPatience == 0 || sweeps >= max_sweeps) {
+      if (settled || round % kSweepPatience == 0 || sweeps >= max_sweeps) {
         LUTHIER_ASSIGN_OR_RETURN(const bool minimum, Polish(stop, &out));
         if (minimum) {
           g_ = q_.Multiply(x_) - q_.c;
@@ -344,7 +344,7 @@ absl::StatusOr<PenalizedMinimum> MinimizePenalized(const Quadratic& quadratic, c
                                                    const VectorXd& mu, const VectorXd& x, int max_sweeps,
                                                    const base::StopToken& stop) {
   LUTHIER_CHECK(mu.size() == penalties.count() && x.size() == quadratic.c.size());
-  return Descent(quadratic, penalties, mu, x).Run(max_sweeps, stop);
+  return QuadraticDescent(quadratic, penalties, mu, x).Run(max_sweeps, stop);
 }
 
 }  // namespace luthier::bilevel

@@ -8,7 +8,6 @@
 namespace luthier::crf {
 namespace {
 
-constexpr uint64_t kCombined = uint64_t{1} << 40;  // As in features.cc: numbers of pairs begin here.
 constexpr uint64_t kMaxRows = uint64_t{1} << 30;
 
 }  // namespace

@@ -19,7 +19,6 @@ namespace luthier::crf {
 namespace {
 
 constexpr uint64_t kUnknown = ~uint64_t{0};
-constexpr uint64_t kCombined = uint64_t{1} << 40;  // Numbers of pairs begin here, those of texts at 0.
 constexpr int32_t kMaxAttributes = 1 << 30;
 
 uint64_t HashPair(uint64_t a, uint64_t b) {

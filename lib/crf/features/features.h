@@ -102,6 +102,8 @@ class FeatureMap {
   absl::Status FitHashing(const data::ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
   int32_t HashRow(uint64_t space, uint64_t id) const;
   void CountAttributes() { attributes_ = template_rows_ + (options_.bias ? 1 : 0) + (options_.ends ? 2 : 0); }
+  static constexpr uint64_t kCombined = uint64_t{1} << 40;  // Numbers of pairs begin here, those of texts at 0.
+
   // Save and load the dictionary.
   void SaveDictionary(base::CheckpointWriter* writer) const;
   bool LoadDictionary(base::CheckpointReader* reader);

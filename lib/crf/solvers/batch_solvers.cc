@@ -18,7 +18,7 @@ using linear::SolveState;
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
+constexpr double kNotYetKnown = std::numeric_limits<double>::infinity();
 
 SolverState ToSolverState(SolveState state) {
   switch (state) {
@@ -67,7 +67,7 @@ void ChainLbfgs::CopyWeights(VectorXd* w) const {
 }
 
 double ChainLbfgs::GradientEstimate() const {
-  return iterations_ > 0 ? solver_.gradient().lpNorm<Eigen::Infinity>() : kUnknown;
+  return iterations_ > 0 ? solver_.gradient().lpNorm<Eigen::Infinity>() : kNotYetKnown;
 }
 
 void ChainLbfgs::Save(base::CheckpointWriter* writer) const {
@@ -126,7 +126,7 @@ int64_t ChainHybrid::iterations_per_pass() const {
 
 double ChainHybrid::GradientEstimate() const {
   const int64_t n = loss_.data().sequences();
-  if (solver_.batch() < n) return kUnknown;
+  if (solver_.batch() < n) return kNotYetKnown;
   return static_cast<double>(n) * solver_.Gradient().lpNorm<Eigen::Infinity>();
 }
 
@@ -184,7 +184,7 @@ int64_t ChainMetaDescent::iterations_per_pass() const {
 }
 
 double ChainMetaDescent::GradientEstimate() const {
-  return kUnknown;
+  return kNotYetKnown;
 }
 
 double ChainMetaDescent::passes() const {

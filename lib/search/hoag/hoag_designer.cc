@@ -44,7 +44,7 @@ double WidthOf(const study::FloatRange& range) {
 }
 
 // Chain and number of an evaluation.
-std::optional<std::pair<int, int>> ParseState(const std::string& text) {
+std::optional<std::pair<int, int>> ParseChainState(const std::string& text) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   int chain = 0, k = 0;
   if (words.size() != 3 || words[0] != kPrefix || !absl::SimpleAtoi(words[1], &chain) ||
@@ -206,7 +206,7 @@ absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, 
   // its place to the next.
   std::map<int, std::vector<const study::HistoryTrial*>> trials;
   for (const study::HistoryTrial& trial : history.trials()) {
-    const auto state = ParseState(trial.designer_state);
+    const auto state = ParseChainState(trial.designer_state);
     if (!state || !(trial.open() || Answers(trial))) continue;
     std::vector<const study::HistoryTrial*>& of = trials[state->first];
     const auto k = static_cast<size_t>(state->second);

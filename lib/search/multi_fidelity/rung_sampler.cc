@@ -16,7 +16,7 @@ namespace {
 using study::HistoryTrial;
 using study::TrialState;
 
-constexpr int64_t kReadingATrial = 50;  // Operations.
+constexpr int64_t kCountingATrial = 50;  // Operations.
 
 study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
   study::StudySpec nested = spec;
@@ -49,7 +49,7 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
   for (; rung > 0; --rung) {
     size_t results = 0;
     for (const HistoryTrial& trial : history.trials()) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kCountingATrial));
       const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
       results += loss && std::isfinite(*loss) ? 1 : 0;
     }
@@ -57,7 +57,7 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
   }
   std::map<uint64_t, uint64_t> settings;  // Ask index -> index among the asks for settings.
   for (const HistoryTrial& trial : history.trials()) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kCountingATrial));
     if (trial.ask_index) settings[*trial.ask_index] = 0;
   }
   uint64_t next = 0;
@@ -79,7 +79,7 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
     view.AddStored(std::move(stored));
   }
   for (const HistoryTrial& trial : history.trials()) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kCountingATrial));
     if (trial.number == 0) continue;
     const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
     const auto failure = trial.failure.value_or(study::FailureKind::kConfig);

@@ -22,7 +22,7 @@ bool ForAnyWorker(const StudyState& s) {
   return !std::holds_alternative<study::ExternalObjective>(s.spec->objective);
 }
 
-absl::Status Broken(const StudyState& s, absl::string_view what) {
+absl::Status Misplaced(const StudyState& s, absl::string_view what) {
   return absl::InternalError(absl::StrCat("study ", base::Quote(s.record.id), ": ", what));
 }
 
@@ -30,16 +30,17 @@ absl::Status CheckStudy(const Context& c, const StudyState& s, const std::map<St
   const StudyKey key = s.record.key;
   const auto found = counted.find(key);
   const int64_t waiting = found == counted.end() ? 0 : found->second;
-  if (s.demand != waiting + s.departed) return Broken(s, "demand differs from what asks were counted for");
+  if (s.demand != waiting + s.departed) return Misplaced(s, "demand differs from what asks were counted for");
   const bool has_timer = s.timer != absl::InfiniteDuration();
-  if (has_timer != (c.state.timers.count({s.timer, key}) > 0)) return Broken(s, "timer is not among all timers");
-  if (!s.running.empty() && s.expired.size() < s.running.size() && !has_timer) return Broken(s, "no timer for leases");
-  if (s.expired.empty() != (c.state.expired.count(key) == 0)) return Broken(s, "not known to have expired leases");
+  if (has_timer != (c.state.timers.count({s.timer, key}) > 0)) return Misplaced(s, "timer is not among all timers");
+  if (!s.running.empty() && s.expired.size() < s.running.size() && !has_timer)
+    return Misplaced(s, "no timer for leases");
+  if (s.expired.empty() != (c.state.expired.count(key) == 0)) return Misplaced(s, "not known to have expired leases");
   if (c.state.woken.count(key) > 0) return absl::OkStatus();  // Placed anew in the next batch.
   const bool open = ForAnyWorker(s) && MayServe(c, s);
   const auto pool = c.state.pools.find(s.pool);
-  if (open != s.rank.has_value() || (open && *s.rank != RankOf(s))) return Broken(s, "not at its place in its pool");
-  if (open && pool->second.open.count(*s.rank) == 0) return Broken(s, "not in its pool");
+  if (open != s.rank.has_value() || (open && *s.rank != RankOf(s))) return Misplaced(s, "not at its place in its pool");
+  if (open && pool->second.open.count(*s.rank) == 0) return Misplaced(s, "not in its pool");
   return absl::OkStatus();
 }
 

@@ -15,7 +15,7 @@ namespace {
 using Kind = HistoryUpdate::Kind;
 using storage::EventType;
 
-constexpr int kPage = 1000;
+constexpr int kTimelinePage = 1000;
 
 // A study's updates by seq while they are gathered from its rows and its log.
 struct Gathered {
@@ -139,13 +139,13 @@ absl::Status CheckOrder(storage::StudyKey study, const std::map<uint64_t, Histor
 
 absl::Status GatherEvents(storage::Storage* storage, storage::StudyKey study, uint64_t until, Gathered* gathered) {
   for (uint64_t after = 0;;) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kPage));
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kTimelinePage));
     for (const storage::Event& event : page) {
       after = event.seq;
       if (after > until) return absl::OkStatus();
       LUTHIER_RETURN_IF_ERROR(GatherEvent(event, gathered));
     }
-    if (page.size() < kPage) return absl::OkStatus();
+    if (page.size() < kTimelinePage) return absl::OkStatus();
   }
 }
 
@@ -200,12 +200,12 @@ absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storag
   Gathered gathered;
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
-                             storage->ListTrials(study, {}, after, kPage));
+                             storage->ListTrials(study, {}, after, kTimelinePage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       GatherRow(record, study, spec.metric, until, &gathered);
     }
-    if (page.size() < kPage) break;
+    if (page.size() < kTimelinePage) break;
   }
   if (NeedsCurves(spec)) LUTHIER_RETURN_IF_ERROR(GatherEvents(storage, study, until, &gathered));
   LUTHIER_RETURN_IF_ERROR(CheckOrder(study, gathered.updates));

@@ -12,7 +12,7 @@ namespace {
 
 TEST(VersionTest, TheTextSaysVersionCommitAndLevel) {
   EXPECT_THAT(VersionText(),
-              testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+ \\(([0-9a-f]+(-dirty)?|unknown), [a-z0-9-]+\\)"));
+              ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+ \\(([0-9a-f]+(-dirty)?|unknown), [a-z0-9-]+\\)"));
 }
 
 TEST(VersionTest, TheLevelIsTheOneThatTheLauncherChoosesBy) {

@@ -32,13 +32,13 @@ struct Fold {
   std::unique_ptr<linear::LogisticData> validation;
 };
 
-struct Case {
+struct ModelCase {
   int classes;
   bool standardize;
   bool intercept;
 };
 
-class HypergradientTest : public testing::TestWithParam<Case> {
+class HypergradientTest : public testing::TestWithParam<ModelCase> {
  protected:
   HypergradientTest() {
     notation::SynthSpec spec;
@@ -174,10 +174,10 @@ TEST_P(HypergradientTest, WarmAdjointSavesIterations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HypergradientTest,
-                         testing::Values(Case{2, false, false}, Case{2, true, true}, Case{3, true, false},
-                                         Case{3, false, true}),
+                         testing::Values(ModelCase{2, false, false}, ModelCase{2, true, true},
+                                         ModelCase{3, true, false}, ModelCase{3, false, true}),
                          [](const auto& test) {
-                           const Case& c = test.param;
+                           const ModelCase& c = test.param;
                            return std::string(c.classes == 2 ? "Binary" : "Multinomial") +
                                   (c.standardize ? "Standardized" : "Raw") + (c.intercept ? "Intercept" : "");
                          });

@@ -18,21 +18,21 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr int kRows = 70, kCols = 9;
+constexpr int kCriterionRows = 70, kCols = 9;
 
 // Generated rows, standardized and centred, with one penalty for each column.
 class RidgeCriterionTest : public ::testing::Test {
  protected:
   RidgeCriterionTest() {
     notation::RegressionSpec spec;
-    spec.rows = kRows;
+    spec.rows = kCriterionRows;
     spec.cols = kCols;
     spec.waves = 0.5;
     const data::Dataset dataset = data::Synthesize(spec).value();
-    std::vector<int32_t> rows(kRows);
+    std::vector<int32_t> rows(kCriterionRows);
     std::iota(rows.begin(), rows.end(), 0);
     double mean = 0.0;
-    for (const double y : dataset.target) mean += y / kRows;
+    for (const double y : dataset.target) mean += y / kCriterionRows;
     data_ =
         LeastSquaresData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), mean, {}).value();
     gram_ = data_.Gram({}).value();
@@ -44,7 +44,7 @@ class RidgeCriterionTest : public ::testing::Test {
   VectorXd Weights(const VectorXd& l2) const {
     MatrixXd h = gram_;
     h.diagonal() += l2;
-    return h.llt().solve(data_.Dense(0, kRows).transpose() * data_.target());
+    return h.llt().solve(data_.Dense(0, kCriterionRows).transpose() * data_.target());
   }
 
   RidgeCriterionValue Evaluate(RidgeCriterion criterion, const VectorXd& l2, bool intercept, bool gradient) const {
@@ -87,7 +87,7 @@ double WithoutEachRow(const MatrixXd& x, const VectorXd& y, const VectorXd& l2, 
 }
 
 TEST_F(RidgeCriterionTest, LeaveOneOutIsTheErrorOfModelsWithoutARow) {
-  const MatrixXd x = data_.Dense(0, kRows);
+  const MatrixXd x = data_.Dense(0, kCriterionRows);
   for (const bool intercept : {true, false}) {
     const double expected = WithoutEachRow(x, data_.target(), L2(), intercept);
     EXPECT_NEAR(Evaluate(RidgeCriterion::kLeaveOneOut, L2(), intercept, false).value, expected, 1e-10 * expected);
@@ -95,13 +95,13 @@ TEST_F(RidgeCriterionTest, LeaveOneOutIsTheErrorOfModelsWithoutARow) {
 }
 
 TEST_F(RidgeCriterionTest, GcvIsItsFormula) {
-  const MatrixXd x = data_.Dense(0, kRows);
+  const MatrixXd x = data_.Dense(0, kCriterionRows);
   MatrixXd h = gram_;
   h.diagonal() += L2();
   MatrixXd hat = x * h.inverse() * x.transpose();
-  hat.array() += 1.0 / kRows;
+  hat.array() += 1.0 / kCriterionRows;
   const VectorXd residual = data_.target() - x * Weights(L2());
-  const double expected = residual.squaredNorm() / kRows / std::pow(1.0 - hat.trace() / kRows, 2);
+  const double expected = residual.squaredNorm() / kCriterionRows / std::pow(1.0 - hat.trace() / kCriterionRows, 2);
   const RidgeCriterionValue got = Evaluate(RidgeCriterion::kGcv, L2(), true, false);
   EXPECT_NEAR(got.value, expected, 1e-10 * expected);
   EXPECT_NEAR(got.degrees_of_freedom, hat.trace(), 1e-10);
@@ -128,7 +128,7 @@ TEST_F(RidgeCriterionTest, GradientsAgreeWithDifferences) {
 // The same gradient through Cholesky's factor: S_ii = |v_i|^2 with V = L^-1 X~', and w = L^-T V y.
 TEST_F(RidgeCriterionTest, GradientsAgreeWithBackPropagationThroughTheFactor) {
   const VectorXd l2 = L2();
-  const MatrixXd x = data_.Dense(0, kRows);
+  const MatrixXd x = data_.Dense(0, kCriterionRows);
   MatrixXd h = gram_;
   h.diagonal() += l2;
   const MatrixXd l = h.llt().matrixL();
@@ -138,10 +138,10 @@ TEST_F(RidgeCriterionTest, GradientsAgreeWithBackPropagationThroughTheFactor) {
   const VectorXd w = l.transpose().triangularView<Eigen::Upper>().solve(u);
   const Eigen::ArrayXd r = (data_.target() - x * w).array();
   const Eigen::ArrayXd left = 1.0 - v.colwise().squaredNorm().transpose().array();
-  const VectorXd w_bar = -x.transpose() * (2.0 / kRows * r / left.square()).matrix();
+  const VectorXd w_bar = -x.transpose() * (2.0 / kCriterionRows * r / left.square()).matrix();
   MatrixXd l_bar = MatrixXd::Zero(kCols, kCols);
   const VectorXd u_bar = math::ReverseSolveLowerTransposed(l, w, w_bar, &l_bar);
-  const Eigen::ArrayXd hat_bar = 2.0 / kRows * r.square() / left.cube();
+  const Eigen::ArrayXd hat_bar = 2.0 / kCriterionRows * r.square() / left.cube();
   const MatrixXd v_bar = 2.0 * v * hat_bar.matrix().asDiagonal() + u_bar * data_.target().transpose();
   math::ReverseSolveLower(l, v, v_bar, &l_bar);
   const VectorXd expected = math::ReverseCholesky(l, l_bar, {}).value().diagonal().cwiseProduct(l2);

@@ -18,16 +18,16 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr Index kRows = 60, kCols = 7, kTargets = 3;
+constexpr Index kTargetRows = 60, kTargetCols = 7, kTargets = 3;
 
 LeastSquaresData Rows(uint64_t seed) {
   notation::RegressionSpec spec;
-  spec.rows = kRows;
-  spec.cols = kCols;
-  spec.informative = kCols;
+  spec.rows = kTargetRows;
+  spec.cols = kTargetCols;
+  spec.informative = kTargetCols;
   spec.seed = seed;
   const data::Dataset dataset = data::Synthesize(spec).value();
-  std::vector<int32_t> rows(kRows);
+  std::vector<int32_t> rows(kTargetRows);
   std::iota(rows.begin(), rows.end(), 0);
   return LeastSquaresData::Create(dataset, rows, data::Standardization(), 0.0, {}).value();
 }
@@ -37,41 +37,41 @@ class RidgeTargetsTest : public ::testing::Test {
   RidgeTargetsTest() : train_(Rows(1)), held_out_(Rows(2)) {
     base::RandomStream random(3, "targets");
     for (MatrixXd* y : {&y_, &held_out_y_}) {
-      y->resize(kRows, kTargets);
+      y->resize(kTargetRows, kTargets);
       for (Index i = 0; i < y->size(); ++i) (*y)(i) = random.Normal();
     }
     gram_ = train_.Gram({}).value();
     product_ = MultiplyTargetsTransposed(train_, y_, {}).value();
-    for (Index j = 0; j < kCols; ++j) l2_[j] = std::pow(4.0, static_cast<double>(j) - 3.0);
+    for (Index j = 0; j < kTargetCols; ++j) l2_[j] = std::pow(4.0, static_cast<double>(j) - 3.0);
   }
   RidgeTargetsFit Fit(const VectorXd& l2) const {
     return FitRidgeTargets(gram_, product_, l2, &held_out_, &held_out_y_, {}).value();
   }
   double Loss(const VectorXd& l2) const {
-    return (held_out_.Dense(0, kRows) * Fit(l2).weights - held_out_y_).squaredNorm() / (kRows * kTargets);
+    return (held_out_.Dense(0, kTargetRows) * Fit(l2).weights - held_out_y_).squaredNorm() / (kTargetRows * kTargets);
   }
 
   LeastSquaresData train_, held_out_;
   MatrixXd y_, held_out_y_, gram_, product_;
-  VectorXd l2_ = VectorXd(kCols);
+  VectorXd l2_ = VectorXd(kTargetCols);
 };
 
 TEST_F(RidgeTargetsTest, EachTargetIsRidgeByItself) {
   const RidgeTargetsFit fit = Fit(l2_);
   EXPECT_LT(fit.relative_gradient, 1e-13);
   // Least squares with a row for each penalty, by QR.
-  MatrixXd a(kRows + kCols, kCols);
-  a << train_.Dense(0, kRows), MatrixXd(l2_.cwiseSqrt().asDiagonal());
+  MatrixXd a(kTargetRows + kTargetCols, kTargetCols);
+  a << train_.Dense(0, kTargetRows), MatrixXd(l2_.cwiseSqrt().asDiagonal());
   for (Index t = 0; t < kTargets; ++t) {
-    VectorXd b = VectorXd::Zero(kRows + kCols);
-    b.head(kRows) = y_.col(t);
+    VectorXd b = VectorXd::Zero(kTargetRows + kTargetCols);
+    b.head(kTargetRows) = y_.col(t);
     EXPECT_TRUE(fit.weights.col(t).isApprox(a.colPivHouseholderQr().solve(b), 1e-10)) << t;
   }
 }
 
 TEST_F(RidgeTargetsTest, GradientMatchesDifferences) {
   const VectorXd gradient = Fit(l2_).gradient;
-  for (Index j = 0; j < kCols; ++j) {
+  for (Index j = 0; j < kTargetCols; ++j) {
     VectorXd up = l2_, down = l2_;
     up[j] *= std::exp(1e-5);
     down[j] *= std::exp(-1e-5);
@@ -84,7 +84,7 @@ TEST_F(RidgeTargetsTest, SaysWhereThereIsNoSolution) {
   alike.col(1) = alike.col(0);
   alike.row(1) = alike.row(0);
   alike(1, 1) = alike(0, 0);
-  EXPECT_TRUE(FitRidgeTargets(alike, product_, VectorXd::Constant(kCols, 1e-20), nullptr, nullptr, {})->singular);
+  EXPECT_TRUE(FitRidgeTargets(alike, product_, VectorXd::Constant(kTargetCols, 1e-20), nullptr, nullptr, {})->singular);
   EXPECT_FALSE(FitRidgeTargets(alike, product_, l2_, nullptr, nullptr, {})->singular);
 }
 

@@ -21,18 +21,18 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-std::vector<int32_t> Rows(int32_t begin, int32_t end) {
+std::vector<int32_t> RowsFrom(int32_t begin, int32_t end) {
   std::vector<int32_t> rows(static_cast<size_t>(end - begin));
   std::iota(rows.begin(), rows.end(), begin);
   return rows;
 }
 
 // Multinomial logistic regression with one penalty for each weight.
-struct Case {
-  Case()
+struct DescentCase {
+  DescentCase()
       : dataset(data::Synthesize(notation::SynthSpec{.rows = 80, .cols = 3, .classes = 3, .seed = 8}).value()),
-        train(linear::LogisticData::Create(&dataset, Rows(0, 40), {}, false).value()),
-        held_out(linear::LogisticData::Create(&dataset, Rows(40, 80), {}, false).value()) {
+        train(linear::LogisticData::Create(&dataset, RowsFrom(0, 40), {}, false).value()),
+        held_out(linear::LogisticData::Create(&dataset, RowsFrom(40, 80), {}, false).value()) {
     groups.count = 9;
     groups.weight.resize(9);
     std::iota(groups.weight.begin(), groups.weight.end(), 0);
@@ -63,7 +63,7 @@ struct Case {
 class UnrolledTest : public testing::TestWithParam<UnrollMethod> {};
 
 TEST_P(UnrolledTest, IsTheGradientOfTheMapOfSteps) {
-  const Case c;
+  const DescentCase c;
   const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
   for (const int steps : {1, 2, 3, 7, 13}) {
     std::vector<double> lengths;
@@ -83,7 +83,7 @@ TEST_P(UnrolledTest, IsTheGradientOfTheMapOfSteps) {
 }
 
 TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
-  const Case c;
+  const DescentCase c;
   const VectorXd lambda = VectorXd::LinSpaced(9, -2.0, 1.0);
   for (const int steps : {1, 11, 12, 13, 60, 199}) {
     if (GetParam() == UnrollMethod::kLbfgs && steps > 20) break;  // It is at the optimum.
@@ -102,7 +102,7 @@ TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
 }
 
 TEST_P(UnrolledTest, TendsToTheImplicitGradient) {
-  const Case c;
+  const DescentCase c;
   const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
   std::vector<double> lengths;
   const int steps = GetParam() == UnrollMethod::kLbfgs ? 25 : 600;
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, UnrolledTest,
                          NameOf);
 
 TEST(UnrolledDescentTest, EndsAtTheOptimum) {
-  const Case c;
+  const DescentCase c;
   const linear::LogisticProblem problem(&c.train, VectorXd::Constant(9, 10.0));
   LogisticInner inner(&problem, c.groups);
   UnrolledDescent descent(&inner, UnrollMethod::kLbfgs, 500);

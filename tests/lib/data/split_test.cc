@@ -20,7 +20,7 @@
 namespace luthier::data {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Rows with these labels and nothing else.
 Dataset Labelled(std::vector<int32_t> label, int classes) {

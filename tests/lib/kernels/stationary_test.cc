@@ -18,7 +18,7 @@ constexpr Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern12, 
                                 Family::kRationalQuadratic};
 
 // Every legal shape of the grouping.
-std::vector<KernelShape> Shapes(const std::vector<int>& column_group) {
+std::vector<KernelShape> StationaryShapes(const std::vector<int>& column_group) {
   std::vector<KernelShape> shapes;
   for (Family family : kFamilies) {
     for (Structure structure : {Structure::kJoint, Structure::kAdditive, Structure::kPairwise}) {
@@ -106,7 +106,7 @@ TEST(StationaryKernel, GramMatchesTheDefinitionsAndIsPositive) {
   const Index n = 70, d = 4;
   const MatrixXd x = RandomPoints(1, n, d);
   const VectorXd l = (VectorXd(3) << 0.1, 0.7, 3.0).finished();
-  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+  for (const KernelShape& shape : StationaryShapes({0, 1, 1, 2})) {
     const StationaryKernel kernel(shape, l, 2.5, 0.6);
     const MatrixXd k = kernel.Gram(x);
     EXPECT_EQ(k, k.transpose());
@@ -123,7 +123,7 @@ TEST(StationaryKernel, GramMatchesTheDefinitionsAndIsPositive) {
 
 TEST(StationaryKernel, CrossAgreesWithGram) {
   const MatrixXd x = RandomPoints(2, 300, 4);
-  for (const KernelShape& shape : Shapes({0, 1, 2, 3})) {
+  for (const KernelShape& shape : StationaryShapes({0, 1, 2, 3})) {
     const StationaryKernel kernel(shape, VectorXd::Constant(4, 0.4), 1.3, 2.0);
     MatrixXd cross, gram;
     const MatrixXd z = kernel.Scale(x);
@@ -136,7 +136,7 @@ TEST(StationaryKernel, CrossAgreesWithGram) {
 TEST(StationaryKernel, PointCrossAgreesWithCrossAndItsDerivativesWithDifferences) {
   const MatrixXd x = RandomPoints(8, 20, 4);
   const VectorXd at = RandomPoints(9, 1, 4).row(0).transpose();
-  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+  for (const KernelShape& shape : StationaryShapes({0, 1, 1, 2})) {
     const StationaryKernel kernel(shape, (VectorXd(3) << 0.3, 0.8, 0.5).finished(), 1.3, 0.4);
     const MatrixXd z = kernel.Scale(x);
     auto value = [&](const VectorXd& u, Index i) {
@@ -193,7 +193,7 @@ TEST(Profile, IsAsExactAsTheExponential) {
 TEST(StationaryKernel, APairHasTheSameBitsWhereverItStands) {
   for (Index n : {1, 2, 3, 5, 16, 23, 40}) {
     const MatrixXd x = RandomPoints(7, n, 4);
-    for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+    for (const KernelShape& shape : StationaryShapes({0, 1, 1, 2})) {
       const StationaryKernel kernel(shape, VectorXd::Constant(3, 0.4), 1.3, 0.8);
       const MatrixXd z = kernel.Scale(x);
       const MatrixXd gram = kernel.Gram(x);
@@ -218,7 +218,7 @@ TEST(StationaryKernel, ContractionReadsTheLowerTriangleOnly) {
     const MatrixXd x = RandomPoints(8, n, 3), m = RandomPoints(9, n, n);
     MatrixXd lower = m;
     lower.triangularView<Eigen::StrictlyUpper>().setConstant(NAN);
-    for (const KernelShape& shape : Shapes({0, 1, 2})) {
+    for (const KernelShape& shape : StationaryShapes({0, 1, 2})) {
       const StationaryKernel kernel(shape, VectorXd::Constant(3, 0.4), 1.3, 0.8);
       const MatrixXd z = kernel.Scale(x);
       MatrixXd k, slope;
@@ -236,7 +236,7 @@ TEST(StationaryKernel, ContractionMatchesDifferences) {
   const MatrixXd x = RandomPoints(5, n, d);
   const MatrixXd a = RandomPoints(6, n, n);
   const MatrixXd m = a + a.transpose() - MatrixXd::Ones(n, n);
-  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+  for (const KernelShape& shape : StationaryShapes({0, 1, 1, 2})) {
     auto kernel_at = [&](const VectorXd& logs) {
       return StationaryKernel(shape, logs.head(3).array().exp().matrix(), 1.7, std::exp(logs(3)));
     };

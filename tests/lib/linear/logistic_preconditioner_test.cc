@@ -18,8 +18,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-struct Case {
-  Case(int rows, int cols, int classes, bool standardize, bool intercept)
+struct ShapeCase {
+  ShapeCase(int rows, int cols, int classes, bool standardize, bool intercept)
       : dataset(
             data::Synthesize(notation::SynthSpec{.rows = rows, .cols = cols, .classes = classes, .seed = 4}).value()) {
     std::vector<int32_t> all(static_cast<size_t>(rows));
@@ -46,7 +46,7 @@ struct Case {
 TEST(LogisticClassesTest, DerivativesAgreeWithDifferencesForEveryNumberOfClasses) {
   for (const int classes : {2, 3, 4, 5, 8, 9, 13, 17, 21, 25, 28, 29, 33}) {
     for (const bool dense : {false, true}) {
-      const Case c(80, 3, classes, dense, dense);
+      const ShapeCase c(80, 3, classes, dense, dense);
       VectorXd gradient, up, down;
       ASSERT_TRUE(c.data->Loss(c.w, &gradient).ok());
       const LogisticData::Curvature curvature = c.data->CurvatureAt(c.w).value();
@@ -72,7 +72,7 @@ TEST(LogisticClassesTest, DerivativesAgreeWithDifferencesForEveryNumberOfClasses
 TEST(LogisticPreconditionerTest, OfAllRowsItIsTheHessian) {
   for (const bool standardize : {false, true}) {
     for (const bool intercept : {false, true}) {
-      const Case c(300, 5, 4, standardize, intercept);
+      const ShapeCase c(300, 5, 4, standardize, intercept);
       VectorXd penalty = VectorXd::Zero(c.data->dim());
       penalty.head(c.data->penalized()).setLinSpaced(0.01, 0.5);
       const auto made = LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(), penalty, {}).value();
@@ -86,7 +86,7 @@ TEST(LogisticPreconditionerTest, OfAllRowsItIsTheHessian) {
 }
 
 TEST(LogisticPreconditionerTest, OfASampleItIsNearTheHessian) {
-  const Case c(6000, 5, 4, false, false);
+  const ShapeCase c(6000, 5, 4, false, false);
   const VectorXd penalty = VectorXd::Constant(c.data->dim(), 1e-3);
   const auto made = LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(), penalty, {}).value();
   ASSERT_TRUE(made.has_value());
@@ -99,15 +99,15 @@ TEST(LogisticPreconditionerTest, OfASampleItIsNearTheHessian) {
 }
 
 TEST(LogisticPreconditionerTest, IsLeftOutWhereItWouldNotPay) {
-  const auto made = [](const Case& c, double penalty) {
+  const auto made = [](const ShapeCase& c, double penalty) {
     return LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(),
                                         VectorXd::Constant(c.data->dim(), penalty), {})
         .value()
         .has_value();
   };
-  EXPECT_FALSE(made(Case(100, 5, 2, false, false), 0.01));    // Two classes have solvers of their own.
-  EXPECT_FALSE(made(Case(300, 5, 4, false, false), 1000.0));  // The penalty is nearly all of the Hessian.
-  EXPECT_FALSE(made(Case(100, 900, 4, false, false), 0.01));  // 3,600 weights.
+  EXPECT_FALSE(made(ShapeCase(100, 5, 2, false, false), 0.01));    // Two classes have solvers of their own.
+  EXPECT_FALSE(made(ShapeCase(300, 5, 4, false, false), 1000.0));  // The penalty is nearly all of the Hessian.
+  EXPECT_FALSE(made(ShapeCase(100, 900, 4, false, false), 0.01));  // 3,600 weights.
 }
 
 }  // namespace

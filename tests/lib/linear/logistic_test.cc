@@ -22,15 +22,15 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-struct Case {
+struct LogisticCase {
   int classes;
   bool standardize;
   bool intercept;
   double density;
 };
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<LogisticCase> LogisticCases() {
+  std::vector<LogisticCase> cases;
   for (const int classes : {2, 3}) {
     for (const bool standardize : {false, true}) {
       for (const bool intercept : {false, true}) {
@@ -41,7 +41,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class LogisticTest : public testing::TestWithParam<Case> {
+class LogisticTest : public testing::TestWithParam<LogisticCase> {
  protected:
   LogisticTest() {
     notation::SynthSpec spec;
@@ -233,8 +233,8 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LogisticTest, testing::ValuesIn(Cases()), [](const auto& test) {
-  const Case& c = test.param;
+INSTANTIATE_TEST_SUITE_P(Models, LogisticTest, testing::ValuesIn(LogisticCases()), [](const auto& test) {
+  const LogisticCase& c = test.param;
   return std::string(c.classes == 2 ? "Binary" : "Multinomial") + (c.standardize ? "Standardized" : "Raw") +
          (c.intercept ? "Intercept" : "") + (c.density < 1.0 ? "Sparse" : "Dense");
 });

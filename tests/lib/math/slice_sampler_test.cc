@@ -7,14 +7,13 @@
 
 #include "Eigen/Dense"
 #include "gtest/gtest.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::math {
 namespace {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class SliceSamplerTest : public testing::TestWithParam<SliceExpansion> {
  protected:

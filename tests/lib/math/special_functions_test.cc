@@ -5,13 +5,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::math {
 namespace {
 
 #include "tests/lib/math/special_functions_table.inc"
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double RelativeError(double value, double reference) {
   return reference == 0.0 ? std::abs(value) : std::abs(value / reference - 1.0);

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-BuiltinObjective Spec(const std::string& groups, study::Parameters options = {}, int folds = 0) {
+BuiltinObjective ChainSpec(const std::string& groups, study::Parameters options = {}, int folds = 0) {
   BuiltinObjective spec;
   spec.model = "crf";
   spec.data = "synth:sequences?sentences=60&length=6&types=2&words=40&noise=0.2&seed=3";
@@ -33,7 +33,7 @@ BuiltinObjective Spec(const std::string& groups, study::Parameters options = {},
 }
 
 constexpr char kGroups[] = "transitions; here: w[0]";
-const study::Parameters kAt = {{"l2", 0.3}, {"l2.transitions", 1.5}, {"l2.here", 0.05}};
+const study::Parameters kChainStrengths = {{"l2", 0.3}, {"l2.transitions", 1.5}, {"l2.here", 0.05}};
 
 SearchSpace Strengths() {
   return Space({Float("l2.here", 1e-4, 1e2, study::Scale::kLog), Float("l2", 1e-4, 1e2, study::Scale::kLog),
@@ -46,17 +46,17 @@ EvaluationResult Evaluate(const BuiltinObjective& spec, const SearchSpace& space
 
 TEST(CrfGradientTest, MatchesDifferencesForEveryStrength) {
   for (const int folds : {0, 3}) {
-    const Measurement m = *Evaluate(Spec(kGroups, {}, folds), Strengths(), kAt).measurement;
+    const Measurement m = *Evaluate(ChainSpec(kGroups, {}, folds), Strengths(), kChainStrengths).measurement;
     ASSERT_TRUE(m.gradient) << folds;
     EXPECT_FALSE(m.gradient->error_bound);  // No proven constants.
     const std::vector<std::string> names = {"l2.here", "l2", "l2.transitions"};
     ASSERT_EQ(m.gradient->values.size(), names.size());
     for (size_t k = 0; k < names.size(); ++k) {
-      const double at = std::get<double>(kAt.at(names[k])), h = 1e-4 * at;
+      const double at = std::get<double>(kChainStrengths.at(names[k])), h = 1e-4 * at;
       const auto loss = [&](double value) {
-        study::Parameters moved = kAt;
+        study::Parameters moved = kChainStrengths;
         moved[names[k]] = value;
-        return Evaluate(Spec(kGroups, {}, folds), Strengths(), moved).measurement->metrics.at("validation_loss");
+        return Evaluate(ChainSpec(kGroups, {}, folds), Strengths(), moved).measurement->metrics.at("validation_loss");
       };
       const double numeric = (loss(at + h) - loss(at - h)) / (2.0 * h);
       EXPECT_NEAR(m.gradient->values[k], numeric, 1e-5 * std::abs(numeric) + 1e-9 / at) << names[k] << " " << folds;
@@ -65,10 +65,11 @@ TEST(CrfGradientTest, MatchesDifferencesForEveryStrength) {
 }
 
 TEST(CrfGradientTest, EverySolverEndsAtTheSameGradientEvenLoose) {
-  const Measurement exact = *Evaluate(Spec(kGroups), Strengths(), kAt).measurement;
+  const Measurement exact = *Evaluate(ChainSpec(kGroups), Strengths(), kChainStrengths).measurement;
   for (const char* solver : {"sag", "lbfgs", "hybrid"}) {
-    const Measurement m =
-        *Evaluate(Spec(kGroups, {{"solver", std::string(solver)}, {"tolerance", 1e-3}}), Strengths(), kAt).measurement;
+    const Measurement m = *Evaluate(ChainSpec(kGroups, {{"solver", std::string(solver)}, {"tolerance", 1e-3}}),
+                                    Strengths(), kChainStrengths)
+                               .measurement;
     ASSERT_TRUE(m.gradient) << solver;
     EXPECT_NEAR(m.metrics.at("validation_loss"), exact.metrics.at("validation_loss"), 1e-6) << solver;
     for (size_t k = 0; k < 3; ++k) {
@@ -80,11 +81,11 @@ TEST(CrfGradientTest, EverySolverEndsAtTheSameGradientEvenLoose) {
 
 TEST(CrfGradientTest, OneStrengthHasOneWhereItIsAskedFor) {
   const SearchSpace one = L2Space();
-  EXPECT_FALSE(Evaluate(Spec(""), one, {{"l2", 0.3}}).measurement->gradient);
-  const Measurement m = *Evaluate(Spec("", {{"gradient", true}}), one, {{"l2", 0.3}}).measurement;
+  EXPECT_FALSE(Evaluate(ChainSpec(""), one, {{"l2", 0.3}}).measurement->gradient);
+  const Measurement m = *Evaluate(ChainSpec("", {{"gradient", true}}), one, {{"l2", 0.3}}).measurement;
   ASSERT_TRUE(m.gradient);
   const auto loss = [&](double l2) {
-    return Evaluate(Spec("", {{"gradient", true}}), one, {{"l2", l2}}).measurement->metrics.at("validation_loss");
+    return Evaluate(ChainSpec("", {{"gradient", true}}), one, {{"l2", l2}}).measurement->metrics.at("validation_loss");
   };
   const double numeric = (loss(0.3 + 3e-5) - loss(0.3 - 3e-5)) / 6e-5;
   EXPECT_NEAR(m.gradient->values[0], numeric, 1e-5 * std::abs(numeric));
@@ -92,13 +93,13 @@ TEST(CrfGradientTest, OneStrengthHasOneWhereItIsAskedFor) {
 
 TEST(CrfGradientTest, WhatIsNoMinimumHasNone) {
   // Not converged; with l1; switched off; a strength of 0; another metric; no memory for it, which is said.
-  EXPECT_FALSE(Evaluate(Spec(kGroups, {{"max_passes", 2.0}}), Strengths(), kAt).measurement->gradient);
-  EXPECT_FALSE(
-      Evaluate(Spec(kGroups, {{"l1", 0.1}, {"solver", std::string("sag")}, {"tolerance", 1e-3}}), Strengths(), kAt)
-          .measurement->gradient);
-  EXPECT_FALSE(Evaluate(Spec(kGroups, {{"gradient", false}}), Strengths(), kAt).measurement->gradient);
-  EXPECT_FALSE(Evaluate(Spec("", {{"solver", std::string("sg")}, {"gradient", true}, {"max_passes", 5.0}}), L2Space(),
-                        {{"l2", 0.3}})
+  EXPECT_FALSE(Evaluate(ChainSpec(kGroups, {{"max_passes", 2.0}}), Strengths(), kChainStrengths).measurement->gradient);
+  EXPECT_FALSE(Evaluate(ChainSpec(kGroups, {{"l1", 0.1}, {"solver", std::string("sag")}, {"tolerance", 1e-3}}),
+                        Strengths(), kChainStrengths)
+                   .measurement->gradient);
+  EXPECT_FALSE(Evaluate(ChainSpec(kGroups, {{"gradient", false}}), Strengths(), kChainStrengths).measurement->gradient);
+  EXPECT_FALSE(Evaluate(ChainSpec("", {{"solver", std::string("sg")}, {"gradient", true}, {"max_passes", 5.0}}),
+                        L2Space(), {{"l2", 0.3}})
                    .measurement->gradient);
 }
 
@@ -112,18 +113,18 @@ TEST(CrfGradientTest, TheCatalogueKnowsWhichStudiesHaveOne) {
     spec.metric = kLoss;
     return catalogue::MayDifferentiate(spec);
   };
-  EXPECT_TRUE(may(Spec(kGroups), Strengths()));
-  EXPECT_FALSE(may(Spec(""), L2Space()));
-  EXPECT_TRUE(may(Spec(""), L2Space(), study::HoagOptions())) << "it goes by gradients alone";
-  EXPECT_TRUE(may(Spec("", {{"gradient", true}}), L2Space()));
-  EXPECT_FALSE(may(Spec(kGroups, {{"gradient", false}}), Strengths()));
-  EXPECT_FALSE(may(Spec(kGroups, {{"l1", 0.5}}), Strengths()));
-  EXPECT_FALSE(may(Spec("", {{"gradient", true}}), Space({Float("l2", 1e-4, 1), Float("l1", 1e-4, 1)})));
+  EXPECT_TRUE(may(ChainSpec(kGroups), Strengths()));
+  EXPECT_FALSE(may(ChainSpec(""), L2Space()));
+  EXPECT_TRUE(may(ChainSpec(""), L2Space(), study::HoagOptions())) << "it goes by gradients alone";
+  EXPECT_TRUE(may(ChainSpec("", {{"gradient", true}}), L2Space()));
+  EXPECT_FALSE(may(ChainSpec(kGroups, {{"gradient", false}}), Strengths()));
+  EXPECT_FALSE(may(ChainSpec(kGroups, {{"l1", 0.5}}), Strengths()));
+  EXPECT_FALSE(may(ChainSpec("", {{"gradient", true}}), Space({Float("l2", 1e-4, 1), Float("l1", 1e-4, 1)})));
 }
 
 TEST(CrfGradientTest, ASearchByGradientsAloneIsRefusedWhereThereAreNone) {
   study::StudySpec spec;
-  spec.objective = Spec("");
+  spec.objective = ChainSpec("");
   spec.space = L2Space();
   spec.algorithm = study::HoagOptionsFor(study::HoagPreset::kProjectedGradient);
   spec.metric = {"validation_accuracy", study::Goal::kMaximize};
@@ -132,7 +133,7 @@ TEST(CrfGradientTest, ASearchByGradientsAloneIsRefusedWhereThereAreNone) {
             "validation_accuracy; minimise validation_loss, or use another algorithm, such as auto");
   spec.metric = kLoss;
   EXPECT_TRUE(catalogue::ValidateUse(spec).ok());
-  spec.objective = Spec("", {{"gradient", false}});
+  spec.objective = ChainSpec("", {{"gradient", false}});
   EXPECT_THAT(std::string(catalogue::ValidateUse(spec).message()), HasSubstr("with these options and parameters"));
   spec.algorithm = study::AutoOptions();
   EXPECT_TRUE(catalogue::ValidateUse(spec).ok());

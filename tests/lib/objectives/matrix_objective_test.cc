@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-BuiltinObjective Spec(const std::string& model, study::Parameters options = {}) {
+BuiltinObjective MatrixSpec(const std::string& model, study::Parameters options = {}) {
   BuiltinObjective spec;
   spec.model = model;
   spec.data = "synth:matrix?rows=25&cols=20&known=260&rank=1&features=4&noise=0.2&seed=3";
@@ -30,8 +30,8 @@ SearchSpace Nuclear() {
   return Space({Float("nuclear", 1e-6, 1e6, study::Scale::kLog)});
 }
 
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> Create(const BuiltinObjective& spec,
-                                                        const data::DataRoot* root = nullptr) {
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> MatrixObjective(const BuiltinObjective& spec,
+                                                                 const data::DataRoot* root = nullptr) {
   return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), root, nullptr, {});
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> Create(const BuiltinObjective& 
 TEST(MatrixObjectiveTest, StrengthsFoundAreThoseOfThePenalisedModel) {
   for (const bool standardize : {true, false}) {
     const study::Parameters options = {{"group_size", 4.0}, {"standardize", standardize}};
-    const auto found = Create(Spec("vf_matrix_completion", options));
+    const auto found = MatrixObjective(MatrixSpec("vf_matrix_completion", options));
     ASSERT_TRUE(found.ok()) << found.status();
     std::vector<Strength> strengths;
     const Measurement m = *(*found)->Run(At({}), &strengths)->measurement;
@@ -48,7 +48,7 @@ TEST(MatrixObjectiveTest, StrengthsFoundAreThoseOfThePenalisedModel) {
     EXPECT_EQ(strengths[0].name, "nuclear");
     EXPECT_EQ(strengths[1].name, "group.1-4");
     EXPECT_GT(strengths[0].value, 0.0);
-    BuiltinObjective spec = Spec("matrix_completion", options);
+    BuiltinObjective spec = MatrixSpec("matrix_completion", options);
     spec.options["group"] = std::max(1e-8, strengths[1].value);
     spec.options["tolerance"] = 1e-9;
     const auto objective = Make(spec, Nuclear(), kLoss);
@@ -62,9 +62,9 @@ TEST(MatrixObjectiveTest, StrengthsFoundAreThoseOfThePenalisedModel) {
 }
 
 TEST(MatrixObjectiveTest, StrengthsAreNoWorseThanThoseOfAGrid) {
-  const Measurement m = *(*Create(Spec("vf_matrix_completion")))->Evaluate(At({}))->measurement;
+  const Measurement m = *(*MatrixObjective(MatrixSpec("vf_matrix_completion")))->Evaluate(At({}))->measurement;
   const auto grid = Make(
-      Spec("matrix_completion"),
+      MatrixSpec("matrix_completion"),
       Space({Float("nuclear", 1e-6, 1e6, study::Scale::kLog), Float("group", 1e-6, 1e6, study::Scale::kLog)}), kLoss);
   double best = INFINITY;
   for (double nuclear = 0.3; nuclear < 30.0; nuclear *= 2.0) {
@@ -93,9 +93,9 @@ TEST(MatrixObjectiveTest, ColumnsAreNamed) {
   std::vector<double> losses;
   for (const auto& [row, column] :
        {std::pair<std::string, std::string>{"user", "item"}, {"3", "2"}, {"item", "user"}}) {
-    BuiltinObjective spec = Spec("vf_matrix_completion", {{"row", row}, {"column", column}});
+    BuiltinObjective spec = MatrixSpec("vf_matrix_completion", {{"row", row}, {"column", column}});
     spec.data = "r.csv";
-    const auto objective = Create(spec, &root);
+    const auto objective = MatrixObjective(spec, &root);
     ASSERT_TRUE(objective.ok()) << objective.status();
     losses.push_back((*objective)->Evaluate(At({}))->measurement->metrics.at("validation_loss"));
   }
@@ -104,17 +104,17 @@ TEST(MatrixObjectiveTest, ColumnsAreNamed) {
   for (const auto& [row, message] : {std::pair<std::string, std::string>{"usr", "has no column \"usr\""},
                                      {"9", "give a name or a number from 1 to 3"},
                                      {"item", "the same column"}}) {
-    BuiltinObjective spec = Spec("vf_matrix_completion", {{"row", row}, {"column", std::string("item")}});
+    BuiltinObjective spec = MatrixSpec("vf_matrix_completion", {{"row", row}, {"column", std::string("item")}});
     spec.data = "r.csv";
-    EXPECT_THAT(std::string(Create(spec, &root).status().message()), HasSubstr(message));
+    EXPECT_THAT(std::string(MatrixObjective(spec, &root).status().message()), HasSubstr(message));
   }
 }
 
 TEST(MatrixObjectiveTest, RefusesWhatIsTooLarge) {
-  BuiltinObjective spec = Spec("vf_matrix_completion");
+  BuiltinObjective spec = MatrixSpec("vf_matrix_completion");
   spec.data = "synth:matrix?rows=400&cols=100&known=3000";
-  EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("tune matrix_completion instead"));
-  spec = Spec("vf_matrix_completion");
+  EXPECT_THAT(std::string(MatrixObjective(spec).status().message()), HasSubstr("tune matrix_completion instead"));
+  spec = MatrixSpec("vf_matrix_completion");
   spec.split.folds = 3;
   EXPECT_THAT(
       std::string(catalogue::Validate(spec, Space({Float("start", 1e-3, 1.0, study::Scale::kLog)}), kLoss).message()),
@@ -127,9 +127,9 @@ TEST(MatrixObjectiveTest, ConstantValuesAreTaken) {
   for (int i = 0; i < 40; ++i) file << i % 5 << "," << i % 7 << ",3\n";
   file.close();
   const data::DataRoot root = data::DataRoot::Open(directory.path()).value();
-  BuiltinObjective spec = Spec("vf_matrix_completion", {{"header", std::string("no")}});
+  BuiltinObjective spec = MatrixSpec("vf_matrix_completion", {{"header", std::string("no")}});
   spec.data = "flat.csv";
-  const EvaluationResult result = (*Create(spec, &root))->Evaluate(At({})).value();
+  const EvaluationResult result = (*MatrixObjective(spec, &root))->Evaluate(At({})).value();
   EXPECT_EQ(result.outcome, EvaluationOutcome::kComplete);
   EXPECT_EQ(result.measurement->metrics.at("validation_loss"), 0.0);
   EXPECT_THAT(result.note, HasSubstr("all strengths are 0"));

@@ -40,7 +40,7 @@ ParameterSpec One(const std::string& name) {
   return Float(name, 1e-4, 1e4, study::Scale::kLog);
 }
 
-std::string Message(const absl::Status& status) {
+std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
 }
 
@@ -179,15 +179,15 @@ TEST(RegressionObjectiveTest, RecentRowsWeighMoreWhereAskedFor) {
   const auto evaluation = (*model)->Evaluate({dir.path() + "/series.csv", {}}).value();
   EXPECT_NEAR(evaluation.metrics.at("loss"), (*model)->info().metrics.at("train_loss"), 1e-9);
   spec.split.time_column.clear();
-  EXPECT_THAT(Message(catalogue::Validate(spec, space, kLoss)), HasSubstr("time_column"));
+  EXPECT_THAT(MessageOf(catalogue::Validate(spec, space, kLoss)), HasSubstr("time_column"));
   const SearchSpace lone = Space({One("l2"), Float("recency_center", 0.0, 0.95)});
-  EXPECT_THAT(Message(catalogue::Validate(spec, lone, kLoss)), HasSubstr("recency alone"));
+  EXPECT_THAT(MessageOf(catalogue::Validate(spec, lone, kLoss)), HasSubstr("recency alone"));
 }
 
 TEST(RegressionObjectiveTest, CriteriaOfTrainingRowsHoldOutNone) {
   BuiltinObjective spec = Spec("ridge", {{"criterion", std::string("gcv")}, {"unroll", std::string("lbfgs")}});
   spec.split.folds = 3;
-  const std::string message = Message(catalogue::Validate(spec, Space({One("l2")}), kLoss));
+  const std::string message = MessageOf(catalogue::Validate(spec, Space({One("l2")}), kLoss));
   EXPECT_THAT(message, HasSubstr("split.folds"));
   EXPECT_THAT(message, HasSubstr("options.unroll"));
 }
@@ -327,7 +327,7 @@ TEST(RegressionObjectiveTest, SeveralTargetsAreTheMeanOfEach) {
   for (size_t k = 0; k < 2; ++k) {
     EXPECT_NEAR(all.gradient->values[k], (u.gradient->values[k] + v.gradient->values[k]) / 2.0, 1e-9) << k;
   }
-  const auto why = [&](const std::string& targets) { return Message(made(spec("both.csv", targets)).status()); };
+  const auto why = [&](const std::string& targets) { return MessageOf(made(spec("both.csv", targets)).status()); };
   EXPECT_THAT(why("w"), HasSubstr("names \"w\", and there is no such column"));
   EXPECT_THAT(why("v,v"), HasSubstr("names \"v\" twice"));
   EXPECT_THAT(why("u"), HasSubstr("names the label \"u\""));
@@ -335,7 +335,7 @@ TEST(RegressionObjectiveTest, SeveralTargetsAreTheMeanOfEach) {
   BuiltinObjective wrong = spec("both.csv", "v");
   wrong.split.folds = 0;
   wrong.options["criterion"] = std::string("gcv");
-  EXPECT_THAT(Message(made(wrong).status()), HasSubstr("targets exclude each other"));
+  EXPECT_THAT(MessageOf(made(wrong).status()), HasSubstr("targets exclude each other"));
   TrainRequest request;
   request.objective = spec("both.csv", "v");
   request.parameters = at;
@@ -344,7 +344,7 @@ TEST(RegressionObjectiveTest, SeveralTargetsAreTheMeanOfEach) {
 
 TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
   const auto data = [](const BuiltinObjective& spec, const SearchSpace& space) {
-    return Message(CreateObjective(spec, space, kLoss, nullptr).status());
+    return MessageOf(CreateObjective(spec, space, kLoss, nullptr).status());
   };
   EXPECT_THAT(data(Spec("ridge"), Space({List("l2", 3)})), HasSubstr("l2 has 3 strengths, and 4 are needed"));
   EXPECT_THAT(data(Spec("kernel_ridge", {{"l2", 1.0}}), Space({List("gamma", 5)})),
@@ -362,7 +362,8 @@ TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
   BuiltinObjective large = Spec("kernel_ridge", {{"max_memory_mib", 1.0}, {"gamma", 0.1}});
   large.data = "synth:regression?rows=2000";
   EXPECT_THAT(
-      Message(CreateObjective(large, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 1.0}})).status()),
+      MessageOf(
+          CreateObjective(large, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 1.0}})).status()),
       HasSubstr("max_memory_mib"));
 }
 

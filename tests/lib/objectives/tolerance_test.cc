@@ -55,7 +55,7 @@ TEST(ToleranceTest, ProvenBoundsHoldAtEveryTolerance) {
       EXPECT_EQ(exact.gradient->solve->tolerance, 0.0);
       EXPECT_EQ(exact.training->outcome, study::TrainingOutcome::kConverged);
       for (const double tolerance : {10.0, 0.1, 1e-2, 1e-4}) {
-        SCOPED_TRACE(testing::Message() << classes << " " << solver << " " << tolerance);
+        SCOPED_TRACE(::testing::Message() << classes << " " << solver << " " << tolerance);
         const Measurement m = Solve(*made, tolerance);
         ASSERT_TRUE(m.gradient && m.gradient->solve);
         const study::ImplicitSolve& solve = *m.gradient->solve;

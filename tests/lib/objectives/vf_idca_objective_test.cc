@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-BuiltinObjective Spec(const std::string& model, study::Parameters options = {}) {
+BuiltinObjective VfIdcaSpec(const std::string& model, study::Parameters options = {}) {
   BuiltinObjective spec;
   spec.model = model;
   spec.data = "synth:regression?rows=150&cols=40&seed=3&noise=1&informative=5";
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> Create(const BuiltinObjective& 
 // The refit is the elastic net with the strengths found, on the same split.
 TEST(VfIdcaObjectiveTest, StrengthsAreThoseOfElasticNet) {
   for (const bool standardize : {true, false}) {
-    const BuiltinObjective spec = Spec("vf_elastic_net", {{"standardize", standardize}});
+    const BuiltinObjective spec = VfIdcaSpec("vf_elastic_net", {{"standardize", standardize}});
     const auto found = Create(spec);
     ASSERT_TRUE(found.ok()) << found.status();
     std::vector<Strength> strengths;
@@ -50,7 +50,7 @@ TEST(VfIdcaObjectiveTest, StrengthsAreThoseOfElasticNet) {
     EXPECT_LT(*m.training->duality_gap, 1e-6);
     ASSERT_EQ(strengths.size(), 2u);
     EXPECT_GT(strengths[0].value, 0.0);
-    BuiltinObjective net = Spec("elastic_net", {{"standardize", standardize}, {"l2", strengths[1].value}});
+    BuiltinObjective net = VfIdcaSpec("elastic_net", {{"standardize", standardize}, {"l2", strengths[1].value}});
     const auto objective = Make(net, Space({Float("l1", 1e-6, 1e6, study::Scale::kLog)}), kLoss);
     const Measurement refit = *objective->Evaluate(At({{"l1", strengths[0].value}}))->measurement;
     for (const char* metric : {"validation_loss", "validation_r2", "train_loss", "third_loss", "third_r2"}) {
@@ -61,9 +61,9 @@ TEST(VfIdcaObjectiveTest, StrengthsAreThoseOfElasticNet) {
 }
 
 TEST(VfIdcaObjectiveTest, StrengthsAreNoWorseThanThoseOfAGrid) {
-  const Measurement m = *(*Create(Spec("vf_elastic_net")))->Evaluate(At({}))->measurement;
+  const Measurement m = *(*Create(VfIdcaSpec("vf_elastic_net")))->Evaluate(At({}))->measurement;
   const SearchSpace space = Space({Float("l1", 1e-6, 1e6, study::Scale::kLog), Float("l2", 0.0, 1e6)});
-  const auto grid = Make(Spec("elastic_net"), space, kLoss);
+  const auto grid = Make(VfIdcaSpec("elastic_net"), space, kLoss);
   double best = INFINITY;
   for (double l1 = 0.1; l1 < 300.0; l1 *= 1.6) {
     for (double l2 = 0.1; l2 < 300.0; l2 *= 4.0) {
@@ -89,7 +89,7 @@ TEST(VfIdcaObjectiveTest, UnitsOfTheTargetsDoNotMatter) {
   std::vector<Strength> strengths[2];
   Measurement m[2];
   for (const int k : {0, 1}) {
-    BuiltinObjective spec = Spec("vf_elastic_net", {{"header", std::string("no")}});
+    BuiltinObjective spec = VfIdcaSpec("vf_elastic_net", {{"header", std::string("no")}});
     spec.data = k == 0 ? "one.csv" : "thousand.csv";
     const auto objective = Create(spec, &root);
     ASSERT_TRUE(objective.ok()) << objective.status();
@@ -103,18 +103,19 @@ TEST(VfIdcaObjectiveTest, UnitsOfTheTargetsDoNotMatter) {
 
 TEST(VfIdcaObjectiveTest, GroupsHaveNamesAndStrengths) {
   std::vector<Strength> strengths;
-  const auto named = Create(Spec("vf_sparse_group_lasso", {{"groups", std::string("first: 1-5; second: 6-10 12")}}));
+  const auto named =
+      Create(VfIdcaSpec("vf_sparse_group_lasso", {{"groups", std::string("first: 1-5; second: 6-10 12")}}));
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_TRUE((*named)->Run(At({}), &strengths).ok());
   std::vector<std::string> names;
   for (const Strength& s : strengths) names.push_back(s.name);
   EXPECT_THAT(names, ::testing::ElementsAre("l1", "group.first", "group.second", "group.rest"));
   const Measurement many =
-      *(*Create(Spec("vf_sparse_group_lasso", {{"group_size", 1.0}})))->Run(At({}), &strengths)->measurement;
+      *(*Create(VfIdcaSpec("vf_sparse_group_lasso", {{"group_size", 1.0}})))->Run(At({}), &strengths)->measurement;
   EXPECT_EQ(strengths.size(), 41u);
   EXPECT_LE(many.metrics.size(), 32u) << "a measurement has room for no more";
   for (const char* text : {"a: 99", "a: 1; b: 1", "a: x"}) {
-    const absl::Status status = Create(Spec("vf_sparse_group_lasso", {{"groups", std::string(text)}})).status();
+    const absl::Status status = Create(VfIdcaSpec("vf_sparse_group_lasso", {{"groups", std::string(text)}})).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("groups: "));
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr("l2_groups")));
@@ -124,13 +125,13 @@ TEST(VfIdcaObjectiveTest, GroupsHaveNamesAndStrengths) {
 // The model of all rows at the strengths found: that of elastic_net.
 TEST(VfIdcaObjectiveTest, ModelsAreTrainedOnAllRows) {
   std::vector<Strength> strengths;
-  const BuiltinObjective spec = Spec("vf_elastic_net");
+  const BuiltinObjective spec = VfIdcaSpec("vf_elastic_net");
   ASSERT_TRUE((*Create(spec))->Run(At({}), &strengths).ok());
   TrainRequest request, net;
   request.objective = spec;
   const auto model = TrainModel(request, nullptr, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  net.objective = Spec("elastic_net");
+  net.objective = VfIdcaSpec("elastic_net");
   net.parameters = {{"l1", strengths[0].value}, {"l2", strengths[1].value}};
   const auto expected = TrainModel(net, nullptr, {});
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -142,7 +143,7 @@ TEST(VfIdcaObjectiveTest, ModelsAreTrainedOnAllRows) {
 }
 
 TEST(VfIdcaObjectiveTest, ReportsItsPathAndStops) {
-  const auto objective = Create(Spec("vf_elastic_net", {{"tolerance", 1e-4}}));
+  const auto objective = Create(VfIdcaSpec("vf_elastic_net", {{"tolerance", 1e-4}}));
   std::vector<Measurement> path;
   EvaluationContext context = At({});
   context.report = [&](const Measurement& m) {
@@ -163,7 +164,7 @@ TEST(VfIdcaObjectiveTest, ReportsItsPathAndStops) {
 
 TEST(VfIdcaObjectiveTest, SaysThatItEndedAtItsLimit) {
   const EvaluationResult limited =
-      (*Create(Spec("vf_elastic_net", {{"max_steps", 1.0}, {"tolerance", 1e-6}})))->Evaluate(At({})).value();
+      (*Create(VfIdcaSpec("vf_elastic_net", {{"max_steps", 1.0}, {"tolerance", 1e-6}})))->Evaluate(At({})).value();
   EXPECT_EQ(limited.measurement->training->outcome, study::TrainingOutcome::kLimit);
 }
 
@@ -179,7 +180,7 @@ TEST(VfIdcaObjectiveTest, ConstantColumnsAndTargetsAreTaken) {
   const data::DataRoot root = data::DataRoot::Open(directory.path()).value();
   for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso"}) {
     for (const char* data : {"t.csv", "flat.csv"}) {
-      BuiltinObjective spec = Spec(model, {{"header", std::string("no")}});
+      BuiltinObjective spec = VfIdcaSpec(model, {{"header", std::string("no")}});
       spec.data = data;
       const auto objective = Create(spec, &root);
       ASSERT_TRUE(objective.ok()) << objective.status();
@@ -195,10 +196,10 @@ TEST(VfIdcaObjectiveTest, ConstantColumnsAndTargetsAreTaken) {
 }
 
 TEST(VfIdcaObjectiveTest, RefusesWhatItCannotDo) {
-  BuiltinObjective spec = Spec("vf_elastic_net");
+  BuiltinObjective spec = VfIdcaSpec("vf_elastic_net");
   spec.split.folds = 3;
   EXPECT_THAT(std::string(catalogue::Validate(spec, Start(), kLoss).message()), HasSubstr("holds out rows once"));
-  spec = Spec("vf_elastic_net", {{"max_memory_mib", 1.0}});
+  spec = VfIdcaSpec("vf_elastic_net", {{"max_memory_mib", 1.0}});
   spec.data = "synth:regression?rows=20&cols=400";
   const absl::Status status = Create(spec).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-BuiltinObjective Spec(int folds) {
+BuiltinObjective SvmSpec(int folds) {
   BuiltinObjective spec;
   spec.model = "vf_svm";
   spec.data = "synth:logistic?rows=240&cols=12&informative=3&seed=2";
@@ -25,13 +25,13 @@ BuiltinObjective Spec(int folds) {
   return spec;
 }
 
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> Create(const BuiltinObjective& spec) {
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> SvmObjective(const BuiltinObjective& spec) {
   return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), nullptr, nullptr, {});
 }
 
 TEST(VfSvmObjectiveTest, BoundsLeaveOutWhatTellsNothing) {
   for (const int folds : {0, 3}) {
-    const auto objective = Create(Spec(folds));
+    const auto objective = SvmObjective(SvmSpec(folds));
     ASSERT_TRUE(objective.ok()) << objective.status();
     std::vector<Strength> strengths;
     const EvaluationResult result = (*objective)->Run(At({}), &strengths).value();
@@ -53,7 +53,7 @@ TEST(VfSvmObjectiveTest, BoundsLeaveOutWhatTellsNothing) {
 
 TEST(VfSvmObjectiveTest, ModelsPredict) {
   TrainRequest request;
-  request.objective = Spec(3);
+  request.objective = SvmSpec(3);
   const auto model = TrainModel(request, nullptr, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->info().examples, 240);
@@ -62,17 +62,17 @@ TEST(VfSvmObjectiveTest, ModelsPredict) {
 }
 
 TEST(VfSvmObjectiveTest, RefusesOtherThanTwoClasses) {
-  BuiltinObjective spec = Spec(0);
+  BuiltinObjective spec = SvmSpec(0);
   spec.data = "synth:logistic?rows=240&cols=12&classes=3";
-  EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("there are 3; use hsvm"));
+  EXPECT_THAT(std::string(SvmObjective(spec).status().message()), HasSubstr("there are 3; use hsvm"));
 }
 
 TEST(VfSvmObjectiveTest, RefusesWhatWouldTakeTooLong) {
-  BuiltinObjective spec = Spec(3);
+  BuiltinObjective spec = SvmSpec(3);
   spec.data = "synth:logistic?rows=240&cols=401";
-  EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("at most 400 columns with 3 folds"));
+  EXPECT_THAT(std::string(SvmObjective(spec).status().message()), HasSubstr("at most 400 columns with 3 folds"));
   spec.data = "synth:logistic?rows=240&cols=400";
-  EXPECT_TRUE(Create(spec).ok());
+  EXPECT_TRUE(SvmObjective(spec).ok());
 }
 
 }  // namespace

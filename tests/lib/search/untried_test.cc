@@ -24,7 +24,7 @@ using study::Parameters;
 using study::Space;
 using study::When;
 
-std::vector<study::AlgorithmSpec> Algorithms() {
+std::vector<study::AlgorithmSpec> Repeating() {
   return {study::RandomOptions{}, study::SobolOptions{}, study::HaltonOptions{},
           study::TpeOptions{},    study::CmaEsOptions{}, study::HarmonicaOptions{},
           study::GridOptions{},   study::AutoOptions{},  study::BoDefaults(study::BoPreset::kBo)};
@@ -60,7 +60,7 @@ void ExpectEachOnce(const study::SearchSpace& space, const study::AlgorithmSpec&
 }
 
 TEST(UntriedTest, EveryAlgorithmTriesEachSettingOfASmallSpaceOnce) {
-  for (const study::AlgorithmSpec& algorithm : Algorithms()) {
+  for (const study::AlgorithmSpec& algorithm : Repeating()) {
     ExpectEachOnce(Space({Int("a", 1, 3), Categorical("b", {"x", "y"})}), algorithm, 6);
     ExpectEachOnce(Space({Bool("only")}), algorithm, 2);
     ExpectEachOnce(Space({Categorical("kind", {"a", "b"}), When("kind", {std::string("b")}, Int("n", 0, 4))}),
@@ -86,7 +86,7 @@ TEST(UntriedTest, ConvergedAlgorithmsGoOnAroundTheBest) {
 }
 
 TEST(UntriedTest, SettingsOfUsersCountAndWhateverBecameOfTheTrials) {
-  for (const study::AlgorithmSpec& algorithm : Algorithms()) {
+  for (const study::AlgorithmSpec& algorithm : Repeating()) {
     if (study::AlgorithmName(algorithm) == "grid") continue;  // Its points are its own.
     SCOPED_TRACE(study::AlgorithmName(algorithm));
     MemoryStudy study(SpecOf(Space({Int("a", 1, 4)}), algorithm));
@@ -119,7 +119,7 @@ TEST(UntriedTest, NoisyObjectivesAndRangesAreLeftAlone) {
 
 TEST(VersionTest, IsTheOneBeforeWhereNothingChanged) {
   const study::SearchSpace range = Space({Float("x", 0, 1)}), switches = Space({Bool("a"), Bool("b")});
-  for (const study::AlgorithmSpec& algorithm : Algorithms()) {
+  for (const study::AlgorithmSpec& algorithm : Repeating()) {
     SCOPED_TRACE(study::AlgorithmName(algorithm));
     const int newest = InfoOf(algorithm).version;
     const bool grid = study::AlgorithmName(algorithm) == "grid";

@@ -16,7 +16,7 @@ namespace {
 
 using namespace study;
 
-TrainingOptions Options(AlgorithmSpec algorithm, int64_t trials, uint64_t seed = 0, int64_t workers = 8) {
+TrainingOptions TrainingWith(AlgorithmSpec algorithm, int64_t trials, uint64_t seed = 0, int64_t workers = 8) {
   TrainingOptions options;
   options.problem = CurveProblem(81);
   options.algorithm = std::move(algorithm);
@@ -34,7 +34,7 @@ TrainingSummary Simulated(const TrainingOptions& options) {
 }
 
 TEST(SimulateTrainingTest, WithoutStoppingEverySettingGetsAllItsTraining) {
-  const TrainingSummary summary = Simulated(Options(RandomOptions{}, 50));
+  const TrainingSummary summary = Simulated(TrainingWith(RandomOptions{}, 50));
   EXPECT_EQ(summary.settings, 50);
   EXPECT_EQ(summary.complete, 50);
   EXPECT_EQ(summary.training, 50.0 * 81.0);
@@ -42,7 +42,7 @@ TEST(SimulateTrainingTest, WithoutStoppingEverySettingGetsAllItsTraining) {
 }
 
 TEST(SimulateTrainingTest, ABracketTrainsAsMuchAsItsTableSays) {
-  TrainingOptions options = Options(SuccessiveHalvingOptions{}, 81);
+  TrainingOptions options = TrainingWith(SuccessiveHalvingOptions{}, 81);
   options.resource.min = 1;
   StudySpec spec;
   spec.algorithm = options.algorithm;
@@ -57,7 +57,7 @@ TEST(SimulateTrainingTest, ABracketTrainsAsMuchAsItsTableSays) {
 }
 
 TEST(SimulateTrainingTest, ReportsInStridesStillReachTargets) {
-  TrainingOptions options = Options(AshaOptions{}, 60);
+  TrainingOptions options = TrainingWith(AshaOptions{}, 60);
   options.report_every = 5;
   const TrainingSummary summary = Simulated(options);
   EXPECT_GT(summary.complete, 0);
@@ -65,7 +65,7 @@ TEST(SimulateTrainingTest, ReportsInStridesStillReachTargets) {
 }
 
 TEST(SimulateTrainingTest, TrainingThatIsOverByItselfIsComplete) {
-  TrainingOptions options = Options(RandomOptions{}, 20);
+  TrainingOptions options = TrainingWith(RandomOptions{}, 20);
   options.problem.length = [](const Parameters& setting) {
     return std::get<double>(setting.at("width")) < 0.5 ? int64_t{8} : int64_t{1000};  // Beyond the whole: the whole.
   };
@@ -85,13 +85,13 @@ TEST(SimulateTrainingTest, TrainingThatIsOverByItselfIsComplete) {
 }
 
 TEST(SimulateTrainingTest, TheSameOptionsGiveTheSameRun) {
-  const TrainingOptions options = Options(AshaOptions{.sampler = BoOptions{.initial_points = 5}}, 30, 3);
+  const TrainingOptions options = TrainingWith(AshaOptions{.sampler = BoOptions{.initial_points = 5}}, 30, 3);
   EXPECT_EQ(Simulated(options).training, Simulated(options).training);
   EXPECT_EQ(Simulated(options).best, Simulated(options).best);
 }
 
 TEST(SimulateTrainingTest, RefusesWhatCannotRun) {
-  TrainingOptions options = Options(AshaOptions{}, 60);
+  TrainingOptions options = TrainingWith(AshaOptions{}, 60);
   options.workers = 0;
   options.report_every = 0;
   const absl::Status status = SimulateTraining(options).status();
@@ -106,7 +106,7 @@ TEST(SimulateTrainingTest, CurvesOfATestFunctionEndInItsValue) {
   const Parameters setting = {{"x1", 2.0}, {"x2", 3.0}};
   EXPECT_EQ(problem.value(setting, 81), branin->evaluate(setting));
   for (int64_t step = 1; step < 81; ++step) EXPECT_GT(problem.value(setting, step), problem.value(setting, step + 1));
-  TrainingOptions options = Options(AshaOptions{}, 60);
+  TrainingOptions options = TrainingWith(AshaOptions{}, 60);
   options.problem = problem;
   EXPECT_GT(Simulated(options).complete, 0);
 }
@@ -126,10 +126,10 @@ Saving Compare(const AlgorithmSpec& algorithm, const std::optional<StoppingRule>
   std::vector<double> ratios;
   double worst = 0.0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    TrainingOptions options = Options(algorithm, trials, seed);
+    TrainingOptions options = TrainingWith(algorithm, trials, seed);
     options.stopping = rule;
     const TrainingSummary with = Simulated(options);
-    const TrainingSummary without = Simulated(Options(RandomOptions{}, trials, seed));
+    const TrainingSummary without = Simulated(TrainingWith(RandomOptions{}, trials, seed));
     EXPECT_TRUE(with.best && without.best);
     if (!with.best || !without.best) return {0.0, 1.0};
     ratios.push_back(without.training / with.training);
@@ -156,10 +156,10 @@ TEST(EarlyStoppingTest, ThreeTimesLessTrainingForTheSameWinner) {
 TEST(EarlyStoppingTest, WhereEarlyResultsMisleadMoreSettingsHelp) {
   std::vector<double> ratios;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    TrainingOptions options = Options(AshaOptions{}, 3 * 162, seed);
+    TrainingOptions options = TrainingWith(AshaOptions{}, 3 * 162, seed);
     options.resource.min = 1;
     const TrainingSummary with = Simulated(options);
-    const TrainingSummary without = Simulated(Options(RandomOptions{}, 162, seed));
+    const TrainingSummary without = Simulated(TrainingWith(RandomOptions{}, 162, seed));
     ASSERT_TRUE(with.best && without.best);
     EXPECT_LE(*with.best, 1.01 * *without.best) << seed;
     ratios.push_back(without.training / with.training);

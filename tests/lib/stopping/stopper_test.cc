@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace study;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 StudySpec Spec(std::optional<StoppingRule> rule, AlgorithmSpec algorithm = RandomOptions{}) {
   StudySpec spec;
@@ -88,7 +88,7 @@ TEST(QuantileTest, AgreesWithSorting) {
       if (value < 1e200) {
         ASSERT_NEAR(quantile.Value(beyond), value, 1e-12) << i << " " << share << " " << beyond;
       } else {
-        ASSERT_EQ(quantile.Value(beyond), kInfinity) << i << " " << share << " " << beyond;
+        ASSERT_EQ(quantile.Value(beyond), kNever) << i << " " << share << " " << beyond;
       }
     }
   }
@@ -103,7 +103,7 @@ class NaiveStudy {
 
   bool PercentileStops(const PercentileStopping& rule, int64_t trial, int64_t step) const {
     if (step < rule.warmup) return false;
-    double best = kInfinity;
+    double best = kNever;
     int64_t reports = 0;
     for (const auto& [s, value] : curves.at(trial)) {
       if (s > step) break;
@@ -265,14 +265,13 @@ TEST(AshaStopperTest, AgreesWithCountingAnew) {
       bool expected = false;
       for (const int64_t rung : rungs) {
         auto& there = at_rung[rung];
-        if (at < rung || !there.emplace(trial, std::isfinite(value) ? value : kInfinity).second) continue;
+        if (at < rung || !there.emplace(trial, std::isfinite(value) ? value : kNever).second) continue;
         int64_t rank = 1;
         for (const auto& [other, loss] : there) {
           rank += std::pair(loss, other) < std::pair(there.at(trial), trial) ? 1 : 0;
         }
         const auto best = static_cast<int64_t>(there.size()) / eta;
-        if (std::all_of(there.begin(), there.end(), [](const auto& entry) { return entry.second == kInfinity; }))
-          continue;
+        if (std::all_of(there.begin(), there.end(), [](const auto& entry) { return entry.second == kNever; })) continue;
         if (best == 0 && first_go_on) continue;
         if (!std::isfinite(value)) expected = true;
         if (rank > std::max<int64_t>(1, best)) expected = true;
@@ -309,7 +308,7 @@ TEST(CreateStopperTest, ValuesThatNobodyHasYetStopNobody) {
                                 Spec(std::nullopt, AshaStop()), Spec(std::nullopt, AshaStop(3, true))}) {
     const std::unique_ptr<Stopper> stopper = CreateStopper(spec);
     for (int64_t trial = 1; trial <= 9; ++trial) {
-      for (const double value : {std::nan(""), kInfinity, -kInfinity}) {
+      for (const double value : {std::nan(""), kNever, -kNever}) {
         stopper->Report(trial, 1, value);
         EXPECT_EQ(stopper->Decide(trial, 1), Decision{});
       }

@@ -20,9 +20,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 const double kNaN = std::nan("");
-constexpr int64_t kTwo53 = int64_t{1} << 53;
+constexpr int64_t kMostExact = int64_t{1} << 53;
 
 // "" for a good list, else all violations.
 std::string CreateError(std::vector<ParameterSpec> parameters) {
@@ -63,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpace{"FloatMinAboveMax", {Bool("b"), Float("a", 2, 1)}, "[1].float.max: ", "1 is below min 2"},
         BadSpace{"FloatMinNaN", {Float("a", kNaN, 1)}, "[0].float.min: ", "NaN is not finite"},
         BadSpace{"FloatMaxNaN", {Float("a", 0, kNaN)}, "[0].float.max: ", "NaN is not finite"},
-        BadSpace{"FloatMinInfinite", {Float("a", -kInf, 1)}, "[0].float.min: ", "-inf is not finite"},
-        BadSpace{"FloatMaxInfinite", {Float("a", 0, kInf)}, "[0].float.max: ", "inf is not finite"},
+        BadSpace{"FloatMinInfinite", {Float("a", -kNoLimit, 1)}, "[0].float.min: ", "-inf is not finite"},
+        BadSpace{"FloatMaxInfinite", {Float("a", 0, kNoLimit)}, "[0].float.max: ", "inf is not finite"},
         BadSpace{"FloatTooWide", {Float("a", -1e308, 1e308)}, "[0].float: ", "wider than"},
         BadSpace{"LogOfZero", {Float("a", 0, 1, Scale::kLog)}, "[0].float.min: ", "not above 0"},
         BadSpace{"LogOfNegative", {Float("a", -1, 1, Scale::kLog)}, "[0].float.min: ", "not above 0"},
@@ -73,12 +73,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpace{"StepZero", {Float("a", 0, 1, Scale::kLinear, 0.0)}, "[0].float.step: ", "above 0"},
         BadSpace{"StepNegative", {Float("a", 0, 1, Scale::kLinear, -0.1)}, "[0].float.step: ", "above 0"},
         BadSpace{"StepNaN", {Float("a", 0, 1, Scale::kLinear, kNaN)}, "[0].float.step: ", "NaN is not"},
-        BadSpace{"StepInfinite", {Float("a", 0, 1, Scale::kLinear, kInf)}, "[0].float.step: ", "inf is not"},
+        BadSpace{"StepInfinite", {Float("a", 0, 1, Scale::kLinear, kNoLimit)}, "[0].float.step: ", "inf is not"},
         BadSpace{"StepTiny", {Float("a", 0, 1, Scale::kLinear, 1e-300)}, "[0].float.step: ", "2^53 levels"},
         BadSpace{"StepWithLog", {Float("a", 1, 2, Scale::kLog, 0.1)}, "[0].float.step: ", "scale LINEAR"},
         BadSpace{"IntMinAboveMax", {Int("a", 2, 1)}, "[0].int.max: ", "1 is below min 2"},
-        BadSpace{"IntTooSmall", {Int("a", -kTwo53 - 1, 0)}, "[0].int.min: ", "beyond"},
-        BadSpace{"IntTooLarge", {Int("a", 0, kTwo53 + 1)}, "[0].int.max: ", "beyond"},
+        BadSpace{"IntTooSmall", {Int("a", -kMostExact - 1, 0)}, "[0].int.min: ", "beyond"},
+        BadSpace{"IntTooLarge", {Int("a", 0, kMostExact + 1)}, "[0].int.max: ", "beyond"},
         BadSpace{"IntHuge",
                  {Int("a", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())},
                  "[0].int.min: ",
@@ -148,8 +148,8 @@ TEST(SearchSpaceTest, ExtremeButLegalRangesAreAccepted) {
   EXPECT_EQ(CreateError({Float("a", 5e-324, 1.7e308, Scale::kLog)}), "");
   EXPECT_EQ(CreateError({Float("a", -8e307, 8e307)}), "");
   EXPECT_EQ(CreateError({Float("a", 1e-300, 1 - 1e-16, Scale::kLogit)}), "");
-  EXPECT_EQ(CreateError({Int("a", -kTwo53, kTwo53)}), "");
-  EXPECT_EQ(CreateError({Int("a", 1, kTwo53, 1, Scale::kLog)}), "");
+  EXPECT_EQ(CreateError({Int("a", -kMostExact, kMostExact)}), "");
+  EXPECT_EQ(CreateError({Int("a", 1, kMostExact, 1, Scale::kLog)}), "");
   EXPECT_EQ(CreateError({Float("a", 3, 3), Int("b", 3, 3), Categorical("c", {"x"})}), "");
   EXPECT_EQ(CreateError({Float("a", 0, 1, Scale::kLinear, 2.0)}), "");
   EXPECT_EQ(CreateError({Float(std::string(64, 'a'), 0, 1), Float("_.1", 0, 1)}), "");
@@ -205,8 +205,8 @@ TEST(SearchSpaceTest, LevelsAreCountedAndNumbered) {
 TEST(SearchSpaceTest, CardinalityIsTheProductOfLevels) {
   EXPECT_EQ(Space({Int("i", 1, 10), Bool("b"), Categorical("c", {"x", "y", "z"})}).Cardinality(), 60);
   EXPECT_EQ(Space({Int("i", 1, 10), Float("x", 0, 1)}).Cardinality(), std::nullopt);
-  EXPECT_EQ(Space({Int("i", 0, kTwo53 - 1), Int("j", 0, 1023)}).Cardinality(), std::nullopt);
-  EXPECT_EQ(Space({Int("i", 0, kTwo53 - 1), Int("j", 0, 511)}).Cardinality(), int64_t{1} << 62);
+  EXPECT_EQ(Space({Int("i", 0, kMostExact - 1), Int("j", 0, 1023)}).Cardinality(), std::nullopt);
+  EXPECT_EQ(Space({Int("i", 0, kMostExact - 1), Int("j", 0, 511)}).Cardinality(), int64_t{1} << 62);
 }
 
 struct ValueCase {
@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
         ValueCase{"RoundedAbove", Float("x", 0, 1), 1 + 1e-10, 1.0},
         ValueCase{"Below", Float("x", 0, 1), -1e-8, std::nullopt},
         ValueCase{"NaN", Float("x", 0, 1), kNaN, std::nullopt},
-        ValueCase{"Infinite", Float("x", 0, 1), kInf, std::nullopt},
+        ValueCase{"Infinite", Float("x", 0, 1), kNoLimit, std::nullopt},
         ValueCase{"Text", Float("x", 0, 1), std::string("0.5"), std::nullopt},
         ValueCase{"Flag", Float("x", 0, 1), true, std::nullopt}, ValueCase{"Constant", Float("x", 0.1, 0.1), 0.1, 0.1},
         ValueCase{"NotTheConstant", Float("x", 0.1, 0.1), 0.2, std::nullopt},
@@ -260,8 +260,8 @@ INSTANTIATE_TEST_SUITE_P(
         ValueCase{"Whole", Int("i", 0, 9), 3.0, 3.0}, ValueCase{"NearlyWhole", Int("i", 0, 9), 3.0 + 1e-12, 3.0},
         ValueCase{"Fraction", Int("i", 0, 9), 3.5, std::nullopt},
         ValueCase{"IntNaN", Int("i", 0, 9), kNaN, std::nullopt},
-        ValueCase{"IntInfinite", Int("i", 0, 9), -kInf, std::nullopt},
-        ValueCase{"LargeFraction", Int("i", 0, kTwo53), 1e12 + 0.25, std::nullopt},
+        ValueCase{"IntInfinite", Int("i", 0, 9), -kNoLimit, std::nullopt},
+        ValueCase{"LargeFraction", Int("i", 0, kMostExact), 1e12 + 0.25, std::nullopt},
         ValueCase{"IntOutside", Int("i", 0, 9), 10.0, std::nullopt},
         ValueCase{"IntOffStep", Int("i", 0, 9, 2), 3.0, std::nullopt},
         ValueCase{"IntOnStep", Int("i", 0, 9, 2), 4.0, 4.0}, ValueCase{"Label", Ordinal("o", {"a", "b"}), "b", "b"},
@@ -273,14 +273,14 @@ INSTANTIATE_TEST_SUITE_P(
         ValueCase{"BoolAsWord", Bool("b"), "yes", std::nullopt}),
     [](const auto& param) { return std::string(param.param.name); });
 
-SearchSpace Conditional() {
+SearchSpace WithCondition() {
   return Space({Categorical("optimizer", {"sgd", "adam"}), When("optimizer", {"sgd"}, Float("momentum", 0, 0.99)),
                 When("optimizer", {"adam"}, Float("beta", 0.5, 0.999)), When("optimizer", {"sgd"}, Bool("nesterov")),
                 When("nesterov", {true}, Int("delay", 0, 10)), Float("lr", 1e-5, 1, Scale::kLog)});
 }
 
 TEST(SettingTest, ExactlyTheActiveParametersMustBeThere) {
-  const SearchSpace space = Conditional();
+  const SearchSpace space = WithCondition();
   EXPECT_TRUE(space.Validate({{"optimizer", "adam"}, {"beta", 0.9}, {"lr", 0.1}}).ok());
   EXPECT_TRUE(
       space.Validate({{"optimizer", "sgd"}, {"momentum", 0.5}, {"nesterov", true}, {"delay", 3.0}, {"lr", 0.1}}).ok());
@@ -298,7 +298,7 @@ TEST(SettingTest, ExactlyTheActiveParametersMustBeThere) {
 }
 
 TEST(SettingTest, HostileNamesAreQuoted) {
-  const absl::Status status = Conditional().Validate({{std::string(100'000, 'x') + "\n", 1.0}});
+  const absl::Status status = WithCondition().Validate({{std::string(100'000, 'x') + "\n", 1.0}});
   EXPECT_LT(status.message().size(), 2000u);
 }
 
@@ -325,13 +325,13 @@ TEST(SettingTest, MissingValuesAreCompletedByDefaultThenMiddle) {
 TEST(SettingTest, MiddlesOfExtremeRangesAreInside) {
   const SearchSpace space = Space({Float("a", 1e-300, 1e300, Scale::kLog), Float("b", 5e-324, 0.5, Scale::kLogit),
                                    Float("c", 1e-300, 1 - 1e-16, Scale::kLogit), Float("d", -8e307, 8e307),
-                                   Int("e", -kTwo53, kTwo53), Int("f", 1, kTwo53, 1, Scale::kLog)});
+                                   Int("e", -kMostExact, kMostExact), Int("f", 1, kMostExact, 1, Scale::kLog)});
   EXPECT_TRUE(space.Validate(space.Default()).ok());
   EXPECT_NEAR(std::get<double>(space.Default().at("a")), 1.0, 1e-9);
 }
 
 TEST(SettingTest, CompletionFollowsConditions) {
-  const SearchSpace space = Conditional();
+  const SearchSpace space = WithCondition();
   EXPECT_EQ(space.Complete({{"optimizer", "adam"}})->count("beta"), 1u);
   EXPECT_EQ(space.Complete({{"optimizer", "adam"}})->count("momentum"), 0u);
   EXPECT_EQ(space.Complete({{"nesterov", true}})->count("delay"), 1u);

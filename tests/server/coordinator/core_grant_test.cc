@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const absl::Duration kTtl = absl::Seconds(60);
+const absl::Duration kLeaseTtl = absl::Seconds(60);
 
 class CoreGrant : public ::testing::Test {
  protected:
@@ -47,7 +47,7 @@ TEST_F(CoreGrant, RetriesComeFirstOldestFirstThenEnqueuedTrialsThenSuggestions) 
   ASSERT_TRUE(h_.Enqueue("s", Settings(1)).ok());  // Trial 4.
   ASSERT_TRUE(h_.Release(third).ok());             // PENDING again.
   ASSERT_TRUE(h_.Release(first).ok());
-  h_.Pass(kTtl);  // The lease of trial 2 ends.
+  h_.Pass(kLeaseTtl);  // The lease of trial 2 ends.
   const absl::StatusOr<SuggestReply> reply = h_.Suggest("s", "b", 6);
   ASSERT_TRUE(reply.ok());
   EXPECT_THAT(Numbers(*reply), ElementsAre(1, 2, 3, 4, 5, 6));
@@ -74,7 +74,7 @@ TEST_F(CoreGrant, ARetryGoesBackToTheSameWorkerAfterATtl) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_EQ(h_.Get("s", "b").trial.number, 2);
   ASSERT_TRUE(h_.Fail(grant, MakeFailure(study::FailureKind::kInfra)).ok());
-  h_.Pass(kTtl - absl::Seconds(1));
+  h_.Pass(kLeaseTtl - absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "a").trial.number, 3);
   h_.Pass(absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "a").trial.number, 1);
@@ -128,7 +128,7 @@ TEST(CoreBudget, NoMoreRunningTrialsThanMaxParallel) {
   EXPECT_THAT(h.Suggest("s", "b")->grants, IsEmpty());
   ASSERT_TRUE(h.Complete(reply->grants[0], Loss(1)).ok());
   EXPECT_EQ(h.Get("s", "b").trial.number, 3);
-  h.Pass(kTtl);  // An expired trial keeps its place, so it can be granted again.
+  h.Pass(kLeaseTtl);  // An expired trial keeps its place, so it can be granted again.
   EXPECT_THAT(Numbers(*h.Suggest("s", "c", 5)), ElementsAre(2, 3));
 }
 

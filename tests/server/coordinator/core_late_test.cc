@@ -28,7 +28,7 @@ Core::Options Impatient() {
   return options;
 }
 
-study::StudySpec BoSpec(int64_t max_trials = 100) {
+study::StudySpec LateSpec(int64_t max_trials = 100) {
   study::StudySpec spec = MakeSpec(max_trials);
   study::BoOptions bo;
   bo.initial_points = 2;
@@ -40,8 +40,8 @@ class CoreLate : public ::testing::Test {
  protected:
   void SetUp() override {
     h_.late_suggestions = true;
-    ASSERT_TRUE(h_.Create("s", BoSpec()).ok());
-    ASSERT_TRUE(h_.Create("t", BoSpec()).ok());
+    ASSERT_TRUE(h_.Create("s", LateSpec()).ok());
+    ASSERT_TRUE(h_.Create("t", LateSpec()).ok());
   }
   Answered<SuggestReply> Ask(const std::string& id, int count = 1) { return h_.Ask(id, "w", count, absl::Hours(10)); }
   // The oldest request is computed, and its suggestions are applied.
@@ -66,7 +66,7 @@ TEST_F(CoreLate, AsksGetAPointWithoutAModelOnceTheirsTakesTooLongWhileAnotherStu
   EXPECT_EQ(trial.provenance.origin, "late");
   EXPECT_EQ(trial.provenance.designer, "bo");
   EXPECT_FALSE(trial.provenance.ask_index);
-  EXPECT_EQ(trial.parameters, LatePoint(BoSpec(), 1));
+  EXPECT_EQ(trial.parameters, LatePoint(LateSpec(), 1));
   EXPECT_TRUE(t.ready());  // Its own was late, too.
   // The model goes on and serves the next ask.
   const Answered<SuggestReply> next = Ask("s");
@@ -90,7 +90,7 @@ TEST_F(CoreLate, AStudyAloneWaits) {
 }
 
 TEST_F(CoreLate, EveryAskThatWaitsGetsOneAsFarAsThereIsRoom) {
-  study::StudySpec spec = BoSpec(3);
+  study::StudySpec spec = LateSpec(3);
   ASSERT_TRUE(h_.Create("small", spec).ok());
   const Answered<SuggestReply> many = Ask("small", 5), t = Ask("t");
   h_.Pass(kDeadline);
@@ -115,15 +115,15 @@ TEST_F(CoreLate, AfterOneTheModelHasAsLongAgain) {
 }
 
 TEST_F(CoreLate, StudiesThatCannotHaveOneWait) {
-  study::StudySpec reproducible = BoSpec();
+  study::StudySpec reproducible = LateSpec();
   reproducible.reproducible = true;
   reproducible.budget.max_parallel = 2;
-  study::StudySpec finite = BoSpec();
+  study::StudySpec finite = LateSpec();
   study::ParameterSpec n;
   n.name = std::string("n");
   n.domain = study::IntRange{0, 9, 1, study::Scale::kLinear};
   finite.space = study::SearchSpace::Create({n}).value();
-  study::StudySpec parts = BoSpec();
+  study::StudySpec parts = LateSpec();
   parts.algorithm = study::AshaOptions{};
   parts.resource = study::Resource{.min = 1, .max = 9, .unit = ""};
   ASSERT_TRUE(h_.Create("reproducible", reproducible).ok());

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const absl::Duration kTtl = absl::Seconds(60);
+const absl::Duration kShortTtl = absl::Seconds(60);
 
 class CoreLeases : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class CoreLeases : public ::testing::Test {
 
 TEST_F(CoreLeases, AnExpiredLeaseGoesToTheNextWorker) {
   const Grant lost = h_.Get("s", "a");
-  h_.Pass(kTtl - absl::Nanoseconds(1));
+  h_.Pass(kShortTtl - absl::Nanoseconds(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
   h_.Pass(absl::Nanoseconds(1));
   const Grant again = h_.Get("s", "b");
@@ -42,7 +42,7 @@ TEST_F(CoreLeases, AnExpiredLeaseGoesToTheNextWorker) {
 TEST_F(CoreLeases, HeartbeatsKeepALeaseForEver) {
   const Grant grant = h_.Get("s", "a");
   for (int i = 0; i < 20; ++i) {
-    h_.Pass(kTtl / 3);
+    h_.Pass(kShortTtl / 3);
     EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
   }
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
@@ -51,7 +51,7 @@ TEST_F(CoreLeases, HeartbeatsKeepALeaseForEver) {
 
 TEST_F(CoreLeases, TheLateHolderOfAnExpiredLeaseMayTakeItBackByAHeartbeat) {
   const Grant grant = h_.Get("s", "a");
-  h_.Pass(2 * kTtl);
+  h_.Pass(2 * kShortTtl);
   EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
   EXPECT_THAT(h_.Events("s", EventType::kTrialResumed), SizeIs(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
@@ -59,7 +59,7 @@ TEST_F(CoreLeases, TheLateHolderOfAnExpiredLeaseMayTakeItBackByAHeartbeat) {
 
 TEST_F(CoreLeases, TheLateHolderOfAnExpiredLeaseMayComplete) {
   const Grant grant = h_.Get("s", "a");
-  h_.Pass(10 * kTtl);
+  h_.Pass(10 * kShortTtl);
   const absl::StatusOr<FinishReply> reply = h_.Complete(grant, Loss(0.5));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->state, TrialState::kComplete);
@@ -67,7 +67,7 @@ TEST_F(CoreLeases, TheLateHolderOfAnExpiredLeaseMayComplete) {
 
 TEST_F(CoreLeases, AStopSparesAHolderWhoseBeatCameBesideTheWriter) {
   const Grant grant = h_.Get("s", "a");
-  h_.Pass(kTtl);                                                              // Seen to have expired …
+  h_.Pass(kShortTtl);                                                         // Seen to have expired …
   h_.leases->Renew({grant.token}, h_.clock.Monotonic(), /*take_back=*/true);  // … and renewed in memory a moment later.
   ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
@@ -76,10 +76,10 @@ TEST_F(CoreLeases, AStopSparesAHolderWhoseBeatCameBesideTheWriter) {
 
 TEST_F(CoreLeases, AReportTakesAnExpiredLeaseBack) {
   const Grant grant = h_.Get("s", "a");
-  h_.Pass(kTtl);
+  h_.Pass(kShortTtl);
   ASSERT_TRUE(h_.Report(grant, {Loss(1.0, 1)}).ok());
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
-  h_.Pass(kTtl);
+  h_.Pass(kShortTtl);
   EXPECT_EQ(h_.Get("s", "b").trial.number, 1);
 }
 
@@ -87,9 +87,9 @@ TEST_F(CoreLeases, AHeartbeatWithTokensOfMixedFatesAnswersEach) {
   const Grant cancelled = h_.Get("s", "a");
   const Grant expired = h_.Get("s", "a");
   ASSERT_TRUE(h_.CancelTrial("s", 1).ok());
-  h_.Pass(kTtl / 2);
+  h_.Pass(kShortTtl / 2);
   const Grant live = h_.Get("s", "a");
-  h_.Pass(kTtl / 2);
+  h_.Pass(kShortTtl / 2);
   EXPECT_THAT(h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
               ElementsAre(study::Directive::kStop, study::Directive::kContinue, study::Directive::kContinue,
                           study::Directive::kLost, study::Directive::kLost));
@@ -101,10 +101,10 @@ TEST_F(CoreLeases, TheLastPermittedAttemptGetsTenTimesTheTtl) {
     ASSERT_EQ(grant.trial.number, 1);
     ASSERT_EQ(grant.attempt, attempt);
     const absl::Duration ttl = *h_.leases->Deadline(grant.token) - h_.clock.Monotonic();
-    EXPECT_EQ(ttl, attempt < 3 ? kTtl : 10 * kTtl);
-    if (attempt < 3) h_.Pass(kTtl);
+    EXPECT_EQ(ttl, attempt < 3 ? kShortTtl : 10 * kShortTtl);
+    if (attempt < 3) h_.Pass(kShortTtl);
   }
-  h_.Pass(10 * kTtl - absl::Seconds(1));
+  h_.Pass(10 * kShortTtl - absl::Seconds(1));
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
   h_.Pass(absl::Seconds(1));
   const storage::TrialRecord row = h_.Trial("s", 1);
@@ -129,7 +129,7 @@ TEST_F(CoreLeases, AStallOfOursMovesEveryDeadline) {
 
 TEST_F(CoreLeases, AnExpiredLeaseThatIsGivenMoreTimeIsNoLongerExpired) {
   h_.Get("s", "a");
-  h_.Pass(kTtl);  // Expired, and seen to be.
+  h_.Pass(kShortTtl);  // Expired, and seen to be.
   h_.core->ExtendLeases(absl::Hours(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
   ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
@@ -145,7 +145,7 @@ TEST_F(CoreLeases, JumpsOfTheWallClockHaveNoEffectOnLeases) {
   h_.clock.JumpWall(absl::Hours(24 * 365));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
   h_.clock.JumpWall(-absl::Hours(24 * 3650));
-  h_.Pass(kTtl - absl::Seconds(1));
+  h_.Pass(kShortTtl - absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 3);
   h_.Pass(absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 1);
@@ -153,13 +153,13 @@ TEST_F(CoreLeases, JumpsOfTheWallClockHaveNoEffectOnLeases) {
 
 TEST_F(CoreLeases, AfterARestartEveryRunningTrialHasAFullTtl) {
   const Grant grant = h_.Get("s", "a");
-  h_.Pass(kTtl - absl::Seconds(1));
+  h_.Pass(kShortTtl - absl::Seconds(1));
   h_.clock.Advance(absl::Hours(5));
   h_.Restart();
-  h_.Pass(kTtl - absl::Nanoseconds(1));
+  h_.Pass(kShortTtl - absl::Nanoseconds(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
   EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
-  h_.Pass(kTtl);
+  h_.Pass(kShortTtl);
   EXPECT_EQ(h_.Get("s", "b").trial.number, 1);
 }
 

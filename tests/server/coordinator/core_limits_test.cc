@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 namespace reason = base::reason;
 
-const absl::Duration kTtl = absl::Seconds(60);
+const absl::Duration kLimitsTtl = absl::Seconds(60);
 
 class CoreLimits : public ::testing::Test {
  protected:
@@ -82,13 +82,13 @@ TEST(CoreOwnLimits, LeasesThatExpiredAreNotCountedUnlessTheyAreTakenBack) {
   ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
   const std::vector<Grant> held = h.Suggest("s", "a", 2)->grants;
   EXPECT_FALSE(h.Suggest("s", "a").ok());
-  h.Pass(kTtl);
+  h.Pass(kLimitsTtl);
   // A worker that lost its memory gets its own trials again.
   const absl::StatusOr<SuggestReply> again = h.Suggest("s", "a", 2);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_THAT(Numbers(*again), ElementsAre(1, 2));
   EXPECT_FALSE(h.Suggest("s", "a").ok());
-  h.Pass(kTtl);
+  h.Pass(kLimitsTtl);
   EXPECT_THAT(h.Heartbeat("a", {again->grants[0].token}), ElementsAre(study::Directive::kContinue));
   EXPECT_THAT(h.Suggest("s", "a", 2)->grants, SizeIs(1));
   EXPECT_TRUE(h.core->CheckInvariants().ok());

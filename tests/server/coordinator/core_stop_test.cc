@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const absl::Duration kTtl = absl::Seconds(60);
+const absl::Duration kStopTtl = absl::Seconds(60);
 
 class CoreStop : public ::testing::Test {
  protected:
@@ -77,7 +77,7 @@ TEST_F(CoreStop, ASilentHoldersLastValueStands) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   ASSERT_TRUE(h_.Report(grant, {Loss(3, 1), Loss(2, 2), Loss(nan, 3)}).ok());
   ASSERT_TRUE(h_.StopTrial("s", 1).ok());
-  h_.Pass(kTtl - absl::Nanoseconds(1));
+  h_.Pass(kStopTtl - absl::Nanoseconds(1));
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
   h_.Pass(absl::Nanoseconds(1));
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kPruned);
@@ -91,7 +91,7 @@ TEST_F(CoreStop, ASilentHoldersLastValueStands) {
 TEST_F(CoreStop, ASilentHolderWithoutAValueLeavesACancelledTrial) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_TRUE(h_.StopTrial("s", 1).ok());
-  h_.Pass(kTtl);
+  h_.Pass(kStopTtl);
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kCancelled);
   EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
   ExpectSound();
@@ -100,7 +100,7 @@ TEST_F(CoreStop, ASilentHolderWithoutAValueLeavesACancelledTrial) {
 TEST_F(CoreStop, ALeaseThatHasEndedIsTakenAtOnce) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_TRUE(h_.Report(grant, {Loss(3, 1)}).ok());
-  h_.Pass(kTtl);
+  h_.Pass(kStopTtl);
   EXPECT_EQ(h_.StopTrial("s", 1)->trial.state, TrialState::kPruned);
   EXPECT_EQ(FinalValue(1), 3);
   ExpectSound();
@@ -141,7 +141,7 @@ TEST_F(CoreStop, ARestartForgetsNothing) {
   h_.Restart();
   EXPECT_TRUE(h_.Trial("s", 1).trial.stop_requested);
   EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kFinish));
-  h_.Pass(kTtl);
+  h_.Pass(kStopTtl);
   EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kPruned);
   EXPECT_EQ(FinalValue(1), 2);
 }

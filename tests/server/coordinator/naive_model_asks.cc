@@ -12,7 +12,7 @@ namespace {
 using study::StudyState;
 using study::TrialState;
 
-std::string Text(const SuggestOp& op) {
+std::string AskText(const SuggestOp& op) {
   return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count);
 }
 
@@ -97,7 +97,7 @@ int64_t NaiveModel::SpokenFor(int handle) const {
 std::optional<Expected> NaiveModel::Suggest(const SuggestOp& op, int handle, int* replaced) {
   *replaced = -1;
   last_asked_[op.worker] = now_;
-  if (std::optional<Expected> again = CheckRequest(op.request_id, Text(op))) return again;
+  if (std::optional<Expected> again = CheckRequest(op.request_id, AskText(op))) return again;
   Waiting w;
   w.handle = handle;
   w.op = op;
@@ -197,7 +197,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     return absl::StrCat("granted ", reply->grants.size(), " trials; ", eligible.size(),
                         " are eligible and there is room for ", least, " to ", most, " new ones");
   }
-  Request remembered{Text(w.op), {}, key, {}};
+  Request remembered{AskText(w.op), {}, key, {}};
   for (size_t i = 0; i < reply->grants.size(); ++i) {
     const coordinator::Grant& g = reply->grants[i];
     if (i >= eligible.size() && s.spec.resource) {

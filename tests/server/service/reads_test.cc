@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr char kName[] = "projects/default/studies/s";
+constexpr char kReadStudy[] = "projects/default/studies/s";
 
 class ReadsTest : public ServiceTest {
  protected:
@@ -52,13 +52,13 @@ class ReadsTest : public ServiceTest {
   }
   static v1::GetTrialTableRequest Request(const std::vector<std::string>& columns = {}) {
     v1::GetTrialTableRequest request;
-    request.set_name(kName);
+    request.set_name(kReadStudy);
     for (const std::string& column : columns) request.add_columns(column);
     return request;
   }
   absl::Status Delete(int64_t number) {
     v1::DeleteTrialRequest request;
-    request.set_name(absl::StrCat(kName, "/trials/", number));
+    request.set_name(absl::StrCat(kReadStudy, "/trials/", number));
     v1::DeleteTrialResponse response;
     return wire::FromGrpc(studies_->DeleteTrial(Context().get(), request, &response));
   }
@@ -68,7 +68,7 @@ class ReadsTest : public ServiceTest {
 std::vector<int64_t> Listed(
     v1::StudyService::Stub& studies, v1::ListTrialsRequest request, const std::function<void()>& between = [] {}) {
   std::vector<int64_t> numbers;
-  request.set_parent(kName);
+  request.set_parent(kReadStudy);
   do {
     grpc::ClientContext context;
     v1::ListTrialsResponse page;
@@ -150,7 +150,7 @@ TEST_F(ReadsTest, PagesOfAnOrderGoOnWhileTrialsArrive) {
 TEST_F(ReadsTest, AListRefusesFiltersAndTokensThatAreNone) {
   Import(3);
   v1::ListTrialsRequest request;
-  request.set_parent(kName);
+  request.set_parent(kReadStudy);
   v1::ListTrialsResponse page;
   const auto why = [&] {
     return std::string(wire::FromGrpc(studies_->ListTrials(Context().get(), request, &page)).message());
@@ -230,7 +230,7 @@ TEST_F(ReadsTest, EventsComeNewestFirstOrOldestFirstPageByPage) {
   Import(5);
   for (const bool oldest : {false, true}) {
     v1::ListEventsRequest request;
-    request.set_name(kName);
+    request.set_name(kReadStudy);
     request.set_page_size(3);
     request.set_oldest_first(oldest);
     std::vector<uint64_t> seqs;
@@ -244,7 +244,7 @@ TEST_F(ReadsTest, EventsComeNewestFirstOrOldestFirstPageByPage) {
     for (size_t i = 1; i < seqs.size(); ++i) EXPECT_EQ(seqs[i] > seqs[i - 1], oldest);
   }
   v1::ListEventsRequest of_trial;
-  of_trial.set_name(absl::StrCat(kName, "/trials/4"));
+  of_trial.set_name(absl::StrCat(kReadStudy, "/trials/4"));
   v1::ListEventsResponse page;
   ASSERT_TRUE(studies_->ListEvents(Context().get(), of_trial, &page).ok());
   ASSERT_GE(page.events_size(), 2);
@@ -253,7 +253,7 @@ TEST_F(ReadsTest, EventsComeNewestFirstOrOldestFirstPageByPage) {
 
 TEST_F(ReadsTest, ImportanceFindsTheParameterThatMatters) {
   v1::GetImportanceRequest request;
-  request.set_name(kName);
+  request.set_name(kReadStudy);
   v1::GetImportanceResponse response;
   Import(3);
   const absl::Status few = wire::FromGrpc(studies_->GetImportance(Context().get(), request, &response));
@@ -272,7 +272,7 @@ TEST_F(ReadsTest, ImportanceFindsTheParameterThatMatters) {
 TEST_F(ReadsTest, ImportanceOfALargeStudyLooksAtSomeOfItsTrials) {
   for (int i = 0; i < 11; ++i) Import(1000, 1000 * i);
   v1::GetImportanceRequest request;
-  request.set_name(kName);
+  request.set_name(kReadStudy);
   v1::GetImportanceResponse response, again;
   ASSERT_TRUE(studies_->GetImportance(Context(60).get(), request, &response).ok());
   EXPECT_EQ(response.trials(), 10'000);
@@ -290,7 +290,7 @@ TEST_F(ReadsTest, ImportanceOfALargeStudyLooksAtSomeOfItsTrials) {
 
 TEST_F(ReadsTest, AModelPredictsSettingsAndSaysWhenThereIsNone) {
   v1::PredictRequest request;
-  request.set_name(kName);
+  request.set_name(kReadStudy);
   auto& setting = *request.add_settings()->mutable_fields();
   for (const auto& [name, value] : {std::pair{"x", 0.9}, {"lr", 0.5}, {"k", 2.0}})
     setting[name].set_number_value(value);
@@ -329,13 +329,13 @@ TEST_F(ReadsTest, AModelPredictsSettingsAndSaysWhenThereIsNone) {
 TEST_F(ReadsTest, ATrialIsExplained) {
   Import(1);
   v1::ExplainTrialRequest request;
-  request.set_name(absl::StrCat(kName, "/trials/1"));
+  request.set_name(absl::StrCat(kReadStudy, "/trials/1"));
   v1::ExplainTrialResponse response;
   ASSERT_TRUE(studies_->ExplainTrial(Context().get(), request, &response).ok());
   EXPECT_EQ(response.trial().number(), 1);
   EXPECT_THAT(response.sentences(), ElementsAre(HasSubstr("imported"), "result: loss = 0"));
   EXPECT_FALSE(response.has_surprise());
-  request.set_name(absl::StrCat(kName, "/trials/2"));
+  request.set_name(absl::StrCat(kReadStudy, "/trials/2"));
   EXPECT_EQ(studies_->ExplainTrial(Context().get(), request, &response).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 

@@ -36,13 +36,13 @@ using testing::Study;
 using testing::TemporaryDirectory;
 using testing::Trial;
 
-absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<SqliteStorage>> OpenStorage(const std::string& directory) {
   SqliteOptions options;
   options.directory = directory;
   return SqliteStorage::Open(options);
 }
 
-std::string Message(const absl::Status& status) {
+std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
 }
 
@@ -79,7 +79,7 @@ std::vector<Migration> OneMore() {
 TEST(SqliteStorage, MakesAPrivateDirectoryWithOneFileAfterCloseAndALock) {
   const TemporaryDirectory parent;
   const std::string directory = parent.path() + "/new";
-  const std::unique_ptr<SqliteStorage> storage = Open(directory).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory).value();
   ASSERT_TRUE(storage->Commit({SetFence{1}}).ok());
   EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all);
   EXPECT_THAT(FilesIn(directory),
@@ -92,15 +92,15 @@ TEST(SqliteStorage, MakesAPrivateDirectoryWithOneFileAfterCloseAndALock) {
 
 TEST(SqliteStorage, MissingParentIsAnError) {
   const TemporaryDirectory parent;
-  const absl::Status status = Open(parent.path() + "/a/b").status();
+  const absl::Status status = OpenStorage(parent.path() + "/a/b").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr("can't make the data directory"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("can't make the data directory"));
 }
 
 // The list in docs/design/storage.md.
 TEST(SqliteStorage, ConnectionsHaveThePragmasTheDesignReliesOn) {
   const TemporaryDirectory directory;
-  ASSERT_TRUE(Open(directory.path()).ok());
+  ASSERT_TRUE(OpenStorage(directory.path()).ok());
   for (const bool writer : {true, false}) {
     ConnectionOptions options;
     options.path = DatabasePath(directory.path());
@@ -130,7 +130,7 @@ TEST(SqliteStorage, ConnectionsHaveThePragmasTheDesignReliesOn) {
 // Summaries and pages must not scan: each statement of the readers finds its rows through an index.
 TEST(SqliteStorage, StatementsUseTheirIndexes) {
   const TemporaryDirectory directory;
-  ASSERT_TRUE(Open(directory.path()).ok());
+  ASSERT_TRUE(OpenStorage(directory.path()).ok());
   SQLite::Database db(DatabasePath(directory.path()));
   const std::vector<std::pair<std::string, std::string>> plans = {
       {"SELECT count(*) FROM trial WHERE study = 1 AND state = 'FAILED'",
@@ -162,16 +162,16 @@ TEST(SqliteStorage, StatementsUseTheirIndexes) {
 
 TEST(SqliteStorage, DirectoryInUseNamesItsOwner) {
   const TemporaryDirectory directory;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   // The same process is refused like any other.
-  const absl::Status status = Open(directory.path()).status();
+  const absl::Status status = OpenStorage(directory.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("in use by process ", getpid())));
-  EXPECT_THAT(Message(status), HasSubstr(directory.path()));
+  EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("in use by process ", getpid())));
+  EXPECT_THAT(MessageOf(status), HasSubstr(directory.path()));
   // A leftover lock file of a dead process does not matter, only the lock does.
   ASSERT_TRUE(storage->Close().ok());
   WriteFile(directory.path() + "/lock", "1\n");
-  EXPECT_TRUE(Open(directory.path()).ok());
+  EXPECT_TRUE(OpenStorage(directory.path()).ok());
 }
 
 TEST(SqliteStorage, ForeignFilesAreLeftUntouched) {
@@ -189,9 +189,9 @@ TEST(SqliteStorage, ForeignFilesAreLeftUntouched) {
     SCOPED_TRACE(name);
     const TemporaryDirectory directory;
     WriteFile(DatabasePath(directory.path()), bytes);
-    const absl::Status status = Open(directory.path()).status();
+    const absl::Status status = OpenStorage(directory.path()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(Message(status), HasSubstr("left untouched"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("left untouched"));
     EXPECT_EQ(ReadFile(DatabasePath(directory.path())), bytes);
     EXPECT_THAT(FilesIn(directory.path()), ::testing::ElementsAre("lock", "luthier.db"));
   }
@@ -204,10 +204,10 @@ TEST(SqliteStorage, NewerVersionIsRefusedWithBothNamed) {
   newer.migrations = OneMore();
   ASSERT_TRUE(SqliteStorage::Open(newer).ok());
   const std::string before = ReadFile(DatabasePath(directory.path()));
-  const absl::Status status = Open(directory.path()).status();
+  const absl::Status status = OpenStorage(directory.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("schema version ", NewestVersion() + 1)));
-  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("up to ", NewestVersion())));
+  EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("schema version ", NewestVersion() + 1)));
+  EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("up to ", NewestVersion())));
   EXPECT_EQ(ReadFile(DatabasePath(directory.path())), before);
 }
 
@@ -215,7 +215,7 @@ TEST(SqliteStorage, DamagedFilesAreRefusedWithTheWayOut) {
   const TemporaryDirectory good;
   WriteBatch batch = {PutStudy{Study(1, "s")}};
   for (int64_t i = 1; i <= 300; ++i) batch.push_back(PutTrial{1, Trial(i)});
-  ASSERT_TRUE(Open(good.path()).value()->Commit(batch).ok());
+  ASSERT_TRUE(OpenStorage(good.path()).value()->Commit(batch).ok());
   const std::string bytes = ReadFile(DatabasePath(good.path()));
   ASSERT_GT(bytes.size(), 10u * 4096);
   std::string zeroed = bytes;
@@ -227,10 +227,10 @@ TEST(SqliteStorage, DamagedFilesAreRefusedWithTheWayOut) {
     SCOPED_TRACE(name);
     const TemporaryDirectory directory;
     WriteFile(DatabasePath(directory.path()), damaged);
-    const absl::Status status = Open(directory.path()).status();
+    const absl::Status status = OpenStorage(directory.path()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(Message(status), HasSubstr(DatabasePath(directory.path())));
-    EXPECT_THAT(Message(status), HasSubstr("/backups"));
+    EXPECT_THAT(MessageOf(status), HasSubstr(DatabasePath(directory.path())));
+    EXPECT_THAT(MessageOf(status), HasSubstr("/backups"));
   }
 }
 
@@ -238,7 +238,7 @@ TEST(SqliteStorage, ADamagedPageIsDataLossToItsStudyAndTheOthersGoOn) {
   const TemporaryDirectory directory;
   WriteBatch batch = {PutStudy{Study(1, "s")}};
   for (int64_t i = 1; i <= 300; ++i) batch.push_back(PutTrial{1, Trial(i)});
-  ASSERT_TRUE(Open(directory.path()).value()->Commit(batch).ok());
+  ASSERT_TRUE(OpenStorage(directory.path()).value()->Commit(batch).ok());
   SqliteOptions options;
   options.directory = directory.path();
   options.check_behind = true;
@@ -255,14 +255,14 @@ TEST(SqliteStorage, ADamagedPageIsDataLossToItsStudyAndTheOthersGoOn) {
   }
   damaged.replace(static_cast<size_t>(page - 1) * 4096, 4096, 4096, '\xff');
   WriteFile(DatabasePath(directory.path()), damaged);
-  EXPECT_EQ(Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(OpenStorage(directory.path()).status().code(), absl::StatusCode::kDataLoss);
   const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(options).value();
   storage->BeginPageCheck();
   const absl::Status status = storage->ListTrials(1, {}, 0, 1000).status();
   EXPECT_TRUE(IsDamage(status)) << status;
   EXPECT_EQ(DamagedStudy(status), 1);
-  EXPECT_THAT(Message(status), HasSubstr("study \"s\""));
-  EXPECT_THAT(Message(status), HasSubstr("luthier admin doctor"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("study \"s\""));
+  EXPECT_THAT(MessageOf(status), HasSubstr("luthier admin doctor"));
   ASSERT_TRUE(storage->Commit({PutStudy{Study(2, "t")}, PutTrial{2, Trial(1)}, SetFence{1}}).ok());
   EXPECT_EQ(storage->ListTrials(2, {}, 0, 1000)->size(), 1u);
 }
@@ -288,12 +288,12 @@ TEST(SqliteStorage, AChangedRowIsDataLossToWhoReadsIt) {
     WriteBatch batch = {PutStudy{Study(1, "s")}, AppendEvent{EventAt(1, 1)}, PutRequest{Request("r1", 1)}};
     for (int64_t i = 1; i <= 3; ++i) batch.push_back(PutTrial{1, Trial(i)});
     batch.push_back(PutMeasurement{testing::Point(1, 1, 1, 5, 0.5)});
-    ASSERT_TRUE(Open(directory.path()).value()->Commit(batch).ok());
+    ASSERT_TRUE(OpenStorage(directory.path()).value()->Commit(batch).ok());
     {
       const ConnectionOptions options = {.path = DatabasePath(directory.path()), .vfs = "", .writer = true};
       OpenConnection(options).value()->exec("PRAGMA foreign_keys = OFF; " + sql);
     }
-    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = Open(directory.path());
+    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = OpenStorage(directory.path());
     std::vector<absl::Status> statuses = {storage.status()};
     if (storage.ok()) {
       Storage& s = **storage;
@@ -312,7 +312,7 @@ TEST(SqliteStorage, AChangedRowIsDataLossToWhoReadsIt) {
       if (status.ok()) continue;
       ++damaged;
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-      EXPECT_THAT(Message(status), HasSubstr(what));
+      EXPECT_THAT(MessageOf(status), HasSubstr(what));
     }
     EXPECT_EQ(damaged, 1);
     const std::vector<Finding> findings = Diagnose(directory.path())->findings;
@@ -325,21 +325,21 @@ TEST(SqliteStorage, AChangedRowIsDataLossToWhoReadsIt) {
 TEST(SqliteStorage, AWalThatIsGoneIsNoShorterLog) {
   const TemporaryDirectory directory;
   const TemporaryDirectory copy;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   ASSERT_TRUE(storage->Commit({PutStudy{Study(1, "s")}, AppendEvent{EventAt(7, 1)}}).ok());
   for (const char* name : {"luthier.db", "acknowledged"}) {
     fs::copy_file(directory.path() + "/" + name, copy.path() + "/" + name);
   }
-  const absl::Status status = Open(copy.path()).status();
+  const absl::Status status = OpenStorage(copy.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-  EXPECT_THAT(Message(status), HasSubstr("event 7 was acknowledged"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("event 7 was acknowledged"));
   fs::remove(copy.path() + "/acknowledged");
-  EXPECT_TRUE(Open(copy.path()).ok());
+  EXPECT_TRUE(OpenStorage(copy.path()).ok());
 }
 
 TEST(SqliteStorage, AWalThatIsGoneWithWhatWasAcknowledgedIsNoEmptyOne) {
   const TemporaryDirectory directory;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   ASSERT_TRUE(storage->Commit({PutStudy{Study(1, "s")}, AppendEvent{EventAt(7, 1)}}).ok());
   for (const char* known : {"nothing", "cut", "damaged"}) {
     const TemporaryDirectory copy;
@@ -349,20 +349,20 @@ TEST(SqliteStorage, AWalThatIsGoneWithWhatWasAcknowledgedIsNoEmptyOne) {
     if (known != std::string("nothing")) {
       std::ofstream(copy.path() + "/acknowledged") << (known == std::string("cut") ? "" : std::string(38, '0'));
     }
-    const absl::Status status = Open(copy.path()).status();
+    const absl::Status status = OpenStorage(copy.path()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << known;
-    EXPECT_THAT(Message(status), HasSubstr("luthier.db-wal was removed")) << known;
+    EXPECT_THAT(MessageOf(status), HasSubstr("luthier.db-wal was removed")) << known;
     // Looking changes nothing.
     EXPECT_FALSE(Diagnose(copy.path()).value().findings.empty()) << known;
-    EXPECT_EQ(Open(copy.path()).status(), status) << known;
+    EXPECT_EQ(OpenStorage(copy.path()).status(), status) << known;
     fs::remove(copy.path() + "/luthier.db-shm");
-    EXPECT_TRUE(Open(copy.path()).ok()) << known;
+    EXPECT_TRUE(OpenStorage(copy.path()).ok()) << known;
   }
 }
 
 TEST(SqliteStorage, ClosingDoesNotWaitForTheCheckOfPages) {
   const TemporaryDirectory directory;
-  ASSERT_TRUE(Open(directory.path()).value()->Commit({PutStudy{Study(1, "s")}}).ok());
+  ASSERT_TRUE(OpenStorage(directory.path()).value()->Commit({PutStudy{Study(1, "s")}}).ok());
   SqliteOptions options;
   options.directory = directory.path();
   options.check_behind = true;
@@ -371,7 +371,7 @@ TEST(SqliteStorage, ClosingDoesNotWaitForTheCheckOfPages) {
     storage->BeginPageCheck();
     EXPECT_TRUE(storage->Close().ok());
   }
-  EXPECT_EQ(Open(directory.path()).value()->ListStudies("", 10)->size(), 1u);
+  EXPECT_EQ(OpenStorage(directory.path()).value()->ListStudies("", 10)->size(), 1u);
 }
 
 TEST(SqliteStorage, ReadOnlySeesARunningServersCommitsAndWritesNothing) {
@@ -381,7 +381,7 @@ TEST(SqliteStorage, ReadOnlySeesARunningServersCommitsAndWritesNothing) {
   look.read_only = true;
   EXPECT_EQ(SqliteStorage::Open(look).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(FilesIn(directory.path()).empty());
-  const std::unique_ptr<SqliteStorage> server = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> server = OpenStorage(directory.path()).value();
   const std::unique_ptr<SqliteStorage> reader = SqliteStorage::Open(look).value();
   ASSERT_TRUE(server->Commit({PutStudy{Study(1, "s")}}).ok());
   EXPECT_TRUE(reader->GetStudy("s").ok());
@@ -393,7 +393,7 @@ TEST(SqliteStorage, SurvivesAProcessThatDiesWithoutClosing) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = Open(directory.path());
+    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = OpenStorage(directory.path());
     if (!storage.ok()) _exit(1);
     for (uint64_t seq = 1; seq <= 20; ++seq) {
       if (!(*storage)->Commit({AppendEvent{EventAt(seq, 1)}}).ok()) _exit(2);
@@ -403,7 +403,7 @@ TEST(SqliteStorage, SurvivesAProcessThatDiesWithoutClosing) {
   int result = 0;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   ASSERT_EQ(result, 0);
-  EXPECT_EQ(Open(directory.path()).value()->LastSeq().value(), 20u);
+  EXPECT_EQ(OpenStorage(directory.path()).value()->LastSeq().value(), 20u);
 }
 
 TEST(SqliteStorage, WalIsReusedAndAStuckReaderOnlyDelaysThat) {
@@ -435,7 +435,7 @@ TEST(SqliteStorage, WalIsReusedAndAStuckReaderOnlyDelaysThat) {
 
 TEST(SqliteStorage, SpecThatTheApiCouldNotExpressIsRefused) {
   const TemporaryDirectory directory;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   StudyRecord invalid = Study(1, "s");
   invalid.spec.metric.name = "no name!";
   EXPECT_EQ(storage->Commit({PutStudy{invalid}}).code(), absl::StatusCode::kInternal);
@@ -445,14 +445,14 @@ TEST(SqliteStorage, SpecThatTheApiCouldNotExpressIsRefused) {
 TEST(SqliteMigrations, OldDatabaseIsBackedUpAndBroughtUpToDate) {
   const TemporaryDirectory directory;
   {
-    const std::unique_ptr<SqliteStorage> old = Open(directory.path()).value();
+    const std::unique_ptr<SqliteStorage> old = OpenStorage(directory.path()).value();
     ASSERT_TRUE(old->Commit({PutStudy{Study(1, "s")}, PutTrial{1, Trial(1)}, AppendEvent{EventAt(7, 1)}}).ok());
   }
   SqliteOptions newer;
   newer.directory = directory.path();
   newer.read_only = true;
   newer.migrations = OneMore();
-  EXPECT_THAT(Message(SqliteStorage::Open(newer).status()), HasSubstr("start the server once"));
+  EXPECT_THAT(MessageOf(SqliteStorage::Open(newer).status()), HasSubstr("start the server once"));
   newer.read_only = false;
   const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(newer).value();
   EXPECT_TRUE(storage->GetTrial(1, 1).ok());
@@ -473,14 +473,14 @@ TEST(SqliteMigrations, FailedMigrationLeavesTheOldVersion) {
   for (const auto& [name, sql] : cases) {
     SCOPED_TRACE(name);
     const TemporaryDirectory directory;
-    ASSERT_TRUE(Open(directory.path()).value()->Commit({PutStudy{Study(1, "s")}, PutTrial{1, Trial(1)}}).ok());
+    ASSERT_TRUE(OpenStorage(directory.path()).value()->Commit({PutStudy{Study(1, "s")}, PutTrial{1, Trial(1)}}).ok());
     SqliteOptions newer;
     newer.directory = directory.path();
     newer.migrations = Migrations();
     newer.migrations.push_back({next, "bad.sql", sql});
     const absl::Status status = SqliteStorage::Open(newer).status();
-    EXPECT_THAT(Message(status), HasSubstr("bad.sql"));
-    const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+    EXPECT_THAT(MessageOf(status), HasSubstr("bad.sql"));
+    const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
     EXPECT_EQ(storage->GetStudy("s").value(), Study(1, "s"));
   }
 }
@@ -525,7 +525,7 @@ constexpr int kVersionOfUptime = 12;
 // with LUTHIER_WRITE_STORAGE_FIXTURE=<directory> writes such a pair of files.
 TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
   if (const char* target = std::getenv("LUTHIER_WRITE_STORAGE_FIXTURE"); target != nullptr) {
-    const std::unique_ptr<SqliteStorage> storage = Open(target).value();
+    const std::unique_ptr<SqliteStorage> storage = OpenStorage(target).value();
     const uint64_t seq = Fill(*storage).seq();
     WriteBatch more;
     for (int64_t trial = 1; trial <= 3; ++trial) {
@@ -548,7 +548,7 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
     const std::string fixture = absl::StrCat(root, "/tests/data/storage_v", version);
     const TemporaryDirectory directory;
     fs::copy_file(fixture + "/luthier.db", DatabasePath(directory.path()));
-    std::string dump = Dump(*Open(directory.path()).value());
+    std::string dump = Dump(*OpenStorage(directory.path()).value());
     if (version < kVersionOfBytes) {  // The migration counted what older programs had not.
       const std::regex bytes(" bytes=[1-9][0-9]*");
       EXPECT_TRUE(std::regex_search(dump, bytes));
@@ -567,7 +567,7 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
 
 TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
   const TemporaryDirectory directory;
-  std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   const testing::StorageModel model = Fill(*storage);
   const StudyRecord study = Study(storage->LastStudyKey().value() + 1, "large");
   WriteBatch more = {PutStudy{study}, AppendEvent{EventAt(model.seq() + 1, study.key)}};
@@ -611,7 +611,7 @@ TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
       ASSERT_TRUE(storage->Commit({PutStudy{next}}).ok());
       ASSERT_TRUE(storage->Commit({DeleteStudy{next.key}}).ok());
       storage.reset();
-      storage = Open(directory.path()).value();
+      storage = OpenStorage(directory.path()).value();
     }
     left = storage->EraseSome(100).value();
     const int64_t now = rows();
@@ -626,7 +626,7 @@ TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
 
 TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
   const TemporaryDirectory directory;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   const testing::StorageModel model = Fill(*storage);
   const std::string path = storage->Backup().value();
   EXPECT_EQ(path, absl::StrCat(directory.path(), "/backups/luthier-v", NewestVersion(), "-seq", model.seq(), ".db"));
@@ -636,7 +636,7 @@ TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
 
   const TemporaryDirectory elsewhere;
   ASSERT_TRUE(Restore(path, elsewhere.path()).ok());
-  const std::unique_ptr<SqliteStorage> restored = Open(elsewhere.path()).value();
+  const std::unique_ptr<SqliteStorage> restored = OpenStorage(elsewhere.path()).value();
   EXPECT_EQ(restored->LastSeq().value(), model.seq());
   EXPECT_EQ(restored->LastFence().value(), model.fence() + (uint64_t{1} << 32));
   EXPECT_EQ(restored->ListStudies("", 100).value().size(), model.studies().size());
@@ -644,12 +644,12 @@ TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
 
 TEST(SqliteBackup, RestoreOverwritesNothingAndChecksWhatItReads) {
   const TemporaryDirectory directory;
-  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   Fill(*storage);
   const std::string path = storage->Backup().value();
-  EXPECT_THAT(Message(Restore(path, directory.path())), HasSubstr("in use"));
+  EXPECT_THAT(MessageOf(Restore(path, directory.path())), HasSubstr("in use"));
   ASSERT_TRUE(storage->Close().ok());
-  EXPECT_THAT(Message(Restore(path, directory.path())), HasSubstr("exists"));
+  EXPECT_THAT(MessageOf(Restore(path, directory.path())), HasSubstr("exists"));
 
   const TemporaryDirectory elsewhere;
   EXPECT_FALSE(Restore(path + ".no", elsewhere.path()).ok());

@@ -13,16 +13,16 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kNothing = -14.0;  // Logarithm of an improvement that is too small to count.
+constexpr double kNegligible = -14.0;  // Logarithm of an improvement that is too small to count.
 constexpr double kTiny = 1e-300;
 constexpr double kDoubtWeight = 20.0;
 
 // c(t) of the header, and its slope.
 double Compress(double t, double* slope) {
   *slope = 1.0;
-  if (t >= kNothing) return t;
-  *slope = 1.0 / (1.0 + kNothing - t);
-  return kNothing - std::log1p(kNothing - t);
+  if (t >= kNegligible) return t;
+  *slope = 1.0 / (1.0 + kNegligible - t);
+  return kNegligible - std::log1p(kNegligible - t);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr double kTurn = 6.28318530717958647693;  // 2 pi.
 constexpr double kMinNoise = 1e-10;               // Times s_f^2.
 constexpr double kDrawJitter = 1e-8;              // Times s_f^2.
 constexpr int kBands = 6;                         // Of raised frequencies: 2 … 64 times.
-constexpr Index kChunk = 64;                      // Points whose features are held at once.
+constexpr Index kFeatureChunk = 64;               // Points whose features are held at once.
 
 // 2 nu of a Matern kernel; 0 for the others.
 int ChiSquaredDegrees(kernels::Family family) {
@@ -250,8 +250,8 @@ VectorXd FunctionDraw::Values(const Eigen::Ref<const MatrixXd>& u) const {
   LUTHIER_CHECK(u.cols() == points_.cols());
   VectorXd values(u.rows());
   MatrixXd cross;
-  for (Index begin = 0; begin < u.rows(); begin += kChunk) {
-    const Index q = std::min(kChunk, u.rows() - begin);
+  for (Index begin = 0; begin < u.rows(); begin += kFeatureChunk) {
+    const Index q = std::min(kFeatureChunk, u.rows() - begin);
     values.segment(begin, q) = (Cosines(u.middleRows(begin, q)) * weights_).array() + mean_;
     if (points_.rows() == 0) continue;
     const MatrixXd scaled = kernel_.Scale(u.middleRows(begin, q));

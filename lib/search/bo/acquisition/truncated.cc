@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/math/infinity.h"
 #include "lib/math/special_functions.h"
 
 namespace luthier::search {
@@ -16,15 +16,15 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNothing = 1e30;
+using math::kInfinity;
+constexpr double kNowhere = 1e30;
 constexpr double kBindShare = 1e-3;
-constexpr double kNarrow = 1e-6;        // A band, in deviations or in parts of its distance from the mean.
-constexpr double kSearchMargin = 1e-8;  // Times max(1, |g|).
+constexpr double kNarrow = 1e-6;       // A band, in deviations or in parts of its distance from the mean.
+constexpr double kBoundMargin = 1e-8;  // Times max(1, |g|).
 
 // Logarithm of nothing at all, a distance below any hope.
 TruncatedTerm Hopeless(double distance) {
-  return {-kNothing * (1.0 + distance), 0.0, 0.0, 0.0, kNothing};
+  return {-kNowhere * (1.0 + distance), 0.0, 0.0, 0.0, kNowhere};
 }
 
 TruncatedTerm operator-(const TruncatedTerm& a, const TruncatedTerm& b) {
@@ -212,7 +212,7 @@ VectorXd AcceptRejectAcquisition::Values(const Eigen::Ref<const MatrixXd>& u) co
 double AcceptRejectAcquisition::Value(const VectorXd& u, VectorXd* gradient) const {
   const PointBounds bounds = bounds_->At(u);
   const double value = g_->Value(u, gradient);
-  const double margin = gradient == nullptr ? 0.0 : kSearchMargin * std::max(1.0, std::abs(value));
+  const double margin = gradient == nullptr ? 0.0 : kBoundMargin * std::max(1.0, std::abs(value));
   if (value >= bounds.lower + margin && value <= bounds.upper - margin) return value;
   if (gradient != nullptr) gradient->setZero(u.size());
   return -kInfinity;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 
 namespace luthier::search {
 
@@ -17,7 +17,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using math::kInfinity;
 constexpr int kMaxScans = 200;
 constexpr int kSweepsPerScan = 25;
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 #include "lib/math/sobol.h"
 
 namespace luthier::search {
@@ -16,10 +16,10 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSamePoint = 1e-12;
+using math::kInfinity;
+constexpr double kSameSite = 1e-12;
 constexpr double kE = 2.71828182845904523536;
-constexpr Index kChunk = 256;
+constexpr Index kPairChunk = 256;
 
 // |rows of u - point|^2 into r2; one pass per column keeps it in vector registers.
 template <typename Points, typename Point>
@@ -44,7 +44,7 @@ bool SlopeEstimate::Add(const Eigen::Ref<const VectorXd>& u, double y) {
   SquaredDistances(u_.topRows(size_), u, &r2);
   for (Index i = 0; i < size_; ++i) {
     const double distance = std::sqrt(r2(i));
-    if (min_distance_ == 0.0 && distance < kSamePoint) continue;
+    if (min_distance_ == 0.0 && distance < kSameSite) continue;
     const double rise = std::abs(y - y_(i)) - slack_;
     if (rise > 0.0) slope_ = std::max(slope_, rise / std::max(distance, min_distance_));
   }
@@ -125,9 +125,9 @@ absl::StatusOr<ExclusionShare> ExcludedShare(const OutputBounds& bounds, const E
   result.largest_upper = -kInfinity;
   Index excluded = 0;
   VectorXd lower, upper;
-  for (Index begin = 0; begin < u.rows(); begin += kChunk) {
+  for (Index begin = 0; begin < u.rows(); begin += kPairChunk) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    bounds.Evaluate(u.middleRows(begin, std::min(kChunk, u.rows() - begin)), &lower, &upper);
+    bounds.Evaluate(u.middleRows(begin, std::min(kPairChunk, u.rows() - begin)), &lower, &upper);
     for (Index i = 0; i < upper.size(); ++i) {
       if (upper(i) <= incumbent + epsilon) ++excluded;
       result.largest_upper = std::max(result.largest_upper, upper(i));

@@ -10,6 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/math/infinity.h"
 #include "lib/math/lbfgs.h"
 
 namespace luthier::search {
@@ -19,7 +20,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using math::kInfinity;
 constexpr double kFirstStep = 0.1;   // Of a side of the cube: before any curvature is known.
 constexpr double kTolerance = 1e-6;  // Of the deviation of the results, for each side.
 constexpr double kPendingSteps[] = {2.0, 0.5, 4.0, 0.25};

@@ -18,7 +18,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kSamePoint = 1e-12;  // Max norm, as the stuck rule.
+constexpr double kSamePlace = 1e-12;  // Max norm, as the stuck rule.
 constexpr double kRounding = 4e-16;   // Relative error of a score.
 constexpr int kMaxFacts = 120;
 
@@ -26,10 +26,10 @@ double MaxNorm(const VectorXd& v) {
   return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff();
 }
 
-// Row of the point nearest to u, or -1 when none is within kSamePoint.
+// Row of the point nearest to u, or -1 when none is within kSamePlace.
 Index FindRow(const MatrixXd& points, const VectorXd& u) {
   for (Index i = 0; i < points.rows(); ++i) {
-    if (MaxNorm(points.row(i).transpose() - u) < kSamePoint) return i;
+    if (MaxNorm(points.row(i).transpose() - u) < kSamePlace) return i;
   }
   return -1;
 }
@@ -61,7 +61,7 @@ std::vector<Index> Nearest(const TrustRegionData& data, Index incumbent) {
   std::vector<std::pair<double, Index>> by_distance;
   for (Index i = 0; i < data.points.rows(); ++i) {
     const VectorXd offset = (data.points.row(i) - data.points.row(incumbent)).transpose();
-    if (MaxNorm(offset) >= kSamePoint) by_distance.emplace_back(offset.squaredNorm(), i);
+    if (MaxNorm(offset) >= kSamePlace) by_distance.emplace_back(offset.squaredNorm(), i);
   }
   std::sort(by_distance.begin(), by_distance.end());
   std::vector<Index> rows;
@@ -116,7 +116,7 @@ std::optional<math::TaylorModel> WithPending(const math::TaylorModel& model,
   const Index m = facts.rises.size();
   std::vector<Index> rows;
   for (Index i = 0; i < pending.rows(); ++i) {
-    if (MaxNorm(pending.row(i).transpose() - centre) >= kSamePoint) rows.push_back(i);
+    if (MaxNorm(pending.row(i).transpose() - centre) >= kSamePlace) rows.push_back(i);
   }
   facts.offsets.conservativeResize(m + static_cast<Index>(rows.size()), Eigen::NoChange);
   facts.rises.conservativeResize(facts.offsets.rows());
@@ -204,7 +204,7 @@ absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const Trus
   const bool nothing_to_gain = !(step.predicted_gain > 0.25 * rounding) || FindRow(data.points, step.point) >= 0;
   bool under_way = false;
   for (Index i = 0; i < data.pending.rows(); ++i) {
-    under_way |= MaxNorm(data.pending.row(i).transpose() - step.point) < 0.1 * MaxNorm(z) + kSamePoint;
+    under_way |= MaxNorm(data.pending.row(i).transpose() - step.point) < 0.1 * MaxNorm(z) + kSamePlace;
   }
   if (nothing_to_gain || under_way) {
     const std::optional<math::TaylorModel> with_pending = WithPending(*model, basis, facts, data.pending, centre);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kMaxInitialPoints = 10'000;
 constexpr int32_t kMaxExploreEvery = 1'000'000;
-constexpr int kMaxColumns = 5'000;
+constexpr int kMostModelColumns = 5'000;
 
 }  // namespace
 
@@ -140,10 +140,10 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
   check(options.gradients == study::BoGradients::kOff || options.kernel != study::BoKernel::kMatern12, "kernel",
         "MATERN12 has no derivatives; use another kernel, or gradients GRADIENTS_OFF");
   const int columns = study::Encoding(spec.space).model_dim();
-  if (columns > kMaxColumns) {
+  if (columns > kMostModelColumns) {
     violations.Add(path, absl::StrCat("the model would have ", columns,
-                                      " coordinates (a categorical parameter has one a label); at most ", kMaxColumns,
-                                      " are allowed: use fewer labels, or another algorithm"));
+                                      " coordinates (a categorical parameter has one a label); at most ",
+                                      kMostModelColumns, " are allowed: use fewer labels, or another algorithm"));
   }
   return violations.ToStatus();
 }

@@ -20,8 +20,8 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr size_t kMaxRows = 1500;
-constexpr size_t kSearchRows = 300;
+constexpr size_t kMostOutcomes = 1500;
+constexpr size_t kSearchOutcomes = 300;
 constexpr int kSearchEvaluations = 25;
 constexpr double kDoubtful = 0.7;
 
@@ -65,7 +65,7 @@ absl::StatusOr<FeasibilityData> CollectFeasibility(const study::History& history
     success.push_back(good);
   }
   FeasibilityData data;
-  const std::vector<Index> rows = Newest(success, kMaxRows);
+  const std::vector<Index> rows = Newest(success, kMostOutcomes);
   data.points.resize(static_cast<Index>(rows.size()), encoding.model_dim());
   data.labels.resize(data.points.rows());
   base::Pace pace(stop);
@@ -92,7 +92,7 @@ absl::StatusOr<std::optional<FeasibilityModel>> FeasibilityModel::Fit(const Feas
   if (search) {
     std::vector<bool> success;
     for (Index i = 0; i < n; ++i) success.push_back(data.labels(i) > 0.0);
-    const std::vector<Index> rows = Newest(success, kSearchRows);
+    const std::vector<Index> rows = Newest(success, kSearchOutcomes);
     VectorXd labels(static_cast<Index>(rows.size()));
     for (Index i = 0; i < labels.size(); ++i) labels(i) = data.labels(rows[static_cast<size_t>(i)]);
     const std::optional<gp::Hyperparameters> start =

@@ -18,7 +18,7 @@ namespace {
 constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kKnownPoints = 5;       // Best observations that a maximiser starts from.
 constexpr Index kMaxPending = 200;    // Open trials that are kept, the newest.
-constexpr Index kMaxRows = 1500;      // Observations a model is fitted to:
+constexpr Index kMostRows = 1500;     // Observations a model is fitted to:
 constexpr Index kNewestRows = 1000;   //   the newest,
 constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
 
@@ -140,7 +140,7 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
   const Index n = data.scores.size();
   Observations thin = data;
   if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
-  if (n <= kMaxRows) return thin;
+  if (n <= kMostRows) return thin;
   std::vector<Index> older, keep;
   for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
   SortByScore(data.scores, &older);
@@ -148,14 +148,14 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
   std::vector<Index> rest(older.begin() + kBestRows, older.end());
   base::RandomStream random(seed, "bo/thin", ask_index);
   random.Shuffle(rest);
-  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMaxRows - kNewestRows - kBestRows));
+  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMostRows - kNewestRows - kBestRows));
   for (Index i = n - kNewestRows; i < n; ++i) keep.push_back(i);
   std::sort(keep.begin(), keep.end());
   thin.observed = Rows(data.observed, keep);
-  thin.scores.resize(kMaxRows);
+  thin.scores.resize(kMostRows);
   thin.complete.clear();
   thin.number.clear();
-  for (Index k = 0; k < kMaxRows; ++k) {
+  for (Index k = 0; k < kMostRows; ++k) {
     thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
     thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
     thin.number.push_back(data.number[static_cast<size_t>(keep[static_cast<size_t>(k)])]);

@@ -13,7 +13,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 namespace {
-constexpr Index kSobolPoints = 4096;
+constexpr Index kCandidates = 4096;
 constexpr int kMaxCornerBits = 10;
 constexpr int kDescents = 50;
 }  // namespace
@@ -38,7 +38,7 @@ absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding,
     best = u;
     return true;
   };
-  for (Index i = 1; i < kSobolPoints; ++i) {
+  for (Index i = 1; i < kCandidates; ++i) {
     LUTHIER_RETURN_IF_ERROR(consider(sobol.Point(static_cast<uint64_t>(i))).status());
   }
   const int bits = std::min(d, kMaxCornerBits);

@@ -27,7 +27,7 @@ namespace {
 constexpr double kFoundNoise = 1e-4;   // Above it an objective counts as noisy whatever was declared.
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 // While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
-constexpr double kWorthwhile = 1e-3;
+constexpr double kWorthwhileGain = 1e-3;
 // With labels or switches a step is made only where it promises more (bo_designer.cc), and sees one landscape of many,
 // while the model carries what it knows of numbers from label to label: more of the digits are its own.
 constexpr double kWorthwhileUnordered = 1e-4;
@@ -183,8 +183,8 @@ absl::StatusOr<MaximizeResult> ModelTurn::MaximizeOverBasins(
                                             best >= 0 ? z(best) : z.minCoeff(), data.pending, basins,
                                             base::RandomStream(seed_, "bo/elsewhere", ask_index), stop));
     if (!elsewhere.has_value()) break;
-    const OtherBasinsAcquisition other(&regression, &*elsewhere, Rows(data.observed, maxima), kWorthwhile, logarithm,
-                                       bounded.bounds(), bounded.incumbent());
+    const OtherBasinsAcquisition other(&regression, &*elsewhere, Rows(data.observed, maxima), kWorthwhileGain,
+                                       logarithm, bounded.bounds(), bounded.incumbent());
     std::optional<FeasibleAcquisition> weighted;
     if (feasible != nullptr) weighted.emplace(&other, feasible, options_.acquisition, 0.0);
     const AcquisitionFunction* used = &other;
@@ -241,7 +241,7 @@ double ModelTurn::Margin(const gp::Regression& state) const {
   // A gain that noise hides is no reason to stay where the incumbent is.
   if (options_.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
   if (!Polished()) return 0.0;
-  return study::AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
+  return study::AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhileGain;
 }
 
 absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const AcquisitionFunction& acquisition,

@@ -33,7 +33,7 @@ AverageGradientOptions Options(AverageMethod method, Sampling sampling, StepRule
   return options;
 }
 
-std::unique_ptr<BlockAverage> Make(const ChainData& data, double l2, const AverageGradientOptions& options) {
+std::unique_ptr<BlockAverage> MakeBlock(const ChainData& data, double l2, const AverageGradientOptions& options) {
   return BlockAverage::Create(&data, l2, options).value();
 }
 
@@ -110,7 +110,7 @@ TEST(BlockAverageTest, IsTheMethodOnDenseVectors) {
     for (const int64_t block : {1, 3, 6}) {
       AverageGradientOptions options = Options(method, Sampling::kUniform, StepRule::kConstant, 2, block);
       options.constant_step = 0.02;
-      const std::unique_ptr<BlockAverage> solver = Make(data, 4.0, options);
+      const std::unique_ptr<BlockAverage> solver = MakeBlock(data, 4.0, options);
       solver->Advance(300, {}).value();
       const VectorXd plain = Plain(data, 4.0, method, 0.02, 11, block, solver->iterations());
       // What is remembered is rounded to float.
@@ -126,7 +126,7 @@ TEST(BlockAverageTest, BlocksOfOneAreTheSequentialMethod) {
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga, AverageMethod::kSagaLiteral}) {
     for (const Sampling sampling : {Sampling::kMixed, Sampling::kLipschitz, Sampling::kPermutation}) {
       const AverageGradientOptions options = Options(method, sampling, StepRule::kLmax, 2, 1);
-      const std::unique_ptr<BlockAverage> blocks = Make(data, 1.0, options);
+      const std::unique_ptr<BlockAverage> blocks = MakeBlock(data, 1.0, options);
       AverageGradient sequential = AverageGradient::Create(&data, 1.0, options).value();
       blocks->Advance(150, {}).value();
       sequential.Advance(150, {}).value();
@@ -151,7 +151,7 @@ TEST(BlockAverageTest, FindsTheOptimum) {
       for (const MemoryMode memory : {MemoryMode::kMixed, MemoryMode::kMarginals}) {
         AverageGradientOptions options = Options(c.method, c.sampling, c.step, 2, block);
         options.memory = memory;
-        const std::unique_ptr<BlockAverage> solver = Make(data, 3.0, options);
+        const std::unique_ptr<BlockAverage> solver = MakeBlock(data, 3.0, options);
         ASSERT_EQ(solver->Advance(500 * data.sequences(), {}).value(), SolverState::kRunning);
         EXPECT_LT(h.Value(solver->Weights(), nullptr).value() - optimum, 1e-9 * optimum)
             << testing::Describe(c) << " " << block;
@@ -171,7 +171,7 @@ TEST(BlockAverageTest, TheNumberOfThreadsChangesNoBit) {
         std::vector<std::string> states;
         for (const int threads : {1, 2, 3, 4}) {
           const std::unique_ptr<BlockAverage> solver =
-              Make(*data, 1.0, Options(method, sampling, StepRule::kLmax, threads, 12));
+              MakeBlock(*data, 1.0, Options(method, sampling, StepRule::kLmax, threads, 12));
           solver->Advance(400, {}).value();
           states.push_back(Saved(*solver));
         }
@@ -187,15 +187,15 @@ TEST(BlockAverageTest, ResumingGivesTheSameBits) {
     for (const Sampling sampling :
          {Sampling::kUniform, Sampling::kPermutation, Sampling::kCyclic2, Sampling::kLipschitz, Sampling::kMixed}) {
       const AverageGradientOptions options = Options(method, sampling, StepRule::kLmax, 2, 7);
-      const std::unique_ptr<BlockAverage> whole = Make(data, 1.0, options);
-      const std::unique_ptr<BlockAverage> first = Make(data, 1.0, options);
+      const std::unique_ptr<BlockAverage> whole = MakeBlock(data, 1.0, options);
+      const std::unique_ptr<BlockAverage> first = MakeBlock(data, 1.0, options);
       first->Advance(203, {}).value();
       whole->Advance(203, {}).value();
       EXPECT_LT(whole->iterations(), 203 + 7);
       whole->Advance(203, {}).value();
       AverageGradientOptions other = options;
       other.threads = 3;
-      const std::unique_ptr<BlockAverage> second = Make(data, 1.0, other);
+      const std::unique_ptr<BlockAverage> second = MakeBlock(data, 1.0, other);
       Load(Saved(*first), second.get());
       for (int k = 0; k < 10; ++k) {
         second->Weights();  // Looking changes nothing.
@@ -205,7 +205,7 @@ TEST(BlockAverageTest, ResumingGivesTheSameBits) {
       EXPECT_EQ(Saved(*second), Saved(*whole));
       // What is cut off, or of another problem, is refused.
       const ChainData misfit_data = RandomChains(4, 4, 100, 8, 13);
-      const std::unique_ptr<BlockAverage> misfit = Make(misfit_data, 1.0, options);
+      const std::unique_ptr<BlockAverage> misfit = MakeBlock(misfit_data, 1.0, options);
       const std::string bytes = Saved(*first);
       base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
       EXPECT_FALSE(misfit->Load(&reader));
@@ -219,9 +219,9 @@ TEST(BlockAverageTest, AStopChangesNothing) {
   base::RandomStream random(1, "test.stop");
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga2}) {
     const AverageGradientOptions options = Options(method, Sampling::kMixed, StepRule::kHedge, 2, 16);
-    const std::unique_ptr<BlockAverage> whole = Make(data, 1.0, options);
+    const std::unique_ptr<BlockAverage> whole = MakeBlock(data, 1.0, options);
     whole->Advance(1500, {}).value();
-    std::unique_ptr<BlockAverage> solver = Make(data, 1.0, options);
+    std::unique_ptr<BlockAverage> solver = MakeBlock(data, 1.0, options);
     int stops = 0;
     while (solver->iterations() < 1500) {
       const base::StopSource source;
@@ -232,7 +232,7 @@ TEST(BlockAverageTest, AStopChangesNothing) {
       });
       if (!solver->Advance(1500 - solver->iterations(), source.token()).ok()) {
         ++stops;
-        std::unique_ptr<BlockAverage> next = Make(data, 1.0, options);
+        std::unique_ptr<BlockAverage> next = MakeBlock(data, 1.0, options);
         Load(Saved(*solver), next.get());
         solver = std::move(next);
       }
@@ -267,7 +267,7 @@ TEST(BlockAverageTest, DivergenceIsReported) {
   const ChainData data = RandomChains(7, 4, 30, 8, 15);
   AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kCyclic, StepRule::kConstant, 2, 4);
   options.constant_step = 1e308;
-  const std::unique_ptr<BlockAverage> solver = Make(data, 0.0, options);
+  const std::unique_ptr<BlockAverage> solver = MakeBlock(data, 0.0, options);
   EXPECT_EQ(solver->Advance(10 * data.sequences(), {}).value(), SolverState::kDiverged);
 }
 

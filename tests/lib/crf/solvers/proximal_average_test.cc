@@ -57,7 +57,7 @@ VectorXd Oracle(const ChainData& data, const VectorXd& l1, double l2) {
   return w;
 }
 
-ProximalOptions Options(AverageMethod method, Sampling sampling, StepRule step) {
+ProximalOptions MethodOptions(AverageMethod method, Sampling sampling, StepRule step) {
   ProximalOptions options;
   options.average.method = method;
   options.average.sampling = sampling;
@@ -84,9 +84,9 @@ TEST(ProximalAverageTest, FindsTheOptimumWithItsZeros) {
       ChainLoss loss(&data);
       const ChainProblem h(&loss, l2);
       const double optimum = h.Value(truth, nullptr).value() + each.dot(truth.cwiseAbs());
-      for (const ProximalOptions& options : {Options(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax),
-                                             Options(AverageMethod::kSaga, Sampling::kUniform, StepRule::kLmax),
-                                             Options(AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge)}) {
+      for (const ProximalOptions& options : {MethodOptions(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax),
+                                             MethodOptions(AverageMethod::kSaga, Sampling::kUniform, StepRule::kLmax),
+                                             MethodOptions(AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge)}) {
         ProximalAverage solver = ProximalAverage::Create(&data, l1, l2, options).value();
         ASSERT_EQ(solver.Advance(1000 * data.sequences(), {}).value(), SolverState::kRunning);
         const VectorXd w = solver.Weights();
@@ -113,7 +113,7 @@ TEST(ProximalAverageTest, LazinessIsExact) {
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga}) {
     for (const L1Penalty& l1 : {L1Penalty(0.0), L1Penalty(0.3), L1Penalty(2.0), Uneven(data)}) {
       for (const double l2 : {0.0, 2.0}) {
-        ProximalOptions options = Options(method, Sampling::kUniform, StepRule::kLmax);
+        ProximalOptions options = MethodOptions(method, Sampling::kUniform, StepRule::kLmax);
         std::vector<VectorXd> weights;
         for (const int64_t flush_every : {1, 3, 1000}) {
           options.flush_every = flush_every;
@@ -150,7 +150,7 @@ TEST(ProximalAverageTest, TheSubgradientIsThatOfEachRow) {
 // One penalty said for each row is the same, bit for bit.
 TEST(ProximalAverageTest, EqualStrengthsAreOne) {
   const ChainData data = RandomChains(3, 4, 50, 7, 20);
-  const ProximalOptions options = Options(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax);
+  const ProximalOptions options = MethodOptions(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax);
   ProximalAverage one = ProximalAverage::Create(&data, 0.7, 1.0, options).value();
   const L1Penalty all(std::vector<double>(20, 0.7), 0.7);
   ProximalAverage each = ProximalAverage::Create(&data, all, 1.0, options).value();
@@ -161,7 +161,7 @@ TEST(ProximalAverageTest, EqualStrengthsAreOne) {
 TEST(ProximalAverageTest, WithoutL1ItIsTheSmoothMethod) {
   const ChainData data = RandomChains(3, 4, 50, 7, 20);
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga}) {
-    ProximalOptions options = Options(method, Sampling::kMixed, StepRule::kHedge);
+    ProximalOptions options = MethodOptions(method, Sampling::kMixed, StepRule::kHedge);
     ProximalAverage proximal = ProximalAverage::Create(&data, 0.0, 2.0, options).value();
     AverageGradient smooth = AverageGradient::Create(&data, 2.0, options.average).value();
     proximal.Advance(400, {}).value();

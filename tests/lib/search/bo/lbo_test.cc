@@ -38,10 +38,10 @@ const std::vector<Mode>& Modes() {
   return modes;
 }
 
-study::SearchSpace Plane() {
+study::SearchSpace BraninPlane() {
   return Space({Float("x0", -5, 10), Float("x1", 0, 15)});
 }
-double BraninOf(const Parameters& p) {
+double BraninAt(const Parameters& p) {
   return Branin(Point(p));
 }
 BoOptions Lbo(const Mode& mode) {
@@ -64,7 +64,7 @@ TEST(Lbo, EveryModeRunsAndSaysWhatItsBoundsDid) {
       options.growth_factor = growth == BoGrowth::kLinear ? 10.0 : 1.0;
       options.lipschitz_constant = 900.0;  // Of Branin over the unit cube, about.
       options.warp = study::BoWarp::kNone;
-      const study::StudySpec spec = BoSpec(Plane(), 2, options);
+      const study::StudySpec spec = BoSpec(BraninPlane(), 2, options);
       ASSERT_TRUE(Validate(spec).ok()) << Validate(spec);
       MemoryStudy study(spec);
       bool bounded = false;
@@ -88,7 +88,7 @@ TEST(Lbo, EveryModeRunsAndSaysWhatItsBoundsDid) {
         if (s.origin == "acq" || s.origin == "ar_empty") {
           EXPECT_TRUE(s.details.contains("bind_rate"));
         }
-        study.Complete(study.newest(), BraninOf(s.parameters));
+        study.Complete(study.newest(), BraninAt(s.parameters));
       }
       EXPECT_TRUE(bounded);
     }
@@ -172,7 +172,7 @@ TEST(Lbo, BoundsThatNeverBindChangeNothing) {
     free.exploration = BoExploration::kRandom;  // What LIPO is without a bound.
     // The default of open trials is not the same with PI.
     bounded.pending = free.pending = study::BoPending::kBeliever;
-    ExpectSameStudies(BoSpec(Plane(), 3, bounded), BoSpec(Plane(), 3, free), 16, BraninOf);
+    ExpectSameStudies(BoSpec(BraninPlane(), 3, bounded), BoSpec(BraninPlane(), 3, free), 16, BraninAt);
   }
 }
 
@@ -182,7 +182,8 @@ TEST(Lbo, NoSlopeNoBound) {
     BoOptions free = bounded;
     free.lipschitz = BoLipschitz::kOff;
     free.exploration = BoExploration::kRandom;
-    ExpectSameStudies(BoSpec(Plane(), 3, bounded), BoSpec(Plane(), 3, free), 12, [](const Parameters&) { return 4.0; });
+    ExpectSameStudies(BoSpec(BraninPlane(), 3, bounded), BoSpec(BraninPlane(), 3, free), 12,
+                      [](const Parameters&) { return 4.0; });
   }
 }
 
@@ -190,7 +191,7 @@ TEST(Lbo, SwitchedOffIsHbo) {
   BoOptions off = BoDefaults(BoPreset::kLbo);
   off.lipschitz = BoLipschitz::kOff;
   off.exploration = BoExploration::kRandom;
-  ExpectSameStudies(BoSpec(Plane(), 3, off), BoSpec(Plane(), 3, BoDefaults(BoPreset::kHbo)), 20, BraninOf);
+  ExpectSameStudies(BoSpec(BraninPlane(), 3, off), BoSpec(BraninPlane(), 3, BoDefaults(BoPreset::kHbo)), 20, BraninAt);
 }
 
 TEST(Lbo, HugeBetaWorksAndRejectsNearlyEverything) {
@@ -201,7 +202,7 @@ TEST(Lbo, HugeBetaWorksAndRejectsNearlyEverything) {
       options.beta = beta;
       options.growth = BoGrowth::kConstant;
       options.growth_factor = 1.0;
-      MemoryStudy study(BoSpec(Plane(), 5, options));
+      MemoryStudy study(BoSpec(BraninPlane(), 5, options));
       int empty = 0, proposed = 0;
       for (int i = 0; i < 14; ++i) {
         const Suggestion s = study.Ask();
@@ -211,7 +212,7 @@ TEST(Lbo, HugeBetaWorksAndRejectsNearlyEverything) {
         if (s.origin == "ar_empty") {
           EXPECT_GT(s.details.at("bind_rate"), 0.99);
         }
-        study.Complete(study.newest(), BraninOf(s.parameters));
+        study.Complete(study.newest(), BraninAt(s.parameters));
       }
       EXPECT_GE(proposed, 7);
       EXPECT_EQ(empty > 0, lipschitz == BoLipschitz::kAcceptReject) << beta;
@@ -316,24 +317,24 @@ TEST(Lbo, ModesThatDoNotSuitTheAcquisitionAreRefused) {
       bool suits = false;
       for (const Mode& mode : Modes())
         suits = suits || (mode.lipschitz == lipschitz && mode.acquisition == acquisition);
-      EXPECT_EQ(Validate(BoSpec(Plane(), 1, Lbo({lipschitz, acquisition}))).ok(), suits);
+      EXPECT_EQ(Validate(BoSpec(BraninPlane(), 1, Lbo({lipschitz, acquisition}))).ok(), suits);
     }
   }
   BoOptions options = Lbo({BoLipschitz::kTruncate, BoAcquisition::kLogEi});
   options.growth = BoGrowth::kKnown;
-  EXPECT_FALSE(Validate(BoSpec(Plane(), 1, options)).ok()) << "a known constant of 0";
+  EXPECT_FALSE(Validate(BoSpec(BraninPlane(), 1, options)).ok()) << "a known constant of 0";
   for (const double bad : {-1.0, std::nan(""), HUGE_VAL}) {
     options.lipschitz_constant = bad;
-    EXPECT_FALSE(Validate(BoSpec(Plane(), 1, options)).ok()) << bad;
+    EXPECT_FALSE(Validate(BoSpec(BraninPlane(), 1, options)).ok()) << bad;
     BoOptions other = Lbo({BoLipschitz::kOff, BoAcquisition::kUcb});
     other.beta = bad;
-    EXPECT_FALSE(Validate(BoSpec(Plane(), 1, other)).ok()) << bad;
+    EXPECT_FALSE(Validate(BoSpec(BraninPlane(), 1, other)).ok()) << bad;
     other.beta = 2.0;
     other.improvement = bad;
-    EXPECT_FALSE(Validate(BoSpec(Plane(), 1, other)).ok()) << bad;
+    EXPECT_FALSE(Validate(BoSpec(BraninPlane(), 1, other)).ok()) << bad;
     other.improvement = 0.01;
     other.growth_factor = bad;
-    EXPECT_FALSE(Validate(BoSpec(Plane(), 1, other)).ok()) << bad;
+    EXPECT_FALSE(Validate(BoSpec(BraninPlane(), 1, other)).ok()) << bad;
   }
 }
 

@@ -14,7 +14,7 @@ using Eigen::VectorXd;
 using study::HoagOptions;
 using study::HoagSequence;
 
-VectorXd Vec(std::initializer_list<double> values) {
+VectorXd Point(std::initializer_list<double> values) {
   VectorXd v(static_cast<Eigen::Index>(values.size()));
   std::copy(values.begin(), values.end(), v.begin());
   return v;
@@ -40,8 +40,8 @@ TEST(HoagRuleTest, TolerancesAreThePapersSequences) {
 }
 
 TEST(HoagRuleTest, TheFirstStepHasLengthOneAndStaysInTheBox) {
-  HoagChain chain(Exact(), Vec({5, 5}), Vec({0, 0}), Vec({10, 5.1}));
-  chain.Tell(Result(2.0, Vec({3, -4})));
+  HoagChain chain(Exact(), Point({5, 5}), Point({0, 0}), Point({10, 5.1}));
+  chain.Tell(Result(2.0, Point({3, -4})));
   // L = |p| = 5: the step is (-0.6, 0.8), of which the second coordinate is cut at the box.
   EXPECT_NEAR(chain.point()[0], 4.4, 1e-15);
   EXPECT_NEAR(chain.point()[1], 5.1, 1e-15);
@@ -52,19 +52,19 @@ TEST(HoagRuleTest, TheFirstStepHasLengthOneAndStaysInTheBox) {
 TEST(HoagRuleTest, TheStepAdaptsToWhatWasGained) {
   // From L = 1 at 0: the point is -1. A decrease of more than L/2 lets the step grow, a smaller one halves it.
   for (const auto& [value, factor] : {std::pair(-0.6, 1 / 1.05), {-0.4, 2.0}}) {
-    HoagChain chain(Exact(), Vec({0}), Vec({-10}), Vec({10}));
-    chain.Tell(Result(0.0, Vec({1})));
+    HoagChain chain(Exact(), Point({0}), Point({-10}), Point({10}));
+    chain.Tell(Result(0.0, Point({1})));
     ASSERT_DOUBLE_EQ(chain.point()[0], -1.0);
-    chain.Tell(Result(value, Vec({1})));
+    chain.Tell(Result(value, Point({1})));
     EXPECT_DOUBLE_EQ(chain.inverse_step(), factor) << value;
     EXPECT_NEAR(chain.point()[0], -1.0 - 1.0 / factor, 1e-12);
   }
   // The literal form asks for twice as much.
   HoagOptions literal = Exact();
   literal.step_rule = study::HoagStep::kLiteral;
-  HoagChain chain(literal, Vec({0}), Vec({-10}), Vec({10}));
-  chain.Tell(Result(0.0, Vec({1})));
-  chain.Tell(Result(-0.6, Vec({1})));
+  HoagChain chain(literal, Point({0}), Point({-10}), Point({10}));
+  chain.Tell(Result(0.0, Point({1})));
+  chain.Tell(Result(-0.6, Point({1})));
   EXPECT_DOUBLE_EQ(chain.inverse_step(), 2.0);
 }
 
@@ -73,9 +73,9 @@ TEST(HoagRuleTest, TolerancesAllowForTheirErrors) {
   // -0.2 even less; 0.0 would fail without tolerances, and -0.185 just holds.
   for (const auto& [value, factor] : {std::pair(-0.185, 1 / 1.05), {-0.17, 2.0}}) {
     HoagOptions options;
-    HoagChain chain(options, Vec({0}), Vec({-10}), Vec({10}));
+    HoagChain chain(options, Point({0}), Point({-10}), Point({10}));
     EXPECT_DOUBLE_EQ(chain.tolerance(), 0.1);
-    HoagResult first = Result(0.0, Vec({1}));
+    HoagResult first = Result(0.0, Point({1}));
     first.tolerance = 0.1;
     first.outer_gradient_norm = 1.0;
     chain.Tell(first);
@@ -88,11 +88,11 @@ TEST(HoagRuleTest, TolerancesAllowForTheirErrors) {
 }
 
 TEST(HoagRuleTest, AWorseValueIsRejectedAndTheStepTakenAgainShorter) {
-  HoagChain chain(HoagOptions(), Vec({0}), Vec({-10}), Vec({10}));
-  chain.Tell(Result(1.0, Vec({2})));
+  HoagChain chain(HoagOptions(), Point({0}), Point({-10}), Point({10}));
+  chain.Tell(Result(1.0, Point({2})));
   ASSERT_DOUBLE_EQ(chain.point()[0], -1.0);
   const double planned = HoagTolerance(HoagSequence::kExponential, 0.1, 3);
-  chain.Tell(Result(1.3, Vec({-7})));  // Rises by more than a fifth.
+  chain.Tell(Result(1.3, Point({-7})));  // Rises by more than a fifth.
   EXPECT_EQ(chain.rejected(), 1);
   EXPECT_DOUBLE_EQ(chain.point()[0], -0.5);
   EXPECT_DOUBLE_EQ(chain.tolerance(), planned / 2);
@@ -100,34 +100,34 @@ TEST(HoagRuleTest, AWorseValueIsRejectedAndTheStepTakenAgainShorter) {
   EXPECT_DOUBLE_EQ(chain.point()[0], -0.25);
   HoagOptions open;
   open.reject_guard = false;
-  HoagChain bold(open, Vec({0}), Vec({-10}), Vec({10}));
-  bold.Tell(Result(1.0, Vec({2})));
-  bold.Tell(Result(1.3, Vec({-7})));
+  HoagChain bold(open, Point({0}), Point({-10}), Point({10}));
+  bold.Tell(Result(1.0, Point({2})));
+  bold.Tell(Result(1.3, Point({-7})));
   EXPECT_GT(bold.point()[0], -1.0 + 1e-9);  // From the worse point, along its own gradient.
 }
 
 TEST(HoagRuleTest, BacktrackingTakesStepsUntilTheyLowerTheValueEnough) {
   HoagOptions options = study::HoagOptionsFor(study::HoagPreset::kProjectedGradient);
   EXPECT_EQ(options.sequence, HoagSequence::kExact);
-  HoagChain chain(options, Vec({4}), Vec({-10}), Vec({10}));
+  HoagChain chain(options, Point({4}), Point({-10}), Point({10}));
   // f = 2 x^2: f(4) = 32, f' = 16; the first step has length 1.
-  chain.Tell(Result(32.0, Vec({16})));
+  chain.Tell(Result(32.0, Point({16})));
   EXPECT_DOUBLE_EQ(chain.point()[0], 3.0);
   EXPECT_EQ(chain.tolerance(), 0.0);
   // Less by 16e-4 is not enough by a hair; then half the step is.
-  chain.Tell(Result(32.0 - 15e-4, Vec({12})));
+  chain.Tell(Result(32.0 - 15e-4, Point({12})));
   EXPECT_EQ(chain.rejected(), 1);
   EXPECT_DOUBLE_EQ(chain.point()[0], 3.5);
-  chain.Tell(Result(24.5, Vec({14})));
+  chain.Tell(Result(24.5, Point({14})));
   EXPECT_EQ(chain.rejected(), 1);
   EXPECT_DOUBLE_EQ(chain.inverse_step(), 16.0);  // 16, 32 after the rejection, halved after the success.
   EXPECT_DOUBLE_EQ(chain.point()[0], 3.5 - 14.0 / 16.0);
 }
 
 TEST(HoagRuleTest, BacktrackingConverges) {
-  HoagChain chain(study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), Vec({4, -3, 9}), Vec({-10, -10, 1}),
-                  Vec({10, 10, 10}));
-  const VectorXd scale = Vec({1.0, 30.0, 5.0});
+  HoagChain chain(study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), Point({4, -3, 9}), Point({-10, -10, 1}),
+                  Point({10, 10, 10}));
+  const VectorXd scale = Point({1.0, 30.0, 5.0});
   for (int k = 0; k < 400 && !chain.ended(); ++k) {
     const VectorXd x = chain.point();
     chain.Tell(Result(0.5 * scale.dot(x.cwiseAbs2()), scale.cwiseProduct(x)));
@@ -137,25 +137,25 @@ TEST(HoagRuleTest, BacktrackingConverges) {
 }
 
 TEST(HoagRuleTest, StepsAreCapped) {
-  HoagChain chain(Exact(), Vec({0}), Vec({-100}), Vec({100}));
-  chain.Tell(Result(0.0, Vec({1e-3})));
+  HoagChain chain(Exact(), Point({0}), Point({-100}), Point({100}));
+  chain.Tell(Result(0.0, Point({1e-3})));
   double at = 0.0;
   for (int k = 0; k < 40; ++k) {
     EXPECT_LE(std::abs(chain.point()[0] - at), 2.0 + 1e-12);
     at = chain.point()[0];
-    chain.Tell(Result(-100.0 * (k + 1), Vec({1e-3})));
+    chain.Tell(Result(-100.0 * (k + 1), Point({1e-3})));
   }
   EXPECT_LT(at, -20.0);
 }
 
 TEST(HoagRuleTest, EndsWhereNothingIsToBeGained) {
-  HoagChain edge(Exact(), Vec({0, 1}), Vec({0, 0}), Vec({1, 1}));
-  edge.Tell(Result(0.0, Vec({3, -2})));  // Leads out of the box at both.
+  HoagChain edge(Exact(), Point({0, 1}), Point({0, 0}), Point({1, 1}));
+  edge.Tell(Result(0.0, Point({3, -2})));  // Leads out of the box at both.
   EXPECT_TRUE(edge.ended());
-  HoagChain flat(Exact(), Vec({0.5}), Vec({0}), Vec({1}));
-  flat.Tell(Result(0.0, Vec({0})));
+  HoagChain flat(Exact(), Point({0.5}), Point({0}), Point({1}));
+  flat.Tell(Result(0.0, Point({0})));
   EXPECT_TRUE(flat.ended());
-  HoagChain nothing(Exact(), Vec({0.5}), Vec({0}), Vec({1}));
+  HoagChain nothing(Exact(), Point({0.5}), Point({0}), Point({1}));
   nothing.Fail();
   EXPECT_TRUE(nothing.ended());
 }

@@ -24,9 +24,9 @@ using contract::FakeStudy;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using Function = std::function<double(const Parameters&)>;
+using Objective = std::function<double(const Parameters&)>;
 
-StudySpec Study(SearchSpace space, AlgorithmSpec algorithm = TpeOptions(), uint64_t seed = 0) {
+StudySpec TpeStudy(SearchSpace space, AlgorithmSpec algorithm = TpeOptions(), uint64_t seed = 0) {
   StudySpec spec;
   spec.space = std::move(space);
   spec.metric.name = "loss";
@@ -36,7 +36,7 @@ StudySpec Study(SearchSpace space, AlgorithmSpec algorithm = TpeOptions(), uint6
   return spec;
 }
 
-double Number(const Parameters& parameters, const std::string& name) {
+double NumberOf(const Parameters& parameters, const std::string& name) {
   return std::get<double>(parameters.at(name));
 }
 
@@ -49,7 +49,7 @@ Suggestion Step(Designer& designer, FakeStudy* study,
   return suggestion;
 }
 
-double BestOf(const StudySpec& spec, const Function& f, int trials) {
+double BestOf(const StudySpec& spec, const Objective& f, int trials) {
   const auto designer = CreateDesigner(spec);
   FakeStudy study;
   double best = std::numeric_limits<double>::infinity();
@@ -70,12 +70,12 @@ double Median(std::vector<double> values) {
 
 TEST(TpeDesignerTest, BeginsAsRandomSearchPointForPoint) {
   const SearchSpace space = Space({Float("x", 0, 1), Categorical("c", {"a", "b"}), When("c", {"a"}, Int("n", 0, 9))});
-  const StudySpec spec = Study(space, TpeOptions(), 5);
+  const StudySpec spec = TpeStudy(space, TpeOptions(), 5);
   const auto designer = CreateDesigner(spec);
   FakeStudy study;
   for (uint64_t ask = 0; ask < 10; ++ask) {
     const Suggestion s =
-        Step(*designer, &study, [](const Parameters& p) { return contract::Complete(Number(p, "x")); });
+        Step(*designer, &study, [](const Parameters& p) { return contract::Complete(NumberOf(p, "x")); });
     EXPECT_EQ(s.parameters, ExplorationPoint(Encoding(space), 5, ask));
     EXPECT_EQ(s.origin, "random");
   }
@@ -85,11 +85,11 @@ TEST(TpeDesignerTest, BeginsAsRandomSearchPointForPoint) {
 // The oracle of the specification: f = (x - 3)^2 in [-10, 10], 100 trials, 20 seeds.
 TEST(TpeDesignerTest, FindsTheBottomOfAParabola) {
   const SearchSpace space = Space({Float("x", -10, 10)});
-  const Function f = [](const Parameters& p) { return std::pow(Number(p, "x") - 3.0, 2.0); };
+  const Objective f = [](const Parameters& p) { return std::pow(NumberOf(p, "x") - 3.0, 2.0); };
   std::vector<double> tpe, random;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    tpe.push_back(BestOf(Study(space, TpeOptions(), seed), f, 100));
-    random.push_back(BestOf(Study(space, RandomOptions(), seed), f, 100));
+    tpe.push_back(BestOf(TpeStudy(space, TpeOptions(), seed), f, 100));
+    random.push_back(BestOf(TpeStudy(space, RandomOptions(), seed), f, 100));
   }
   EXPECT_LT(Median(tpe), 1e-3);
   EXPECT_LT(Median(tpe), Median(random));
@@ -99,7 +99,7 @@ TEST(TpeDesignerTest, BeatsRandomSearchOnTwentyAdditiveParameters) {
   std::vector<ParameterSpec> parameters;
   for (int i = 0; i < 20; ++i) parameters.push_back(Float(absl::StrCat("x", i), 0, 1));
   const SearchSpace space = Space(parameters);
-  const Function f = [](const Parameters& p) {
+  const Objective f = [](const Parameters& p) {
     double sum = 0.0;
     for (const auto& [name, value] : p) sum += std::pow(std::get<double>(value) - 0.7, 2.0);
     return sum;
@@ -107,30 +107,30 @@ TEST(TpeDesignerTest, BeatsRandomSearchOnTwentyAdditiveParameters) {
   for (const bool multivariate : {true, false}) {
     int wins = 0;
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      wins += BestOf(Study(space, TpeOptions{.multivariate = multivariate}, seed), f, 60) <
-              BestOf(Study(space, RandomOptions(), seed), f, 60);
+      wins += BestOf(TpeStudy(space, TpeOptions{.multivariate = multivariate}, seed), f, 60) <
+              BestOf(TpeStudy(space, RandomOptions(), seed), f, 60);
     }
     EXPECT_GE(wins, 16) << multivariate;
   }
 }
 
 TEST(TpeDesignerTest, MaximizesWhenAsked) {
-  StudySpec spec = Study(Space({Float("x", 0, 1)}));
+  StudySpec spec = TpeStudy(Space({Float("x", 0, 1)}));
   spec.metric.goal = Goal::kMaximize;
   const auto designer = CreateDesigner(spec);
   FakeStudy study;
   double sum = 0.0;
   for (int i = 0; i < 60; ++i) {
     const Suggestion s =
-        Step(*designer, &study, [](const Parameters& p) { return contract::Complete(Number(p, "x")); });
-    if (i >= 40) sum += Number(s.parameters, "x") / 20.0;
+        Step(*designer, &study, [](const Parameters& p) { return contract::Complete(NumberOf(p, "x")); });
+    if (i >= 40) sum += NumberOf(s.parameters, "x") / 20.0;
   }
   EXPECT_GT(sum, 0.8);
 }
 
 // The sizes of l and g say where each kind of trial went.
 TEST(TpeDesignerTest, EveryKindOfTrialGoesWhereItBelongs) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1)}), TpeOptions{.startup_trials = 3});
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1)}), TpeOptions{.startup_trials = 3});
   const auto designer = CreateDesigner(spec);
   FakeStudy study;
   base::RandomStream random(1, "test/points");
@@ -161,11 +161,11 @@ TEST(TpeDesignerTest, EveryKindOfTrialGoesWhereItBelongs) {
 // Complete results before pruned ones; pruned ones that got farther before the others. The good settings are then
 // those near their x, which is where suggestions go.
 TEST(TpeDesignerTest, PrunedTrialsRankByHowFarTheyGot) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1)}), TpeOptions{.startup_trials = 1});
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1)}), TpeOptions{.startup_trials = 1});
   const auto mean = [&](const History& history) {
     double sum = 0.0;
     for (uint64_t ask = 0; ask < 40; ++ask) {
-      sum += Number(CreateDesigner(spec)->Suggest(history, ask, base::StopToken())->parameters, "x") / 40.0;
+      sum += NumberOf(CreateDesigner(spec)->Suggest(history, ask, base::StopToken())->parameters, "x") / 40.0;
     }
     return sum;
   };
@@ -186,7 +186,7 @@ TEST(TpeDesignerTest, PrunedTrialsRankByHowFarTheyGot) {
 }
 
 TEST(TpeDesignerTest, OpenTrialsKeepOthersAway) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1)}));
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1)}));
   FakeStudy study;
   for (int i = 0; i < 30; ++i) {
     const double x = (i + 0.5) / 30.0;
@@ -196,7 +196,7 @@ TEST(TpeDesignerTest, OpenTrialsKeepOthersAway) {
     int count = 0;
     for (uint64_t ask = 0; ask < 100; ++ask) {
       const Suggestion s = CreateDesigner(spec)->Suggest(study.history(), ask, base::StopToken()).value();
-      count += std::abs(Number(s.parameters, "x") - 0.5) < 0.03;
+      count += std::abs(NumberOf(s.parameters, "x") - 0.5) < 0.03;
     }
     return count;
   };
@@ -206,7 +206,7 @@ TEST(TpeDesignerTest, OpenTrialsKeepOthersAway) {
 }
 
 TEST(TpeDesignerTest, TheOrderInWhichResultsArriveChangesNothing) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1), Categorical("c", {"a", "b", "c"})}));
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1), Categorical("c", {"a", "b", "c"})}));
   FakeStudy forward, backward;
   base::RandomStream random(2, "test/points");
   const Encoding encoding(spec.space);
@@ -225,7 +225,7 @@ TEST(TpeDesignerTest, TheOrderInWhichResultsArriveChangesNothing) {
 
 // What a designer keeps from ask to ask is a function of the settings it is asked about.
 TEST(TpeDesignerTest, AnotherHistoryIsNoticed) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1), Categorical("c", {"a", "b", "c"})}));
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1), Categorical("c", {"a", "b", "c"})}));
   const Encoding encoding(spec.space);
   const auto designer = CreateDesigner(spec);
   base::RandomStream random(3, "test/points");
@@ -246,14 +246,14 @@ TEST(TpeDesignerTest, AnotherHistoryIsNoticed) {
 TEST(TpeDesignerTest, ConditionalParametersAreLearntWhereTheyExist) {
   const SearchSpace space = Space({Categorical("kind", {"a", "b"}), When("kind", {"a"}, Float("x", 0, 1)),
                                    When("kind", {"a"}, Float("y", 0, 1)), When("kind", {"b"}, Float("z", 0, 1))});
-  const Function f = [](const Parameters& p) {
-    if (p.count("z") > 0) return 0.5 + std::abs(Number(p, "z") - 0.9);
-    return std::abs(Number(p, "x") - 0.2) + std::abs(Number(p, "y") - 0.8);
+  const Objective f = [](const Parameters& p) {
+    if (p.count("z") > 0) return 0.5 + std::abs(NumberOf(p, "z") - 0.9);
+    return std::abs(NumberOf(p, "x") - 0.2) + std::abs(NumberOf(p, "y") - 0.8);
   };
   std::vector<double> tpe, random;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    tpe.push_back(BestOf(Study(space, TpeOptions(), seed), f, 100));
-    random.push_back(BestOf(Study(space, RandomOptions(), seed), f, 100));
+    tpe.push_back(BestOf(TpeStudy(space, TpeOptions(), seed), f, 100));
+    random.push_back(BestOf(TpeStudy(space, RandomOptions(), seed), f, 100));
   }
   EXPECT_LT(Median(tpe), 0.05);
   EXPECT_LT(Median(tpe), 0.6 * Median(random));
@@ -262,17 +262,17 @@ TEST(TpeDesignerTest, ConditionalParametersAreLearntWhereTheyExist) {
 // The best label pair is a trap for estimators that look at one parameter at a time.
 TEST(TpeDesignerTest, JointDensitiesSeePairsOfLabels) {
   const SearchSpace space = Space({Categorical("a", Labels(6)), Categorical("b", Labels(6))});
-  const Function f = [](const Parameters& p) {
+  const Objective f = [](const Parameters& p) {
     const auto label = [&](const char* name) { return std::get<std::string>(p.at(name)).back() - '0'; };
     return label("a") == label("b") ? 0.1 * label("a") : 1.0;
   };
   int hits = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) hits += BestOf(Study(space, TpeOptions(), seed), f, 30) == 0.0;
+  for (uint64_t seed = 0; seed < 20; ++seed) hits += BestOf(TpeStudy(space, TpeOptions(), seed), f, 30) == 0.0;
   EXPECT_GE(hits, 16);
 }
 
 TEST(TpeDesignerTest, EqualLossesAreLegal) {
-  const StudySpec spec = Study(Space({Float("x", 0, 1), Int("n", 1, 3)}));
+  const StudySpec spec = TpeStudy(Space({Float("x", 0, 1), Int("n", 1, 3)}));
   const auto designer = CreateDesigner(spec);
   FakeStudy study;
   for (int i = 0; i < 30; ++i) Step(*designer, &study, [](const Parameters&) { return contract::Complete(1.0); });
@@ -283,17 +283,19 @@ TEST(TpeDesignerTest, RestartsChangeNothing) {
                                    When("c", {"a", "b"}, Float("y", 0, 1)), When("c", {"a"}, Bool("z"))});
   for (const bool multivariate : {true, false}) {
     const TpeOptions options{.startup_trials = 5, .multivariate = multivariate};
-    ExpectRestartsChangeNothing(Study(space, options),
+    ExpectRestartsChangeNothing(TpeStudy(space, options),
                                 {.asks = 60, .ending = [](base::RandomStream& random, const Parameters& p) {
                                    if (random.UniformInt(8) == 0) return contract::Failed(FailureKind::kConfig);
-                                   return contract::Complete(Number(p, "x") + Number(p, "n"));
+                                   return contract::Complete(NumberOf(p, "x") + NumberOf(p, "n"));
                                  }});
   }
 }
 
 TEST(TpeDesignerTest, OptionsAreValidated) {
   const SearchSpace space = Space({Float("x", 0, 1)});
-  const auto error = [&](const TpeOptions& options) { return std::string(Validate(Study(space, options)).message()); };
+  const auto error = [&](const TpeOptions& options) {
+    return std::string(Validate(TpeStudy(space, options)).message());
+  };
   EXPECT_EQ(error({}), "");
   EXPECT_EQ(error({.startup_trials = 10'000, .candidates = 1}), "");
   EXPECT_THAT(error({.startup_trials = 0, .candidates = 0}),

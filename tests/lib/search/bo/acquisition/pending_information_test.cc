@@ -31,7 +31,7 @@ MatrixXd Uniforms(Index rows, Index columns, const char* purpose) {
   return u;
 }
 
-struct Sample {
+struct PendingSample {
   MatrixXd x = Uniforms(12, 2, "test/news/x"), open = Uniforms(4, 2, "test/news/open");
   VectorXd y = (3.0 * x.col(0)).array().sin() + x.col(1).array().square();
   gp::Hyperparameters theta{(VectorXd(2) << 0.3, 0.5).finished(), 1.7, 1e-4, 0.1};
@@ -66,7 +66,7 @@ struct Sample {
 };
 
 TEST(News, TheLevelIsThatOfTheMostPromisingOpenTrial) {
-  const Sample s;
+  const PendingSample s;
   const gp::Regression results = s.Results();
   for (const double root_beta : {0.0, 1.0, 30.0}) {
     double top = -kInfinity, expected = 0.0;
@@ -84,7 +84,7 @@ TEST(News, TheLevelIsThatOfTheMostPromisingOpenTrial) {
 }
 
 TEST(News, LeavesOutWhatTrialsUnderWayWillTell) {
-  const Sample s;
+  const PendingSample s;
   const gp::Regression regression = s.WithOpen();
   MatrixXd all(s.x.rows() + s.open.rows(), 2);
   all << s.x, s.open;
@@ -120,7 +120,7 @@ TEST(News, LeavesOutWhatTrialsUnderWayWillTell) {
 
 // A noisy measurement leaves much to be learnt where it is: another one there is no waste.
 TEST(News, NoisyMeasurementsMayBeRepeated) {
-  Sample s;
+  PendingSample s;
   s.theta.noise_variance = 1.0;
   const gp::Regression regression = s.WithOpen();
   const ModelAcquisition bound({{&regression, 0.0}},
@@ -131,7 +131,7 @@ TEST(News, NoisyMeasurementsMayBeRepeated) {
 
 // The model has some noise where there is none, and would wait for ever to be sure of a value: that is no information.
 TEST(News, ExactMeasurementsAreNotRepeatedHoweverLittleThereIsToLearn) {
-  Sample s;
+  PendingSample s;
   s.x.row(0) = s.open.row(0).array() + 1e-4;  // A result that noise alone leaves in doubt.
   s.open = s.open.topRows(1).eval();
   const gp::Regression results = s.Results(), regression = s.WithOpen();

@@ -18,7 +18,7 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
 constexpr AcquisitionKind kEi = AcquisitionKind::kExpectedImprovement;
 constexpr AcquisitionKind kLogEi = AcquisitionKind::kLogExpectedImprovement;
 constexpr AcquisitionKind kPi = AcquisitionKind::kProbabilityOfImprovement;
@@ -77,8 +77,8 @@ std::vector<Case> RandomCases(int count, uint64_t seed) {
   for (int i = 0; i < count; ++i) {
     Case c{2.0 * stream.Normal(), 0.05 + 2.0 * stream.Uniform(), stream.Normal(), 0.0, 0.0};
     const double middle = stream.Normal();
-    c.lower = i % 5 == 0 ? -kInfinity : middle - 3.0 * stream.Uniform();
-    c.upper = i % 7 == 0 ? kInfinity : middle + 3.0 * stream.Uniform();
+    c.lower = i % 5 == 0 ? -kNoBound : middle - 3.0 * stream.Uniform();
+    c.upper = i % 7 == 0 ? kNoBound : middle + 3.0 * stream.Uniform();
     cases.push_back(c);
   }
   return cases;
@@ -237,12 +237,12 @@ TEST(TruncatedImprovement, LogarithmsKeepRelativeAccuracyInTheTails) {
       }
       const double density = math::LogNormalDensity(mean);
       const double expected = density + static_cast<double>(std::log(moment));
-      EXPECT_NEAR(Truncated(kLogEi, false, mean, 1.0, 0.0, -kInfinity, width) / expected, 1.0, 1e-9);
+      EXPECT_NEAR(Truncated(kLogEi, false, mean, 1.0, 0.0, -kNoBound, width) / expected, 1.0, 1e-9);
       EXPECT_NEAR(
-          Truncated(kLogPi, false, mean, 1.0, 0.0, -kInfinity, width) / (density + static_cast<double>(std::log(mass))),
+          Truncated(kLogPi, false, mean, 1.0, 0.0, -kNoBound, width) / (density + static_cast<double>(std::log(mass))),
           1.0, 1e-9);
       // Units: f -> 3 f + 1.
-      EXPECT_NEAR(Truncated(kLogEi, false, 3.0 * mean + 1.0, 3.0, 1.0, -kInfinity, 3.0 * width + 1.0),
+      EXPECT_NEAR(Truncated(kLogEi, false, 3.0 * mean + 1.0, 3.0, 1.0, -kNoBound, 3.0 * width + 1.0),
                   expected + std::log(3.0), 1e-9 * std::abs(expected));
     }
   }
@@ -250,7 +250,7 @@ TEST(TruncatedImprovement, LogarithmsKeepRelativeAccuracyInTheTails) {
 
 TEST(TruncatedImprovement, TheCorrectedSignReducesToTheExpectedImprovement) {
   // mu = 2, sigma = 1, y* = 0: the printed minus sign gives -1.90.
-  EXPECT_NEAR(Truncated(kEi, false, 2.0, 1.0, 0.0, -kInfinity, 1e6), 2.0084907, 1e-6);
+  EXPECT_NEAR(Truncated(kEi, false, 2.0, 1.0, 0.0, -kNoBound, 1e6), 2.0084907, 1e-6);
   for (double mean = -4.0; mean < 4.0; mean += 0.5) {
     EXPECT_NEAR(Truncated(kEi, false, mean, 0.8, 0.3, -50.0, 50.0), ExpectedImprovement(mean, 0.8, 0.3).value, 1e-12);
     EXPECT_NEAR(Truncated(kPi, false, mean, 0.8, 0.3, -50.0, 50.0), ProbabilityOfImprovement(mean, 0.8, 0.3).value,
@@ -264,7 +264,7 @@ TEST(TruncatedImprovement, WithoutABandNothingChangesBitForBit) {
     for (const AcquisitionKind kind : {kEi, kLogEi, kPi, kLogPi, kUcb}) {
       const AcquisitionSettings settings{.kind = kind, .margin = 0.01, .root_beta = 3.0};
       for (const bool normalised : {false, true}) {
-        const TruncatedTerm t = EvaluateTruncated(settings, normalised, c.mean, c.sd, c.best, -kInfinity, kInfinity);
+        const TruncatedTerm t = EvaluateTruncated(settings, normalised, c.mean, c.sd, c.best, -kNoBound, kNoBound);
         const AcquisitionTerm plain = EvaluateTerm(settings, c.mean, c.sd, c.best);
         EXPECT_EQ(t.value, plain.value);
         EXPECT_EQ(t.by_mean, plain.by_mean);
@@ -431,7 +431,7 @@ TEST(TruncatedAcquisition, GradientsRunThroughTheBandAndBatchesMatch) {
 
 TEST(TruncatedAcquisition, NoBoundIsThePlainAcquisitionBitForBit) {
   const Problem p = SomeProblem();
-  const LipschitzBounds off(p.x, p.y, kInfinity);
+  const LipschitzBounds off(p.x, p.y, kNoBound);
   base::RandomStream stream(23, "no bound");
   MatrixXd u(30, 2);
   for (double& x : u.reshaped()) x = stream.Uniform();
@@ -483,7 +483,7 @@ TEST(AcceptReject, AcceptsExactlyTheBand) {
       for (int k = 0; k < p.y.size(); ++k) {
         if (std::abs(g(i) - p.y(k)) > 1.01 * slope * (u.row(i) - p.x.row(k)).norm() + slack) inside = false;
       }
-      EXPECT_EQ(values(i), inside ? g(i) : -kInfinity);
+      EXPECT_EQ(values(i), inside ? g(i) : -kNoBound);
       EXPECT_EQ(reject.Rejected(u.row(i).transpose()), !inside);
       if (!inside) ++rejected;
     }
@@ -548,7 +548,7 @@ TEST(AcceptReject, DecisionsDoNotDependOnTheUnitsOfTheOutputs) {
     const ModelAcquisition ucb({{&model, z.maxCoeff()}}, {.kind = kUcb, .root_beta = 2.0});
     const VectorXd values = AcceptRejectAcquisition(&ucb, &bounds).Values(u);
     std::vector<bool> result;
-    for (double v : values) result.push_back(v == -kInfinity);
+    for (double v : values) result.push_back(v == -kNoBound);
     return result;
   };
   const std::vector<bool> plain = rejected(1.0, 0.0);

@@ -18,7 +18,7 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFree = std::numeric_limits<double>::infinity();
 
 VectorXd Wave(const MatrixXd& u) {
   VectorXd y(u.rows());
@@ -113,7 +113,7 @@ TEST(LipoQp, ConstraintsHoldAndTheBoundIsAboveTheData) {
     VectorXd lower, upper;
     bounds.Evaluate(u, &lower, &upper);
     EXPECT_TRUE((upper.array() >= y.array() - 1e-9).all());
-    EXPECT_EQ(lower, VectorXd::Constant(80, -kInfinity));
+    EXPECT_EQ(lower, VectorXd::Constant(80, -kFree));
   }
 }
 
@@ -126,7 +126,7 @@ TEST(LipoQp, BatchPointAndGradientAgree) {
   VectorXd lower, upper;
   bounds.Evaluate(at, &lower, &upper);
   for (int i = 0; i < at.rows(); ++i) {
-    double expected = kInfinity;
+    double expected = kFree;
     for (int k = 0; k < y.size(); ++k) {
       const VectorXd delta = (at.row(i) - u.row(k)).transpose();
       expected =
@@ -201,7 +201,7 @@ TEST(LipoQp, HostileData) {
   LipoQpBounds bounds;
   EXPECT_FALSE(bounds.active());
   EXPECT_TRUE(bounds.Fit(MatrixXd(0, 2), VectorXd(0), base::StopToken()).ok());
-  EXPECT_EQ(bounds.At(VectorXd::Zero(2)).upper, kInfinity);
+  EXPECT_EQ(bounds.At(VectorXd::Zero(2)).upper, kFree);
   EXPECT_TRUE(bounds.Fit(RandomPoints(5, 2, 22), VectorXd::Constant(5, 3.0), base::StopToken()).ok());
   EXPECT_FALSE(bounds.active());
   // The same point with two values, and a constant column.

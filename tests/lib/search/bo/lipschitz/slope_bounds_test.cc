@@ -18,7 +18,7 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 VectorXd SomeOutputs(const MatrixXd& u) {
   VectorXd y(u.rows());
@@ -67,7 +67,7 @@ TEST(SlopeEstimate, SkipsDuplicatesAndRefusesNonsense) {
   EXPECT_TRUE(estimate.Add(u, 5.0));
   EXPECT_EQ(estimate.slope(), 0.0);
   EXPECT_FALSE(estimate.Add(u, NAN));
-  EXPECT_FALSE(estimate.Add(VectorXd::Constant(2, kInfinity), 1.0));
+  EXPECT_FALSE(estimate.Add(VectorXd::Constant(2, kUnbounded), 1.0));
   EXPECT_EQ(estimate.size(), 2);
   EXPECT_TRUE(estimate.Add(VectorXd::Constant(2, 0.4), 1.0));
   EXPECT_NEAR(estimate.slope(), 4.0 / (0.1 * std::sqrt(2.0)), 1e-10);
@@ -96,8 +96,8 @@ TEST(LipschitzConstant, GrowsByItsRule) {
   EXPECT_EQ(LipschitzConstant({.growth = LipschitzGrowth::kUser, .user_constant = 4.0}, 3.0, 7), 4.0);
   EXPECT_EQ(LipschitzConstant({.growth = LipschitzGrowth::kUser, .user_constant = 4.0}, 5.0, 7), 5.0);
   EXPECT_EQ(LipschitzConstant({.growth = LipschitzGrowth::kUser, .user_constant = 4.0}, 0.0, 0), 4.0);
-  for (const double none : {0.0, kInfinity, static_cast<double>(NAN)}) {
-    EXPECT_EQ(LipschitzConstant({}, none, 5), kInfinity);
+  for (const double none : {0.0, kUnbounded, static_cast<double>(NAN)}) {
+    EXPECT_EQ(LipschitzConstant({}, none, 5), kUnbounded);
   }
 }
 
@@ -111,7 +111,7 @@ TEST(LipschitzBounds, EqualBruteForceAndTheirSlopes) {
   VectorXd lower, upper;
   bounds.Evaluate(at, &lower, &upper);
   for (int i = 0; i < at.rows(); ++i) {
-    double low = -kInfinity, high = kInfinity;
+    double low = -kUnbounded, high = kUnbounded;
     for (int k = 0; k < y.size(); ++k) {
       const double distance = (at.row(i) - u.row(k)).norm();
       low = std::max(low, y(k) - l * distance);
@@ -172,15 +172,15 @@ TEST(LipschitzBounds, ScaleWithTheOutputs) {
 
 TEST(LipschitzBounds, WithoutDataOrConstantThereAreNone) {
   const LipschitzBounds none(MatrixXd(0, 2), VectorXd(0), 3.0);
-  const LipschitzBounds endless(RandomPoints(3, 2, 9), VectorXd::Ones(3), kInfinity);
+  const LipschitzBounds endless(RandomPoints(3, 2, 9), VectorXd::Ones(3), kUnbounded);
   for (const LipschitzBounds* bounds : {&none, &endless}) {
     EXPECT_FALSE(bounds->active());
     VectorXd lower, upper;
     bounds->Evaluate(RandomPoints(2, 2, 10), &lower, &upper);
-    EXPECT_EQ(lower, VectorXd::Constant(2, -kInfinity));
-    EXPECT_EQ(upper, VectorXd::Constant(2, kInfinity));
+    EXPECT_EQ(lower, VectorXd::Constant(2, -kUnbounded));
+    EXPECT_EQ(upper, VectorXd::Constant(2, kUnbounded));
     const PointBounds at = bounds->At(VectorXd::Constant(2, 0.5));
-    EXPECT_EQ(at.upper, kInfinity);
+    EXPECT_EQ(at.upper, kUnbounded);
     EXPECT_EQ(at.upper_gradient, VectorXd::Zero(2));
     EXPECT_EQ(ExcludedShareOfCube(*bounds, 2, 1.0, 0.0, 1, 64).share, 0.0);
   }
@@ -275,7 +275,7 @@ TEST(Lipo, BeatsRandomSearchWithTheTrueConstant) {
     const int n = 60;
     MatrixXd u(n, 2);
     VectorXd y(n);
-    double random_best = -kInfinity;
+    double random_best = -kUnbounded;
     for (int j = 0; j < n; ++j) {
       auto draw = [&](uint32_t i) { return UniformDraw(seed, static_cast<uint64_t>(j), i, 2); };
       const LipschitzBounds bounds(u.topRows(j), y.head(j), std::sqrt(2.0));

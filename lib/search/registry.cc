@@ -147,7 +147,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          15,
+          16,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -211,7 +211,7 @@ const std::vector<Entry>& Entries() {
           ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
           ReadsAsSamplerDoes},
       Entry{AlgorithmInfo{"auto",
-                          11,
+                          12,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"},
@@ -430,7 +430,11 @@ int VersionOf(const study::StudySpec& spec) {
   // Of these the newest version is not of that change.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
                      std::holds_alternative<study::HoagOptions>(spec.algorithm);
-  return older || NewestDiffers(spec) ? newest : newest - 1;
+  if (older || NewestDiffers(spec)) return newest;
+  // The newest but one of the optimizer, too, is of studies with many gradients alone.
+  const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
+                         std::holds_alternative<study::BoOptions>(spec.algorithm);
+  return newest - (optimizer ? 2 : 1);
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -181,7 +182,89 @@ std::vector<int32_t> ReportersToCheck(const Observations& data, const std::vecto
   return present;
 }
 
+constexpr size_t kClimbPoints = 30, kClosestPairs = 10, kFewestPairs = 5;
+constexpr double kMisfit = 0.4;
+// Of the largest difference of values: smaller ones are as good as 0.
+constexpr double kLeastDifference = 1e-7;
+
+struct PointPair {
+  double distance = 0.0;
+  Index i = 0, j = 0;
+  VectorXd step;
+};
+
+// g . h, or nothing where h has other entries than those whose derivatives are known.
+std::optional<double> Along(const ScoreSlopes& slopes, const VectorXd& h) {
+  double known = 0.0, dot = 0.0;
+  for (size_t a = 0; a < slopes.axes.size(); ++a) {
+    const double step = h(slopes.axes[a]);
+    known += step * step;
+    dot += step * slopes.values(static_cast<Index>(a));
+  }
+  if (std::abs(known - h.squaredNorm()) > 1e-12 * h.squaredNorm()) return std::nullopt;
+  return dot;
+}
+
+// Whether three quarters of the closest pairs of rows misfit; nothing where too few can tell.
+absl::StatusOr<std::optional<bool>> PairsMisfit(const Observations& data, const std::vector<Index>& rows,
+                                                const base::StopToken& stop) {
+  std::vector<PointPair> pairs;
+  double range = 0.0;
+  for (size_t a = 0; a < rows.size(); ++a) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    for (size_t b = 0; b < a; ++b) {
+      const Index i = rows[b], j = rows[a];
+      range = std::max(range, std::abs(data.scores(j) - data.scores(i)));
+      VectorXd step = (data.observed.row(j) - data.observed.row(i)).transpose();
+      const double distance = step.norm();
+      if (distance > 0.0) pairs.push_back({distance, i, j, std::move(step)});
+    }
+  }
+  std::sort(pairs.begin(), pairs.end(), [](const PointPair& a, const PointPair& b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.i != b.i ? a.i < b.i : a.j < b.j;
+  });
+  std::map<Index, int> uses;  // No point is in more than two.
+  size_t told = 0, misfits = 0;
+  for (const PointPair& pair : pairs) {
+    if (told == kClosestPairs) break;
+    const std::optional<double> at_i = Along(data.slopes[static_cast<size_t>(pair.i)], pair.step);
+    const std::optional<double> at_j = Along(data.slopes[static_cast<size_t>(pair.j)], pair.step);
+    const double difference = data.scores(pair.j) - data.scores(pair.i);
+    if (!at_i || !at_j || !(std::abs(difference) > kLeastDifference * range)) continue;
+    if (uses[pair.i] == 2 || uses[pair.j] == 2) continue;
+    ++uses[pair.i];
+    ++uses[pair.j];
+    ++told;
+    const double size = std::max(std::abs(difference), 0.5 * (std::abs(*at_i) + std::abs(*at_j)));
+    misfits += std::abs(difference - 0.5 * (*at_i + *at_j)) > kMisfit * size;
+  }
+  if (told < kFewestPairs) return std::optional<bool>();
+  return std::optional<bool>(4 * misfits >= 3 * told);
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<int32_t>> ContradictingClimbs(const Observations& data, const std::vector<int32_t>& reporter,
+                                                         const std::vector<int32_t>& before,
+                                                         const base::StopToken& stop) {
+  std::map<int32_t, std::vector<Index>> points;  // Of each reporter, the newest ones.
+  const std::vector<Index> rows = data.CompleteRows();
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    const auto r = static_cast<size_t>(*row);
+    std::vector<Index>& own = points[reporter[r]];
+    if (!data.slopes[r].axes.empty() && own.size() < kClimbPoints) own.push_back(*row);
+  }
+  std::vector<int32_t> contradicting = before;
+  for (const auto& [who, own] : points) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<bool> misfit, PairsMisfit(data, own, stop));
+    if (!misfit) continue;
+    const auto known = std::find(contradicting.begin(), contradicting.end(), who);
+    if (*misfit && known == contradicting.end() && contradicting.size() < kMaxSetAside) contradicting.push_back(who);
+    if (!*misfit && known != contradicting.end()) contradicting.erase(known);
+  }
+  std::sort(contradicting.begin(), contradicting.end());
+  return contradicting;
+}
 
 absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
                                                             const std::vector<int32_t>& reporter,

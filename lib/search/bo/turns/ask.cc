@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 constexpr int kManyParameters = 20;
+// Trials of which the better one is where the first climb begins; whether both have gradients does not matter.
+constexpr int kResultsToStep = 2;
 // Scalars that a model is fitted to. Beyond, one suggestion takes longer than a second, and quasi-Newton steps gain
 // more.
 constexpr int kMostModelledWithGradients = 200, kMostModelled = 1000;
@@ -48,17 +50,21 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   BoState* const state = ask->state;
   const int64_t n = static_cast<int64_t>(ask->history.finished().size());
   if (n >= kMinCheck && n >= state->checked + std::max<int64_t>(1, state->checked / 20)) {
-    // Of very long gradients one slope each is held against the values.
+    // Of very long gradients of a study without climbs one slope each is held against the values.
     std::optional<Observations> steepest;
-    if (study.wide) {
+    if (study.many_gradients) {
+      LUTHIER_ASSIGN_OR_RETURN(state->set_aside, ContradictingClimbs(data, reporters, state->set_aside, ask->stop));
+    } else if (study.wide) {
       steepest = data;
       for (ScoreSlopes& slopes : steepest->slopes) {
         if (!slopes.axes.empty()) slopes = Steepest(slopes, study.encoding.model_dim());
       }
     }
-    LUTHIER_ASSIGN_OR_RETURN(state->set_aside,
-                             ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate,
-                                                    state->set_aside, study.seed, ask->index, ask->stop));
+    if (!study.many_gradients) {
+      LUTHIER_ASSIGN_OR_RETURN(state->set_aside,
+                               ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate,
+                                                      state->set_aside, study.seed, ask->index, ask->stop));
+    }
     state->checked = n;
   }
   any = false;
@@ -91,7 +97,7 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       table(SettingTable::Create(encoding)) {}
 
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
-  if (!study.many_gradients) return false;
+  if (!study.many_gradients || static_cast<int>(ask.history.finished().size()) < kResultsToStep) return false;
   const QuasiNewtonLog log{ask.history, study.encoding, study.goal, study.units, ask.state->set_aside};
   return std::any_of(ask.data.number.begin(), ask.data.number.end(), [&](int64_t number) {
     return HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]);

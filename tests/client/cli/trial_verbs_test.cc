@@ -215,7 +215,7 @@ TEST_F(CliTest, ABestThatNoLongerChangesIsSaid) {
   StartServer();
   Out({"study", "create", "-f",
        Write("u.yaml",
-             "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: val/loss, goal: MINIMIZE}\n"
+             "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: val.loss, goal: MINIMIZE}\n"
              "algorithm: {random: {}}\nbudget: {max_trials: 22}\n")});
   Json({"ask", "u", "--count", "22"});
   for (int i = 1; i <= 22; ++i) {
@@ -223,10 +223,10 @@ TEST_F(CliTest, ABestThatNoLongerChangesIsSaid) {
     if (i == 22) {
       EXPECT_EQ(Run({"study", "get", "u"}).err, "") << "it is not over";
     }
-    Out({"tell", "u", std::to_string(i), "--metric", "val/loss=" + value});
+    Out({"tell", "u", std::to_string(i), "--metric", "val.loss=" + value});
   }
   EXPECT_EQ(Run({"study", "get", "u"}).err,
-            "note: the best val/loss is the same to six digits since trial 8 of 22: for results like these "
+            "note: the best val.loss is the same to six digits since trial 8 of 22: for results like these "
             "budget.max_trials could be smaller\n");
 }
 

@@ -123,8 +123,8 @@ TEST(VersionTest, IsTheOneBeforeWhereNothingChanged) {
     SCOPED_TRACE(study::AlgorithmName(algorithm));
     const int newest = InfoOf(algorithm).version;
     const bool grid = study::AlgorithmName(algorithm) == "grid";
-    const bool optimizer = std::holds_alternative<study::BoOptions>(algorithm) ||
-                           std::holds_alternative<study::AutoOptions>(algorithm);
+    const bool optimizer =
+        std::holds_alternative<study::BoOptions>(algorithm) || std::holds_alternative<study::AutoOptions>(algorithm);
     EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), grid ? newest : newest - (optimizer ? 2 : 1));
     EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), optimizer ? newest - 2 : newest);
   }

@@ -7,6 +7,8 @@
 #                                                        PROGRAMS_DIRs, and the shared libraries that they need
 #   luthier-VERSION-py3-none-any.whl                     the package alone
 #
+# Wheels of former builds and versions in DIR are removed.
+#
 # The programs of each PROGRAMS_DIR (luthier-programs has all three) go into a folder of the level of instructions that they
 # were built for, and a launcher starts those of the highest level that the processor has (deploy/wheel/launcher.cc). A
 # wheel for others' machines wants two release builds, with -DLUTHIER_MARCH=x86-64-v2 and with x86-64-v3; the script warns
@@ -224,7 +226,9 @@ collect_licences "$stage/luthier/_bin/licenses"
 rm -rf "$stage/build"
 make_wheel "$stage" "$work/raw"
 
-rm -f "$out/luthier-$version"-py3-none-manylinux*_"$machine.whl"
+# Those of former builds and versions: `pip install OUT/luthier-*-manylinux*.whl` means one.
+rm -f "$out"/luthier-*-py3-none-manylinux*_"$machine.whl"
+find "$out" -maxdepth 1 -name 'luthier-*-py3-none-any.whl' ! -name "luthier-$version-*" -delete
 "$python" -m auditwheel repair --wheel-dir "$out" "$work/raw"/*.whl >"$work/log" 2>&1 ||
   { tail -n 20 "$work/log" >&2 && die 1 "auditwheel repair failed; its last lines are above"; }
 wheel=$(ls "$out/luthier-$version"-py3-none-manylinux*_"$machine.whl")

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/printable.h"
 
 namespace luthier::study {
 namespace {
@@ -247,8 +248,9 @@ OutputPattern::~OutputPattern() = default;
 absl::StatusOr<OutputPattern> OutputPattern::Compile(const std::string& pattern) {
   std::unique_ptr<const RE2> regex = Regex(pattern);
   if (!regex->ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "is not a regular expression of RE2, which has no back-references and no look-ahead: ", regex->error()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("is not a regular expression of RE2, which has no back-references and no look-ahead: ",
+                     base::Printable(regex->error())));
   }
   if (regex->NumberOfCapturingGroups() < 1) {
     return absl::InvalidArgumentError("has no group; put parentheses around the number");

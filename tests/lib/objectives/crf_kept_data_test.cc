@@ -98,7 +98,7 @@ TEST_F(CrfKeptDataTest, KeptDataAreReadWhenATrialNeedsThem) {
   }();
   const auto open = [&] { return CreateObjective(spec, space, kLoss, &root_, &cache); };
   const auto at = [&](const Objective& objective, double min_count) {
-    EvaluationContext context = At(0.5);
+    EvaluationContext context = AtStrength(0.5);
     context.parameters["min_count"] = min_count;
     return objective.Evaluate(context);
   };
@@ -112,7 +112,7 @@ TEST_F(CrfKeptDataTest, KeptDataAreReadWhenATrialNeedsThem) {
   // Stopped while it is read, and then not.
   base::StopSource source;
   source.RequestStop();
-  EvaluationContext stopping = At(0.5);
+  EvaluationContext stopping = AtStrength(0.5);
   stopping.parameters["min_count"] = 2.0;
   stopping.stop = source.token();
   EXPECT_EQ((*second)->Evaluate(stopping)->outcome, EvaluationOutcome::kCancelled);

@@ -33,7 +33,7 @@ TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
                                  {"tolerance", 1e-7},
                                  {"step_rule", std::string("lmax")},
                                  {"validation_data", std::string("test.txt")}};
-    const EvaluationResult result = Make(options)->Evaluate(At(1.0)).value();
+    const EvaluationResult result = Make(options)->Evaluate(AtStrength(1.0)).value();
     ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
     losses.push_back(Loss(result));
     EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.7);
@@ -61,7 +61,10 @@ TEST_F(CrfObjectiveTest, F1OfTagsThatAreNoSegmentsIsRefused) {
   study::BuiltinObjective spec = Spec({{"max_passes", 3.0}});
   spec.data = "tags.txt";
   const auto of = [&](const std::string& metric) {
-    return CreateObjective(spec, space_, {metric, study::Goal::kMaximize}, &root_).value()->Evaluate(At(1.0)).value();
+    return CreateObjective(spec, space_, {metric, study::Goal::kMaximize}, &root_)
+        .value()
+        ->Evaluate(AtStrength(1.0))
+        .value();
   };
   const EvaluationResult f1 = of("validation_f1");
   ASSERT_EQ(f1.outcome, EvaluationOutcome::kFailed);
@@ -80,7 +83,7 @@ TEST_F(CrfObjectiveTest, WordsAndLabelsAloneAreEnoughForTheDefault) {
     options["max_passes"] = 3.0;
     study::BuiltinObjective spec = Spec(options);
     spec.data = data;
-    return Loss(Make(spec).value()->Evaluate(At(1.0)).value());
+    return Loss(Make(spec).value()->Evaluate(AtStrength(1.0)).value());
   };
   const double words = loss("two.txt", {});
   EXPECT_EQ(words, loss("two.txt", {{"templates", std::string("chunking")}}));
@@ -111,8 +114,8 @@ TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
     for (const auto& [name, value] : form) options[name] = value;
     return Make(std::move(options))->Evaluate(context).value();
   };
-  std::set<double> losses = {Loss(evaluate({}, At(1.0)))};
-  EXPECT_EQ(losses.count(Loss(evaluate({{"line_search", "fresh"}}, At(1.0)))), 1U);
+  std::set<double> losses = {Loss(evaluate({}, AtStrength(1.0)))};
+  EXPECT_EQ(losses.count(Loss(evaluate({{"line_search", "fresh"}}, AtStrength(1.0)))), 1U);
   for (const study::Parameters& form :
        std::vector<study::Parameters>{{{"solver", "saga_literal"}},
                                       {{"solver", "saga2_literal"}},
@@ -121,19 +124,19 @@ TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
                                       {{"sampling", "pl_port"}, {"step_rule", "port"}},
                                       {{"line_search", "remembered"}, {"step_rule", "const"}}}) {
     std::string checkpoint;
-    EvaluationContext context = At(1.0);
+    EvaluationContext context = AtStrength(1.0);
     context.save_checkpoint = [&](std::string bytes) {
       if (checkpoint.empty()) checkpoint = std::move(bytes);
     };
     const EvaluationResult whole = evaluate(form, context);
     EXPECT_TRUE(losses.insert(Loss(whole)).second) << study::FormatParameters(form);
-    EvaluationContext resuming = At(1.0);
+    EvaluationContext resuming = AtStrength(1.0);
     resuming.checkpoint = checkpoint;
     const EvaluationResult resumed = evaluate(form, resuming);
     EXPECT_TRUE(resumed.resumed);
     EXPECT_EQ(Loss(resumed), Loss(whole));
   }
-  const EvaluationResult refused = evaluate({{"line_search", "remembered"}, {"l1", 0.5}}, At(1.0));
+  const EvaluationResult refused = evaluate({{"line_search", "remembered"}, {"l1", 0.5}}, AtStrength(1.0));
   EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
   EXPECT_THAT(refused.failure->message, HasSubstr("forms to compare with, go without l1"));
 }
@@ -141,7 +144,7 @@ TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
 TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
   const auto crf = Make(study::Parameters{{"max_passes", 12.0}, {"tolerance", 0.0}, {"report_every", 1.0}});
   std::vector<Measurement> curve;
-  EvaluationContext context = At(1.0);
+  EvaluationContext context = AtStrength(1.0);
   context.report = [&](const Measurement& m) {
     curve.push_back(m);
     return true;
@@ -151,7 +154,7 @@ TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
   for (size_t k = 1; k < curve.size(); ++k) EXPECT_GT(curve[k].step, curve[k - 1].step);
   EXPECT_GT(whole.measurement->step, curve.back().step);
   EXPECT_GE(whole.measurement->step, 12);
-  const EvaluationResult quiet = crf->Evaluate(At(1.0)).value();
+  const EvaluationResult quiet = crf->Evaluate(AtStrength(1.0)).value();
   EXPECT_EQ(*quiet.measurement, *whole.measurement);
   context.report = [](const Measurement& m) { return m.step < 5; };
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kStopped);
@@ -160,7 +163,7 @@ TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
 TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
   for (const char* solver : {"sag", "saga2", "lbfgs", "sg"}) {
     const auto crf = Make(study::Parameters{{"max_passes", 4.0}, {"solver", std::string(solver)}});
-    EvaluationContext context = At(1.0);
+    EvaluationContext context = AtStrength(1.0);
     int told = 0, reports = 0;
     context.first_gradient = [&] {
       EXPECT_EQ(reports, 0);
@@ -172,7 +175,7 @@ TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
     };
     const EvaluationResult result = crf->Evaluate(context).value();
     EXPECT_EQ(told, 1) << solver;
-    EXPECT_EQ(*result.measurement, *crf->Evaluate(At(1.0)).value().measurement) << solver;
+    EXPECT_EQ(*result.measurement, *crf->Evaluate(AtStrength(1.0)).value().measurement) << solver;
   }
 }
 
@@ -184,7 +187,7 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
                                             {"report_every", 1.0},
                                             {"solver", std::string(solver)}});
     std::vector<Measurement> expected, curve;
-    EvaluationContext context = At(0.5);
+    EvaluationContext context = AtStrength(0.5);
     context.report = [&](const Measurement& m) {
       expected.push_back(m);
       return true;
@@ -201,7 +204,7 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     };
     EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
     ASSERT_FALSE(checkpoint.empty());
-    EvaluationContext again = At(0.5);
+    EvaluationContext again = AtStrength(0.5);
     again.checkpoint = checkpoint;
     again.report = [&](const Measurement& m) {
       curve.push_back(m);
@@ -216,7 +219,7 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     again.report = nullptr;
     EXPECT_FALSE(crf->Evaluate(again).value().resumed);
     checkpoint[checkpoint.size() / 2] = static_cast<char>(checkpoint[checkpoint.size() / 2] ^ 1);
-    again = At(0.5);
+    again = AtStrength(0.5);
     again.checkpoint = checkpoint;
     const EvaluationResult anew = crf->Evaluate(again).value();
     EXPECT_FALSE(anew.resumed);
@@ -239,7 +242,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
       spec.split.folds = folds;
       const auto crf = CreateCrfObjective(info, spec, L2Space(), kLoss, &root_, nullptr, {}, kernels).value();
       std::vector<Measurement> expected;
-      EvaluationContext context = At(0.5);
+      EvaluationContext context = AtStrength(0.5);
       context.report = [&](const Measurement& m) {
         expected.push_back(m);
         return true;
@@ -255,7 +258,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
         std::string checkpoint;
         base::StopSource source;
         meter.raise = [&] { source.RequestStop(); };
-        EvaluationContext first = At(0.5);
+        EvaluationContext first = AtStrength(0.5);
         first.stop = source.token();
         first.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
         first.report = [&](const Measurement& m) {
@@ -265,7 +268,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
         ASSERT_EQ(crf->Evaluate(first).value().outcome, EvaluationOutcome::kCancelled) << at;
         EXPECT_EQ(meter.gathered, at);
         ASSERT_FALSE(checkpoint.empty());
-        EvaluationContext again = At(0.5);
+        EvaluationContext again = AtStrength(0.5);
         again.checkpoint = checkpoint;
         again.report = first.report;
         const EvaluationResult resumed = crf->Evaluate(again).value();
@@ -288,11 +291,11 @@ TEST_F(CrfObjectiveTest, AStopWhileDataAreReadOrEncodedIsSeen) {
   const auto crf = Make(study::Parameters{{"max_passes", 3.0}});
   base::StopSource source;
   source.RequestStop();
-  EvaluationContext context = At(1.0);
+  EvaluationContext context = AtStrength(1.0);
   context.stop = source.token();
   context.save_checkpoint = [](const std::string&) { FAIL() << "there is nothing to save"; };
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
-  EXPECT_EQ(crf->Evaluate(At(1.0)).value().outcome, EvaluationOutcome::kComplete);
+  EXPECT_EQ(crf->Evaluate(AtStrength(1.0)).value().outcome, EvaluationOutcome::kComplete);
 }
 
 TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {
@@ -307,7 +310,7 @@ TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {
     EXPECT_EQ(RunPaused(*crf, {{"l2", 1.0}}, targets, &parts).measurement, straight.measurement) << folds;
     EXPECT_EQ(parts, whole) << folds;
     // A target between two points of the curve is a point, too.
-    EvaluationContext between = At(1.0);
+    EvaluationContext between = AtStrength(1.0);
     between.target = whole[1].step + 1;
     const EvaluationResult paused = crf->Evaluate(between).value();
     EXPECT_EQ(paused.outcome, EvaluationOutcome::kPaused) << folds;
@@ -321,7 +324,7 @@ TEST_F(CrfObjectiveTest, TheLineSearchFollowsThePenalty) {
   const auto loss = [&](const char* solver, const char* search, double l2) {
     const study::Parameters options = {
         {"solver", std::string(solver)}, {"line_search", std::string(search)}, {"max_passes", 12.0}};
-    return Loss(Make(options)->Evaluate(At(l2)).value());
+    return Loss(Make(options)->Evaluate(AtStrength(l2)).value());
   };
   EXPECT_EQ(loss("sag", "auto", 0.9), loss("sag", "always", 0.9));
   EXPECT_EQ(loss("sag", "auto", 1.0), loss("sag", "fresh", 1.0));
@@ -331,7 +334,7 @@ TEST_F(CrfObjectiveTest, TheLineSearchFollowsThePenalty) {
 
 TEST_F(CrfObjectiveTest, SaysHowTrainingEnded) {
   const auto ended = [&](study::Parameters options) {
-    const EvaluationResult result = Make(std::move(options))->Evaluate(At(1.0)).value();
+    const EvaluationResult result = Make(std::move(options))->Evaluate(AtStrength(1.0)).value();
     EXPECT_EQ(result.outcome, EvaluationOutcome::kComplete);
     EXPECT_TRUE(result.measurement->training.has_value());
     return result.measurement->training.value_or(study::TrainingReport());
@@ -374,14 +377,14 @@ TEST_F(CrfObjectiveTest, ATunedLimitOfPassesIsATarget) {
   passes.domain = study::IntRange{.min = 1, .max = 50};
   const study::SearchSpace space = study::SearchSpace::Create({space_.parameters()[0], passes}).value();
   const auto crf = CreateObjective(Spec({}), space, kLoss, &root_).value();
-  EvaluationContext context = At(1.0);
+  EvaluationContext context = AtStrength(1.0);
   context.parameters["max_passes"] = 3.0;
   EXPECT_EQ(crf->Evaluate(context).value().measurement->training->outcome, TrainingOutcome::kTarget);
 }
 
 TEST_F(CrfObjectiveTest, APauseIsATargetAndReportsSayNothing) {
   const auto crf = Make(study::Parameters{{"tolerance", 1e-9}});
-  EvaluationContext context = At(1.0);
+  EvaluationContext context = AtStrength(1.0);
   context.target = 7;
   int reports = 0;
   context.report = [&](const Measurement& m) {
@@ -408,19 +411,20 @@ TEST_F(CrfObjectiveTest, TheWorstFoldSaysHowTrainingEnded) {
   for (double passes = 5.0; converged == 0; passes += 1.0) {
     ASSERT_LT(passes, 100.0);
     spec.options["max_passes"] = passes;
-    const study::TrainingReport report = Make(spec).value()->Evaluate(At(1.0)).value().measurement->training.value();
+    const study::TrainingReport report =
+        Make(spec).value()->Evaluate(AtStrength(1.0)).value().measurement->training.value();
     converged += report.outcome == TrainingOutcome::kConverged;
     EXPECT_EQ(report.outcome == TrainingOutcome::kConverged, *report.gradient_norm <= 1e-3) << passes;
   }
 }
 
 TEST_F(CrfObjectiveTest, SwitchesChangeTheFeatures) {
-  const double all = Loss(Make(study::Parameters{})->Evaluate(At(1.0)).value());
+  const double all = Loss(Make(study::Parameters{})->Evaluate(AtStrength(1.0)).value());
   for (const study::Parameters& options :
        {study::Parameters{{"window", 0.0}}, study::Parameters{{"max_positions", 1.0}},
         study::Parameters{{"min_count", 5.0}}, study::Parameters{{"boundary", std::string("skip")}},
         study::Parameters{{"templates", std::string("w[0]")}}, study::Parameters{{"hash_bits", 4.0}}}) {
-    const EvaluationResult result = Make(options)->Evaluate(At(1.0)).value();
+    const EvaluationResult result = Make(options)->Evaluate(AtStrength(1.0)).value();
     ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
     EXPECT_NE(Loss(result), all);
   }
@@ -430,7 +434,7 @@ TEST_F(CrfObjectiveTest, LettersAreReadToo) {
   dir_.Write("letters.tsv", Letters());
   study::BuiltinObjective spec = Spec({{"format", std::string("letters")}});
   spec.data = "letters.tsv";
-  const EvaluationResult result = Make(spec).value()->Evaluate(At(0.1)).value();
+  const EvaluationResult result = Make(spec).value()->Evaluate(AtStrength(0.1)).value();
   ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
   EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.9);
 }
@@ -443,7 +447,7 @@ TEST_F(CrfObjectiveTest, GeneratedSequencesNeedNoFiles) {
     if (letters) spec.data = "synth:letters?words=150&letters=8&noise=0.1";
     const auto made = CreateObjective(spec, space_, kLoss, nullptr);
     ASSERT_TRUE(made.ok()) << made.status();
-    const EvaluationResult result = (*made)->Evaluate(At(0.5)).value();
+    const EvaluationResult result = (*made)->Evaluate(AtStrength(0.5)).value();
     ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
     EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.8);
     spec.data = letters ? "synth:letters?word=3" : "synth:sequences?sentence=3";
@@ -461,18 +465,18 @@ TEST_F(CrfObjectiveTest, TokensWithAttributesAreReadToo) {
   dir_.Write("train.crfsuite", Tokens(Sentences(1, 120)));
   study::BuiltinObjective spec = Spec({{"format", std::string("attributes")}});
   spec.data = "train.crfsuite";
-  const EvaluationResult result = Make(spec).value()->Evaluate(At(0.5)).value();
+  const EvaluationResult result = Make(spec).value()->Evaluate(AtStrength(0.5)).value();
   ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
   EXPECT_GT(result.measurement->metrics.at("validation_f1"), 0.5);
   spec.options["validation_data"] = std::string("train.crfsuite");
-  EXPECT_LT(Loss(Make(spec).value()->Evaluate(At(0.5)).value()), Loss(result));
+  EXPECT_LT(Loss(Make(spec).value()->Evaluate(AtStrength(0.5)).value()), Loss(result));
 }
 
 TEST_F(CrfObjectiveTest, AnL1PenaltyLeavesFewWeights) {
   std::vector<double> active;
   for (const double l1 : {0.0, 0.5, 5.0}) {
     const EvaluationResult result =
-        Make(study::Parameters{{"l1", l1}, {"max_passes", 200.0}})->Evaluate(At(0.1)).value();
+        Make(study::Parameters{{"l1", l1}, {"max_passes", 200.0}})->Evaluate(AtStrength(0.1)).value();
     ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
     active.push_back(result.measurement->metrics.at("active_weights"));
   }
@@ -480,7 +484,7 @@ TEST_F(CrfObjectiveTest, AnL1PenaltyLeavesFewWeights) {
   EXPECT_GT(active[1], 2.0 * active[2]);
   EXPECT_GT(active[2], 0.0);
   const EvaluationResult refused =
-      Make(study::Parameters{{"l1", 1.0}, {"solver", std::string("lbfgs")}})->Evaluate(At(0.1)).value();
+      Make(study::Parameters{{"l1", 1.0}, {"solver", std::string("lbfgs")}})->Evaluate(AtStrength(0.1)).value();
   EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
   EXPECT_THAT(refused.failure->message, HasSubstr("l1 > 0 needs solver sag or saga"));
 }
@@ -491,7 +495,7 @@ TEST_F(CrfObjectiveTest, FoldsAreTheSumOfTheirParts) {
   study::BuiltinObjective spec = Spec({{"solver", std::string("lbfgs")}, {"max_passes", 300.0}, {"tolerance", 1e-8}});
   spec.split.folds = 3;
   spec.split.seed = 4;
-  const EvaluationResult whole = Make(spec).value()->Evaluate(At(1.0)).value();
+  const EvaluationResult whole = Make(spec).value()->Evaluate(AtStrength(1.0)).value();
   ASSERT_EQ(whole.outcome, EvaluationOutcome::kComplete);
   std::vector<std::string> sentences = absl::StrSplit(Sentences(1, 120), "\n\n", absl::SkipEmpty());
   ASSERT_EQ(sentences.size(), 120);
@@ -506,7 +510,7 @@ TEST_F(CrfObjectiveTest, FoldsAreTheSumOfTheirParts) {
     study::BuiltinObjective one = Spec(spec.options);
     one.options["validation_data"] = std::string("held.txt");
     one.data = "fold.txt";
-    const EvaluationResult result = Make(one).value()->Evaluate(At(1.0)).value();
+    const EvaluationResult result = Make(one).value()->Evaluate(AtStrength(1.0)).value();
     const auto lines = static_cast<double>(std::count(held_out.begin(), held_out.end(), '\n') -
                                            static_cast<int64_t>(part.validation.size()));
     loss += lines * Loss(result);
@@ -521,10 +525,10 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
   study::BuiltinObjective spec = Spec({{"max_passes", 15.0}, {"tolerance", 0.0}, {"report_every", 1.0}});
   spec.split.folds = 3;
   const auto crf = Make(spec).value();
-  const EvaluationResult whole = crf->Evaluate(At(0.5)).value();
+  const EvaluationResult whole = crf->Evaluate(AtStrength(0.5)).value();
   std::string checkpoint;
   base::StopSource source;
-  EvaluationContext context = At(0.5);
+  EvaluationContext context = AtStrength(0.5);
   int reports = 0;
   context.stop = source.token();
   context.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
@@ -533,7 +537,7 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
     return true;
   };
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
-  EvaluationContext again = At(0.5);
+  EvaluationContext again = AtStrength(0.5);
   again.checkpoint = checkpoint;
   const EvaluationResult resumed = crf->Evaluate(again).value();
   EXPECT_TRUE(resumed.resumed);
@@ -566,12 +570,12 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   // Memory that does not suffice fails the setting, not the worker.
   const EvaluationResult result =
       Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 11.0}})
-          ->Evaluate(At(1.0))
+          ->Evaluate(AtStrength(1.0))
           .value();
   EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
   EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
   const EvaluationResult wide =
-      Make(study::Parameters{{"max_memory_mib", 64.0}, {"hash_bits", 24.0}})->Evaluate(At(1.0)).value();
+      Make(study::Parameters{{"max_memory_mib", 64.0}, {"hash_bits", 24.0}})->Evaluate(AtStrength(1.0)).value();
   EXPECT_EQ(wide.outcome, EvaluationOutcome::kFailed);
   EXPECT_THAT(wide.failure->message, HasSubstr("MiB for vectors of the"));
   // Without a held-out sequence that has a loss there is nothing to tune by; a loss of 0 it is not.

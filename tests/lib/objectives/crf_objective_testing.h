@@ -100,7 +100,7 @@ class CrfObjectiveTest : public ::testing::Test {
   study::SearchSpace space_;
 };
 
-inline EvaluationContext At(double l2) {
+inline EvaluationContext AtStrength(double l2) {
   EvaluationContext context;
   context.parameters = {{"l2", l2}};
   context.seed = 3;

@@ -245,9 +245,22 @@ TEST(QuasiNewtonStudy, OneGradientSuffices) {
   MemoryStudy study(Spec());
   study.Ask();
   Report(study, 1);
-  EXPECT_EQ(study.Ask().origin, "quasi_newton");
+  EXPECT_EQ(study.Ask().origin, "init") << "the climb begins at the better of two";
   study.Complete(2, 1e6);
+  EXPECT_EQ(study.Ask().origin, "quasi_newton");
+  study.Complete(3, 1e6);
   EXPECT_EQ(study.Ask().origin, "quasi_newton");  // The line search steps back.
+}
+
+TEST(QuasiNewtonStudy, TheFirstClimbBeginsAtTheBetterOfTwoTrials) {
+  MemoryStudy study(Spec());
+  const study::Parameters start = study.Ask().parameters;
+  study.Complete(1, 1e6, FullGradient(std::vector<double>(kDim, 1.0)));
+  study.Ask();
+  Report(study, 2);
+  const Suggestion step = study.Ask();
+  EXPECT_EQ(step.origin, "quasi_newton");
+  EXPECT_EQ(step.details.at("site"), 2.0);
 }
 
 TEST(QuasiNewtonStudy, RestartsOfVeryLongVectorsBeginNearTheBest) {
@@ -257,6 +270,8 @@ TEST(QuasiNewtonStudy, RestartsOfVeryLongVectorsBeginNearTheBest) {
   MemoryStudy study(BoSpec(Space(std::move(parameters)), 1, study::BoDefaults(study::BoPreset::kFobo)));
   const study::Parameters first = study.Ask().parameters;
   study.Complete(1, 1.0, FullGradient(std::vector<double>(kLong, 1.0)));
+  study.Ask();
+  study.Complete(2, 2.0);
   std::set<std::string> reaches;
   int restarts = 0;
   for (int i = 0; i < 12; ++i) {  // All are pending.

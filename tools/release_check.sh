@@ -19,7 +19,7 @@
 #
 # The programs are those of $LUTHIER_BIN_DIR (default: build/release/bin), in the wheel also those of build/x86-64-v2/bin where they
 # are built (with -DLUTHIER_MARCH=x86-64-v2). Packages go into build/release_check. Ends with
-# a table in Markdown, for docs/measurements/python.md, and a line that counts; exit status 1 where a step failed.
+# a table in Markdown, for bench/python/pages/python.md, and a line that counts; exit status 1 where a step failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD

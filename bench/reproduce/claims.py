@@ -609,4 +609,4 @@ def bounds_do_not_hurt(results):
 
 ALL = [cs1, cs2, cs3, cs4, cs5, cs6, cs7, cs8, cs9, cs10, cs11, cs12, cs13, cs14, cs15, cs16, cs17, cs18, cs20, harmless,
        bounds_do_not_hurt]
-ELSEWHERE = [("CS19", "Harmonica on sparse bits", "[harmonica.md](harmonica.md)")]
+ELSEWHERE = [("CS19", "Harmonica on sparse bits", "[harmonica.md](../harmonica/pages/harmonica.md)")]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Judges the claims from the results of `reproduce` and writes docs/measurements/reproduction.md with its figures.
+"""Judges the claims from the results of `reproduce` and writes pages/reproduction.md with its figures.
 
     bench/reproduce/report.py [RESULTS [OUTPUT]]
 
-RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (docs/measurements/reproduction.md);
-figures go beside it, to reproduction/. Needs matplotlib (Debian: python3-matplotlib); without it there are no figures.
+RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (bench/reproduce/pages/reproduction.md);
+figures go beside it. Needs matplotlib (Debian: python3-matplotlib); without it there are no figures.
 """
 
 import os
+import re
 import statistics
 import sys
 
@@ -53,18 +54,19 @@ def cost_of(results):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "release", "reproduce")
-    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "measurements", "reproduction.md")
+    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "pages", "reproduction.md")
     results = Results(folder)
     verdicts = [judge(results) for judge in claims.ALL]
     figures = []
     try:
         import plots
-        figures = plots.all_figures(results, os.path.join(os.path.dirname(os.path.abspath(output)), "reproduction"))
+        figures = plots.all_figures(results, os.path.dirname(os.path.abspath(output)))
     except ImportError:
         print("report.py: no matplotlib, so no figures", file=sys.stderr)
     def by_hand(name):
         with open(os.path.join(HERE, name)) as file:
-            return file.read().rstrip() + "\n"
+            # Links to files begin at this folder; the page lies one below.
+            return re.sub(r"\]\((?!#|https?:)", "](../", file.read().rstrip()) + "\n"
 
     text = [by_hand("preface.md"), "## Verdicts\n"]
     later = [[c, s, "apart", place] for c, s, place in claims.ELSEWHERE]
@@ -97,7 +99,7 @@ def main():
         text.append("Mean and deviation where the axis is linear, mean and 10 % and 90 % quantiles where it is "
                     "logarithmic.")
         for name, caption in figures:
-            text.append(f"\n{caption}.\n\n![{caption}](reproduction/{name})")
+            text.append(f"\n{caption}.\n\n![{caption}]({name})")
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     with open(output, "w") as file:
         file.write("\n".join(text) + "\n")

@@ -1,4 +1,4 @@
-"""Reads what `reproduce` wrote, and compares settings as docs/measurements/reproduction.md says."""
+"""Reads what `reproduce` wrote, and compares settings as pages/reproduction.md says."""
 
 import csv
 import math

@@ -1,5 +1,5 @@
 // What early stopping saves on real trainings: builtin objectives on real data, with every rule and without, the same
-// settings, ten seeds. Prints the tables of docs/measurements/early_stopping.md.
+// settings, ten seeds. Prints the tables of bench/search/pages/early_stopping.md.
 //
 //   early_stopping --data=DIR                              all problems, every rule
 //   early_stopping --data=DIR --problems=letters --seeds=3

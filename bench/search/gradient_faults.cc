@@ -1,4 +1,4 @@
-// How soon wrong gradients are noticed, and whether right ones are let pass (docs/measurements/fobo.md).
+// How soon wrong gradients are noticed, and whether right ones are let pass (bench/search/pages/fobo.md).
 //
 //   gradient_faults --functions=branin,goldstein_price,hartmann3,rosenbrock4,hartmann6 --seeds=3 --trials=40
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our `tpe` and `cma_es` beside the packages that they are peers of; prints the tables of docs/measurements/model_free.md.
+"""Our `tpe` and `cma_es` beside the packages that they are peers of; prints the tables of pages/model_free.md.
 
   model_free.py tpe --programs build/release/bin --seeds 20     needs optuna
   model_free.py speed --programs build/release/bin --seeds 3    needs optuna

@@ -3,7 +3,7 @@
 
   report.py --results build/release/peers/results
 
-Writes docs/measurements/search.md, search.csv (the numbers behind it) and two pictures. The first of the algorithms that
+Writes search.md, search.csv (the numbers behind it) and two pictures to pages/. The first of the algorithms that
 run_peers.py was told to run (--ours here takes others) is judged against the targets; the rest is shown beside it.
 Needs matplotlib for the pictures only (--no_plots does without).
 """
@@ -107,10 +107,10 @@ class Report:
     def markdown(self, plots: bool) -> str:
         sections = [self.head(), self.short(), self.targets()]
         if plots:
-            sections.append("![Regret against evaluations](img/search_regret.png)\n")
+            sections.append("![Regret against evaluations](search_regret.png)\n")
         sections += [self.best_of_all(), self.duels(), self.latency()]
         if plots:
-            sections.append("![CPU time of a suggestion](img/search_latency.png)\n")
+            sections.append("![CPU time of a suggestion](search_latency.png)\n")
         sections += [self.totals(), self.gradients(), self.every_regret(), self.shifted_regret(), self.other_regret(), self.setup()]
         sections.append(self.not_run())
         return "\n".join(section for section in sections if section)
@@ -119,7 +119,7 @@ class Report:
         return (
             "# Search algorithms and their peers\n\n"
             "Written by `bench/search/report.py` from one set of runs; do not edit. How to run it again:\n"
-            "[bench/search/README.md](../../bench/search/README.md). All numbers: [search.csv](search.csv).\n\n"
+            "[bench/search/README.md](../README.md). All numbers: [search.csv](search.csv).\n\n"
             "Regret is best value found minus the known minimum, after n evaluations; medians over seeds, quartiles in\n"
             f"brackets, 0 is below 1e-15. Regrets up to {TIE:g} count as ties. Time is the CPU time that a method takes\n"
             "between two evaluations, on one thread; the function's own time does not count.\n\n"
@@ -413,7 +413,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=root / "build" / "release" / "peers" / "results")
     parser.add_argument("--ours", default="", help="as for run_peers.py; the first is judged")
-    parser.add_argument("--out", type=Path, default=root / "docs" / "measurements")
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "pages")
     parser.add_argument("--no_plots", action="store_true")
     args = parser.parse_args()
     manifest = json.loads((args.results / "manifest.json").read_text())
@@ -425,7 +425,7 @@ def main() -> None:
     report = Report(runs, failures, manifest, ours)
     args.out.mkdir(parents=True, exist_ok=True)
     if not args.no_plots:
-        draw(report, args.out / "img")
+        draw(report, args.out)
     (args.out / "search.md").write_text(report.markdown(plots=not args.no_plots))
     with (args.out / "search.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(report.csv_rows())

@@ -18,7 +18,7 @@ struct AutoChoice {
 // choice. Budget and parallelism do not enter: measurements from 4 trials to thousands and up to 64 at once showed no
 // effect on the best choice; reasons mention them where they matter. The optimizer itself decides during the search
 // what only results can tell: kernel, output warp, whether gradients come and are right, whether settings fail, whether
-// a local step is worth it. docs/reference/auto.md has the rules, docs/measurements/auto.md the numbers.
+// a local step is worth it. docs/reference/auto.md has the rules, bench/search/pages/auto.md the numbers.
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options);
 
 // Returns true if the objective is a builtin test function to which noise is added: it says itself that it is noisy.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/measurements/reproduction_crf.md from what reproduce_crf printed: tables and the verdict on each claim.
+"""Makes pages/reproduction_crf.md from what reproduce_crf printed: tables and the verdict on each claim.
 
   bench/reproduce/crf/run.sh DATA_DIR          # runs everything; build/release/reproduce_crf.csv
-  bench/reproduce/crf/judge_crf.py build/release/reproduce_crf.csv > docs/measurements/reproduction_crf.md
+  bench/reproduce/crf/judge_crf.py build/release/reproduce_crf.csv > bench/reproduce/crf/pages/reproduction_crf.md
 
-Figures, to docs/measurements/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+Figures, to pages, need matplotlib and Pillow and are left as they are without. What is not in the
 file is said to be missing, not guessed.
 """
 
@@ -25,7 +25,7 @@ METHODS = ["sag-ms", "sag-ms-checked", "sag-pl", "sag", "lbfgs", "hybrid", "oeg"
 STEPS = ["const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2"]
 SAMPLINGS = ["u", "rp", "cyclic", "cyclic2", "pl", "ms"]
 INF = float("inf")
-# Passes of longer runs, docs/measurements/training.md.
+# Passes of longer runs, bench/train/pages/training.md.
 RECORDED = {("letters", "lbfgs"): 325.0, ("chunking", "lbfgs"): 266.0}
 
 
@@ -330,7 +330,7 @@ def figure(seeds, optimal_errors, folder):
 
 
 # What the hand-written parts name, seen from the page.
-LINKS = {"(README)": "([README](../../bench/reproduce/README.md))", "training.md": "[training.md](training.md)"}
+LINKS = {"(README)": "([README](../../README.md))", "training.md": "[training.md](../../../train/pages/training.md)"}
 
 
 def linked(text):
@@ -353,9 +353,9 @@ def main(path):
         ends = [c.points[-1][3] for runs in seeds.values() for m, c in runs.data[name].items() if m == "sag-ms"]
         if ends:
             errors.setdefault(name, min(ends))
-    picture = figure(seeds, errors, os.path.join(here, "../../../docs/measurements/reproduction"))
+    picture = figure(seeds, errors, os.path.join(here, "pages"))
     if picture:
-        print(f"![Suboptimality and test error against passes](reproduction/{picture})\n")
+        print(f"![Suboptimality and test error against passes]({picture})\n")
     print("Passes to a relative suboptimality: median (least … largest) of the seeds; the rest are medians. Seconds are CPU seconds.\n")
     for name in TITLES:
         if name not in problems or not any(runs.data[name] for runs in seeds.values()):

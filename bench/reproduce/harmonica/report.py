@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/measurements/harmonica.md and its figures from the results of `harmonica_experiment`.
+"""Writes pages/harmonica.md and its figures from the results of `harmonica_experiment`.
 
     bench/reproduce/harmonica/report.py [RESULTS [OUTPUT]]
 
@@ -222,12 +222,12 @@ def hand_written(name):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "release", "harmonica")
-    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "measurements", "harmonica.md")
+    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "pages", "harmonica.md")
     runs = load(folder)
-    drawn = figures(runs, os.path.join(os.path.dirname(output), "img"))
+    drawn = figures(runs, os.path.dirname(os.path.abspath(output)))
     text = hand_written("preface.md")
     if drawn:
-        text += "![Best value against total training](img/harmonica_best.png)\n\n"
+        text += "![Best value against total training](harmonica_best.png)\n\n"
     if "network" in runs:
         network = runs["network"]
         text += "## The network: 39 switches and 21 dummies\n\n" + hand_written("discussion.md")
@@ -236,7 +236,7 @@ def main():
         text += "By seeds, test error:\n\n" + wins_table(network, "truth") + "\n\n"
         text += "Validation error of all settings of a stage (`cheap`: after 3 epochs), then of the base, mean over settings and seeds:\n\n" + stage_table(network) + "\n\n"
         if drawn:
-            text += "![Mean error of the stages of harmonica3](img/harmonica_stages.png)\n\n"
+            text += "![Mean error of the stages of harmonica3](harmonica_stages.png)\n\n"
         text += "What `harmonica3` selected:\n\n" + terms_table(folder, "network", "harmonica3") + "\n\n"
         text += "What it costs:\n\n" + cost_table(network) + "\n\n"
     if "synthetic" in runs:

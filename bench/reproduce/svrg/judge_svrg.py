@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/measurements/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
+"""Makes pages/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
 
   build/release/bin/luthier-reproduce-svrg --data=DATA_DIR > build/release/reproduce_svrg.csv
-  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > docs/measurements/reproduction_linear.md
+  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > bench/reproduce/svrg/pages/reproduction_linear.md
 
-Figures, to docs/measurements/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+Figures, to pages, need matplotlib and Pillow and are left as they are without. What is not in the
 file is said to be missing, not guessed.
 """
 
@@ -215,12 +215,12 @@ def main(path):
     here = os.path.dirname(os.path.abspath(__file__))
     r = Results(path)
     with open(os.path.join(here, "preface.md")) as f:
-        print(f.read().rstrip().replace("(README)", "([README](../../bench/reproduce/README.md))") + "\n")
+        print(f.read().rstrip().replace("(README)", "([README](../../README.md))") + "\n")
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(judge(r)))
     print("\n## The curves (figures 3.1 to 3.5)\n")
-    for name in figures(r, os.path.join(here, "../../../docs/measurements/reproduction")):
-        print(f"![{LOSSES[name[7:-4]]}](reproduction/{name})\n")
+    for name in figures(r, os.path.join(here, "pages")):
+        print(f"![{LOSSES[name[7:-4]]}]({name})\n")
     print("## The numbers\n\nMedians of the seeds; passes beyond 20 are of one run that goes on; - : not reached.\n")
     for (name, loss), fields in r.problems.items():
         rows, columns, entries, test_rows, optimum, error, spread, tested = fields
@@ -231,7 +231,7 @@ def main(path):
               f"{float(spread):.1f} times the mean.\n")
         print(table(r, name, loss) + "\n")
     with open(os.path.join(here, "discussion.md")) as f:
-        print(f.read().rstrip().replace("(training.md)", "([training.md](training.md))"))
+        print(f.read().rstrip().replace("(training.md)", "([training.md](../../../train/pages/training.md))"))
 
 
 if __name__ == "__main__":

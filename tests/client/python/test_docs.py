@@ -91,7 +91,7 @@ def test_the_first_screen_has_what_a_visitor_needs(tmp_path: Path) -> None:
     assert run(program, tmp_path).splitlines() == re.findall(r"^print\(.*  # (.*)$", program, re.MULTILINE)
     picture = re.search(r"!\[[^]]+\]\(([^)]+\.svg)\)", screen[0])
     assert picture and "<svg" in (ROOT / picture[1]).read_text(encoding="utf-8")[:1000]
-    facts = [re.search(r"\[measured\]\((docs/measurements/[^)#]+)", line) for line in lines if line.startswith("- **")]
+    facts = [re.search(r"\[measured\]\((bench/[^)#]+/pages/[^)#]+)", line) for line in lines if line.startswith("- **")]
     assert len(facts) == 3 and all(fact and (ROOT / fact[1]).is_file() for fact in facts)
 
 

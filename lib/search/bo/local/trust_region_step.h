@@ -16,7 +16,7 @@ namespace luthier::search {
 // to the values and slopes nearest the incumbent; the polynomial's maximum within a box around the incumbent is the
 // step. With values alone this is a derivative-free method (NEWUOA's class: Powell 2006), with gradients a quasi-Newton
 // method. The classical methods fit a quadratic; here the degree is as high as the number of terms allows, so that all
-// points ever evaluated help, and less than half the evaluations are needed (docs/measurements/trust_region.md).
+// points ever evaluated help, and less than half the evaluations are needed (bench/search/pages/trust_region.md).
 //
 // A step depends on the data and on the state of the last step alone.
 

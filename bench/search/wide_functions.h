@@ -10,7 +10,7 @@
 
 namespace luthier {
 
-// Functions of any number of parameters, for trying what was tuned on others (docs/reference/objectives.md). Names:
+// Functions of any number of parameters, for trying what was tuned on others (bench/search/README.md). Names:
 // ackley, griewank, levy, rastrigin, rosenbrock or styblinski_tang followed by 2 … 100, the number of parameters;
 // sparse25 is Levy's function of five of 25. With "_rotated" behind it the function is turned about its minimizer by a
 // random rotation, so that no parameter acts by itself. Boxes lie off the minimizer by offsets that are drawn from seed

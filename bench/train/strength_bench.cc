@@ -4,7 +4,7 @@
 //   l2,passes,seconds,gradient,objective,validation_loss,outcome
 //
 // passes: effective ones; seconds: CPU seconds of training alone; gradient: largest entry of the exact gradient over
-// that at zero weights; objective: h over h(0). The tables of docs/reference/crf.md are made with it.
+// that at zero weights; objective: h over h(0). The tables of pages/crf.md are made with it.
 #include <cmath>
 #include <cstdio>
 #include <memory>

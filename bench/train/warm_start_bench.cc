@@ -1,6 +1,6 @@
 // What a warm start (option warm_start) saves each method for conditional random fields: several penalties in random
 // order, each from zero and from the nearest of those before it. Prints the passes of all together, and how far the
-// last weights are from the optimum of another solver. The tables of docs/reference/crf.md are made with it.
+// last weights are from the optimum of another solver. The tables of pages/training.md are made with it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

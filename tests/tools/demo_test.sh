@@ -22,7 +22,7 @@ for run in 1 2; do
   # Losses on rows that the search has not seen: a tenth below the default, and below the standardized one.
   awk -F'\t' '{ loss[$1] = $2 } END { exit !(NR == 3 && loss["tuned"] > 0 && loss["tuned"] <= 0.9 * loss["plain"] &&
     loss["tuned"] < loss["standardized"]) }' "$scratch/out/test.tsv" || fail "run $run: the tuned model is not better"
-  # What scikit-learn 1.9.1 has for C = 1 when it is let converge: docs/reference/linear.md.
+  # What scikit-learn 1.9.1 has for C = 1 when it is let converge: bench/train/pages/training.md.
   awk -F'\t' '$1 == "plain" { exit !($2 > 0.15386 - 1e-3 && $2 < 0.15386 + 1e-3) }' "$scratch/out/test.tsv" ||
     fail "run $run: the default's loss is not scikit-learn's"
   grep -q 'below the default one' "$scratch/log" || fail "run $run: does not say what was gained"

@@ -7,7 +7,7 @@
 // --what=grid   method x sampling x step rule: figures 2.6 to 2.8, on the letters. --part=0 ... 2: SAG, SAGA, SAGA2.
 // --what=dual   the duality gap of exponentiated gradient by the penalty
 // --what=start  plain SAG from three first values of its constant
-// --what=forms  the forms as they are printed beside ours, searching at each visit: the table in docs/reference/crf.md
+// --what=forms  the forms as they are printed beside ours, searching at each visit: the table in pages/variants.md
 //
 // lambda = 1/n throughout. Passes as the source counts them: a loss of a line search is a pass over its sequence.
 

@@ -65,8 +65,9 @@ def main():
         print("report.py: no matplotlib, so no figures", file=sys.stderr)
     def by_hand(name):
         with open(os.path.join(HERE, name)) as file:
-            # Links to files begin at this folder; the page lies one below.
-            return re.sub(r"\]\((?!#|https?:)", "](../", file.read().rstrip()) + "\n"
+            # Links to files begin at this folder; the page lies one below, and its own headings need no file.
+            text = re.sub(r"\]\((?!#|https?:)", "](../", file.read().rstrip())
+            return text.replace("](../pages/reproduction.md#", "](#") + "\n"
 
     text = [by_hand("preface.md"), "## Verdicts\n"]
     later = [[c, s, "apart", place] for c, s, place in claims.ELSEWHERE]

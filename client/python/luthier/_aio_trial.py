@@ -10,7 +10,7 @@ import luthier.trial
 from luthier import _wire
 from luthier._aio_calls import Calls
 from luthier._retry import FINISH, Policy
-from luthier.errors import LeaseLost, LuthierError, TrialFinal
+from luthier.errors import LuthierError
 from luthier.space import Categorical, Domain, Float, Int, to_spec
 from luthier.trial import UNCHANGED, Choice, Value
 
@@ -147,15 +147,9 @@ class Trial:
         trial._last = m
         try:
             reply = await self._calls.call("WorkerService", "Report", request, policy=FINISH)
-        except LeaseLost:
-            trial._hear("LOST")
-            raise
-        except TrialFinal:
-            trial._hear("STOP")
-            return "STOP"
-        directive = _wire.enum_names("HeartbeatResponse.Directive").get(reply.directive, "CONTINUE")
-        trial._hear(directive)
-        return directive
+        except LuthierError as error:
+            return trial._not_taken(error)
+        return trial._taken(reply)
 
     async def set_attribute(self, key: str, value: Any) -> None:
         """Stores a note with the trial: a text of at most 64 KiB; other values as JSON."""

@@ -11,9 +11,17 @@ from typing import Any
 _MOST = 2**63 - 1
 
 
+def representation(value: Any) -> str:
+    """Returns the repr of a value, also of one that can't say it."""
+    try:
+        return repr(value)
+    except Exception:  # Of whatever class the value raises.
+        return object.__repr__(value)
+
+
 def shown(value: Any) -> str:
     """Returns what a message shows of a value: one line of at most 80 characters."""
-    text = " ".join(repr(value).split())
+    text = " ".join(representation(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 

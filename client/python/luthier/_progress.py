@@ -4,6 +4,7 @@ notebooks."""
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import sys
@@ -44,7 +45,8 @@ class Progress:
         self._total: Optional[int] = None
         self._done = self._failed = self._width = 0
         self._best: Optional[float] = None
-        self._best_trial = self._settled = 0  # Trials: the best one, and the first that was as good to six digits.
+        self._best_trial = 0
+        self._as_good: list[tuple[int, float]] = []  # Trials that were the best one, if as good as it to six digits.
         self._alike: Optional[tuple[float, Any, int]] = None  # Value and settings of the first result; how many are equal.
         self._differ = self._settings_differ = False  # Results, and settings of the equal ones.
         self._running: list[int] = []
@@ -56,7 +58,7 @@ class Progress:
         message = self._study._message
         if message.best_trial:
             self._best, self._best_trial = float(message.best_value), int(message.best_trial)
-            self._settled, self._differ = self._best_trial, True
+            self._as_good, self._differ = [(self._best_trial, self._best)], True
         self._total = more
         more_text = f"{more} more" if more is not None else f"more {until}"
         self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}")
@@ -84,9 +86,9 @@ class Progress:
             if state == "COMPLETE" and value is not None:
                 sign = -1.0 if self._study.direction == "maximize" else 1.0
                 if self._best is None or sign * value < sign * self._best:
-                    if self._best is None or abs(value - self._best) > 5e-7 * abs(self._best):
-                        self._settled = number
                     self._best, self._best_trial = value, number
+                    self._as_good.append((number, value))
+                    self._as_good = [(n, v) for n, v in self._as_good if abs(v - value) <= _half_digit(value)]
                 if not self._differ:
                     self._compare(value, params())
             if _log.isEnabledFor(logging.INFO):
@@ -129,7 +131,8 @@ class Progress:
     def _best_text(self) -> str:
         if self._best is None:
             return "none complete"
-        since = f", to six digits since trial {self._settled}" if self._settled < self._best_trial else ""
+        first = self._as_good[0][0]
+        since = f", to six digits since trial {first}" if first < self._best_trial else ""
         return f"best {_short(self._best)} (trial {self._best_trial}{since})"
 
     def _draw(self) -> None:
@@ -175,6 +178,11 @@ class Follower:
             self._seq = max(self._seq, int(message.update_seq))
             trial = self._study._frozen(message)
             self._progress.ended(trial.number, trial.state.value, trial.value, lambda t=trial: t.params, trial.failure)
+
+
+def _half_digit(value: float) -> float:
+    """Returns half a unit of the sixth digit of a number."""
+    return 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 0.0
 
 
 def _short(value: Optional[float]) -> str:

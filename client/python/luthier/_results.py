@@ -118,11 +118,14 @@ def to_number(name: Any, value: Any) -> float:
         raise TypeError(f"{name} is {shown(value)}, which is no real number")
     if isinstance(value, Decimal) and value.is_nan():
         return math.nan  # Python refuses to convert one that signals.
-    if getattr(value, "size", 0) == 1 and bool(getattr(value, "mask", False)):
+    mask = getattr(value, "mask", False)  # Of numpy; that of pandas is a method.
+    if not callable(mask) and getattr(value, "size", 0) == 1 and bool(mask):
         return math.nan  # What numpy masks has no value, though it converts to 0.
     try:
         return float(scalar(value))  # An array of one number will do.
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # The last by tensors of several numbers.
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except Exception:  # Tensors of several numbers and others have classes of their own.
         raise TypeError(f"{name} is {shown(value)}, which is no number") from None
 
 

@@ -310,6 +310,8 @@ def from_detail(code: str, message: str, detail: Optional[Any]) -> LuthierError:
     """Makes the error that a call ended with: `code` of gRPC, and the service's ErrorDetail where it sent one."""
     reason = detail.reason if detail is not None else ""
     kind = _BY_REASON.get(reason)
+    if kind is None and code == "RESOURCE_EXHAUSTED" and "larger than max" in message:
+        kind = MessageTooLarge  # It is gRPC itself that refuses what is far too large.
     if kind is None:
         kind = Unavailable if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED") else LuthierError
         kind = {"UNIMPLEMENTED": Unimplemented, "UNAUTHENTICATED": Forbidden, "PERMISSION_DENIED": Forbidden}.get(

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from luthier._arguments import whole
+from luthier._arguments import representation, whole
 from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
 from luthier.errors import Retry, StudyPaused, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
@@ -177,7 +177,9 @@ class RunTrial:
 
     def set_attribute(self, key: str, value: Any) -> None:
         """Prints the note: the attempt's output keeps it."""
-        print(f"{key}: {value}", flush=True)
+        encoding = sys.stdout.encoding or "utf-8"
+        shown = value if isinstance(value, str) else representation(value)
+        print(f"{key}: {shown}".encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
     set_user_attr = set_attribute
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +13,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from luthier import _dynamic, _wire
-from luthier._arguments import whole
+from luthier._arguments import representation, whole
 from luthier._retry import ASK, FINISH, Policy
 from luthier.errors import (
     BadField,
+    ConflictingReport,
+    Forbidden,
     LeaseLost,
     LimitExceeded,
     LuthierError,
@@ -33,6 +36,12 @@ Value = Union[float, Mapping[str, float]]
 Choice = TypeVar("Choice")
 _log = logging.getLogger("luthier")
 UNCHANGED = (BadField, LimitExceeded, MessageTooLarge)  # After these the trial is still held, and can be told again.
+
+
+def _writable(value: Any) -> str:
+    """Returns a text that UTF-8 can write, of a key that is none, too."""
+    text = value if isinstance(value, str) else representation(value)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class TrialState(str, Enum):
@@ -324,8 +333,8 @@ class Trial:
         stands. `should_stop()` is true for both.
 
         Steps default to one more than the last. `checkpoint` says where a later attempt can go on, in at most 1,024
-        bytes. Raises LeaseLost where the trial is somebody else's now, ConflictingReport where the step had other
-        values.
+        bytes. Of a step that had other values the first ones are kept, and of a curve 10,000 points; the log says so.
+        Raises LeaseLost where the trial is somebody else's now.
         """
         m = self._measured(value, step, metrics, gradient)
         request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
@@ -334,15 +343,31 @@ class Trial:
         self._last = m
         try:
             reply = self._study._client.call("WorkerService", "Report", request, policy=FINISH)
-        except LeaseLost:
-            self._hear("LOST")
-            raise
-        except TrialFinal:
-            self._hear("STOP")
-            return "STOP"
+        except LuthierError as error:
+            return self._not_taken(error)
+        return self._taken(reply)
+
+    def _taken(self, reply: Any) -> str:
+        """Returns what the service says to a report."""
         directive = _wire.enum_names("HeartbeatResponse.Directive").get(reply.directive, "CONTINUE")
         self._hear(directive)
         return directive
+
+    def _not_taken(self, error: LuthierError) -> str:
+        """Returns what becomes of the trial where a report was refused. Raises the error where training can't go on."""
+        if isinstance(error, TrialFinal):
+            self._hear("STOP")
+            return "STOP"
+        if isinstance(error, (ConflictingReport, LimitExceeded)):  # The newest value counts in the end all the same.
+            again = isinstance(error, ConflictingReport)
+            why = f"step {self._step} was reported before; the first report counts" if again else str(error)
+            self._study._note(self.number, {type(error).__name__: why})
+            return self._directive
+        if isinstance(error, LeaseLost):
+            self._hear("LOST")
+        if isinstance(error, UNCHANGED):
+            self._last, self._malformed = None, error
+        raise error
 
     def _measured(self, value: Any, step: Any, metrics: Any, gradient: Any) -> Any:
         """Returns the Measurement of a report. One that can't be read raises TypeError or ValueError, and takes the
@@ -352,11 +377,18 @@ class Trial:
         notes: Notes = {}
         try:
             self._step = self._step + 1 if step is None else whole("step", step)
+            if self._step < 0:
+                raise ValueError(f"step is {self._step}: it is at least 0")
+            if value is None and not metrics:
+                raise TypeError("the report has no value")
             m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step, notes=notes)
         except (TypeError, ValueError) as error:
             self._last, self._malformed = None, error
             raise
         self._malformed = None
+        if not all(math.isfinite(x) for x in [*m.gradient.full.values, *m.gradient.by_name.values.values()]):
+            m.ClearField("gradient")
+            notes["gradient"] = "a gradient is not finite"
         self._study._note(self.number, notes)
         return m
 
@@ -389,12 +421,12 @@ class Trial:
     def _set(self, key: str, value: Any, to_text: Callable[[Any], str]) -> None:
         try:
             written = to_text(value)
-        except TypeError:
-            written = repr(value)
+        except Exception:  # A value of a user's class may raise anything.
+            written = value if isinstance(value, str) else representation(value)
             self._warn("attribute %r is %s, which JSON can't say: its text is kept", key, type(value).__name__)
         try:
-            self._study.set_attributes(self.number, {key: written})
-        except UNCHANGED as error:
+            self._study.set_attributes(self.number, {_writable(key): _writable(written)})
+        except (*UNCHANGED, Forbidden) as error:
             self._warn("attribute %r is left out: %s", key, error)
 
     def _warn(self, text: str, *words: object) -> None:

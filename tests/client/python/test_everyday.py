@@ -162,7 +162,6 @@ def test_results_that_are_none(name: str, session_db: str, caplog: pytest.LogCap
         [1.0],
         {"other": 1.0},
         (0.5, {"y": 1.0}),
-        10**400,
         {},
     ]
     study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import luthier
+from luthier import _wire
 
 
 def only(study: luthier.Study, objective: Any) -> luthier.FrozenTrial:
@@ -28,7 +29,6 @@ def only(study: luthier.Study, objective: Any) -> luthier.FrozenTrial:
         ({"confusion": [[1, 2], [3, 4]]}, "confusion"),
         ({"val-acc": 0.9}, "val-acc"),
         ({3: 4.0}, "3"),
-        ({"big": 10**400}, "big"),
         ({"x" * 65: 1.0}, "x" * 65),
         ({"when": datetime.datetime(2020, 1, 1)}, "when"),
     ],
@@ -137,6 +137,90 @@ def test_a_report_that_a_prune_of_one_that_is_not_finite_follows(name: str, sess
         raise luthier.TrialPruned()
 
     assert only(study, objective).failure.startswith("NON_FINITE")
+
+
+def test_reports_that_the_service_refuses_are_malformed(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    refused: list[dict[str, Any]] = [
+        {"value": 0.1, "step": -1}, {"value": None}, {"value": {}}, {"checkpoint": "c"},
+        {"value": 0.1, "checkpoint": "c" * 2000},
+    ]  # fmt: skip
+    for given in refused:
+        trial = only(study, lambda trial: (trial.report(0.2, step=1), trial.report(**{"step": 2, **given}), 0.3)[2])
+        assert trial.failure.startswith("BAD_OUTPUT"), given
+
+
+def test_a_step_that_was_reported_before_costs_nothing(name: str, session_db: str, caplog: Any) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+
+    def objective(trial: luthier.Trial) -> float:
+        assert [trial.report(value, step=1) for value in (0.1, 0.2, 0.3)] == ["CONTINUE"] * 3
+        raise luthier.TrialPruned()
+
+    trial = only(study, objective)
+    assert (trial.state, trial.value, study.trial(1).intermediate_values) == ("PRUNED", 0.3, {1: 0.1})
+    assert caplog.text.count("step 1 was reported before; the first report counts") == 1
+
+
+def test_a_gradient_that_is_not_finite_leaves_its_report(name: str, session_db: str, caplog: Any) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    trial = only(study, lambda trial: (trial.report(0.1, gradient={"x": float("inf")}), 0.3)[1])
+    assert (trial.value, study.trial(1).intermediate_values) == (0.3, {1: 0.1})
+    assert "a gradient is not finite" in caplog.text
+
+
+def test_a_curve_of_very_many_points_costs_nothing(name: str, session_db: str, caplog: Any) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+
+    def objective(trial: luthier.Trial) -> float:
+        request = _wire.message("ReportRequest")(trial=trial.name, token=trial._lease.token)
+        for begin in range(0, 10_000, 1000):
+            points = [_wire.message("Measurement")(step=begin + i, metrics={"value": 1.0}) for i in range(1000)]
+            del request.measurements[:]
+            request.measurements.extend(points)
+            study._client.call("WorkerService", "Report", request)
+        for step in (10_000, 10_001):
+            assert trial.report(0.1, step=step) == "CONTINUE"
+        return 0.5
+
+    assert only(study, objective).value == 0.5
+    assert caplog.text.count("more than 10000 intermediate points") == 1
+
+
+def test_numbers_of_pandas_and_beyond_the_largest(name: str, session_db: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+    one = pandas.Series([0.5])
+    trial = only(study, lambda trial: {"value": one, "frame": one.to_frame(), "large": 10**400})
+    assert trial.metrics == {"value": 0.5, "large": float("inf")}
+    assert only(study, lambda trial: -(10**400)).failure.startswith("NON_FINITE")
+
+
+class Unspeakable:
+    """A value that raises where it is shown or converted."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+    __float__ = __repr__  # type: ignore[assignment]
+
+
+def test_no_attribute_and_no_extra_costs_the_trial(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, db=session_db)
+
+    def objective(trial: luthier.Trial) -> Any:
+        trial.set_user_attr("large", "x" * 5_000_000)
+        trial.set_user_attr(5, 1)  # type: ignore[arg-type]
+        trial.set_user_attr("half", "\ud800")
+        trial.set_user_attr("\ud800", 1)
+        trial.set_user_attr("none", Unspeakable())
+        trial.set_attribute("half-2", "\ud800")
+        return {"value": 0.5, "beside": Unspeakable()}
+
+    trial = only(study, objective)
+    assert trial.value == 0.5 and "Unspeakable" in trial.user_attrs.pop("none")
+    kept = {key: value for key, value in trial.user_attrs.items() if key != "none"}
+    assert kept == {"5": 1, "half": "\\ud800", "\\ud800": 1, "half-2": "\\ud800"}
 
 
 def test_attributes_of_numpy(name: str, session_db: str) -> None:

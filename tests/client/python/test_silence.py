@@ -299,3 +299,14 @@ def test_the_line_says_since_when_the_best_is_as_good(study: luthier.Study, caps
 
     study.optimize(objective, n_trials=3, show_progress_bar=True)
     assert "best 2 (trial 3, to six digits since trial 2)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("goal", ["minimize", "maximize"])
+def test_a_best_that_creeps_on_is_not_the_same_for_ever(
+    goal: str, name: str, session_db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = luthier.study(name, {"x": (0.0, 1.0)}, goal=goal, db=session_db)  # type: ignore[arg-type]
+    sign = 1.0 if goal == "minimize" else -1.0
+    values = iter([sign * (2.0 - 1.1e-6 * i) for i in range(20)])
+    study.optimize(lambda trial: next(values), n_trials=20, show_progress_bar=True)
+    assert f"best {sign * 1.99998:g} (trial 20, to six digits since trial 16)" in capsys.readouterr().err

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from luthier import _wire
+from luthier import _csv, _wire
 from luthier._arguments import mapping, number, text, whole
 from luthier._results import measurement, note
 from luthier.space import Parameter, decode_label, encode_label, to_spec
@@ -245,13 +244,12 @@ def _write_csv(study: Records, path: str) -> None:
     head += [f"params_{name}" for name in names] + [f"metrics_{m}" for m in others]
     head += ["step"] + [f"attrs_{key}" for key in notes]
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([_cell(name) for name in head])
+        file.write(_csv.line(map(_cell, head)))
         for t in trials:
             row: list[Any] = [t.number, t.state.value, t.value]
             row += [_text(study._space.by_name[name], t.params[name]) if name in t.params else None for name in names]
             row += [t.metrics.get(m) for m in others] + [t.step or None] + [t.attributes.get(key) for key in notes]
-            writer.writerow([value if isinstance(value, _Marked) else _cell(value) for value in row])
+            file.write(_csv.line(value if isinstance(value, _Marked) else _cell(value) for value in row))
 
 
 class _Marked(str):
@@ -321,13 +319,10 @@ def read(study: Study, path: str) -> list[Any]:
 def _read_csv(path: str) -> list[dict[str, str]]:
     """Returns the rows of a CSV file by the names of their columns. ValueError names line and reason."""
     source = os.path.basename(path)
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
-        lines = [(reader.line_num, row) for row in reader if row]
+    lines = _csv.read(path)
     if not lines:
         return []
-    head = [name.strip() if name.strip() != name else name for name in lines[0][1]]
-    head = [name[1:] if _is_marked(name) else name for name in head]
+    head = [name[1:] if _is_marked(name) else name for name in lines[0][1]]
     for separator, words in ((";", "semicolons"), ("\t", "tabs")):
         if len(head) == 1 and separator in head[0]:
             raise ValueError(
@@ -415,6 +410,8 @@ def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str
 def _result(value: Any) -> float:
     if isinstance(value, str) and not _is_number(value) and _is_number(value.replace(",", ".", 1)):
         raise ValueError(f"{value!r} is written with a decimal comma; write a point")
+    if isinstance(value, str) and "_" in value:  # Python itself would take 1_000.
+        raise ValueError(f"could not convert {value!r} to a number")
     return float(value)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import luthier
-from luthier import _wire, table
+from luthier import _csv, _wire, table
 from luthier._server import program
 
 SPACE: dict[str, Any] = {
@@ -128,9 +128,46 @@ def test_what_the_format_refuses_is_named(given: Any, name: str, session_db: str
         study.import_trials(str(path))
 
 
+@pytest.mark.parametrize(
+    "raw, words",
+    [
+        (b"lr,loss\n0.5,caf\xe9\n", "t.csv:2: is not in UTF-8"),
+        ("lr,loss\n0.5,1\n".encode("utf-16"), "t.csv:1: is in UTF-16"),
+        (b'lr,loss\n0.5,"1\n', "t.csv:2: a quoted field is not closed"),
+        (b"lr,loss\n0.5,1_0\n", "t.csv:2: could not convert '1_0'"),
+        (b"lr,loss\n1_0,1\n", "t.csv:2: could not convert '1_0'"),
+    ],
+)
+def test_files_that_are_no_tables(raw: bytes, words: str, name: str, session_db: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(raw)
+    study = luthier.study(name, {"lr": (0.0, 1.0)}, metric="loss", db=session_db)
+    with pytest.raises(ValueError, match=words):
+        study.import_trials(str(path))
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        ('a , b\r\n 1," 2 "\r\n', [(1, ["a", "b"]), (2, ["1", " 2 "])]),
+        ('"a\n""b""",c\n\n,\n"",', [(2, ['a\n"b"', "c"]), (4, ["", ""]), (5, ["", ""])]),
+        ("a\rb\r", [(1, ["a"]), (1, ["b"])]),
+        ("\n\n", []),
+        ("a,b", [(1, ["a", "b"])]),
+        (' "a" x,b"c"\n', [(1, ["a x", 'b"c"'])]),
+        ("x" * 200_000 + ',"' + "y" * 200_000 + '"', [(1, ["x" * 200_000, "y" * 200_000])]),
+    ],
+    ids=range(7),
+)
+def test_records_of_tables(text: str, wanted: Any) -> None:
+    assert _csv.records(text, "t.csv") == wanted
+    again = "".join(_csv.line(record) for _, record in wanted)
+    assert [record for _, record in _csv.records(again, "t.csv")] == [record for _, record in wanted]
+
+
 def test_hostile_names_and_labels_come_back(name: str, session_db: str, tmp_path: Path) -> None:
-    labels = ["=1", "-x", ",", '"', "'7", "7", "true", "漢", "nan", "'", 7, True, None, -1]
-    names = ["step", "number", "state", "value", "=x", "-x", ",", '"q"', "漢", "metrics_a", "params_b", "loss"]
+    labels = ["=1", "-x", ",", '"', "'7", "7", "true", "漢", "nan", "'", 7, True, None, -1, " x ", "x", "\u00a0x"]
+    names = ["step", "number", "state", "value", "=x", "-x", ",", '"q"', "漢", "metrics_a", "params_b", "loss", "a ", "a"]
     space = {n: luthier.Categorical(labels) if i % 2 else luthier.Float(-1e9, 1e9) for i, n in enumerate(names)}
     study = luthier.study(name, space, metric="step", max_trials=30, db=session_db)
     for k in range(2 * len(labels)):

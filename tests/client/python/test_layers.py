@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[3] / "client" / "python" / "luthier"
 # A module imports those above it and those before it in its line, and no others, also inside of functions.
 LAYERS = """
-errors _arguments _version _fingerprint _ownership _programs _tied _resource
+errors _arguments _csv _version _fingerprint _ownership _programs _tied _resource
 _wire _retry _security _server _client _beats
 space _dynamic _results _gradient integrations._notes integrations._labels integrations._optuna_refused
 trial table _foreign _notebook _handle _records _progress _optimize _changed

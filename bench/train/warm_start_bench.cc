@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "bench/lab/crf/methods.h"
 #include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
 #include "lib/catalogue/crf_info.h"
@@ -149,7 +150,7 @@ int Main() {
   const std::vector<Penalties> penalties = MakeStrengths(what, absl::GetFlag(FLAGS_strengths), seed);
 
   crf::ChainTrainerOptions oracle;
-  oracle.method = what == "l1" ? crf::ChainMethod::kSaga : crf::ChainMethod::kLbfgs;
+  oracle.method = what == "l1" ? "saga" : "lbfgs";
   oracle.average.step = stochastic::StepRule::kLmax;
   oracle.tolerance = 1e-8;
   oracle.max_passes = 3000.0;
@@ -160,7 +161,7 @@ int Main() {
   std::printf("%-14s %8s %8s %6s   %s\n", "", "cold", "warm", "less", "gap: cold, warm (mean of logs; largest); done");
   for (const std::string& name : absl::GetFlag(FLAGS_solvers)) {
     crf::ChainTrainerOptions method;
-    method.method = crf::ParseChainMethod(name).value();
+    method.method = name;
     method.average.step = stochastic::ParseStepRule(absl::GetFlag(FLAGS_step_rule)).value();
     method.average.memory = crf::ParseMemoryMode(absl::GetFlag(FLAGS_memory)).value();
     method.average.seed = seed;
@@ -204,6 +205,7 @@ int Main() {
 }  // namespace luthier
 
 int main(int argc, char** argv) {
+  luthier::crf::lab::RegisterMethods();
   absl::ParseCommandLine(argc, argv);
   return luthier::Main();
 }

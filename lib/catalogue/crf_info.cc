@@ -37,8 +37,8 @@ ObjectiveInfo CrfInfo() {
            "parameter l2.NAME, required as l2 is, which is the strength of all others, and l1.NAME, 0 by default.",
            std::string(), false));
   list.push_back(MakeNumber("l1", ParameterKind::kFloat,
-                            "Strength of an l1 penalty beside l2 (elastic net): unneeded weights become 0. Solvers sag "
-                            "and saga only. Of the weights in no group.",
+                            "Strength of an l1 penalty beside l2 (elastic net): unneeded weights become 0. Not "
+                            "with solver lbfgs. Of the weights in no group.",
                             0.0, true, 0.0, 1e8));
   list.back().suggested_min = 1e-2;
   list.back().suggested_max = 1e2;
@@ -62,37 +62,11 @@ ObjectiveInfo CrfInfo() {
   list.push_back(MakeNumber("hash_bits", ParameterKind::kInt,
                             "0: a dictionary of attributes; else 2^hash_bits rows found by hashing.", 0.0, true, 0.0,
                             28.0));
-  list.push_back(MakeChoice("solver",
-                            "Training algorithm; all go to the same optimum, but sg, asg, pegasos, adagrad and smd "
-                            "not all the way, and use up max_passes, and the printed forms saga_literal and "
-                            "saga2_literal need not.",
-                            {"sag", "saga", "saga2", "saga_literal", "saga2_literal", "lbfgs", "hybrid", "sg", "asg",
-                             "pegasos", "adagrad", "smd", "oeg"},
-                            true));
-  list.push_back(MakeChoice("sampling",
-                            "Which sequence comes next: a mixture of uniform and by Lipschitz constants "
-                            "(ms), by constants (pl), uniform (u), permutations (rp), fixed orders. Without "
-                            "constants (sg, asg, pegasos, adagrad, oeg) ms and pl are u. To compare with: ms and pl as "
-                            "they are printed (ms_unseen, pl_literal), pl as its authors' code has it (pl_port).",
-                            {"ms", "pl", "u", "rp", "cyclic", "cyclic2", "pl_literal", "pl_port", "ms_unseen"}, true));
-  list.push_back(MakeChoice("step_rule",
-                            "How the step follows from the largest and the mean Lipschitz constant; port is that of "
-                            "pl_port.",
-                            {"hedge", "lmax", "lmean", "opt", "averagehedgeopt1", "averagehedgeopt2", "const", "port"},
-                            true));
-  list.push_back(MakeChoice("line_search",
-                            "How Lipschitz constants are searched. fresh: along the fresh gradient, and less and less "
-                            "often where the search keeps succeeding; always: at every visit, so that they follow the "
-                            "curvature down, which weak penalties need; auto: always with sag and l2 below 1, else "
-                            "fresh. remembered: as printed for saga and saga2 and to compare with.",
-                            {"auto", "fresh", "always", "remembered"}, false));
-  list.push_back(MakeNumber(
-      "constant_step", ParameterKind::kFloat,
-      "The step of step_rule const, of sg, asg, pegasos (1 is the classic one) and adagrad, and the first of smd.", 0.1,
-      true, 1e-10, 1e10));
-  list.back().suggested_min = 1e-4;
-  list.back().suggested_max = 10.0;
-  list.back().suggested_scale = study::Scale::kLog;
+  list.push_back(
+      MakeChoice("solver",
+                 "Training algorithm: stochastic average gradients (sag, which auto is; saga) or L-BFGS. All "
+                 "end at the same optimum.",
+                 {"auto", "sag", "saga", "lbfgs"}, true));
   list.push_back(MakeNumber("max_passes", ParameterKind::kInt, "Training ends after so many passes over the data.",
                             200.0, true, 1.0, 1e6));
   list.back().suggested_min = 5.0;
@@ -104,14 +78,12 @@ ObjectiveInfo CrfInfo() {
                             1e-5, false, 0.0, 0.1));
   list.push_back(
       Make(study::kWarmStartOption, ParameterKind::kBool,
-           "Training goes on from where the nearest earlier trial ended that differs in strengths of penalties alone: "
-           "any solver but pegasos. Results then depend on it, up to the tolerance, and more with those that end at "
-           "max_passes. Not with resource, stopping or reproducible.",
+           "Training goes on from where the nearest earlier trial ended that differs in strengths of penalties alone. "
+           "Results then depend on it, up to the tolerance, and more where training ends at max_passes. Not with "
+           "resource, stopping or reproducible.",
            false, false));
-  list.push_back(MakeChoice("memory", "What is kept of each sequence's last gradient; mixed needs least.",
-                            {"mixed", "marginals", "sparse", "absolute"}, false));
   list.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
-                            "Limit for these gradients, and for the solver's vectors of weights, of each fold.", 4096.0,
+                            "Limit for the solver's remembered gradients and vectors of weights, of each fold.", 4096.0,
                             false, 1.0, 1 << 20));
   list.push_back(Make("templates", ParameterKind::kText,
                       "Templates: \"chunking\" (19 over words and tags), CRF++ lines (U01:%x[-1,0]/%x[0,0]) or names "
@@ -128,9 +100,9 @@ ObjectiveInfo CrfInfo() {
                             "label first, then attributes with values (name:value); letters: OCR.",
                             {"columns", "attributes", "letters"}, false));
   list.push_back(MakeNumber("threads", ParameterKind::kInt,
-                            "Threads of one fold's training. lbfgs: results depend on their number. sag, saga, saga2 "
+                            "Threads of one fold's training. lbfgs: results depend on their number. sag and saga "
                             "(without l1): above 1 a variant that goes by blocks of sequences, the same for any number "
-                            "above 1. The others use one.",
+                            "above 1.",
                             1.0, false, 1.0, 256.0));
   list.push_back(Make("gradient", ParameterKind::kBool,
                       "Whether to compute the derivative of validation_loss by the strengths, once training has "

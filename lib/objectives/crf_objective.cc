@@ -350,7 +350,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   }
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
-  LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
+  const crf::ChainTrainerOptions options = ChainTrainingOptions(settings, context.seed);
   const std::vector<double> l2 = catalogue::PenaltiesOf(groups_, settings),
                             l1 = catalogue::PenaltiesOf(groups_, settings, "l1");
   EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
@@ -391,14 +391,12 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       progress.warm = false;
     }
   }
-  const bool forgets = crf::ForgetsItsStart(options.method);
-  if (!result.resumed && warm && !forgets && !context.warm_start.empty()) {
+  if (!result.resumed && warm && !context.warm_start.empty()) {
     progress.warm = LoadModel(context.warm_start, structure, source_->transitions_group(), l2.size(), &progress.runs);
     if (!progress.warm) {
       LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
     }
   }
-  if (forgets) result.cold = absl::StrCat(settings.Text("solver"), " forgets in its first steps where it started");
   result.warm_started = progress.warm;
   std::vector<ChainRun>& runs = progress.runs;
   Eigen::VectorXd w;
@@ -493,7 +491,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
     }
   }
-  if (warm && !forgets && context.save_model) context.save_model(SaveModel(runs, structure, l2));
+  if (warm && context.save_model) context.save_model(SaveModel(runs, structure, l2));
   result.measurement = *std::move(last);
   return result;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "lib/base/status_macros.h"
 #include "lib/catalogue/settings.h"
 #include "lib/notation/templates.h"
 
@@ -41,18 +40,13 @@ crf::FeatureOptions ChainFeatureOptions(const catalogue::Settings& settings,
   return options;
 }
 
-absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const catalogue::Settings& settings, uint64_t seed) {
+crf::ChainTrainerOptions ChainTrainingOptions(const catalogue::Settings& settings, uint64_t seed) {
   crf::ChainTrainerOptions options;
-  LUTHIER_ASSIGN_OR_RETURN(options.method, crf::ParseChainMethod(settings.Text("solver")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
-  const std::string& search = settings.Text("line_search");
-  options.average.search_remembered = search == "remembered";
-  const bool weak = settings.Number("l2") < kWeak;
-  const bool always = search == "always" || (search == "auto" && options.method == crf::ChainMethod::kSag && weak);
-  options.average.skip_checks = !always;
-  options.average.constant_step = options.rate = settings.Number("constant_step");
+  const std::string& solver = settings.Text("solver");
+  options.method = solver == "auto" ? "sag" : solver;
+  // The longer steps of kHedge may keep saga going about the optimum (docs/reference/crf.md).
+  if (options.method == "saga") options.average.step = stochastic::StepRule::kLmax;
+  options.average.skip_checks = options.method != "sag" || settings.Number("l2") >= kWeak;
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;
   options.threads = static_cast<int>(settings.Int("threads"));

@@ -2,10 +2,8 @@
 #define LUTHIER_LIB_OBJECTIVES_CRF_SETTINGS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "lib/catalogue/settings.h"
 #include "lib/crf/features/features.h"
 #include "lib/crf/training/trainer.h"
@@ -18,7 +16,7 @@ namespace luthier::objectives {
 // out. Penalties are those of chain_penalty.h.
 crf::FeatureOptions ChainFeatureOptions(const catalogue::Settings& settings,
                                         const std::vector<notation::Template>& templates);
-absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const catalogue::Settings& settings, uint64_t seed);
+crf::ChainTrainerOptions ChainTrainingOptions(const catalogue::Settings& settings, uint64_t seed);
 
 }  // namespace luthier::objectives
 

@@ -76,8 +76,6 @@ struct EvaluationResult {
   bool resumed = false;  // The checkpoint was used.
   // Training began with `warm_start`, in this attempt or the one that it goes on from.
   bool warm_started = false;
-  std::string
-      cold;  // The reason why this objective, as it is set, can start from no other trial's model. May be empty.
   // Over the training rows, of all folds together: the solvers' passes, and for the gradient each value of the training
   // problem and each product with its Hessian. 0 where the objective does not count them.
   double passes = 0.0;

@@ -229,7 +229,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
-  LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
+  crf::ChainTrainerOptions options = ChainTrainingOptions(settings, request.seed);
   const ChainPenalty penalty(row_group, parts.transitions, catalogue::PenaltiesOf(groups, settings),
                              catalogue::PenaltiesOf(groups, settings, "l1"));
   options.l1 = penalty.l1();

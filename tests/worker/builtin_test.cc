@@ -211,12 +211,6 @@ TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
   EXPECT_THAT(temporary_.Files(), SizeIs(3));
   runner.DiscardStudy("demo");
   EXPECT_THAT(temporary_.Files(), IsEmpty());
-  // A method that no model is of use to.
-  request_.spec.objective = study::BuiltinObjective{
-      "crf", "synth:sequences?sentences=20", {}, {{"warm_start", true}, {"solver", "pegasos"}, {"max_passes", 2.0}}};
-  EXPECT_THAT(run(7, 6, 1.0).output_tail,
-              HasSubstr("started from zero: pegasos forgets in its first steps where it started"));
-  EXPECT_THAT(temporary_.Files(), IsEmpty());
 }
 
 // Told to stop, the real ones do not begin another iteration.

@@ -176,9 +176,8 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   }
   if (study::WarmStarts(request.spec)) {
     if (!result->note.empty()) result->note += "\n";
-    result->note += result->warm_started    ? absl::StrCat("started from the model of trial ", request.warm_start)
-                    : !result->cold.empty() ? absl::StrCat("started from zero: ", result->cold)
-                    : result->resumed       ? "started from zero"
+    result->note += result->warm_started ? absl::StrCat("started from the model of trial ", request.warm_start)
+                    : result->resumed    ? "started from zero"
                     : request.warm_start > 0
                         ? absl::StrCat("started from zero, not from trial ", request.warm_start, ": ", cold)
                         : "started from zero: no complete trial differs in strengths alone";

@@ -22,8 +22,10 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
+#include "bench/lab/crf/exponentiated_gradient.h"
+#include "bench/lab/crf/methods.h"
 #include "bench/train/problems.h"
-#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/solvers/average_gradient.h"
 #include "lib/crf/solvers/problem.h"
 #include "lib/crf/training/trainer.h"
 
@@ -104,7 +106,7 @@ double Run(const std::string& method, const std::string& detail, ChainSolver* so
   return gap;
 }
 
-ChainTrainerOptions Options(ChainMethod method) {
+ChainTrainerOptions Options(const std::string& method) {
   ChainTrainerOptions options;
   options.method = method;
   options.average.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
@@ -123,7 +125,7 @@ void Race(Judge* judge) {
     return Run(name, detail, solver.get(), limit, judge);
   };
   judge->FindOptimum();
-  ChainTrainerOptions options = Options(ChainMethod::kSag);
+  ChainTrainerOptions options = Options("sag");
   run("sag-ms", "", options, long_passes);
   options.average.skip_checks = false;
   run("sag-ms-checked", "", options, long_passes);
@@ -133,21 +135,18 @@ void Race(Judge* judge) {
   options.average.step = stochastic::StepRule::kLmax;
   options.average.shared_constant = true;
   run("sag", "", options, passes);
-  run("lbfgs", "", Options(ChainMethod::kLbfgs), long_passes);
-  run("hybrid", "", Options(ChainMethod::kHybrid), long_passes);
-  run("oeg", "", Options(ChainMethod::kExponentiated), passes);
+  run("lbfgs", "", Options("lbfgs"), long_passes);
+  run("hybrid", "", Options("hybrid"), long_passes);
+  run("oeg", "", Options("oeg"), passes);
   struct Tuned {
-    ChainMethod method;
+    std::string method;
     int lowest;  // Powers of ten of the five steps.
   };
-  std::vector<Tuned> tuned = {{ChainMethod::kConstant, -4},
-                              {ChainMethod::kAveraged, -4},
-                              {ChainMethod::kPegasos, -4},
-                              {ChainMethod::kAdaGrad, -3}};
+  std::vector<Tuned> tuned = {{"sg", -4}, {"asg", -4}, {"pegasos", -4}, {"adagrad", -3}};
   // Dense in the weights: for small problems only, as in the source.
-  if (train.shape().dim() < 100000) tuned.push_back({ChainMethod::kMetaDescent, -4});
+  if (train.shape().dim() < 100000) tuned.push_back({"smd", -4});
   for (const Tuned& one : tuned) {
-    const std::string name = ChainMethodNames()[static_cast<size_t>(one.method)];
+    const std::string name = one.method;
     double best = INFINITY;
     int best_power = 0;
     for (int power = one.lowest; power < one.lowest + 5; ++power) {
@@ -213,10 +212,10 @@ void Grid(Judge* judge, AverageMethod method) {
 void Dual(const TrainingProblem& problem) {
   for (const double l2 : {10.0, 1.0, 0.1}) {
     for (const double first_potential : {6.0, 0.0}) {
-      ExponentiatedGradientOptions options;
+      lab::ExponentiatedGradientOptions options;
       options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
       options.first_potential = first_potential;
-      ExponentiatedGradient solver = ExponentiatedGradient::Create(&problem.train, l2, options).value();
+      lab::ExponentiatedGradient solver = lab::ExponentiatedGradient::Create(&problem.train, l2, options).value();
       while (solver.passes() < 20.0) solver.Advance(solver.iterations_per_pass() / 4, {}).value();
       ChainLoss loss(&problem.train);
       const double primal = ChainProblem(&loss, l2).Value(solver.Weights(), nullptr).value();
@@ -229,7 +228,7 @@ void Dual(const TrainingProblem& problem) {
 
 void Start(Judge* judge) {
   for (const double first : {1e-3, 1.0, 1e3}) {
-    ChainTrainerOptions options = Options(ChainMethod::kSag);
+    ChainTrainerOptions options = Options("sag");
     options.average.sampling = stochastic::Sampling::kUniform;
     options.average.step = stochastic::StepRule::kLmax;
     options.average.shared_constant = true;
@@ -291,6 +290,7 @@ void Forms(Judge* judge) {
 }
 
 int Main() {
+  lab::RegisterMethods();
   absl::StatusOr<TrainingProblem> loaded = LoadTrainingProblem(absl::GetFlag(FLAGS_data), absl::GetFlag(FLAGS_problem));
   if (!loaded.ok()) {
     absl::FPrintF(stderr, "reproduce_crf: %s\n", loaded.status().ToString());

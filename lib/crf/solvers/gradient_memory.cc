@@ -53,12 +53,10 @@ absl::StatusOr<GradientMemory> GradientMemory::Create(MemoryMode mode, const Cha
                                                       int64_t max_bytes) {
   const auto bytes = [&](MemoryMode m) { return PlanMemory(m, *data) * static_cast<int64_t>(sizeof(float)); };
   if (bytes(mode) > max_bytes) {
-    std::string needs;
-    for (const std::string& name : MemoryModeNames()) {
-      absl::StrAppend(&needs, needs.empty() ? "" : ", ", name, " ", bytes(ParseMemoryMode(name).value()) >> 20);
-    }
-    return absl::ResourceExhaustedError(absl::StrCat("the table of gradients would need more than ", max_bytes >> 20,
-                                                     " MiB; the modes need, in MiB: ", needs));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the gradients that are remembered, one of each sequence, would need ",
+                     (bytes(mode) + (1 << 20) - 1) >> 20, " MiB, and the limit is ", max_bytes >> 20,
+                     " MiB; raise max_memory_mib, or take solver lbfgs, which keeps none"));
   }
   return GradientMemory(mode, data, kernels);
 }

@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "lib/crf/training/trainer.h"
+#include "absl/status/statusor.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/crf/training/methods.h"
 
 namespace luthier::crf {
 
@@ -12,7 +14,7 @@ namespace luthier::crf {
 // holds at once. It counts those of the solver, of losses and true gradients, and of readers of the
 // weights. It does not count the table of gradients (gradient_memory.h), the data, and arrays as
 // long as a sequence.
-int64_t PlanVectors(const ChainData& data, const ChainTrainerOptions& options);
+absl::StatusOr<int64_t> PlanVectors(const ChainData& data, const ChainTrainerOptions& options);
 
 // Returns RESOURCE_EXHAUSTED, with the numbers, if PlanVectors is above
 // options.average.max_memory_bytes.

@@ -4,120 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
-#include "lib/crf/solvers/batch_solvers.h"
-#include "lib/crf/solvers/block_average.h"
-#include "lib/crf/solvers/exponentiated_gradient.h"
-#include "lib/crf/solvers/proximal_average.h"
-#include "lib/crf/solvers/stochastic_gradient.h"
 #include "lib/crf/training/memory_plan.h"
 
 namespace luthier::crf {
 
 using Eigen::VectorXd;
-
-const std::vector<std::string>& ChainMethodNames() {
-  static const std::vector<std::string>& names =
-      *new std::vector<std::string>{"sag", "saga", "saga2",   "saga_literal", "saga2_literal", "lbfgs", "hybrid",
-                                    "sg",  "asg",  "pegasos", "adagrad",      "smd",           "oeg"};
-  return names;
-}
-
-absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name) {
-  const std::vector<std::string>& names = ChainMethodNames();
-  for (size_t k = 0; k < names.size(); ++k) {
-    if (names[k] == name) return static_cast<ChainMethod>(k);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no method ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
-}
-
-namespace {
-
-absl::StatusOr<std::unique_ptr<ChainSolver>> MakeAverage(const ChainData* data, double l2, AverageMethod method,
-                                                         const ChainTrainerOptions& options, const Kernels& kernels) {
-  AverageGradientOptions average = options.average;
-  average.method = method;
-  average.threads = options.threads;
-  if (options.threads > 1) return BlockAverage::Create(data, l2, average, kernels);
-  LUTHIER_ASSIGN_OR_RETURN(AverageGradient solver, AverageGradient::Create(data, l2, average, kernels));
-  return std::unique_ptr<ChainSolver>(std::make_unique<AverageGradient>(std::move(solver)));
-}
-
-std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, GradientRule rule,
-                                            const ChainTrainerOptions& options, const Kernels& kernels) {
-  StochasticGradientOptions stochastic;
-  stochastic.rule = rule;
-  stochastic.rate = options.rate;
-  stochastic.sampling = options.average.sampling;
-  stochastic.seed = options.average.seed;
-  return std::make_unique<StochasticGradient>(data, l2, stochastic, kernels);
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
-                                                             const ChainTrainerOptions& options,
-                                                             const Kernels& kernels) {
-  if (options.l1.any()) {
-    ProximalOptions proximal;
-    proximal.average = options.average;
-    if (options.method != ChainMethod::kSag && options.method != ChainMethod::kSaga) {
-      return absl::InvalidArgumentError(absl::StrCat("l1 > 0 needs solver sag or saga; this is ",
-                                                     ChainMethodNames()[static_cast<size_t>(options.method)]));
-    }
-    if (options.average.step == stochastic::StepRule::kPort || options.average.search_remembered) {
-      return absl::InvalidArgumentError(
-          "step rule port and line searches along remembered gradients, forms to compare with, go without l1");
-    }
-    proximal.average.method = options.method == ChainMethod::kSag ? AverageMethod::kSag : AverageMethod::kSaga;
-    LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal, kernels));
-    return std::unique_ptr<ChainSolver>(std::make_unique<ProximalAverage>(std::move(solver)));
-  }
-  switch (options.method) {
-    case ChainMethod::kSag:
-      return MakeAverage(data, l2, AverageMethod::kSag, options, kernels);
-    case ChainMethod::kSaga:
-      return MakeAverage(data, l2, AverageMethod::kSaga, options, kernels);
-    case ChainMethod::kSaga2:
-      return MakeAverage(data, l2, AverageMethod::kSaga2, options, kernels);
-    case ChainMethod::kSagaLiteral:
-      return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options, kernels);
-    case ChainMethod::kSaga2Literal:
-      return MakeAverage(data, l2, AverageMethod::kSaga2Literal, options, kernels);
-    case ChainMethod::kLbfgs:
-      return std::make_unique<ChainLbfgs>(data, l2, options.threads, kernels);
-    case ChainMethod::kHybrid:
-      return std::make_unique<ChainHybrid>(data, l2, options.average.seed, kernels);
-    case ChainMethod::kConstant:
-      return MakeStochastic(data, l2, GradientRule::kConstant, options, kernels);
-    case ChainMethod::kAveraged:
-      return MakeStochastic(data, l2, GradientRule::kAveraged, options, kernels);
-    case ChainMethod::kPegasos:
-      if (!(l2 > 0.0)) return absl::InvalidArgumentError("pegasos, whose step is rate / (lambda t), needs l2 > 0");
-      return MakeStochastic(data, l2, GradientRule::kPegasos, options, kernels);
-    case ChainMethod::kAdaGrad:
-      return MakeStochastic(data, l2, GradientRule::kAdaGrad, options, kernels);
-    case ChainMethod::kMetaDescent: {
-      stochastic::MetaDescent::Options descent;
-      descent.rate = options.rate;
-      return std::make_unique<ChainMetaDescent>(data, l2, descent, options.average.seed, kernels);
-    }
-    case ChainMethod::kExponentiated: {
-      ExponentiatedGradientOptions exponentiated;
-      exponentiated.sampling = options.average.sampling;
-      exponentiated.seed = options.average.seed;
-      exponentiated.max_memory_bytes = options.average.max_memory_bytes;
-      LUTHIER_ASSIGN_OR_RETURN(ExponentiatedGradient solver,
-                               ExponentiatedGradient::Create(data, l2, exponentiated, kernels));
-      return std::unique_ptr<ChainSolver>(std::make_unique<ExponentiatedGradient>(std::move(solver)));
-    }
-  }
-  return absl::InternalError("no such method");
-}
 
 absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
                                                   const Kernels& kernels) {
@@ -235,7 +128,8 @@ void ChainTrainer::SaveModel(base::CheckpointWriter* writer, absl::string_view i
 
 absl::Status ChainTrainer::WarmStart(base::CheckpointReader* reader, absl::string_view identity,
                                      const Rescaling& rescaling) {
-  if (ForgetsItsStart(options_.method)) return absl::FailedPreconditionError("this method forgets where it started");
+  LUTHIER_ASSIGN_OR_RETURN(const ChainMethod* method, FindChainMethod(options_.method));
+  if (method->forgets_its_start) return absl::FailedPreconditionError("this method forgets where it started");
   LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, ModelIdentity(identity)));
   const double zero_gradient = reader->F64();
   if (!solver_->WarmStart(reader, rescaling)) return absl::DataLossError("model: it does not fit this problem");

@@ -4,73 +4,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "Eigen/Core"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/stop_token.h"
-#include "lib/crf/solvers/average_gradient.h"
 #include "lib/crf/solvers/chain_solver.h"
-#include "lib/crf/solvers/l1_penalty.h"
 #include "lib/crf/solvers/problem.h"
 #include "lib/crf/solvers/rescaling.h"
+#include "lib/crf/training/methods.h"
 
 namespace luthier::crf {
-
-// Training methods of Ahmed 2018, section 2.7.1. The header of each class describes its method.
-enum class ChainMethod {
-  kSag,            // AverageGradient; with several threads BlockAverage
-  kSaga,           // "
-  kSaga2,          // "
-  kSagaLiteral,    // "
-  kSaga2Literal,   // AverageGradient
-  kLbfgs,          // ChainLbfgs
-  kHybrid,         // ChainHybrid
-  kConstant,       // StochasticGradient
-  kAveraged,       // "
-  kPegasos,        // "
-  kAdaGrad,        // "
-  kMetaDescent,    // ChainMetaDescent
-  kExponentiated,  // ExponentiatedGradient
-};
-// "sag", "saga", "saga2", "saga_literal", "saga2_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd",
-// "oeg", in the order of the enum.
-const std::vector<std::string>& ChainMethodNames();
-absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
-// Returns true if `method` cannot use a start other than 0. The first steps of pegasos,
-// rate / (lambda t), are so long that nothing is left of the weights before them.
-inline bool ForgetsItsStart(ChainMethod method) {
-  return method == ChainMethod::kPegasos;
-}
-
-struct ChainTrainerOptions {
-  ChainMethod method = ChainMethod::kSag;
-  // Settings of the average gradient methods, whose `method` is taken from above. All methods use sampling, seed and
-  // max_memory_bytes.
-  AverageGradientOptions average;
-  L1Penalty l1;       // Must be 0 except with sag and saga (ProximalAverage).
-  double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
-  // Training has converged when the largest entry of the gradient of h (with l1: of the smallest
-  // subgradient) is at most this times the largest one at w = 0. >= 0. Methods without an estimate
-  // of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go on to max_passes.
-  double tolerance = 1e-5;
-  double max_passes = 100.0;  // > 0
-  // Number of threads, 1 ... 256, for L-BFGS and for sag, saga, saga2, saga_literal without l1. The other methods use
-  // one. The result of L-BFGS depends on the number. For the others, above 1 means BlockAverage, and all numbers above
-  // 1 give the same bits.
-  int threads = 1;
-};
-
-// Returns the solver alone, or the errors of the method, or INVALID_ARGUMENT if the method needs
-// l2 > 0 or cannot be used with l1 > 0.
-absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
-                                                             const ChainTrainerOptions& options,
-                                                             const Kernels& kernels = BestKernels());
 
 enum class ChainOutcome {
   kRunning,
@@ -122,7 +69,7 @@ class ChainTrainer {
   // Starts from data of SaveModel. To be called before the first Advance. The other trainer may
   // differ in the seed and the penalties, but either both have l1 penalties or neither has.
   // `rescaling` converts the other's sequences to those of this one. Passes count from 0. Returns
-  // the errors of Load, and FAILED_PRECONDITION if ForgetsItsStart.
+  // the errors of Load, and FAILED_PRECONDITION if the method forgets its start.
   absl::Status WarmStart(base::CheckpointReader* reader, absl::string_view identity,
                          const Rescaling& rescaling = Rescaling());
 

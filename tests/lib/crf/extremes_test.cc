@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "lib/crf/inference/token_gram.h"
-#include "lib/crf/solvers/batch_solvers.h"
-#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/solvers/lbfgs.h"
 #include "lib/crf/training/trainer.h"
 #include "lib/data/column_text.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -18,13 +17,13 @@ using Eigen::VectorXd;
 using ::testing::HasSubstr;
 using testing::RandomChains;
 
-class Extremes : public ::testing::TestWithParam<ChainMethod> {
+class Extremes : public ::testing::TestWithParam<std::string> {
  protected:
   ChainTrainerOptions Options() const {
     ChainTrainerOptions options;
     options.method = GetParam();
     options.average.step = stochastic::StepRule::kLmax;
-    options.rate = GetParam() == ChainMethod::kPegasos ? 1.0 : 0.01;
+    options.rate = GetParam() == "pegasos" ? 1.0 : 0.01;
     options.max_passes = 40.0;
     return options;
   }
@@ -33,7 +32,7 @@ class Extremes : public ::testing::TestWithParam<ChainMethod> {
 TEST_P(Extremes, NoPenaltyIsTrainedOrRefused) {
   const ChainData data = RandomChains(3, 3, 60, 6, 8);
   absl::StatusOr<ChainTrainer> trainer = ChainTrainer::Create(&data, 0.0, Options());
-  if (GetParam() == ChainMethod::kPegasos || GetParam() == ChainMethod::kExponentiated) {
+  if (GetParam() == "pegasos" || GetParam() == "oeg") {
     EXPECT_EQ(trainer.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(trainer.status().message()), HasSubstr("needs l2 > 0"));
     return;
@@ -52,8 +51,7 @@ TEST_P(Extremes, AnEnormousPenaltyLeavesNoWeightsOrIsReported) {
   ChainTrainer trainer = ChainTrainer::Create(&data, 1e300, Options()).value();
   while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
   if (trainer.outcome() == ChainOutcome::kDiverged) {
-    EXPECT_TRUE(GetParam() == ChainMethod::kConstant || GetParam() == ChainMethod::kAveraged ||
-                GetParam() == ChainMethod::kMetaDescent);
+    EXPECT_TRUE(GetParam() == "sg" || GetParam() == "asg" || GetParam() == "smd");
     return;
   }
   const VectorXd w = trainer.Weights();
@@ -127,12 +125,6 @@ TEST(LongSequencesTest, SolversAgree) {
     EXPECT_EQ(trainer.outcome(), ChainOutcome::kConverged);
     EXPECT_NEAR(h.Value(trainer.Weights(), nullptr).value(), optimum, 1e-8 * optimum);
   }
-  ExponentiatedGradient dual = ExponentiatedGradient::Create(&data, 2.0, {}).value();
-  dual.Advance(0, {}).value();
-  const double before = dual.DualValue();
-  dual.Advance(5 * data.sequences(), {}).value();
-  EXPECT_GT(dual.DualValue(), before);
-  EXPECT_LE(dual.DualValue(), optimum * (1.0 + 1e-9));
 }
 
 TEST(ChainDataTest, OneLabelIsNothingToLearn) {

@@ -27,11 +27,10 @@ using ::testing::HasSubstr;
 
 TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
   std::vector<double> losses;
-  for (const char* solver : {"lbfgs", "sag", "saga", "saga2", "hybrid", "oeg"}) {
+  for (const char* solver : {"lbfgs", "auto", "sag", "saga"}) {
     study::Parameters options = {{"solver", std::string(solver)},
                                  {"max_passes", 2000.0},
                                  {"tolerance", 1e-7},
-                                 {"step_rule", std::string("lmax")},
                                  {"validation_data", std::string("test.txt")}};
     const EvaluationResult result = Make(options)->Evaluate(AtStrength(1.0)).value();
     ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
@@ -94,51 +93,15 @@ TEST_F(CrfObjectiveTest, WordsAndLabelsAloneAreEnoughForTheDefault) {
 
 // Each switch does something of its own, resumes to the bit, and its absence is its default.
 // The catalogue names what can be set without knowing the trainer; the two must name the same.
-TEST_F(CrfObjectiveTest, EveryChoiceOfTheCatalogueIsOneOfTheTrainer) {
+TEST_F(CrfObjectiveTest, EverySolverOfTheCatalogueIsAMethodOfTheTrainer) {
   const catalogue::ObjectiveInfo info = catalogue::CrfInfo();
-  EXPECT_EQ(info.FindParameter("solver")->labels, crf::ChainMethodNames());
-  for (const char* name : {"solver", "sampling", "step_rule", "line_search", "memory"}) {
-    const catalogue::ParameterInfo* choice = info.FindParameter(name);
-    ASSERT_NE(choice, nullptr) << name;
-    for (const std::string& label : choice->labels) {
-      const auto settings = catalogue::Settings::Resolve(info, {{name, label}}, {{"l2", 1.0}});
-      EXPECT_TRUE(ChainTrainingOptions(settings.value(), 1).ok()) << name << " " << label;
-    }
+  std::vector<std::string> methods = {"auto"};
+  for (const std::string& name : crf::ChainMethodNames()) methods.push_back(name);
+  EXPECT_EQ(info.FindParameter("solver")->labels, methods);
+  for (const std::string& label : methods) {
+    const auto settings = catalogue::Settings::Resolve(info, {{"solver", label}}, {{"l2", 1.0}});
+    EXPECT_EQ(ChainTrainingOptions(settings.value(), 1).method, label == "auto" ? "sag" : label);
   }
-}
-
-TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
-  const auto evaluate = [&](const study::Parameters& form, EvaluationContext context) {
-    study::Parameters options = {
-        {"solver", "saga"}, {"templates", "w[0]"}, {"max_passes", 12.0}, {"checkpoint_every", 1.0}};
-    for (const auto& [name, value] : form) options[name] = value;
-    return Make(std::move(options))->Evaluate(context).value();
-  };
-  std::set<double> losses = {Loss(evaluate({}, AtStrength(1.0)))};
-  EXPECT_EQ(losses.count(Loss(evaluate({{"line_search", "fresh"}}, AtStrength(1.0)))), 1U);
-  for (const study::Parameters& form :
-       std::vector<study::Parameters>{{{"solver", "saga_literal"}},
-                                      {{"solver", "saga2_literal"}},
-                                      {{"sampling", "pl_literal"}},
-                                      {{"sampling", "ms_unseen"}},
-                                      {{"sampling", "pl_port"}, {"step_rule", "port"}},
-                                      {{"line_search", "remembered"}, {"step_rule", "const"}}}) {
-    std::string checkpoint;
-    EvaluationContext context = AtStrength(1.0);
-    context.save_checkpoint = [&](std::string bytes) {
-      if (checkpoint.empty()) checkpoint = std::move(bytes);
-    };
-    const EvaluationResult whole = evaluate(form, context);
-    EXPECT_TRUE(losses.insert(Loss(whole)).second) << study::FormatParameters(form);
-    EvaluationContext resuming = AtStrength(1.0);
-    resuming.checkpoint = checkpoint;
-    const EvaluationResult resumed = evaluate(form, resuming);
-    EXPECT_TRUE(resumed.resumed);
-    EXPECT_EQ(Loss(resumed), Loss(whole));
-  }
-  const EvaluationResult refused = evaluate({{"line_search", "remembered"}, {"l1", 0.5}}, AtStrength(1.0));
-  EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
-  EXPECT_THAT(refused.failure->message, HasSubstr("forms to compare with, go without l1"));
 }
 
 TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
@@ -161,7 +124,7 @@ TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
 }
 
 TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
-  for (const char* solver : {"sag", "saga2", "lbfgs", "sg"}) {
+  for (const char* solver : {"sag", "saga", "lbfgs"}) {
     const auto crf = Make(study::Parameters{{"max_passes", 4.0}, {"solver", std::string(solver)}});
     EvaluationContext context = AtStrength(1.0);
     int told = 0, reports = 0;
@@ -234,7 +197,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
   const crf::Kernels kernels = crf::testing::CountingKernels();
   const catalogue::ObjectiveInfo& info = **catalogue::FindObjective("crf");
   dir_.Write("short.txt", Sentences(3, 14));
-  for (const char* solver : {"sag", "lbfgs", "oeg"}) {
+  for (const char* solver : {"sag", "saga", "lbfgs"}) {
     for (const int folds : {0, 2}) {
       study::BuiltinObjective spec =
           Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"report_every", 1.0}, {"solver", std::string(solver)}});
@@ -319,17 +282,15 @@ TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {
   }
 }
 
-// auto: at every visit under weak penalties with sag, else less and less often.
-TEST_F(CrfObjectiveTest, TheLineSearchFollowsThePenalty) {
-  const auto loss = [&](const char* solver, const char* search, double l2) {
-    const study::Parameters options = {
-        {"solver", std::string(solver)}, {"line_search", std::string(search)}, {"max_passes", 12.0}};
-    return Loss(Make(options)->Evaluate(AtStrength(l2)).value());
+TEST_F(CrfObjectiveTest, ConstantsAreSearchedAtEveryVisitUnderWeakPenaltiesWithSag) {
+  const auto skips = [](const char* solver, double l2) {
+    const auto settings = catalogue::Settings::Resolve(catalogue::CrfInfo(), {{"solver", solver}}, {{"l2", l2}});
+    return ChainTrainingOptions(settings.value(), 1).average.skip_checks;
   };
-  EXPECT_EQ(loss("sag", "auto", 0.9), loss("sag", "always", 0.9));
-  EXPECT_EQ(loss("sag", "auto", 1.0), loss("sag", "fresh", 1.0));
-  EXPECT_EQ(loss("saga", "auto", 0.9), loss("saga", "fresh", 0.9));
-  EXPECT_NE(loss("sag", "always", 0.9), loss("sag", "fresh", 0.9));
+  EXPECT_FALSE(skips("sag", 0.9));
+  EXPECT_FALSE(skips("auto", 0.9));
+  EXPECT_TRUE(skips("sag", 1.0));
+  EXPECT_TRUE(skips("saga", 0.9));
 }
 
 TEST_F(CrfObjectiveTest, SaysHowTrainingEnded) {
@@ -356,18 +317,6 @@ TEST_F(CrfObjectiveTest, SaysHowTrainingEnded) {
   const study::TrainingReport precise = ended({{"solver", "lbfgs"}, {"tolerance", 0.0}, {"max_passes", 1e5}});
   EXPECT_EQ(precise.outcome, TrainingOutcome::kPrecision);
   EXPECT_LT(precise.gradient_norm.value(), 1e-10);
-  // Those that cannot tell when they are done.
-  for (const char* solver : {"sg", "asg", "pegasos", "adagrad", "smd", "oeg"}) {
-    const study::Parameters options = {{"solver", solver}, {"templates", "w[0]"}, {"constant_step", 0.01}};
-    const study::TrainingReport limit = ended(options);
-    EXPECT_EQ(limit.outcome, TrainingOutcome::kLimit) << solver;
-    EXPECT_GT(limit.gradient_norm.value(), 0.0) << solver;
-    study::Parameters few = options;
-    few["max_passes"] = 5.0;
-    const study::TrainingReport target = ended(few);
-    EXPECT_EQ(target.outcome, TrainingOutcome::kTarget) << solver;
-    EXPECT_GT(target.gradient_norm.value(), limit.gradient_norm.value()) << solver;
-  }
 }
 
 // As when it is an option.
@@ -562,18 +511,18 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
   EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
   EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));
-  EXPECT_THAT(error(Spec({{"sampling", std::string("mss")}})), HasSubstr("sampling"));
+  EXPECT_THAT(error(Spec({{"solver", std::string("newton")}})), HasSubstr("solver"));
   dir_.Write("ragged.txt", "a b O\nc O\n");
   spec = Spec({});
   spec.data = "ragged.txt";
   EXPECT_THAT(error(spec), HasSubstr("ragged.txt:2: has 2 columns"));
   // Memory that does not suffice fails the setting, not the worker.
-  const EvaluationResult result =
-      Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 11.0}})
-          ->Evaluate(AtStrength(1.0))
-          .value();
+  study::BuiltinObjective many =
+      Spec({{"max_memory_mib", 1.0}, {"templates", std::string("w[0]")}, {"max_passes", 2.0}});
+  many.data = "synth:sequences?sentences=4000&words=20";
+  const EvaluationResult result = Make(many).value()->Evaluate(AtStrength(1.0)).value();
   EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
-  EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
+  EXPECT_THAT(result.failure->message, HasSubstr("or take solver lbfgs, which keeps none"));
   const EvaluationResult wide =
       Make(study::Parameters{{"max_memory_mib", 64.0}, {"hash_bits", 24.0}})->Evaluate(AtStrength(1.0)).value();
   EXPECT_EQ(wide.outcome, EvaluationOutcome::kFailed);

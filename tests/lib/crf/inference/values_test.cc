@@ -6,8 +6,7 @@
 
 #include "lib/crf/features/attribute_map.h"
 #include "lib/crf/inference/token_gram.h"
-#include "lib/crf/solvers/batch_solvers.h"
-#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/solvers/lbfgs.h"
 #include "lib/crf/solvers/problem.h"
 #include "lib/crf/training/trainer.h"
 #include "lib/data/attribute_text.h"
@@ -58,7 +57,7 @@ TEST(ValuesTest, ValuesOfOneChangeNothing) {
   const ChainData plain = RandomChains(8, 4, 30, 7, 12);
   ChainData valued = plain;
   valued.value.assign(plain.attribute.size(), 1.0);
-  for (const ChainMethod method : {ChainMethod::kSag, ChainMethod::kSaga, ChainMethod::kAdaGrad, ChainMethod::kLbfgs}) {
+  for (const std::string method : testing::AllMethods()) {
     ChainTrainerOptions options;
     options.method = method;
     std::vector<VectorXd> weights;
@@ -82,8 +81,7 @@ TEST(ValuesTest, SolversAgree) {
   const double optimum = objective(reference.Weights());
   for (const MemoryMode memory :
        {MemoryMode::kMixed, MemoryMode::kMarginals, MemoryMode::kSparse, MemoryMode::kAbsolute}) {
-    for (const ChainMethod method :
-         {ChainMethod::kSag, ChainMethod::kSaga, ChainMethod::kSaga2, ChainMethod::kHybrid}) {
+    for (const std::string method : {"sag", "saga"}) {
       ChainTrainerOptions options;
       options.method = method;
       options.average.memory = memory;
@@ -92,13 +90,9 @@ TEST(ValuesTest, SolversAgree) {
       options.max_passes = 5000.0;
       ChainTrainer trainer = ChainTrainer::Create(&data, 2.0, options).value();
       while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
-      EXPECT_NEAR(objective(trainer.Weights()), optimum, 1e-8 * optimum) << static_cast<int>(method);
+      EXPECT_NEAR(objective(trainer.Weights()), optimum, 1e-8 * optimum) << method;
     }
   }
-  ExponentiatedGradient dual = ExponentiatedGradient::Create(&data, 2.0, {}).value();
-  dual.Advance(500 * data.sequences(), {}).value();
-  EXPECT_NEAR(dual.DualValue(), optimum, 1e-6 * optimum);
-  EXPECT_LE(dual.DualValue(), optimum + 1e-8 * optimum);
 }
 
 class AttributeTextTest : public ::testing::Test {

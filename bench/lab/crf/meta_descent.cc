@@ -1,4 +1,4 @@
-#include "lib/stochastic/meta_descent.h"
+#include "bench/lab/crf/meta_descent.h"
 
 #include <cmath>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 
-namespace luthier::stochastic {
+namespace luthier::crf::lab {
 
 using Eigen::VectorXd;
 
@@ -53,4 +53,4 @@ bool MetaDescent::Load(base::CheckpointReader* reader) {
   return reader->ok() && x_.size() == dim && rates_.size() == dim && v_.size() == dim;
 }
 
-}  // namespace luthier::stochastic
+}  // namespace luthier::crf::lab

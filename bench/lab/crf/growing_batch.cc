@@ -1,4 +1,4 @@
-#include "lib/stochastic/growing_batch.h"
+#include "bench/lab/crf/growing_batch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 
-namespace luthier::stochastic {
+namespace luthier::crf::lab {
 
 using Eigen::VectorXd;
 using linear::SolveState;
@@ -168,4 +168,4 @@ bool GrowingBatch::Load(base::CheckpointReader* reader) {
   return fits;
 }
 
-}  // namespace luthier::stochastic
+}  // namespace luthier::crf::lab

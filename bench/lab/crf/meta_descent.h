@@ -1,12 +1,12 @@
-#ifndef LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_
-#define LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_
+#ifndef LUTHIER_BENCH_LAB_CRF_META_DESCENT_H_
+#define LUTHIER_BENCH_LAB_CRF_META_DESCENT_H_
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "lib/base/checkpoint.h"
 
-namespace luthier::stochastic {
+namespace luthier::crf::lab {
 
 // Stochastic meta-descent (Vishwanathan, Schraudolph, Schmidt, Murphy 2006): stochastic gradient with a step for each
 // weight, which grows where successive steps agree. With g the gradient of the drawn examples' objective (penalty
@@ -49,6 +49,6 @@ class MetaDescent {
   Eigen::VectorXd x_, rates_, v_;
 };
 
-}  // namespace luthier::stochastic
+}  // namespace luthier::crf::lab
 
-#endif  // LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_
+#endif  // LUTHIER_BENCH_LAB_CRF_META_DESCENT_H_

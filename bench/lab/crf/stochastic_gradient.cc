@@ -1,4 +1,4 @@
-#include "lib/crf/solvers/stochastic_gradient.h"
+#include "bench/lab/crf/stochastic_gradient.h"
 
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/crf/solvers/checkpoint_arrays.h"
 
-namespace luthier::crf {
+namespace luthier::crf::lab {
 namespace {
 
 using Eigen::VectorXd;
@@ -223,4 +223,4 @@ bool StochasticGradient::WarmStart(base::CheckpointReader* reader, const Rescali
   return true;
 }
 
-}  // namespace luthier::crf
+}  // namespace luthier::crf::lab

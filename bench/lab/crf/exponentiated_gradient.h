@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_CRF_SOLVERS_EXPONENTIATED_GRADIENT_H_
-#define LUTHIER_LIB_CRF_SOLVERS_EXPONENTIATED_GRADIENT_H_
+#ifndef LUTHIER_BENCH_LAB_CRF_EXPONENTIATED_GRADIENT_H_
+#define LUTHIER_BENCH_LAB_CRF_EXPONENTIATED_GRADIENT_H_
 
 #include <cstdint>
 #include <vector>
@@ -41,7 +41,7 @@
 // All alpha_i begin with independent tokens whose true labels have the potential `first_potential`.
 // The source starts with uniform alpha_i, potential 0. Then w(alpha) is the sum of all gradients at
 // zero, with entries in the ten thousands, and its scores are useless for many passes.
-namespace luthier::crf {
+namespace luthier::crf::lab {
 
 struct ExponentiatedGradientOptions {
   double first_potential = 6.0;  // >= 0
@@ -110,6 +110,6 @@ class ExponentiatedGradient final : public ChainSolver {
   int64_t evaluations_ = 0;
 };
 
-}  // namespace luthier::crf
+}  // namespace luthier::crf::lab
 
-#endif  // LUTHIER_LIB_CRF_SOLVERS_EXPONENTIATED_GRADIENT_H_
+#endif  // LUTHIER_BENCH_LAB_CRF_EXPONENTIATED_GRADIENT_H_

@@ -1,4 +1,4 @@
-#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "bench/lab/crf/exponentiated_gradient.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "lib/linear/blocked_sum.h"
 #include "lib/linear/minimizer.h"
 
-namespace luthier::crf {
+namespace luthier::crf::lab {
 namespace {
 
 using Eigen::VectorXd;
@@ -223,4 +223,4 @@ bool ExponentiatedGradient::WarmStart(base::CheckpointReader* reader, const Resc
   return true;
 }
 
-}  // namespace luthier::crf
+}  // namespace luthier::crf::lab

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
-#define LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
+#ifndef LUTHIER_BENCH_LAB_CRF_GROWING_BATCH_H_
+#define LUTHIER_BENCH_LAB_CRF_GROWING_BATCH_H_
 
 #include <cstdint>
 #include <deque>
@@ -11,7 +11,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/linear/minimizer.h"
 
-namespace luthier::stochastic {
+namespace luthier::crf::lab {
 
 // L-BFGS on a growing part of the examples (Friedlander & Schmidt 2012): from stochastic to deterministic. Minimises
 //
@@ -69,6 +69,6 @@ class GrowingBatch {
   int64_t evaluations_ = 0;
 };
 
-}  // namespace luthier::stochastic
+}  // namespace luthier::crf::lab
 
-#endif  // LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
+#endif  // LUTHIER_BENCH_LAB_CRF_GROWING_BATCH_H_

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_CRF_SOLVERS_STOCHASTIC_GRADIENT_H_
-#define LUTHIER_LIB_CRF_SOLVERS_STOCHASTIC_GRADIENT_H_
+#ifndef LUTHIER_BENCH_LAB_CRF_STOCHASTIC_GRADIENT_H_
+#define LUTHIER_BENCH_LAB_CRF_STOCHASTIC_GRADIENT_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,7 +32,7 @@
 // shrink all weights by one product. With w_t = s_t v_t the sum of the iterates is c_t v_t + u_t,
 // u_t = u_{t-1} + c_{t-1} (alpha / s_t) g. AdaGrad shrinks a row by (1 + alpha_j lambda)^-k when it
 // is needed again k iterations later.
-namespace luthier::crf {
+namespace luthier::crf::lab {
 
 enum class GradientRule { kConstant, kPegasos, kAveraged, kAdaGrad };
 
@@ -92,6 +92,6 @@ class StochasticGradient final : public ChainSolver {
   int64_t iterations_ = 0;
 };
 
-}  // namespace luthier::crf
+}  // namespace luthier::crf::lab
 
-#endif  // LUTHIER_LIB_CRF_SOLVERS_STOCHASTIC_GRADIENT_H_
+#endif  // LUTHIER_BENCH_LAB_CRF_STOCHASTIC_GRADIENT_H_

@@ -5,12 +5,12 @@
 
 #include "Eigen/Cholesky"
 #include "absl/status/statusor.h"
+#include "bench/lab/crf/growing_batch.h"
+#include "bench/lab/crf/meta_descent.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/stochastic/growing_batch.h"
-#include "lib/stochastic/meta_descent.h"
 
-namespace luthier::stochastic {
+namespace luthier::crf::lab {
 namespace {
 
 using Eigen::MatrixXd;
@@ -119,4 +119,4 @@ TEST(MetaDescentTest, WhatIsNotFiniteIsRefusedAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace luthier::stochastic
+}  // namespace luthier::crf::lab

@@ -41,23 +41,22 @@ from luthier.errors import (
     Unsupported,
     Violation,
 )
-from luthier._create import Worker, from_file, load, studies, workers
+from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, workers
 from luthier._create import make as study
-from luthier._foreign import from_optuna, to_optuna
+from luthier._foreign import to_optuna
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._records import Event, Prediction
-from luthier._resource import Resource
 from luthier.objective import Tunable, objective
 from luthier.space import Bool, Categorical, Domain, Float, Int, Ordinal
 from luthier.study import Study
 from luthier.trial import FrozenTrial, Trial, TrialState
-from luthier.integrations import _optuna_words
-from luthier.integrations._optuna_refused import refuse
+from luthier import _optuna_words, trial as _trial
+from luthier._optuna_refused import refuse
 
 if TYPE_CHECKING:
     __version__: str
     from luthier import aio as aio, jax as jax, torch as torch
-    from luthier.integrations._optuna_words import create_study
+    from luthier._optuna_words import create_study
 
 __all__ = [
     "BadField",
@@ -117,6 +116,8 @@ __all__ = [
 
 for _name, _word in _optuna_words.OF_STUDY.items():
     setattr(study, _name, _word)  # Optuna's module of this name.
+for _name, _word in _optuna_words.OF_TRIAL.items():
+    setattr(_trial, _name, _word)
 
 _LAZY = ("aio", "jax", "torch")
 

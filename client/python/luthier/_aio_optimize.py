@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _results, _wire
 from luthier._aio_trial import Trial
+from luthier._fingerprint import new_worker
 from luthier._optimize import _GROW, _POLL_SECONDS, _UNREACHED, Catch, _tail, tell_of
 from luthier._progress import Progress
 from luthier._retry import ASK
@@ -142,7 +143,7 @@ class Run:
         inner, study = trial._trial, self.study.sync
         notes: _results.Notes = {}
         try:
-            m = _results.final(study, result, inner._step, notes)
+            m = _results.final(study._space, study.metric, result, inner._step, notes)
             study._note(trial.number, notes)
             for warning in await trial._complete(m, checkpoint=inner._checkpoint if inner.target_step else ""):
                 _log.warning("trial %d of %s: %s", trial.number, study.name, warning)
@@ -154,8 +155,6 @@ class Run:
 async def in_tasks(run: Run, jobs: int) -> None:
     """Works in `jobs` tasks; the first error of one cancels the others and goes on. Cancelled, gives their trials
     back."""
-    from luthier.study import new_worker
-
     jobs = jobs if run.left is None else min(jobs, run.left)
     workers = [new_worker(run.objective) for _ in range(0, jobs, _JOBS_OF_A_WORKER)]
     async with _sigterm_cancels():

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union, overload
 
-import luthier
 from luthier import _results, _wire
 from luthier._arguments import flag, number, whole
 from luthier._aio_calls import Calls, calls_of
@@ -18,7 +17,7 @@ from luthier._fingerprint import fingerprint
 from luthier._records import Event, Prediction, to_event
 from luthier._retry import ASK, Policy, Retry
 from luthier.errors import LuthierError
-from luthier.study import IfChanged, to_callbacks, to_catch
+from luthier.study import IfChanged, Study as Threads, to_callbacks, to_catch
 from luthier.trial import FrozenTrial, TrialState
 
 _LONGEST_ASK = 30.0
@@ -32,7 +31,7 @@ class Study:
     `sync` is the same study for threads. Every call may raise LuthierError; classes of luthier.errors say why.
     """
 
-    def __init__(self, study: luthier.Study) -> None:
+    def __init__(self, study: Threads) -> None:
         self.sync = study
 
     def __repr__(self) -> str:

@@ -13,11 +13,11 @@ from typing import Any, Literal, Optional, Union
 from luthier import _wire
 from luthier._arguments import count, flag, number, options, text, texts, whole
 from luthier._client import Client, connect
+from luthier._foreign import check_one_objective, optuna_study
 from luthier._handle import UNCAPPED
 from luthier._server import environment, program
 from luthier.errors import LuthierError, NotFound
 from luthier.space import SpaceLike, to_specs
-from luthier._resource import Resource
 from luthier.study import Study
 
 _EXAMPLES = {
@@ -28,6 +28,16 @@ _EXAMPLES = {
 _GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
 Goal = Literal["minimize", "maximize"]
 Named = Union[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What training one setting may cost, in the steps of its reports: at most `max` ("epochs"), at least `min` to say
+    anything."""
+
+    max: int
+    min: Optional[int] = None
+    unit: str = ""
 
 
 def make(
@@ -275,3 +285,19 @@ def from_file(
     if done.returncode != 0:
         raise LuthierError(done.stderr.strip() or f"luthier ended with {done.returncode}", code="INVALID_ARGUMENT")
     return load(name, server=server, db=db, accept_plaintext=accept_plaintext)
+
+
+def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[str] = None, **options: Any) -> Study:
+    """Makes a study of an Optuna study, with all of its trials that have ended.
+
+    `given` is an Optuna study, or a storage: an object, a URL or a journal's file, of which `study_name` names a study.
+    `name` and `options` are as for luthier.study; the name and goal default to those of the Optuna study. Needs optuna.
+
+        study = luthier.from_optuna("sqlite:///example.db", study_name="mnist")
+    """
+    source = given if hasattr(given, "get_trials") else optuna_study(given, study_name)
+    check_one_objective(source)
+    options.setdefault("goal", source.direction.name.lower())
+    study = make(name or study_id(source.study_name), **options)
+    study.import_trials(source)
+    return study

@@ -14,6 +14,7 @@ import inspect
 import re
 import textwrap
 import types
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
@@ -23,6 +24,11 @@ _MARK = re.compile(r"py-[0-9a-f]{20}\.([0-9a-f]{12})\Z")  # Workers' names are w
 def worker_of(unique: str, objective: str) -> str:
     """Returns the name of who asks for an objective's trials. `unique` has 20 hexadecimal digits."""
     return f"py-{unique}.{objective}" if objective else f"py-{unique}"
+
+
+def new_worker(objective: str = "") -> str:
+    """Returns a name for who asks: leases belong to it. It carries the fingerprint of the objective."""
+    return worker_of(uuid.uuid4().hex[:20], objective)
 
 
 def objective_of(worker: str) -> str:

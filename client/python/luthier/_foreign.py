@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
-from luthier.integrations._labels import labels_of
-from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, to_domain
+from luthier._notes import to_note
+from luthier.space import Categorical, Domain, Float, Int, Parameter, labels_of, to_domain
 
 if TYPE_CHECKING:
     from luthier.study import Study
 
 _MANY = 64  # Attributes of a trial.
-_WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,15}\.0\Z")
 
 
 def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[Any], str]:
@@ -27,16 +24,16 @@ def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[
         path = os.fspath(source)
         if "://" not in path and path.endswith((".csv", ".jsonl")):
             return table.read(study, path), os.path.basename(path)
-        source = _optuna_study(path, study_name)
+        source = optuna_study(path, study_name)
     elif hasattr(source, "get_all_studies"):
-        source = _optuna_study(source, study_name)
+        source = optuna_study(source, study_name)
     source = getattr(source, "cv_results_", source)
     if hasattr(source, "get_trials"):
         return _from_optuna(study, source), f"optuna:{source.study_name}"
     if hasattr(source, "columns") and hasattr(source, "to_dict"):
         if "params" not in source:
             records = source.to_dict("records")
-            grow(study, records, source.columns)
+            table.grow(study, records, source.columns)
             return table.read_records(study, records, "the data frame"), "data frame"
         source = source.to_dict("list")
     if isinstance(source, Mapping) and "params" in source:
@@ -50,7 +47,8 @@ def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[
 # --- Optuna ---
 
 
-def _optuna_study(storage: Any, name: Optional[str]) -> Any:
+def optuna_study(storage: Any, name: Optional[str]) -> Any:
+    """Returns an Optuna study of a storage: an object, a URL or a journal's file. ValueError."""
     if isinstance(storage, str) and "://" not in storage and not os.path.isfile(storage):
         raise ValueError(f"{storage} is no file; a database is named by its URL, sqlite:///FILE")
     import optuna
@@ -67,13 +65,14 @@ def _optuna_study(storage: Any, name: Optional[str]) -> Any:
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def _one_objective(source: Any) -> None:
+def check_one_objective(source: Any) -> None:
+    """Raises ValueError for an Optuna study of several objectives."""
     if len(source.directions) != 1:
         raise ValueError(f"{source.study_name} has {len(source.directions)} objectives; a study here has one")
 
 
 def _from_optuna(study: Study, source: Any) -> list[Any]:
-    _one_objective(source)
+    check_one_objective(source)
     if source.direction.name.lower() != study.direction:
         raise ValueError(
             f"{source.study_name} wants its value to {source.direction.name}, {study.name} to {study.direction}"
@@ -88,7 +87,7 @@ def _from_optuna(study: Study, source: Any) -> list[Any]:
             space[name] = _union(space[name], domain) if name in space else domain
         rows.append(row)
     if study._open:
-        table._declare(study, space)
+        table.declare(study, space)
     return [table.to_import(study, row) for row in rows]
 
 
@@ -121,8 +120,6 @@ def _union(a: Domain, b: Domain) -> Domain:
 
 
 def _optuna_row(trial: Any) -> dict[str, Any]:
-    from luthier.integrations._notes import to_note
-
     curve = {step: value for step, value in trial.intermediate_values.items() if step >= 0}
     value, state = trial.value, trial.state.name
     if value is None and state == "PRUNED" and curve:
@@ -135,24 +132,6 @@ def _optuna_row(trial: Any) -> dict[str, Any]:
     for ours, time in (("started", trial.datetime_start), ("ended", trial.datetime_complete)):
         row[ours] = None if time is None else time.timestamp()
     return row
-
-
-def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[str] = None, **options: Any) -> Study:
-    """Makes a study of an Optuna study, with all of its trials that have ended.
-
-    `given` is an Optuna study, or a storage: an object, a URL or a journal's file, of which `study_name` names a study.
-    `name` and `options` are as for luthier.study; the name and goal default to those of the Optuna study. Needs optuna.
-
-        study = luthier.from_optuna("sqlite:///example.db", study_name="mnist")
-    """
-    from luthier._create import make, study_id
-
-    source = given if hasattr(given, "get_trials") else _optuna_study(given, study_name)
-    _one_objective(source)
-    options.setdefault("goal", source.direction.name.lower())
-    study = make(name or study_id(source.study_name), **options)
-    study.import_trials(source)
-    return study
 
 
 def to_optuna(study: Study, **options: Any) -> Any:
@@ -218,7 +197,7 @@ def _from_search(study: Study, results: Mapping[str, Any]) -> list[Any]:
     folds = sum(1 for name in results if str(name).startswith("split") and str(name).endswith(f"_test_{key}"))
     candidates = list(results["params"])
     names = dict.fromkeys(name for params in candidates for name in params)
-    grow(study, candidates, [f"params_{name}" for name in names])
+    table.grow(study, candidates, [f"params_{name}" for name in names])
     deviations = results.get(f"std_test_{key}")
     out = []
     for i, (params, mean) in enumerate(zip(candidates, results[f"mean_test_{key}"])):
@@ -229,75 +208,3 @@ def _from_search(study: Study, results: Mapping[str, Any]) -> list[Any]:
                 row["standard_errors"] = {study.metric: float(deviations[i]) / math.sqrt(folds)}
         out.append(table.to_import(study, row))
     return out
-
-
-def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any], *, texts: bool = False) -> None:
-    """Gives an open space what a table has and it lacks: the columns `params_NAME`, or where there are none all that
-    mean nothing else. Their ranges are what the values span. `texts`: the cells are those of a file."""
-    if not study._open:
-        return
-    columns = [str(name) for name in names]
-    metric = table.metric_column(columns, study.metric)
-    # An export from before parameters were marked: which of its columns are metrics, it does not say.
-    older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
-    pandas = "datetime_start" in columns or "started" in columns  # Of an integer it makes 3.0, where some are missing.
-    marked = [c for c in columns if c.startswith("params_")]
-    reserved = set(table.RESERVED) - ({"step"} if older else set())
-    plain = [c for c in columns if c not in reserved and not c.startswith(table.PREFIXES)]
-    known = {name for p in study._space.parameters for name in (p.name, p.legal)}
-    some = list(records)
-    space: dict[str, Domain] = {}
-    for column in marked or plain:
-        name = column[len("params_") :] if column in marked else column
-        cells = [record.get(column, record.get(name)) for record in some]
-        values = [v for v in (table._plain(cell) for cell in cells) if v is not None]
-        if pandas and len(values) < len(cells) and all(_WHOLE_FLOAT.match(str(v)) for v in values):
-            values = [str(v)[:-2] if texts else int(v) for v in values]
-        enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
-        if enough and column != metric and name not in known:
-            space[name] = guess(values, texts=texts, labels=any(table._is_marked(cell) for cell in cells))
-    table._declare(study, space)
-
-
-def guess(values: list[Any], *, texts: bool = False, labels: bool = False) -> Domain:
-    """Returns a domain for values: numbers over the range that they span, in the logarithm where that is more than two
-    powers of ten, and labels for all else, for integers beyond 2^53 and where `labels` says so. `texts`: labels are as
-    the service has them."""
-    numbers = [None if texts and not table._NUMBER.match(str(value)) else _number(value) for value in values]
-    words = {str(value).lower() for value in values}
-    if words <= {"true", "false"} and not labels:
-        return Bool()
-    whole = all(table._WHOLE.match(str(value)) for value in values)
-    large = any(table._WHOLE.match(str(v)) and abs(int(v)) > table._LARGEST for v in values)
-    vectors = _vectors(values) if texts and not labels else None
-    if vectors is not None:
-        scalars = [x for vector in vectors for x in vector]
-        low, high = min(scalars), max(scalars)
-        return Float(low, high, log=low > 0 and high > 100 * low, count=len(vectors[0]))
-    if labels or large or any(number is None for number in numbers):
-        kept = dict.fromkeys(decode_label(str(value)) if texts else value for value in values)
-        return Categorical(list(kept))
-    low, high = min(n for n in numbers if n is not None), max(n for n in numbers if n is not None)
-    if whole:
-        return Int(int(low), int(high))
-    return Float(low, high, log=low > 0 and high > 100 * low)
-
-
-def _vectors(values: list[Any]) -> Optional[list[list[float]]]:
-    """Returns the lists of numbers that texts are, all of a length; None where they are something else."""
-    try:
-        lists = [json.loads(value) for value in values if value.startswith("[")]
-    except ValueError:
-        return None
-    right = len(lists) == len(values) and all(lists) and len({len(one) for one in lists}) == 1
-    return lists if right and all(type(x) in (int, float) for one in lists for x in one) else None
-
-
-def _number(value: Any) -> Optional[float]:
-    if isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None

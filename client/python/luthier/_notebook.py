@@ -7,6 +7,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from luthier import _wire
+from luthier._frozen import FrozenTrial
 
 if TYPE_CHECKING:
     from luthier.study import Study
@@ -19,8 +20,6 @@ _WIDTH, _HEIGHT, _LEFT, _BELOW = 560.0, 160.0, 60.0, 16.0
 
 def show(study: Study) -> str:
     """Returns the page of a study: state and counts, the history of its metric, and the best trials."""
-    from luthier.trial import FrozenTrial
-
     message = study._refresh()
     states = _wire.enum_names("Study.State")
     counts = {name: getattr(message.trials, name) for name in ("complete", "pruned", "failed", "running", "pending")}

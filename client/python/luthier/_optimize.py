@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _results, _wire
+from luthier._fingerprint import new_worker
 from luthier._progress import Progress
 from luthier._retry import ASK
 from luthier.errors import LeaseLost, LimitExceeded, MessageTooLarge, Retry, StudyFinished, TrialFinal, TrialPruned
@@ -103,8 +104,6 @@ class Run:
         return None
 
     def _work(self) -> None:
-        from luthier.study import new_worker
-
         worker = new_worker(self.objective)
         while self._take():
             trial = self._ask(worker)
@@ -224,7 +223,7 @@ def _tell(study: Study, trial: Trial, result: Any) -> None:
     """Ends the trial with what the objective returned. A result that is none fails the trial, and the study goes on."""
     notes: _results.Notes = {}
     try:
-        m = _results.final(study, result, trial._step, notes)
+        m = _results.final(study._space, study.metric, result, trial._step, notes)
         study._note(trial.number, notes)
         for warning in trial._complete(m, checkpoint=trial._checkpoint if trial.target_step else ""):
             _log.warning("trial %d of %s: %s", trial.number, study.name, warning)

@@ -12,8 +12,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Optional
 
-from luthier import _wire
-
 if TYPE_CHECKING:
     from luthier.study import Study
 

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union, overload
 
-from luthier import _results, _wire
+from luthier import _wire, table
 from luthier._arguments import mapping, sequence, text, whole
 from luthier._client import new_id
 from luthier._fingerprint import objective_of
+from luthier._frozen import FrozenTrial, TrialState, explain, freeze
 from luthier._handle import OBJECTIVES, Handle
+from luthier._notes import note as note_of
 from luthier._retry import ASK, ORDINARY, Policy, Retry
 from luthier.errors import LuthierError
-from luthier.trial import FrozenTrial, TrialState
 
 _PAGE = 1000  # Trials, and settings, in one call.
 
@@ -50,7 +51,7 @@ class Records(Handle):
     # --- Trials ---
 
     def _frozen(self, trial: Any) -> FrozenTrial:
-        return _results.freeze(self._space, self.metric, trial)
+        return freeze(self._space, self.metric, trial)
 
     def get_trials(
         self,
@@ -150,9 +151,7 @@ class Records(Handle):
     def trials_dataframe(self, *, attributes: Iterable[str] = ()) -> Any:
         """Returns the trials as a pandas data frame: number, state, value, params_*, metrics_*, attrs_* of the named
         `attributes`, started, ended, seconds, attempts, worker, designer. Needs pandas."""
-        from luthier.table import data_frame
-
-        return data_frame(self, attributes)
+        return table.data_frame(self, attributes)
 
     def export(self, path: str, *, curves: bool = False) -> None:
         """Writes all trials to a file, in the form that its name says.
@@ -160,9 +159,7 @@ class Records(Handle):
         `.jsonl` loses nothing and goes back in by `import_trials` and `luthier study import`; with `curves` it has the
         learning curves, which takes a call for each trial. `.csv` is for spreadsheets, `.parquet` needs pyarrow.
         """
-        from luthier.table import export
-
-        export(self, path, curves=curves)
+        table.export(self, path, curves=curves)
 
     # --- A trial, by its number ---
 
@@ -170,7 +167,7 @@ class Records(Handle):
         """Adds notes to a trial: texts of at most 64 KiB, other values as JSON; "" removes one."""
         request = _wire.message("SetAttributesRequest")(name=self._trial_path(number))
         for key, note in mapping("attributes", attributes, '{"note": "the first"}').items():
-            request.attributes[text("a key of attributes", key)] = _results.note(note)
+            request.attributes[text("a key of attributes", key)] = note_of(note)
         self._call("SetAttributes", request)
 
     def retry(self, numbers: Sequence[int] = ()) -> list[int]:
@@ -205,7 +202,7 @@ class Records(Handle):
         """
         request = _wire.message("ExplainTrialRequest")(name=self._trial_path(number))
         reply = self._call("ExplainTrial", request, seconds=60.0)
-        out = _results.explain(self._space, reply.trial)
+        out = explain(self._space, reply.trial)
         out["sentences"] = list(reply.sentences)
         out["predicted"] = _prediction(reply.predicted) if reply.HasField("predicted") else None
         out["surprise"] = reply.surprise if reply.HasField("surprise") else None

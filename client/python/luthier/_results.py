@@ -1,24 +1,17 @@
-"""What objectives return and what the service stores of it: measurements, gradients, and trials read back."""
+"""What objectives return, as the service stores it: measurements of a study's metric, with gradients in its space."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import numbers
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from luthier import _wire
-from luthier._arguments import json_value, mapping, scalar, sequence, shown, text
-from luthier._dynamic import with_values
-from luthier._fingerprint import objective_of
+from luthier._arguments import mapping, scalar, sequence, shown, text
 from luthier.space import LEGAL_NAME, Space
-from luthier.trial import FrozenTrial, TrialState
-
-if TYPE_CHECKING:
-    from luthier.study import Study
 
 
 _MOST_METRICS = 32  # As many as the service takes of a trial.
@@ -35,7 +28,8 @@ def split(result: Any, gradient: Optional[Mapping[str, Any]] = None) -> tuple[An
 
 
 def measurement(
-    study: Study,
+    space: Space,
+    metric: str,
     value: Any,
     *,
     metrics: Optional[Mapping[str, Any]] = None,
@@ -45,16 +39,16 @@ def measurement(
     error_bound: Optional[float] = None,
     notes: Optional[Notes] = None,
 ) -> Any:
-    """Returns the Measurement of a value of the study's metric, or of a dictionary of metrics. TypeError,
-    ValueError. With `notes` only what concerns the study's metric is an error: other metrics that can't be kept are
-    left out and named there."""
+    """Returns the Measurement of a value of `metric`, the study's, or of a dictionary of metrics; `space` has the
+    parameters that the gradient may name. TypeError, ValueError. With `notes` only what concerns the study's metric is an
+    error: other metrics that can't be kept are left out and named there."""
     m = _wire.message("Measurement")(step=step)
     every: dict[Any, Any] = dict(mapping("metrics", metrics or {}, '{"accuracy": 0.9}'))
     if isinstance(value, Mapping):
         every.update(value)
     elif value is not None:
-        every[study.metric] = value
-    for name, number in metrics_of(study.metric, every, notes).items():
+        every[metric] = value
+    for name, number in metrics_of(metric, every, notes).items():
         m.metrics[name] = number
     for name, number in mapping("standard_errors", standard_errors or {}, '{"loss": 0.1}').items():
         if name not in every:
@@ -62,7 +56,7 @@ def measurement(
         if name in m.metrics:
             m.standard_errors[name] = to_number(name, number)
     if gradient:
-        _put_gradient(study._space, mapping("gradient", gradient, '{"l2": -2.0}'), m)
+        _put_gradient(space, mapping("gradient", gradient, '{"l2": -2.0}'), m)
         if error_bound is not None:
             m.gradient.error_bound = to_number("error_bound", error_bound)
     return m
@@ -93,7 +87,7 @@ def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = N
     return out
 
 
-def final(study: Study, result: Any, step: int, notes: Notes) -> Any:
+def final(space: Space, metric: str, result: Any, step: int, notes: Notes) -> Any:
     """Returns the Measurement of what an objective returned. TypeError and ValueError say what is wrong with it; what
     is left out beside the study's metric is named in `notes`."""
     value, gradient = split(result)
@@ -103,10 +97,10 @@ def final(study: Study, result: Any, step: int, notes: Notes) -> Any:
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
     bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.
-    m = measurement(study, value, gradient=gradient, step=step, error_bound=bound, notes=notes)
-    if study.metric not in m.metrics:
+    m = measurement(space, metric, value, gradient=gradient, step=step, error_bound=bound, notes=notes)
+    if metric not in m.metrics:
         raise ValueError(
-            f"the objective's metrics are {sorted(map(str, value))}; {study.metric!r}, the study's, is not among them"
+            f"the objective's metrics are {sorted(map(str, value))}; {metric!r}, the study's, is not among them"
         )
     return m
 
@@ -159,57 +153,3 @@ def _put_gradient(space: Space, gradient: Mapping[str, Any], m: Any) -> None:
         return
     for name, slope in gradient.items():
         m.gradient.by_name.values[space.by_name[name].legal] = to_number(name, slope)
-
-
-def note(value: Any) -> str:
-    """Returns an attribute's text: texts as they are, other values as JSON."""
-    if isinstance(value, str):
-        return text("an attribute", value)
-    try:
-        return json.dumps(json_value(value))
-    except (TypeError, ValueError, RecursionError):
-        raise TypeError(f"an attribute is {shown(value)}: it is a text, or what JSON can say") from None
-
-
-def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
-    """Returns a Trial message as users see it."""
-    last = trial.final_measurement
-    gradient: Optional[dict[str, float]] = None
-    if last.gradient.WhichOneof("kind") == "full":
-        gradient = dict(zip(space.coordinates(), last.gradient.full.values))
-    state = TrialState(_wire.enum_names("Trial.State")[trial.state])
-    begin = trial.attempts[0].start_time if trial.attempts else trial.create_time if state.is_finished() else None
-    return FrozenTrial(
-        number=trial.number,
-        state=state,
-        params=with_values(space.decode(trial.parameters), trial.attributes),
-        value=last.metrics[metric] if metric in last.metrics else None,
-        metrics=dict(last.metrics),
-        standard_errors=dict(last.standard_errors),
-        gradient=gradient,
-        attributes=dict(trial.attributes),
-        designer=trial.provenance.designer,
-        failure=f"{trial.failure.reason}: {trial.failure.message}" if trial.HasField("failure") else "",
-        started=_seconds(begin) if begin is not None else None,
-        ended=_seconds(trial.end_time) if state.is_finished() else None,
-        intermediate_values={p.step: p.metrics[metric] for p in trial.measurements if metric in p.metrics},
-        step=last.step,
-        objective=objective_of(trial.attempts[-1].worker) if trial.attempts else "",
-    )
-
-
-def explain(space: Space, trial: Any) -> dict[str, Any]:
-    """Returns why a trial's setting was tried, from its provenance."""
-    p = trial.provenance
-    out: dict[str, Any] = {"designer": p.designer, "origin": p.origin, "details": dict(p.details)}
-    if p.HasField("ask_index"):
-        out.update(ask_index=p.ask_index, prefix_seq=p.prefix_seq)
-    if p.direction:
-        out["direction"] = dict(zip(space.coordinates(), p.direction))
-    if trial.gradient_set_aside:
-        out["gradient_set_aside"] = True
-    return out
-
-
-def _seconds(time: Any) -> float:
-    return float(time.seconds) + 1e-9 * float(time.nanos)

@@ -25,11 +25,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Optional
 
-import luthier
+from luthier import _create
 from luthier._aio_calls import close_mine
 from luthier._aio_study import Study
 from luthier._aio_trial import Trial
-from luthier._create import Goal
+from luthier._create import Goal, Worker
 from luthier.space import SpaceLike
 
 __all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "workers"]
@@ -38,7 +38,7 @@ __all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "
 async def study(name: str, space: SpaceLike = None, *, goal: Goal = "minimize", **options: Any) -> Study:
     """Makes a study, or returns the one of this name if it was made with the same words. Options and errors are those
     of `luthier.study`."""
-    return Study(await asyncio.to_thread(luthier.study, name, space, goal=goal, **options))
+    return Study(await asyncio.to_thread(_create.make, name, space, goal=goal, **options))
 
 
 async def load(
@@ -46,7 +46,7 @@ async def load(
 ) -> Study:
     """Returns the study of this name. Raises NotFound."""
     where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
-    return Study(await asyncio.to_thread(luthier.load, name, **where))
+    return Study(await asyncio.to_thread(_create.load, name, **where))
 
 
 async def studies(
@@ -58,7 +58,7 @@ async def studies(
 ) -> list[Study]:
     """Returns all studies of a project, in order of name."""
     where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
-    return [Study(one) for one in await asyncio.to_thread(luthier.studies, project=project, **where)]
+    return [Study(one) for one in await asyncio.to_thread(_create.studies, project=project, **where)]
 
 
 async def workers(
@@ -67,10 +67,10 @@ async def workers(
     server: Optional[str] = None,
     db: Optional[str] = None,
     accept_plaintext: bool = False,
-) -> list[luthier.Worker]:
+) -> list[Worker]:
     """Returns the workers that a coordinator knows in a project."""
     where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
-    return await asyncio.to_thread(luthier.workers, project=project, **where)
+    return await asyncio.to_thread(_create.workers, project=project, **where)
 
 
 async def from_file(
@@ -83,7 +83,7 @@ async def from_file(
 ) -> Study:
     """Makes the study of a study file, or returns it. Raises LuthierError with what is wrong with the file."""
     where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
-    return Study(await asyncio.to_thread(luthier.from_file, path, name, **where))
+    return Study(await asyncio.to_thread(_create.from_file, path, name, **where))
 
 
 async def close() -> None:

@@ -12,11 +12,15 @@ import importlib.util
 import json
 import math
 import os
+import pickle
 import sys
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
 from luthier._arguments import representation, whole
+from luthier._create import load as load_study
+from luthier._optimize import Run
+from luthier._processes import Told
 from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
 from luthier.errors import Retry, StudyPaused, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
@@ -249,12 +253,6 @@ def run(reference: str) -> int:
 
 def _child(arguments: argparse.Namespace) -> int:
     """A process of `optimize(processes=...)`."""
-    import pickle
-
-    from luthier._beats import Told
-    from luthier._create import load as load_study
-    from luthier._optimize import Run
-
     with open(arguments.child, "rb") as file:
         fn, catch, objective = pickle.load(file)
     study = load_study(

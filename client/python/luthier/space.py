@@ -14,6 +14,7 @@ from luthier import _wire
 from luthier._arguments import flag, mapping, number, scalar, sequence, text, whole
 
 LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
+_LABEL_BYTES = 200
 
 
 class Domain:
@@ -160,6 +161,14 @@ def decode_label(label: str) -> Any:
     if isinstance(value, (bool, int, float)) or value is None:
         return value if json.dumps(value) == label else label
     return label
+
+
+def labels_of(choices: Sequence[Any]) -> list[str]:
+    """Returns a different, legal label for each of `choices`, in order: its text where that will do."""
+    texts = [str(choice) for choice in choices]
+    if len(set(texts)) == len(texts) and all(t.isprintable() and 0 < len(t.encode()) <= _LABEL_BYTES for t in texts):
+        return texts
+    return [f"{i}:{''.join(c for c in t if c.isprintable())[:40]}" for i, t in enumerate(texts)]
 
 
 def legal_name(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Optional, Union, overload
 
@@ -13,20 +12,25 @@ from luthier import _results, _wire
 from luthier._arguments import flag, mapping, number, sequence, text, whole
 from luthier._changed import look_at
 from luthier._client import Client, new_id
-from luthier._fingerprint import fingerprint, worker_of
+from luthier._fingerprint import fingerprint, new_worker
+from luthier._notes import note as note_of
+from luthier._foreign import rows_of
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._handle import UNCAPPED
+from luthier._notebook import show
 from luthier._optimize import Run, in_threads
+from luthier._processes import optimize_in_processes, pickled
 from luthier._progress import Progress
 from luthier._records import Records
 from luthier._retry import ASK, Policy
 from luthier.errors import LuthierError, StudyFinished, StudyPaused
 from luthier.space import Space
+from luthier.table import to_import
 from luthier.trial import FrozenTrial, Trial, Value
 
 _log = logging.getLogger("luthier")
 IfChanged = Literal["continue", "fresh", "raise"]
-_PAUSED_BY_USER = "paused by a user"
+PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
 _POLL_SECONDS = 30.0
@@ -35,11 +39,6 @@ _MOST_JOBS = 1000
 _HUNGRY_SECONDS = 10.0  # So long a program waits for a trial before it says so.
 
 Objective = Callable[[Trial], Any]
-
-
-def new_worker(objective: str = "") -> str:
-    """Returns a name for who asks: leases belong to it. It carries the fingerprint of the objective."""
-    return worker_of(uuid.uuid4().hex[:20], objective)
 
 
 def to_callbacks(callbacks: Any, progress: Any) -> list[Any]:
@@ -265,7 +264,8 @@ class Study(Records):
             m = trial._last
         else:
             m = _results.measurement(
-                self,
+                self._space,
+                self.metric,
                 value,
                 gradient=gradient,
                 standard_errors=standard_errors,
@@ -333,14 +333,12 @@ class Study(Records):
             raise ValueError(f"processes is {processes}: it is from 1 to {_MOST_JOBS}")
         if processes is not None and every:
             raise ValueError("callbacks and progress are called in this process: use n_jobs=, or follow study.watch()")
-        show = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
+        shown = None if show_progress_bar is None else flag("show_progress_bar", show_progress_bar)
         objective = fingerprint(fn)
         cargo = b""
         if processes is not None:
-            from luthier.objective import optimize_in_processes, pickled
-
             cargo = pickled((fn, catches, objective))  # Before anything is changed: it may not travel.
-        lines = self._begin(objective, n_trials, timeout, if_changed, show)
+        lines = self._begin(objective, n_trials, timeout, if_changed, shown)
         if lines is None:
             return self
         try:
@@ -455,7 +453,7 @@ class Study(Records):
                 self.name, ", ".join(map(repr, unknown)), ", ".join(map(repr, sorted(self._space.by_name))),
             )  # fmt: skip
         for key, note in mapping("attributes", attributes or {}, '{"note": "mine"}').items():
-            trial.attributes[text("a key of attributes", key)] = _results.note(note)
+            trial.attributes[text("a key of attributes", key)] = note_of(note)
         if message.spec.labels.get(UNCAPPED) == "open" and self._rows(message) >= message.spec.budget.max_trials:
             self._more_room(1)
         return self._frozen(self._call("EnqueueTrials", request).trials[0])
@@ -469,8 +467,6 @@ class Study(Records):
 
             study.add_trials([{"params": {"x": 0.1}, "value": 3.2}])
         """
-        from luthier.table import to_import
-
         return self._import([to_import(self, trial) for trial in sequence("trials", trials)], source)
 
     def _import(self, rows: Sequence[Any], source: str) -> list[int]:
@@ -497,8 +493,6 @@ class Study(Records):
 
             study.import_trials("sqlite:///example.db", study_name="mnist")
         """
-        from luthier._foreign import rows_of
-
         self._refresh()
         rows, name = rows_of(self, source, study_name)
         return self._import(rows, name)
@@ -522,6 +516,4 @@ class Study(Records):
         return check_gradient(fn, params, metric=self.metric, step=step)
 
     def _repr_html_(self) -> str:
-        from luthier._notebook import show
-
         return show(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _csv, _wire
 from luthier._arguments import mapping, number, text, whole
-from luthier._results import measurement, note
-from luthier.space import Parameter, decode_label, encode_label, to_spec
-from luthier.trial import FrozenTrial
+from luthier._frozen import FrozenTrial
+from luthier._notes import note
+from luthier._results import measurement
+from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, encode_label, to_spec
 
 if TYPE_CHECKING:
     from luthier._records import Records
@@ -43,6 +45,7 @@ _OPEN = ("PENDING", "RUNNING", "WAITING", "CANCELLED")  # States of trials witho
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula begins so.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
+_WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,15}\.0\Z")
 _LARGEST = 2**53  # Of the integers of a parameter.
 
 
@@ -63,7 +66,8 @@ def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any
     study._space.encode(row.get("params", {}), out.parameters)
     if row.get("value") is not None or row.get("metrics"):
         m = measurement(
-            study,
+            study._space,
+            study.metric,
             row.get("value"),
             metrics=row.get("metrics"),
             gradient=row.get("gradient"),
@@ -73,7 +77,7 @@ def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any
         out.final_measurement.CopyFrom(m)
     curve = mapping("curve", row.get("curve") or {}, "{1: 0.5, 2: 0.4}")
     for step, value in sorted((whole("a step of curve", step), value) for step, value in curve.items()):
-        out.measurements.append(measurement(study, value, step=step))
+        out.measurements.append(measurement(study._space, study.metric, value, step=step))
     for key, word in mapping("attributes", row.get("attributes") or {}, '{"note": "mine"}').items():
         out.attributes[text("a key of attributes", key)] = note(word)
     for name, time in (("started", out.create_time), ("ended", out.end_time)):
@@ -101,7 +105,7 @@ def _row_of(trial: FrozenTrial) -> dict[str, Any]:
     }
 
 
-def _declare(study: Study, space: Mapping[str, Any]) -> None:
+def declare(study: Study, space: Mapping[str, Any]) -> None:
     """Gives an open space the parameters that it lacks."""
     declare_specs(study, [to_spec(name, given) for name, given in space.items()])
 
@@ -123,6 +127,81 @@ def declare_specs(study: Study, specs: Iterable[Any]) -> None:
     study.cancel_trial(trial.number)
     study.delete_trial(trial.number)
     study._refresh()
+
+
+# --- An open space grows by what a table has ---
+
+
+def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any], *, texts: bool = False) -> None:
+    """Gives an open space what a table has and it lacks: the columns `params_NAME`, or where there are none all that
+    mean nothing else. Their ranges are what the values span. `texts`: the cells are those of a file."""
+    if not study._open:
+        return
+    columns = [str(name) for name in names]
+    metric = metric_column(columns, study.metric)
+    # An export from before parameters were marked: which of its columns are metrics, it does not say.
+    older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
+    pandas = "datetime_start" in columns or "started" in columns  # Of an integer it makes 3.0, where some are missing.
+    marked = [c for c in columns if c.startswith("params_")]
+    reserved = set(RESERVED) - ({"step"} if older else set())
+    plain = [c for c in columns if c not in reserved and not c.startswith(PREFIXES)]
+    known = {name for p in study._space.parameters for name in (p.name, p.legal)}
+    some = list(records)
+    space: dict[str, Domain] = {}
+    for column in marked or plain:
+        name = column[len("params_") :] if column in marked else column
+        cells = [record.get(column, record.get(name)) for record in some]
+        values = [v for v in (_plain(cell) for cell in cells) if v is not None]
+        if pandas and len(values) < len(cells) and all(_WHOLE_FLOAT.match(str(v)) for v in values):
+            values = [str(v)[:-2] if texts else int(v) for v in values]
+        enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
+        if enough and column != metric and name not in known:
+            space[name] = guess(values, texts=texts, labels=any(_is_marked(cell) for cell in cells))
+    declare(study, space)
+
+
+def guess(values: list[Any], *, texts: bool = False, labels: bool = False) -> Domain:
+    """Returns a domain for values: numbers over the range that they span, in the logarithm where that is more than two
+    powers of ten, and labels for all else, for integers beyond 2^53 and where `labels` says so. `texts`: labels are as
+    the service has them."""
+    numbers = [None if texts and not _NUMBER.match(str(value)) else _number(value) for value in values]
+    words = {str(value).lower() for value in values}
+    if words <= {"true", "false"} and not labels:
+        return Bool()
+    whole = all(_WHOLE.match(str(value)) for value in values)
+    large = any(_WHOLE.match(str(v)) and abs(int(v)) > _LARGEST for v in values)
+    vectors = _vectors(values) if texts and not labels else None
+    if vectors is not None:
+        scalars = [x for vector in vectors for x in vector]
+        low, high = min(scalars), max(scalars)
+        return Float(low, high, log=low > 0 and high > 100 * low, count=len(vectors[0]))
+    if labels or large or any(number is None for number in numbers):
+        kept = dict.fromkeys(decode_label(str(value)) if texts else value for value in values)
+        return Categorical(list(kept))
+    low, high = min(n for n in numbers if n is not None), max(n for n in numbers if n is not None)
+    if whole:
+        return Int(int(low), int(high))
+    return Float(low, high, log=low > 0 and high > 100 * low)
+
+
+def _vectors(values: list[Any]) -> Optional[list[list[float]]]:
+    """Returns the lists of numbers that texts are, all of a length; None where they are something else."""
+    try:
+        lists = [json.loads(value) for value in values if value.startswith("[")]
+    except ValueError:
+        return None
+    right = len(lists) == len(values) and all(lists) and len({len(one) for one in lists}) == 1
+    return lists if right and all(type(x) in (int, float) for one in lists for x in one) else None
+
+
+def _number(value: Any) -> Optional[float]:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- Columns ---
@@ -305,8 +384,6 @@ def _is_number(text: str) -> bool:
 
 def read(study: Study, path: str) -> list[Any]:
     """Returns the results in a .jsonl or .csv file as the service imports them. ValueError names line and reason."""
-    from luthier._foreign import grow
-
     if path.endswith(".jsonl"):
         return _read_jsonl(study, path)
     if path.endswith(".csv"):

@@ -1,4 +1,4 @@
-"""Trials: one that runs, and those that are stored."""
+"""A trial that this program runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from luthier import _dynamic, _wire
 from luthier._arguments import representation, whole
+from luthier._frozen import FrozenTrial as FrozenTrial, TrialState as TrialState, explain
+from luthier._notes import note, to_note
+from luthier._optuna_refused import refuse
+from luthier._results import Notes, measurement
 from luthier._retry import ASK, FINISH, Policy
 from luthier.errors import (
     BadField,
@@ -42,94 +43,6 @@ def _writable(value: Any) -> str:
     """Returns a text that UTF-8 can write, of a key that is none, too."""
     text = value if isinstance(value, str) else representation(value)
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-class TrialState(str, Enum):
-    """What has become of a trial. Equal to its name as a text."""
-
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    COMPLETE = "COMPLETE"
-    PRUNED = "PRUNED"
-    FAILED = "FAILED"
-    FAIL = "FAILED"  # Optuna's words: the same members.
-    WAITING = "PENDING"
-    CANCELLED = "CANCELLED"
-    PAUSED = "PAUSED"
-
-    def is_finished(self) -> bool:
-        """Whether nothing more will come of it."""
-        return self not in (TrialState.PENDING, TrialState.RUNNING, TrialState.PAUSED)
-
-
-class Seconds(float):
-    """A time in seconds, which also says so as a timedelta does: Optuna's trials have these."""
-
-    def total_seconds(self) -> float:
-        """Returns the number."""
-        return float(self)
-
-
-@dataclass(frozen=True)
-class FrozenTrial:
-    """A trial as it is stored."""
-
-    number: int
-    state: TrialState
-    params: dict[str, Any]
-    value: Optional[float] = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    standard_errors: dict[str, float] = field(default_factory=dict)
-    gradient: Optional[dict[str, float]] = None
-    attributes: dict[str, str] = field(default_factory=dict)
-    designer: str = ""
-    failure: str = ""
-    started: Optional[float] = None
-    ended: Optional[float] = None
-    intermediate_values: dict[int, float] = field(default_factory=dict)
-    step: int = 0
-    objective: str = ""  # Fingerprint of the function that `optimize` ran.
-
-    @property
-    def user_attrs(self) -> dict[str, Any]:
-        """The attributes, in Optuna's word and with its values: what is JSON comes as what it stands for."""
-        from luthier.integrations._notes import from_note
-
-        return {key: from_note(note) for key, note in self.attributes.items() if not _dynamic.is_own(key)}
-
-    @property
-    def values(self) -> Optional[list[float]]:
-        """The value in a list, in Optuna's word."""
-        return None if self.value is None else [self.value]
-
-    @property
-    def last_step(self) -> Optional[int]:
-        """The last step of its curve, in Optuna's word; None where it reported nothing."""
-        return max(self.intermediate_values, default=None)
-
-    @property
-    def datetime_start(self) -> Optional[datetime]:
-        """When it began, in Optuna's word."""
-        return None if self.started is None else datetime.fromtimestamp(self.started)
-
-    @property
-    def datetime_complete(self) -> Optional[datetime]:
-        """When it ended, in Optuna's word."""
-        return None if self.ended is None else datetime.fromtimestamp(self.ended)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if not name.startswith("_"):
-                from luthier.integrations._optuna_refused import refuse
-
-                refuse("FrozenTrial", name)
-            raise AttributeError(f"trials have no {name!r}")
-
-    @property
-    def duration(self) -> Optional[Seconds]:
-        """Seconds from its first grant to its end."""
-        return None if self.started is None or self.ended is None else Seconds(self.ended - self.started)
 
 
 class Trial:
@@ -306,8 +219,6 @@ class Trial:
 
     def explain(self) -> dict[str, Any]:
         """Returns why this setting is tried: designer, origin, what the model predicted."""
-        from luthier._results import explain
-
         return explain(self._study._space, self._lease.trial)
 
     def _hear(self, directive: str) -> None:
@@ -372,8 +283,6 @@ class Trial:
     def _measured(self, value: Any, step: Any, metrics: Any, gradient: Any) -> Any:
         """Returns the Measurement of a report. One that can't be read raises TypeError or ValueError, and takes the
         place of what was reported before: an older value never stands for a newer one."""
-        from luthier._results import Notes, measurement
-
         notes: Notes = {}
         try:
             self._step = self._step + 1 if step is None else whole("step", step)
@@ -381,7 +290,8 @@ class Trial:
                 raise ValueError(f"step is {self._step}: it is at least 0")
             if value is None and not metrics:
                 raise TypeError("the report has no value")
-            m = measurement(self._study, value, metrics=metrics, gradient=gradient, step=self._step, notes=notes)
+            space, metric = self._study._space, self._study.metric
+            m = measurement(space, metric, value, metrics=metrics, gradient=gradient, step=self._step, notes=notes)
         except (TypeError, ValueError) as error:
             self._last, self._malformed = None, error
             raise
@@ -407,15 +317,11 @@ class Trial:
     def set_attribute(self, key: str, value: Any) -> None:
         """Stores a note with the trial: a text of at most 64 KiB; other values as JSON. One that can't be kept never
         costs the trial: it is left out, with a warning in the log."""
-        from luthier._results import note
-
         self._set(key, value, note)
 
     def set_user_attr(self, key: str, value: Any) -> None:
         """Stores any JSON value with the trial, numbers and arrays of numpy, too; `user_attrs` gives it back. Of
         another value its text is kept, with a warning in the log."""
-        from luthier.integrations._notes import to_note
-
         self._set(key, value, to_note)
 
     def _set(self, key: str, value: Any, to_text: Callable[[Any], str]) -> None:
@@ -512,11 +418,7 @@ class Trial:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Optuna's words in its module of this name."""
+        """Refuses words of Optuna's module of this name; those that are carried out, `luthier` has put here."""
         if not name.startswith("_"):
-            from luthier.integrations import _optuna_refused, _optuna_words
-
-            if name in _optuna_words.OF_TRIAL:
-                return _optuna_words.OF_TRIAL[name]
-            _optuna_refused.refuse("trial", name)
+            refuse("trial", name)
         raise AttributeError(f"module 'luthier.trial' has no attribute {name!r}")

@@ -14,7 +14,7 @@ import pytest
 from programs import alive, wait
 
 import luthier
-from luthier import _beats
+from luthier import _processes
 
 TTL = 10.0  # The shortest that the service takes.
 
@@ -91,8 +91,8 @@ class Recorder:
 
 def test_directives_reach_the_process(session_db: str) -> None:
     recorder = Recorder()
-    relay = _beats.Relay(recorder)  # type: ignore[arg-type]
-    told = _beats.Told(luthier._client.connect(db=session_db), os.dup(relay.fileno()))  # type: ignore[attr-defined]
+    relay = _processes.Relay(recorder)  # type: ignore[arg-type]
+    told = _processes.Told(luthier._client.connect(db=session_db), os.dup(relay.fileno()))  # type: ignore[attr-defined]
     relay.begin()
     heard: list[str] = []
     told.add("w", b"one", 30.0, heard.append)

@@ -11,8 +11,8 @@ import pytest
 
 import luthier
 import luthier as optuna
-from luthier.integrations import _optuna_words as words
-from luthier.integrations._optuna_refused import REFUSED
+from luthier import _optuna_words as words
+from luthier._optuna_refused import REFUSED
 
 # What Optuna 4 and 5 have, by module.
 OPTUNA = {

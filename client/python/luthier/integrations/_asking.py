@@ -6,7 +6,7 @@ import uuid
 from typing import Any, Optional
 
 import luthier
-from luthier.study import _PAUSED_BY_USER
+from luthier.study import PAUSED_BY_USER
 
 
 def ask(study: luthier.Study, n: Optional[int] = None) -> Any:
@@ -20,7 +20,7 @@ def ask(study: luthier.Study, n: Optional[int] = None) -> Any:
         try:
             return study.ask(n, worker=worker)
         except luthier.StudyPaused:
-            if study.state_reason == _PAUSED_BY_USER:
+            if study.state_reason == PAUSED_BY_USER:
                 raise
             study.resume()
         except luthier.LimitExceeded:

@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 import luthier
 from luthier._create import Goal
 from luthier.integrations._asking import ask
-from luthier.integrations._labels import labels_of
+from luthier.space import labels_of
 
 GRADIENT = "luthier:gradient"  # User attribute of a trial: derivatives of its value by parameters' names.
 _UID = "luthier:uid"  # System attribute of an Optuna study: what it is called in Luthier.

@@ -18,7 +18,7 @@ import luthier
 from luthier import _wire
 from luthier._create import Goal
 from luthier.integrations._asking import ask
-from luthier.integrations._labels import labels_of
+from luthier.space import labels_of
 from luthier.trial import Trial
 
 __all__ = ["LuthierSearch"]

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import luthier
 from luthier.integrations._asking import ask
-from luthier.integrations._labels import labels_of
-from luthier.space import to_domain
+from luthier.space import labels_of, to_domain
 
 __all__ = ["LuthierSearchCV"]
 

@@ -1,7 +1,7 @@
 """Optuna's words for Luthier's things: what a program says after `import luthier as optuna`.
 
 A word that is here is carried out. What Luthier does otherwise is refused with a sentence that says what to write
-(luthier/integrations/_optuna_refused.py).
+(luthier/_optuna_refused.py).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Optional, Union
 
-import luthier
-from luthier import _wire
+from luthier import _create
 from luthier._create import Goal, study_id
 from luthier._gradient import _FixedTrial
 from luthier._optimize import Infeasible
@@ -34,11 +33,11 @@ from luthier.errors import (
     Unavailable,
     Unsupported,
 )
-from luthier.integrations._notes import from_note, to_note
-from luthier.integrations._optuna_refused import REFUSED, Words, check_options, refuse
+from luthier._notes import from_note, to_note
+from luthier._optuna_refused import REFUSED, Words, check_options, refuse
 from luthier.space import Categorical, Domain, Float, Int, to_domain
 from luthier.study import Study
-from luthier.table import _declare
+from luthier.table import declare
 from luthier.trial import FrozenTrial, Trial, TrialState
 
 _LABEL = "optuna."  # Labels of a study that hold its user attributes.
@@ -262,7 +261,7 @@ class OptunaStudy(Study):
         for trial in rows:
             space.update(trial.distributions if isinstance(trial, _MadeTrial) else {})
         if self._open and space:
-            _declare(self, space)
+            declare(self, space)
         return super().add_trials(rows, **options)
 
     def set_user_attr(self, key: str, value: Any) -> None:
@@ -404,7 +403,7 @@ def create_study(
     name = _legal(study_name) if study_name else f"study-{uuid.uuid4().hex[:12]}"
     if study_name and not load_if_exists:
         try:
-            luthier.load(name, **where)
+            _create.load(name, **where)
         except NotFound:
             pass
         else:
@@ -413,7 +412,7 @@ def create_study(
         algorithm, seed = _algorithm(sampler), sampler.seed or 0
     goal = str(getattr(goal, "name", goal) or "minimize").lower()  # luthier.study says what is wrong with it.
     shown = study_name if study_name and name != study_name else ""
-    made = luthier.study(
+    made = _create.make(
         name, goal=goal, algorithm=algorithm, seed=seed, stopping=_stopping(pruner), display_name=shown, **where
     )
     return _optuna_study(made, sampler)
@@ -430,7 +429,7 @@ def load_study(
 ) -> OptunaStudy:
     """Returns a study that is there. A sampler's constraints go on; ValueError where its algorithm, or the pruner, is
     not the study's own: these stay what they were when the study was made. NotFound."""
-    found = luthier.load(_legal(study_name), **_where(storage, where.pop("server", None), where.pop("db", None)))
+    found = _create.load(_legal(study_name), **_where(storage, where.pop("server", None), where.pop("db", None)))
     if where:
         raise TypeError(f"load_study has no {sorted(where)}")
     spec = found.spec
@@ -455,7 +454,7 @@ def delete_study(*, study_name: str, storage: Any = None) -> None:
 
 def get_all_study_names(storage: Any = None) -> list[str]:
     """Returns the names of all studies."""
-    return [str(study._spec.display_name or study.name) for study in luthier.studies(**_where(storage, None, None))]
+    return [str(study._spec.display_name or study.name) for study in _create.studies(**_where(storage, None, None))]
 
 
 # --- Samplers and pruners ---

@@ -113,7 +113,8 @@ class Run:
                 return await self._fail_malformed(trial, inner._malformed)
             if inner._directive != "STOP":  # Else the service has pruned it.
                 last = inner._last if inner._last is not None else _wire.message("Measurement")()
-                await trial._complete(last, pruned=True)
+                for warning in await trial._complete(last, pruned=True):
+                    inner._warn("%s", warning)
         except Retry as error:
             return await trial._fail("RETRY", str(error), retry=True)
         except (LeaseLost, TrialFinal, StudyFinished):

@@ -190,7 +190,9 @@ def _run_trial(study: Study, fn: Callable[[Trial], Any], trial: Trial, catch: Ca
         if trial._malformed is not None:
             return _fail_malformed(study, trial, trial._malformed)
         if trial._directive != "STOP":  # Else the service has pruned it.
-            trial._complete(trial._last if trial._last is not None else _wire.message("Measurement")(), pruned=True)
+            last = trial._last if trial._last is not None else _wire.message("Measurement")()
+            for warning in trial._complete(last, pruned=True):
+                trial._warn("%s", warning)
     except Retry as error:
         return trial._fail("RETRY", str(error), retry=True)
     except Infeasible as error:

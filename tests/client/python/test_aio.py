@@ -141,6 +141,35 @@ def test_the_first_error_gives_the_other_trials_back(session_db: str, name: str)
     assert sorted(states(study)) == ["FAILED", "PENDING", "PENDING"]
 
 
+def test_what_a_pruned_trial_left_out_is_said(session_db: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def objective(trial: luthier.aio.Trial) -> float:
+        raise luthier.TrialPruned()
+
+    async def main() -> None:
+        study = await luthier.aio.study(name, algorithm="random", db=session_db)
+        await study.enqueue({"x": 0.5})
+        await study.optimize(objective, n_trials=1)
+
+    asyncio.run(main())
+    assert "not used: x = 0.5" in caplog.text
+
+
+def test_a_report_that_is_refused_is_malformed(session_db: str, name: str) -> None:
+    async def objective(trial: luthier.aio.Trial) -> float:
+        if trial.number == 1:
+            await trial.report(None)
+        assert [await trial.report(value, step=1) for value in (0.1, 0.2)] == ["CONTINUE"] * 2
+        return 0.5
+
+    async def main() -> luthier.aio.Study:
+        study = await luthier.aio.study(name, SPACE, algorithm="random", db=session_db)
+        await study.optimize(objective, n_trials=2)
+        return study
+
+    study = asyncio.run(main())
+    assert states(study) == ["FAILED", "COMPLETE"]
+
+
 def test_cancelled_tasks_give_their_trials_back(session_db: str, name: str) -> None:
     async def objective(trial: luthier.aio.Trial) -> float:
         await trial.report(1.0, step=5, checkpoint="here")

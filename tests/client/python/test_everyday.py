@@ -120,6 +120,15 @@ def test_settings_that_do_not_fit_the_space_that_comes(
     assert "'unitz', which no trial has asked for yet; they have asked for 'lr', 'units'" in caplog.text
     study.optimize(lambda t: 1 / 0 if t.suggest_float("lr", 1e-5, 1e-1, log=True) else 0, n_trials=1, catch=ZeroDivisionError)
     assert "not used: unitz = 8" in caplog.text
+    caplog.clear()
+    study.enqueue({"lr": 0.01, "dropout": 0.5})
+
+    def pruned(trial: luthier.Trial) -> float:
+        trial.suggest_float("lr", 1e-5, 1e-1, log=True)
+        raise luthier.TrialPruned()
+
+    study.optimize(pruned, n_trials=1)
+    assert "not used: dropout = 0.5" in caplog.text
     with pytest.raises(luthier.BadField, match="lr"):
         study.enqueue({"lr": 0.5})
 

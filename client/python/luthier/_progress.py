@@ -53,10 +53,11 @@ class Progress:
 
     def begin(self, there: int, more: Optional[int], until: str) -> None:
         """Says what is about to happen: so many trials are there, and so many more come, or `until` something."""
-        message = self._study._message
-        if message.best_trial:
-            self._best, self._best_trial = float(message.best_value), int(message.best_trial)
+        try:
+            self._best_trial, self._best = self._study._best_result(self._study._message)
             self._as_good, self._differ = [(self._best_trial, self._best)], True
+        except ValueError:
+            pass  # There is none yet.
         self._total = more
         more_text = f"{more} more" if more is not None else f"more {until}"
         self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}")

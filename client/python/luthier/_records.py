@@ -139,9 +139,14 @@ class Records(Handle):
     @property
     def best_value(self) -> float:
         """The best value of the metric. Raises ValueError while there is none."""
-        message = self._refresh()
+        return self._best_result(self._refresh())[1]
+
+    def _best_result(self, message: Any) -> tuple[int, float]:
+        """Returns number and value of the best trial. Raises ValueError while there is none."""
         best = self._best(message)
-        return float(message.best_value if isinstance(best, int) else best.final_measurement.metrics[self.metric])
+        if isinstance(best, int):
+            return best, float(message.best_value)
+        return int(best.number), float(best.final_measurement.metrics[self.metric])
 
     @property
     def best_params(self) -> dict[str, Any]:

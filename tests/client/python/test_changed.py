@@ -49,6 +49,13 @@ def test_results_of_the_former_objective_are_named_and_left_out(
     assert "trials 7 to 13" in caplog.text and study.best_trial.objective == fingerprint(first)
 
 
+def test_the_line_of_progress_leaves_them_out_too(study: luthier.Study, capsys: pytest.CaptureFixture[str]) -> None:
+    study.optimize(mended, n_trials=2, show_progress_bar=True)
+    assert f"best {study.best_value:.6g} (trial {study.best_trial.number}" in capsys.readouterr().err
+    study.optimize(mended, n_trials=1, show_progress_bar=True)
+    assert f"best {study.best_value:.6g} (trial {study.best_trial.number}" in capsys.readouterr().err
+
+
 def test_they_count_where_that_is_wanted(study: luthier.Study, caplog: pytest.LogCaptureFixture) -> None:
     study.optimize(mended, n_trials=3)
     study.update(labels={"team": "vision"})  # Labels of the user's are beside it.

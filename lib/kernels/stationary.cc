@@ -147,8 +147,8 @@ void StationaryKernel::Column(const double* a, Index stride, Index m, const doub
 }
 
 int64_t StationaryKernel::CostOf(Index rows) const {
-  constexpr int64_t kProfile = 20;
-  return rows * (shape_.columns() + kProfile * (shape_.structure == Structure::kJoint ? 1 : shape_.groups));
+  constexpr int64_t kDistanceCost = 20;
+  return rows * (shape_.columns() + kDistanceCost * (shape_.structure == Structure::kJoint ? 1 : shape_.groups));
 }
 
 absl::Status StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope,

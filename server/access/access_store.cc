@@ -177,9 +177,10 @@ AccessStore::~AccessStore() {
 template <typename F>
 absl::Status AccessStore::Write(F&& f) {
   base::MutexLock lock(&mutex_);
+  SQLite::Database& db = *db_;
   return Guarded([&]() -> absl::Status {
-    SQLite::Transaction transaction(*db_);
-    f(*db_);
+    SQLite::Transaction transaction(db);
+    f(db);
     transaction.commit();
     return held_->Check();
   });
@@ -187,9 +188,10 @@ absl::Status AccessStore::Write(F&& f) {
 
 absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
   base::MutexLock lock(&mutex_);
+  SQLite::Database& db = *db_;
   return Guarded([&]() -> absl::StatusOr<std::vector<TokenRecord>> {
     std::vector<TokenRecord> tokens;
-    SQLite::Statement rows(*db_,
+    SQLite::Statement rows(db,
                            "SELECT id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
                            "expire_time, lifetime, last_use_time, revoke_time, certificate, request, unclaimed FROM "
                            "tokens ORDER BY create_time, id");
@@ -219,10 +221,11 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
 
 absl::StatusOr<std::vector<ProjectRecord>> AccessStore::Projects() {
   base::MutexLock lock(&mutex_);
+  SQLite::Database& db = *db_;
   return Guarded([&]() -> absl::StatusOr<std::vector<ProjectRecord>> {
     std::vector<ProjectRecord> projects;
     SQLite::Statement rows(
-        *db_,
+        db,
         "SELECT id, create_time, studies, running_trials, waiting_asks, suggest_cpu, bytes FROM projects "
         "ORDER BY id");
     while (rows.executeStep()) {
@@ -302,8 +305,9 @@ absl::Status AccessStore::Put(const ProjectRecord& project, const ChangeRecord& 
 
 absl::StatusOr<std::optional<ChangeRecord>> AccessStore::FindRequest(const std::string& id) {
   base::MutexLock lock(&mutex_);
+  SQLite::Database& db = *db_;
   return Guarded([&]() -> absl::StatusOr<std::optional<ChangeRecord>> {
-    SQLite::Statement rows(*db_, "SELECT id, digest, object FROM requests WHERE id = ?");
+    SQLite::Statement rows(db, "SELECT id, digest, object FROM requests WHERE id = ?");
     BindText(rows, 1, id);
     if (!rows.executeStep()) return std::nullopt;
     return ChangeRecord{StringColumn(rows, 0), StringColumn(rows, 1), StringColumn(rows, 2)};
@@ -436,9 +440,10 @@ absl::StatusOr<std::vector<AuditRecord>> AccessStore::Audit(int64_t before, int 
   const std::string select = kind == AuditKind::kAll ? absl::StrCat(kChanges, " UNION ALL ", kRefusals)
                                                      : std::string(kind == AuditKind::kChanges ? kChanges : kRefusals);
   base::MutexLock lock(&mutex_);
+  SQLite::Database& db = *db_;
   return Guarded([&]() -> absl::StatusOr<std::vector<AuditRecord>> {
     std::vector<AuditRecord> entries;
-    SQLite::Statement rows(*db_, absl::StrCat(select, " ORDER BY 1 DESC LIMIT ?2"));
+    SQLite::Statement rows(db, absl::StrCat(select, " ORDER BY 1 DESC LIMIT ?2"));
     Bind(rows, 1, before > 0 ? before : INT64_MAX);
     Bind(rows, 2, int64_t{limit});
     while (rows.executeStep()) {

@@ -15,7 +15,9 @@ constexpr char kPayload[] = "luthier.storage/damaged-study";
 
 absl::Status Make(StudyKey study, absl::string_view message) {
   absl::Status status = absl::DataLossError(message);
-  status.SetPayload(kPayload, absl::Cord(absl::StrCat(study)));
+  const std::string text = absl::StrCat(study);
+  // Of a view: compilers disagree about the name of the constructor that takes a string.
+  status.SetPayload(kPayload, absl::Cord(absl::string_view(text)));
   return status;
 }
 

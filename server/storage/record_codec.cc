@@ -368,9 +368,9 @@ absl::StatusOr<int64_t> CountAsks(absl::string_view body) {
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(body.data()),
                                             static_cast<int>(body.size()));
   // Whole tags, as a parser compares them: a field of another wire type is an unknown one.
-  constexpr auto kBytes = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
-  constexpr uint32_t kPromotion = WireFormatLite::MakeTag(record::Trial::kPromotionsFieldNumber, kBytes);
-  constexpr uint32_t kProvenance = WireFormatLite::MakeTag(record::Trial::kProvenanceFieldNumber, kBytes);
+  constexpr auto kDelimited = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  constexpr uint32_t kPromotion = WireFormatLite::MakeTag(record::Trial::kPromotionsFieldNumber, kDelimited);
+  constexpr uint32_t kProvenance = WireFormatLite::MakeTag(record::Trial::kProvenanceFieldNumber, kDelimited);
   constexpr uint32_t kAskIndex =
       WireFormatLite::MakeTag(record::Provenance::kAskIndexFieldNumber, WireFormatLite::WIRETYPE_VARINT);
   int64_t asks = 0;

@@ -232,18 +232,18 @@ absl::Status Keeper::Launch(const LaunchDescriptors& descriptors) {
   memcpy(CMSG_DATA(header), &descriptors, sizeof(descriptors));
   const base::MutexLock lock(&mutex_);
   if (pid_ > 0) kill(pid_, SIGCONT);  // A run may have stopped it.
-  const auto send = [&] {
+  const auto send = [&](int socket) {
     ssize_t sent = 0;
-    do sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    do sent = sendmsg(socket, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent == 1;
   };
-  if (send()) return absl::OkStatus();
+  if (send(socket_.get())) return absl::OkStatus();
   if (errno != EPIPE && errno != ECONNRESET) return MachineError("cannot hand a program over");
   base::LogWarning("keeper_killed", {{"pid", absl::StrCat(pid_)}});
   WaitForEnd();
   LUTHIER_RETURN_IF_ERROR(Fork());
-  return send() ? absl::OkStatus() : MachineError("cannot hand a program over");
+  return send(socket_.get()) ? absl::OkStatus() : MachineError("cannot hand a program over");
 }
 
 }  // namespace luthier::worker

@@ -222,9 +222,9 @@ bool Process::HasEnded() {
 int Process::Reap() {
   while (!ended_) Listen(-1);
   shutdown(control_.get(), SHUT_WR);  // The supervisor's signal to end all that is left.
-  constexpr int kPatienceMilliseconds = 5000;
+  constexpr int kReapMilliseconds = 5000;
   while (!gone_) {
-    if (Listen(kPatienceMilliseconds)) continue;
+    if (Listen(kReapMilliseconds)) continue;
     base::LogWarning("processes_left", {{"of", absl::StrCat(pid_)}});
     break;
   }

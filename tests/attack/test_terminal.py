@@ -79,6 +79,7 @@ class Terminal:
             for fd in (0, 1, 2, 9):  # 9: as careless programs leave one open.
                 os.dup2(self.slave, fd, inheritable=True)
             os.chdir(folder)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Whoever runs the tests may ignore it, as nohup does.
             os.execve(command[0], command, PLAIN)
 
     def wait(self, seconds: float = 60) -> int:

@@ -23,7 +23,8 @@ sys.path.insert(0, str(ROOT / "bench/service"))
 import hostile  # noqa: E402
 
 COUNT = int(os.environ.get("LUTHIER_ATTACK_COUNT", "20"))
-LIMIT_MIB = 512
+# A sanitizer keeps what is freed, and shadows it.
+LIMIT_MIB = 512 if "LUTHIER_ATTACK_SANITIZED" not in os.environ else 2048
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 

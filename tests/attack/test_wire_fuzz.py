@@ -21,7 +21,7 @@ def test_the_corpus_and_random_sequences(tmp_path: Path, rng: random.Random) -> 
     try:
         wire_fuzz.replay(fuzzer, corpus, whole=SECONDS > 30)
         # Reactions to what is in the corpus: a server that takes or ignores everything shows but a few.
-        assert len(fuzzer.signatures) > 30, sorted(fuzzer.signatures)
+        assert len(fuzzer.signatures) >= 30, sorted(fuzzer.signatures)
         assert wire_fuzz.fuzz(fuzzer, wire_fuzz.Maker(rng.randrange(1 << 32), corpus), SECONDS, 1 << 30) > 0
         fuzzer.stop()
     except wire_fuzz.Found as found:

@@ -419,7 +419,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
         if (*outcome == ChainOutcome::kDiverged) {
           return fail(study::failure::kDiverged,
                       absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
-                                   " passes; shorten the step (step_rule lmax, constant_step) or raise l2"));
+                                   " passes; raise l2, or take solver lbfgs"));
         }
         run.passes = run.trainer.passes();
       }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks what is too large for ./check: other Pythons, other systems, large packages, long chaos, attacks, fuzzing, times.
 #
-#   tools/release_check.sh [STEP...]      default: wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
+#   tools/release_check.sh [STEP...]      default: wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized threads fuzz rates soak
 #
 #   wheel     builds the wheels, installs each into a fresh environment and uses it
 #   artefacts what tools/release.sh made, in bare Debian 12 and 13: the wheel's first result, the tarball, the Debian packages
@@ -12,7 +12,9 @@
 #   large     Ray, PyTorch, transformers, Keras, Lightning, JAX of tools/release_packages.txt: some 3 GB of downloads
 #   chaos     2,000 trials whose programs and coordinators are killed at random ($LUTHIER_TEST_SEED repeats a run)
 #   attacks   tests/attack with large numbers, and its wire fuzzer for $LUTHIER_TEST_WIRE_SECONDS (default 600)
-#   sanitized tests/attack and the corpora of tests/fuzz against programs with address and undefined-behaviour sanitizers
+#   sanitized the C++ tests, tests/attack and the corpora of tests/fuzz with address and undefined-behaviour sanitizers: half an hour of
+#             compiler
+#   threads   the tests of what has threads, with the thread sanitizer, of all that links no gRPC
 #   fuzz      each target of tests/fuzz for $LUTHIER_TEST_FUZZ_SECONDS (default 600); what was found stays in build/release_check/fuzz
 #   rates     bench/python/rates.py: wants a machine with nothing else to do
 #   soak      tests/attack/soak.py: mixed load for half an hour ($LUTHIER_SOAK_SECONDS); memory and descriptors must not rise
@@ -223,11 +225,18 @@ sanitizer_options() {
   mkdir -p "$here/sanitizer"
 }
 
-# One build for both: the libraries, the three programs and the fuzz targets.
+# One build for both: the libraries, the three programs, the fuzz targets, and what $1... names besides.
 build_sanitized() {
   tools/install_packages.sh dev
   cmake --preset fuzz
   cmake --build --preset fuzz
+  (($# == 0)) || cmake --build build/fuzz --target "$@"
+}
+
+# Runs the C++ tests of folder $1 with labels $2. Scripts and Python are not instrumented, and have their own places.
+run_sanitized() {
+  ctest --test-dir "$1" -L "$2" -LE 'slow|peers|e2e|attack|containers' -E 'house|python|docs|_script|build_test|tidy|page|data_test|install|shell|release|wheel' \
+    -j "$(nproc)" --output-on-failure
 }
 
 no_reports() {
@@ -236,14 +245,22 @@ no_reports() {
 }
 
 sanitized() {
-  build_sanitized
+  build_sanitized all
   sanitizer_options
+  run_sanitized build/fuzz 'unit|property|contract|fuzz'
   LUTHIER_BIN_DIR=$root/build/fuzz/bin LUTHIER_ATTACK_SANITIZED=1 run_tests /usr/bin/python3 -s "$root/tests/attack"
   local target
   for target in tests/fuzz/corpus/*; do
     "build/fuzz/fuzz/fuzz_${target##*/}" -runs=0 "$target"
   done
   no_reports
+}
+
+threads() {
+  tools/install_packages.sh dev
+  cmake --preset tsan
+  cmake --build --preset tsan
+  TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1" run_sanitized build/tsan tsan
 }
 
 fuzz() {
@@ -269,12 +286,12 @@ soak() {
   /usr/bin/python3 -s tests/attack/soak.py --seconds "${LUTHIER_SOAK_SECONDS:-1800}"
 }
 
-(($# > 0)) || set -- wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak
+(($# > 0)) || set -- wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized threads fuzz rates soak
 for step; do
   case $step in
-    wheel | artefacts | demo13 | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | fuzz | rates | soak) ;;
+    wheel | artefacts | demo13 | debian13 | debian14 | pythons | large | chaos | attacks | sanitized | threads | fuzz | rates | soak) ;;
     *)
-      echo "release_check.sh: there is no step '$step'; steps are wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized fuzz rates soak" >&2
+      echo "release_check.sh: there is no step '$step'; steps are wheel artefacts demo13 debian13 debian14 pythons large chaos attacks sanitized threads fuzz rates soak" >&2
       exit 2
       ;;
   esac

@@ -111,10 +111,12 @@ def declare(study: Study, space: Mapping[str, Any]) -> None:
 
 
 def declare_specs(study: Study, specs: Iterable[Any]) -> None:
-    """The same for ParameterSpecs. A trial of its own names them, and is taken back."""
+    """The same for ParameterSpecs. A trial of its own names them, and is taken back; one that waited, as a setting that
+    a user added, waits again."""
     lacking = [spec for spec in specs if spec.name not in study._space.by_legal]
     if not lacking:
         return
+    waited = bool(study._refresh().trials.pending)
     trial = study.ask(timeout=60.0)
     if trial is None:
         raise RuntimeError(f"study {study.name} gives no trials, so its space can't grow")
@@ -124,8 +126,11 @@ def declare_specs(study: Study, specs: Iterable[Any]) -> None:
             request.parameters.add().CopyFrom(spec)
             request.parameters[-1].ClearField("condition")  # In an open space the objective itself decides.
         study._client.call("WorkerService", "DeclareParameters", request)
-    study.cancel_trial(trial.number)
-    study.delete_trial(trial.number)
+    if waited:
+        trial._release()
+    else:
+        study.cancel_trial(trial.number)
+        study.delete_trial(trial.number)
     study._refresh()
 
 

@@ -371,3 +371,13 @@ def test_studies_of_optuna_that_are_unlike_ours(name: str, session_db: str) -> N
     two = optuna.create_study(directions=["minimize", "maximize"])
     with pytest.raises(ValueError, match="has 2 objectives; a study here has one"):
         luthier.from_optuna(two, name + "-two", db=session_db)
+
+
+def test_settings_that_wait_stay_where_the_space_grows(name: str, session_db: str) -> None:
+    pd = pytest.importorskip("pandas")
+    study = luthier.study(name, db=session_db)
+    study.enqueue({"x": 7.5})
+    study.import_trials(pd.DataFrame({"params_x": [1.0, 9.0], "value": [1.0, 2.0]}))
+    study.optimize(lambda trial: trial.suggest_float("x", 1, 9), n_trials=1)
+    assert [t.params["x"] for t in study.trials] == [7.5, 1.0, 9.0]
+    assert study.explain(1)["origin"] == "enqueued"

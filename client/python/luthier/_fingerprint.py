@@ -1,8 +1,8 @@
 """What an objective does, as a short text that changes with it: trials carry it, so results of an edited objective are
 told from those before.
 
-It is a digest of the function's source without comments, layout and decorators, and of the functions of the same file
-that it names. What those do with other files and with data is not seen.
+It is a digest of the function's source without comments, layout and decorators, of the functions and classes of the
+same file that it names, and of the methods of the object that it is. What other files and data do is not seen.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _functions(fn: Any) -> Iterator[types.FunctionType]:
     waiting, seen = [fn], set()
     first: Optional[types.FunctionType] = None
     while waiting:
-        function = _function(waiting.pop(0))
+        found = waiting.pop(0)
+        function = _function(found)
         if function is None or id(function.__code__) in seen:
             continue
         first = first or function
@@ -60,9 +61,33 @@ def _functions(fn: Any) -> Iterator[types.FunctionType]:
                 held.append(cell.cell_contents)
             except ValueError:
                 pass  # Not assigned yet.
-        named = (function.__globals__.get(name) for name in sorted(_names(function.__code__)))
+        named = [function.__globals__.get(name) for name in sorted(_names(function.__code__))]
         waiting += [x for x in held if _function(x) is not None]
         waiting += [x for x in named if inspect.isfunction(x) and x.__module__ == first.__module__]
+        classes = [x for x in [_class_of(found), *named] if isinstance(x, type)]
+        for base in [base for one in classes for base in one.__mro__ if base.__module__ == first.__module__]:
+            members = [_function(_of_class(x)) for _, x in sorted(vars(base).items())]
+            file = first.__code__.co_filename  # Dataclasses and the like have methods that nobody wrote.
+            waiting += [x for x in members if x is not None and x.__code__.co_filename == file]
+
+
+def _class_of(found: Any) -> Optional[type]:
+    """Returns the class of the object that a method or part is of, or that is called."""
+    for _ in range(16):
+        if not isinstance(found, functools.partial):
+            break
+        found = found.func
+    if isinstance(found, types.MethodType):
+        of = found.__self__
+        return of if isinstance(of, type) else type(of)
+    return None if isinstance(found, (type, types.FunctionType)) else type(found)
+
+
+def _of_class(member: Any) -> Any:
+    """Returns the function behind what a class has: a method of one of the kinds, or a property."""
+    if isinstance(member, (staticmethod, classmethod)):
+        return member.__func__
+    return member.fget if isinstance(member, property) else member
 
 
 def _function(of: Any) -> Optional[types.FunctionType]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,24 @@ def test_fingerprints() -> None:
             return first(trial) + 1
 
     assert fingerprint(Objective()) != fingerprint(Objective().method) != ""
+
+    def as_class(offset: str) -> str:
+        made: dict[str, Any] = {"__name__": "mine"}
+        text = f"""
+            class Net:
+                def forward(self, x):
+                    return x + {offset}
+            class Objective:
+                @property
+                def net(self):
+                    return Net()
+                def __call__(self, trial):
+                    return self.net.forward(1)
+        """
+        exec(compile(textwrap.dedent(text), "mine.py", "exec"), made)
+        return fingerprint(made["Objective"]())
+
+    assert as_class("1") == as_class("1") != as_class("2")
     assert fingerprint(len) == ""
     space: dict[str, Any] = {}
     exec("def f(t):\n    return 1\ndef g(t):\n    return 2\nh = lambda t: 1", space)

@@ -56,7 +56,20 @@ from luthier._optuna_refused import refuse
 if TYPE_CHECKING:
     __version__: str
     from luthier import aio as aio, jax as jax, torch as torch
-    from luthier._optuna_words import create_study
+    from luthier._optuna_words import (
+        create_study as create_study,
+        create_trial as create_trial,
+        delete_study as delete_study,
+        distributions as distributions,
+        exceptions as exceptions,
+        get_all_study_names as get_all_study_names,
+        importance as importance,
+        load_study as load_study,
+        logging as logging,
+        pruners as pruners,
+        samplers as samplers,
+        storages as storages,
+    )
 
 __all__ = [
     "BadField",
@@ -115,23 +128,25 @@ __all__ = [
 ]
 
 for _name, _word in _optuna_words.OF_STUDY.items():
-    setattr(study, _name, _word)  # Optuna's module of this name.
+    setattr(study, _name, _word)  # Optuna's module of this name, which is here a function and a module.
+    setattr(importlib.import_module("luthier.study"), _name, _word)
 for _name, _word in _optuna_words.OF_TRIAL.items():
     setattr(_trial, _name, _word)
 
 _LAZY = ("aio", "jax", "torch")
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from luthier._version import installed
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from luthier._version import installed
 
-        return installed()
-    if name in _LAZY:
-        return importlib.import_module(f"luthier.{name}")
-    if name in _optuna_words.WORDS:
-        return getattr(_optuna_words, name)
-    if name == "version":
-        return SimpleNamespace(__version__=__getattr__("__version__"))
-    refuse("", name)
-    raise AttributeError(f"module 'luthier' has no attribute {name!r}")
+            return installed()
+        if name in _LAZY:
+            return importlib.import_module(f"luthier.{name}")
+        if name in _optuna_words.WORDS:
+            return getattr(_optuna_words, name)
+        if name == "version":
+            return SimpleNamespace(__version__=__getattr__("__version__"))
+        refuse("", name)
+        raise AttributeError(f"module 'luthier' has no attribute {name!r}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
+from luthier._frozen import FrozenTrial
 from luthier._notes import to_note
 from luthier.space import Categorical, Domain, Float, Int, Parameter, labels_of, to_domain
 
@@ -119,6 +120,19 @@ def _union(a: Domain, b: Domain) -> Domain:
     return a
 
 
+def grow_by_trials(study: Study, trials: Iterable[Any]) -> None:
+    """Gives an open space the parameters of trials that it lacks."""
+    if not study._open:
+        return
+    space: dict[str, Domain] = {}
+    for trial in trials:
+        given = trial._all_domains() if isinstance(trial, FrozenTrial) else {}
+        for name in table.stored_params(study, trial) if given else ():
+            space[name] = _union(space[name], given[name]) if name in space else given[name]
+    if space:
+        table.declare(study, space)
+
+
 def _optuna_row(trial: Any) -> dict[str, Any]:
     curve = {step: value for step, value in trial.intermediate_values.items() if step >= 0}
     value, state = trial.value, trial.state.name
@@ -154,7 +168,7 @@ def to_optuna(study: Study, **options: Any) -> Any:
             params=params,
             distributions={name: distributions[name] for name in params},
             user_attrs=t.user_attrs,
-            intermediate_values=study.trial(t.number).intermediate_values if t.step else {},
+            intermediate_values=t.intermediate_values,
         )
         frozen.datetime_start, frozen.datetime_complete = _local_time(t.started or t.ended), _local_time(t.ended)
         out.add_trial(frozen)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
-from luthier._dynamic import is_own, with_values
+from luthier._dynamic import is_own, share_of, with_values
 from luthier._fingerprint import objective_of
 from luthier._notes import from_note
 from luthier._optuna_refused import refuse
-from luthier.space import Space
+from luthier.space import Domain, Float, Int, Space
 
 
 class TrialState(str, Enum):
@@ -43,7 +44,8 @@ class Seconds(float):
 
 @dataclass(frozen=True)
 class FrozenTrial:
-    """A trial as it is stored."""
+    """A trial as it is stored. Lists of trials come without learning curves: `intermediate_values` asks for that of its
+    trial when it is looked at first."""
 
     number: int
     state: TrialState
@@ -57,7 +59,7 @@ class FrozenTrial:
     failure: str = ""
     started: Optional[float] = None
     ended: Optional[float] = None
-    intermediate_values: dict[int, float] = field(default_factory=dict)
+    intermediate_values: dict[int, float] = field(default_factory=dict, repr=False)
     step: int = 0
     objective: str = ""  # Fingerprint of the function that `optimize` ran.
 
@@ -65,6 +67,34 @@ class FrozenTrial:
     def user_attrs(self) -> dict[str, Any]:
         """The attributes, in Optuna's word and with its values: what is JSON comes as what it stands for."""
         return {key: from_note(note) for key, note in self.attributes.items() if not is_own(key)}
+
+    @property
+    def distributions(self) -> dict[str, Domain]:
+        """What each of its parameters may be, by name."""
+        return {name: domain for name, domain in self._all_domains().items() if name in self.params}
+
+    def _all_domains(self) -> dict[str, Domain]:
+        """Returns the same with the parameters that stand for others, as the share of a range does."""
+        domains: Callable[[], dict[str, Domain]] = self.__dict__.get("_domains", dict)
+        return domains()
+
+    def _with(self, domains: Callable[[], dict[str, Domain]], curve: Optional[Callable[[], dict[int, float]]]) -> None:
+        """Takes what says its domains, and what asks for its curve where it came without."""
+        self.__dict__["_domains"] = domains
+        if curve is not None:
+            self.__dict__["_curve"] = curve
+            del self.__dict__["intermediate_values"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, and what travels to other processes, has all that the trial has."""
+        curve, domains = self.intermediate_values, self._all_domains()
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_curve", "_domains")}
+        return {**state, "intermediate_values": curve, "_kept": domains}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept: dict[str, Domain] = state.pop("_kept", {})
+        self.__dict__.update(state)
+        self._with(lambda: kept, None)
 
     @property
     def values(self) -> Optional[list[float]]:
@@ -89,6 +119,8 @@ class FrozenTrial:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if name == "intermediate_values" and "_curve" in self.__dict__:
+                return self.__dict__.setdefault(name, self.__dict__["_curve"]())
             if not name.startswith("_"):
                 refuse("FrozenTrial", name)
             raise AttributeError(f"trials have no {name!r}")
@@ -107,10 +139,11 @@ def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
         gradient = dict(zip(space.coordinates(), last.gradient.full.values))
     state = TrialState(_wire.enum_names("Trial.State")[trial.state])
     begin = trial.attempts[0].start_time if trial.attempts else trial.create_time if state.is_finished() else None
-    return FrozenTrial(
+    stored = space.decode(trial.parameters)
+    frozen = FrozenTrial(
         number=trial.number,
         state=state,
-        params=with_values(space.decode(trial.parameters), trial.attributes),
+        params=with_values(stored, trial.attributes),
         value=last.metrics[metric] if metric in last.metrics else None,
         metrics=dict(last.metrics),
         standard_errors=dict(last.standard_errors),
@@ -124,6 +157,23 @@ def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
         step=last.step,
         objective=objective_of(trial.attempts[-1].worker) if trial.attempts else "",
     )
+    frozen.__dict__["_stored"] = stored
+    frozen._with(lambda: _domains(space, {**stored, **frozen.params}), None)
+    return frozen
+
+
+def _domains(space: Space, params: Mapping[str, Any]) -> dict[str, Domain]:
+    """Returns what the parameters of a setting may be. A range that differs from trial to trial is one that has the
+    value."""
+    out: dict[str, Domain] = {}
+    for name, value in params.items():
+        if name not in space.by_name:
+            continue
+        domain = space.by_name[name].domain()
+        if share_of(name) in space.by_name and isinstance(domain, (Float, Int)):
+            domain = type(domain)(min(domain.low, value), max(domain.high, value), log=domain.log)
+        out[name] = domain
+    return out
 
 
 def explain(space: Space, trial: Any) -> dict[str, Any]:

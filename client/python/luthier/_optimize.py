@@ -228,7 +228,10 @@ def _tell(study: Study, trial: Trial, result: Any) -> None:
         m = _results.final(study._space, study.metric, result, trial._step, notes)
         study._note(trial.number, notes)
         for warning in trial._complete(m, checkpoint=trial._checkpoint if trial.target_step else ""):
-            _log.warning("trial %d of %s: %s", trial.number, study.name, warning)
+            if warning not in study._noted:
+                _log.warning("trial %d of %s: %s", trial.number, study.name, warning)
+            if not warning.startswith("the user's setting"):  # Each of those is about a setting of its own.
+                study._noted.add(warning)
     except (TypeError, ValueError, LimitExceeded, MessageTooLarge) as error:
         _log.warning("trial %d of %s failed: %s", trial.number, study.name, error)
         trial._fail("BAD_OUTPUT", str(error))

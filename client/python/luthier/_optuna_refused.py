@@ -3,17 +3,20 @@ none is accepted and forgotten."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType
 from typing import Any
 
 from luthier.errors import Unsupported
 
 _SAMPLER = "Optuna's study goes on with it; Luthier's search in that study is luthier.optuna.LuthierSampler"
-_ONE_OBJECTIVE = "a study here has one objective: return a weighted sum, and keep the parts by trial.set_user_attr"
+ONE_OBJECTIVE = "a study here has one objective: return a weighted sum, and keep the parts by trial.set_user_attr"
 _GRID = 'luthier.study(NAME, {"x": [1, 2, 3]}, algorithm="grid") tries every setting of a declared space'
 _PARTS = 'luthier.study(NAME, resource=luthier.Resource(max=81), algorithm="{}") trains in parts'
 _PLOT = "a notebook shows a study by itself; Optuna's own plots take luthier.to_optuna(study)"
 _CALLBACK = "luthier.integrations has callbacks for Keras, Lightning, LightGBM, transformers and XGBoost"
+_TPE = 'create_study(algorithm={"tpe": {...}}), whose options are in docs/reference/tpe.md'
+_COPY = "create_study(study_name=OTHER).add_trials(load_study(study_name=NAME).trials) copies the results"
 _STORAGE = "trials are kept by a coordinator: storage='sqlite:///FILE' is the directory FILE.d, 'HOST:PORT' a server"
 _IMPORTANCE = "study.importance() is the share of the variance that each parameter explains; it has one method"
 _TERMINATOR = "luthier.study(NAME, patience=20) ends after 20 trials without a better value, target_value=0.1 at a value"
@@ -22,7 +25,7 @@ _ARTIFACT = "keep a file where workers reach it, and its path by trial.set_user_
 REFUSED: dict[str, dict[str, str]] = {
     "": {
         "artifacts": _ARTIFACT,
-        "copy_study": "luthier.study(OTHER, ...).add_trials(luthier.load(NAME).trials) copies the results",
+        "copy_study": _COPY,
         "get_all_study_summaries": "luthier.studies() are the studies themselves, with state, len(study) and best_value",
         "integration": _CALLBACK,
         "progress_bar": "optimize(show_progress_bar=True) shows the line elsewhere than on terminals, too",
@@ -35,11 +38,13 @@ REFUSED: dict[str, dict[str, str]] = {
         "BaseGASampler": f"a sampler of one's own is a designer in C++ (docs/guide/add_a_designer.md); {_SAMPLER}",
         "BruteForceSampler": _GRID,
         "GridSampler": _GRID,
-        "NSGAIISampler": _ONE_OBJECTIVE,
-        "NSGAIIISampler": _ONE_OBJECTIVE,
-        "nsgaii": _ONE_OBJECTIVE,
+        "NSGAIISampler": ONE_OBJECTIVE,
+        "NSGAIIISampler": ONE_OBJECTIVE,
+        "nsgaii": ONE_OBJECTIVE,
+        "QMCSampler": 'luthier.study(NAME, {"x": luthier.Float(0, 1)}, algorithm="sobol"), or "halton", lays settings '
+        "out over a declared space",
         "PartialFixedSampler": "write the fixed values as constants in the objective",
-        "MOTPESampler": _ONE_OBJECTIVE,
+        "MOTPESampler": ONE_OBJECTIVE,
         "IntersectionSearchSpace": "study.spec['space'] has the parameters that the trials have declared",
         "intersection_search_space": "study.spec['space'] has the parameters that the trials have declared",
     },
@@ -76,10 +81,18 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "study": {
         "StudySummary": "luthier.studies() are the studies themselves, with state, len(study) and best_value",
-        "copy_study": "luthier.study(OTHER, ...).add_trials(luthier.load(NAME).trials) copies the results",
+        "copy_study": _COPY,
         "get_all_study_summaries": "luthier.studies() are the studies themselves, with state, len(study) and best_value",
     },
     "trial": {"BaseTrial": "luthier.Trial and luthier.FrozenTrial are the types of trials"},
+    "Sampler": {
+        "hyperopt_parameters": "TPESampler() or " + _TPE,
+        "reseed_rng": "seed= of the sampler, once",
+    },
+    "Distribution": {
+        "to_external_repr": "a domain has values as the objective gets them",
+        "to_internal_repr": "a domain has values as the objective gets them",
+    },
     "Study": {
         "pruner": "study.spec['stopping'] has the rule, which stays as the study was made",
         "sampler": "study.spec['algorithm'] has the algorithm, which stays as the study was made",
@@ -96,7 +109,6 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "FrozenTrial": {
         "constraints": "trial.failure names the constraint that a trial violates",
-        "distributions": "study.spec['space'] has the parameters that the trials have declared",
         "report": "a trial that is stored has ended: trial.intermediate_values is its curve",
         "set_constraint": "a trial that is stored has ended",
         "set_user_attr": "study.set_attributes(trial.number, {KEY: VALUE}) adds a note",
@@ -119,16 +131,25 @@ def refuse(kind: str, name: str) -> None:
         raise Unsupported(f"{kind + '.' if kind else 'optuna.'}{name} is not supported here; instead: {instead}")
 
 
-class Words(SimpleNamespace):
-    """A module of Optuna's words."""
+class Words(ModuleType):
+    """A module of Optuna's words, which is also imported as one: `from luthier.samplers import TPESampler`."""
 
     def __init__(self, kind: str, **words: Any) -> None:
-        super().__init__(**words)
-        self.__dict__["_kind"] = kind
+        super().__init__(f"luthier.{kind}", f"Optuna's words in its module {kind}.")
+        self.__dict__.update(words)
+        sys.modules.setdefault(self.__name__, self)
 
     def __getattr__(self, name: str) -> Any:
-        refuse(self.__dict__["_kind"], name)
-        raise AttributeError(f"neither Optuna's {self.__dict__['_kind']} nor Luthier's have {name!r}")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        kind = self.__name__.rpartition(".")[2]
+        refuse("", kind)
+        refuse(kind, name)
+        raise AttributeError(f"neither Optuna's {kind} nor Luthier's have {name!r}")
+
+
+for _module in ("artifacts", "integration", "progress_bar", "search_space", "terminator", "visualization"):
+    Words(_module)  # All that is imported from there is refused.
 
 
 def check_options(what: str, given: dict[str, Any], defaults: dict[str, Any], instead: str) -> None:

@@ -14,12 +14,12 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from luthier import _create
+from luthier._arguments import count, text, whole
 from luthier._create import Goal, study_id
 from luthier._gradient import _FixedTrial
 from luthier._optimize import Infeasible
@@ -34,20 +34,23 @@ from luthier.errors import (
     Unsupported,
 )
 from luthier._notes import from_note, to_note
+from luthier._optuna_refused import ONE_OBJECTIVE as _ONE_OBJECTIVE
 from luthier._optuna_refused import REFUSED, Words, check_options, refuse
 from luthier.space import Categorical, Domain, Float, Int, to_domain
-from luthier.study import Study
-from luthier.table import declare
-from luthier.trial import FrozenTrial, Trial, TrialState
+from luthier.study import Result, State, Study
+from luthier.trial import FrozenTrial, Trial, TrialState, Value
 
 _LABEL = "optuna."  # Labels of a study that hold its user attributes.
 _NAME = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63}/)?[a-z0-9][a-z0-9_.-]{0,63}\Z")
 Constraints = Optional[Callable[[FrozenTrial], Sequence[float]]]
+_COLUMNS = "number", "value", "datetime_start", "datetime_complete", "duration", "params", "user_attrs", "state"
+_STATES = {TrialState.FAILED: "FAIL", TrialState.PENDING: "WAITING"}
 
 
 class StudyDirection(str, Enum):
-    """Optuna's words for a goal; each equals its name as `study.direction` has it."""
+    """Optuna's words for a goal; each equals its name as `study.direction` has it. No study has NOT_SET."""
 
+    NOT_SET = "not set"
     MINIMIZE = "minimize"
     MAXIMIZE = "maximize"
 
@@ -60,10 +63,18 @@ class OptunaTrial(Trial):
         self._notes: dict[str, Any] = {key: from_note(note) for key, note in lease.trial.attributes.items()}
         self._domains: dict[str, Domain] = {}
         self._limits: dict[str, float] = {}
+        self._curve: dict[int, float] = {}
 
-    def __getattr__(self, name: str) -> Any:
-        refuse("Trial", name)
-        raise AttributeError(f"neither Optuna's trials nor Luthier's have {name!r}")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse("Trial", name)
+            raise AttributeError(f"neither Optuna's trials nor Luthier's have {name!r}")
+
+    def _taken(self, reply: Any) -> str:
+        if self._last is not None and self._study.metric in self._last.metrics:
+            self._curve[self._step] = self._last.metrics[self._study.metric]
+        return super()._taken(reply)
 
     def _suggest(self, name: str, domain: Domain) -> Any:
         value = super()._suggest(name, domain)
@@ -118,32 +129,50 @@ class OptunaStudy(Study):
 
     _trial_type = OptunaTrial
     _constraints: Constraints = None
+    _given = ""  # Its name in the call that made it.
 
-    def __getattr__(self, name: str) -> Any:
-        refuse("Study", name)
-        raise AttributeError(f"neither Optuna's studies nor Luthier's have {name!r}")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse("Study", name)
+            raise AttributeError(f"neither Optuna's studies nor Luthier's have {name!r}")
+
+    @overload  # type: ignore[override]
+    def ask(
+        self, n: Optional[Mapping[str, Any]] = None, *, fixed_distributions: Optional[Mapping[str, Any]] = None,
+        timeout: Optional[float] = None, worker: Optional[str] = None,
+    ) -> OptunaTrial: ...  # fmt: skip
+
+    @overload
+    def ask(self, n: int, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> list[OptunaTrial]: ...
 
     def ask(self, n: Any = None, *, fixed_distributions: Optional[Mapping[str, Any]] = None, **options: Any) -> Any:
         """Returns the next trial. With distributions their parameters are taken at once."""
         declared = n if isinstance(n, Mapping) else fixed_distributions
+        declared = None if declared is None else {name: to_domain(given) for name, given in declared.items()}
         if declared is None:
             return super().ask(n, **options)
         trial = super().ask(None, **options)
         if trial is not None:
-            for name, distribution in declared.items():
-                trial._suggest(name, to_domain(distribution))
+            for name, domain in declared.items():
+                trial._suggest(name, domain)
         return trial
 
     def tell(  # type: ignore[override]
-        self, trial: Any, values: Any = None, state: Any = None, skip_if_finished: bool = False, **options: Any
+        self,
+        trial: Union[Trial, FrozenTrial, int],
+        values: Union[Value, Sequence[float], None] = None,
+        state: Optional[State] = None,
+        skip_if_finished: bool = False,
+        **options: Any,
     ) -> FrozenTrial:
         """Ends a trial and returns it as it is stored. With `skip_if_finished` one that has ended is left as it is."""
-        value = options.pop("value", values)
+        value: Any = options.pop("value", values)
         value = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         number = trial if isinstance(trial, int) else trial.number
         if skip_if_finished and (number not in self._open_trials or self.trial(number).state.is_finished()):
             return self.trial(number)
-        inner = self._trial_of(trial)
+        inner: Any = self._trial_of(trial if isinstance(trial, Trial) else number)
         try:
             if state is None:
                 self._check_constraints(inner, value)
@@ -159,16 +188,36 @@ class OptunaStudy(Study):
         if self._constraints is not None:
             notes = {key: to_note(note) for key, note in trial.user_attrs.items()}
             number = value if isinstance(value, (int, float)) else None
-            frozen = FrozenTrial(trial.number, TrialState.COMPLETE, trial.params, number, attributes=notes)
-            limits.update({f"{i + 1} of constraints_func": float(c) for i, c in enumerate(self._constraints(frozen))})
-        broken = [f"constraint {name} is {limit:.6g}, above 0" for name, limit in limits.items() if not limit <= 0]
+            frozen = FrozenTrial(
+                trial.number, TrialState.COMPLETE, trial.params, number, attributes=notes,
+                started=trial.datetime_start.timestamp(), intermediate_values=dict(trial._curve),
+            )  # fmt: skip
+            frozen._with(lambda: trial.distributions, None)
+            found = self._constraints(frozen)
+            if not isinstance(found, Iterable):
+                raise TypeError(f"constraints_func returned {found!r}: it returns a sequence of numbers")
+            limits.update({f"{i + 1} of constraints_func": float(c) for i, c in enumerate(found)})
+        broken = [f"constraint {name} is {x:.6g}, not at most 0" for name, x in limits.items() if not x <= 0]
         if broken:
             raise Infeasible(f"{'; '.join(broken)}: its value {value} does not count")
 
-    def optimize(self, fn: Any = None, *args: Any, gc_after_trial: bool = False, **options: Any) -> Any:
+    def optimize(  # type: ignore[override]
+        self,
+        fn: Optional[Callable[[OptunaTrial], Union[Result, Sequence[float]]]] = None,
+        n_trials: Optional[int] = None,
+        timeout: Optional[float] = None,
+        n_jobs: int = 1,
+        catch: Union[Iterable[type[BaseException]], type[BaseException]] = (),
+        callbacks: Optional[Iterable[Callable[[Any, FrozenTrial], None]]] = None,
+        gc_after_trial: bool = False,
+        show_progress_bar: bool = False,
+        **options: Any,
+    ) -> Any:
         """Runs trials. `gc_after_trial` collects garbage after each, as Optuna does. Trials that violate a constraint
         fail as INFEASIBLE: the search learns to avoid their like."""
         objective = options.pop("func", fn)
+        options.update(catch=catch, callbacks=callbacks, show_progress_bar=show_progress_bar)
+        args = n_trials, timeout, n_jobs
         if options.get("callbacks") is None:
             options.pop("callbacks", None)
         if gc_after_trial:
@@ -189,6 +238,8 @@ class OptunaStudy(Study):
         @functools.wraps(objective)
         def constrained(trial: Any) -> Any:
             result = objective(trial)
+            if isinstance(result, (list, tuple)) and len(result) == 1:
+                result = result[0]  # The values of one objective.
             self._check_constraints(trial, result)
             return result
 
@@ -236,33 +287,36 @@ class OptunaStudy(Study):
             states = deepcopy  # Luthier's first argument.
         return super().get_trials(states or (), **options)
 
-    def trials_dataframe(self, attrs: Any = None, multi_index: bool = False, **options: Any) -> Any:
-        """Returns the trials as a pandas data frame, with Luthier's columns, or with those that `attrs` names."""
-        if multi_index:
-            raise Unsupported("trials_dataframe(multi_index=True) is not supported here; instead: columns params_NAME")
-        if attrs is None:
+    def trials_dataframe(
+        self, attrs: Optional[Sequence[str]] = None, multi_index: bool = False, **options: Any
+    ) -> Any:
+        """Returns the trials as a pandas data frame with the columns that Optuna's has, and its names of states: FAIL,
+        WAITING. `attributes=` asks for Luthier's own columns."""
+        if options:
             return super().trials_dataframe(**options)
         import pandas
 
-        rows = []
+        names = _COLUMNS if attrs is None else tuple(attrs)
+        rows: list[dict[tuple[str, Any], Any]] = []
         for trial in self.trials:
-            row: dict[str, Any] = {}
-            for name in attrs:
-                what = getattr(trial, name)
-                what = what.value if isinstance(what, TrialState) else what
-                row.update({f"{name}_{key}": x for key, x in what.items()} if isinstance(what, dict) else {name: what})
+            row: dict[tuple[str, Any], Any] = {}
+            for name in names:
+                cell = getattr(trial, name)
+                if isinstance(cell, list):
+                    cell = dict(enumerate(cell))
+                cells = cell if isinstance(cell, dict) else {"": cell}
+                row.update({(name, key): x for key, x in cells.items()})
+            if "state" in names:
+                row["state", ""] = _STATES.get(trial.state, trial.state.value)
+            if trial.duration is not None and "duration" in names:
+                row["duration", ""] = timedelta(seconds=trial.duration)
             rows.append(row)
-        return pandas.DataFrame(rows)
-
-    def add_trials(self, trials: Iterable[Any], **options: Any) -> list[int]:
-        """Adds results from elsewhere. Parameters that the study has not met yet are declared."""
-        rows = list(trials)
-        space: dict[str, Any] = {}
-        for trial in rows:
-            space.update(trial.distributions if isinstance(trial, _MadeTrial) else {})
-        if self._open and space:
-            declare(self, space)
-        return super().add_trials(rows, **options)
+        there = {column for row in rows for column in row}
+        columns = [column for name in names for column in sorted(c for c in there if c[0] == name)]
+        frame = pandas.DataFrame([[row.get(column) for column in columns] for row in rows])
+        plain = [name if key == "" else f"{name}_{key}" for name, key in columns]
+        frame.columns = pandas.MultiIndex.from_tuples(columns) if multi_index and columns else plain
+        return frame
 
     def set_user_attr(self, key: str, value: Any) -> None:
         """Stores a note with the study."""
@@ -277,7 +331,7 @@ class OptunaStudy(Study):
     @property
     def study_name(self) -> str:
         """The study's name, as it was given."""
-        return str(self._spec.display_name or self.name)
+        return str(self._given or self._spec.display_name or self.name)
 
     @property
     def direction(self) -> StudyDirection:
@@ -321,11 +375,6 @@ class OptunaStudy(Study):
         return [self.metric]
 
 
-@dataclass(frozen=True)
-class _MadeTrial(FrozenTrial):
-    distributions: dict[str, Any] = field(default_factory=dict)
-
-
 def create_trial(
     *,
     state: Any = TrialState.COMPLETE,
@@ -342,16 +391,20 @@ def create_trial(
     if system_attrs:
         raise Unsupported("create_trial(system_attrs=...) is not supported here; instead: user_attrs=...")
     if values is not None:
-        (value,) = values
+        if len(values) != 1:
+            raise ValueError(f"values has {len(values)} numbers: {_ONE_OBJECTIVE}")
+        value = values[0]
     state = TrialState(getattr(state, "value", state))
     if any(not limit <= 0 for limit in (constraints or {}).values()):
         state, value = TrialState.FAILED, None
     notes = {key: to_note(note) for key, note in (user_attrs or {}).items()}
     curve = {int(step): float(x) for step, x in (intermediate_values or {}).items()}
-    space = dict(distributions or {})
-    return _MadeTrial(
-        0, state, dict(params or {}), value, attributes=notes, intermediate_values=curve, distributions=space
-    )
+    space = {name: to_domain(given) for name, given in (distributions or {}).items()}
+    if set(space) != set(params or {}):
+        raise ValueError(f"params has {sorted(params or {})}, distributions {sorted(space)}: they have the same names")
+    made = FrozenTrial(0, state, dict(params or {}), value, attributes=notes, intermediate_values=curve)
+    made._with(lambda: space, None)
+    return made
 
 
 def _where(storage: Any, server: Optional[str], db: Optional[str]) -> dict[str, Any]:
@@ -362,6 +415,8 @@ def _where(storage: Any, server: Optional[str], db: Optional[str]) -> dict[str, 
         raise ValueError("storage is one of sqlite:///FILE, HOST:PORT, unix:PATH; or give server= or db= instead")
     if storage.startswith("sqlite:///") and not storage.endswith(":memory:"):
         return {"server": None, "db": storage[len("sqlite:///") :] + ".d"}
+    if ":" not in storage:
+        raise ValueError(f"storage is {storage!r}: it is one of sqlite:///FILE, HOST:PORT, unix:PATH")
     if "://" in storage:
         raise ValueError(
             f"trials are kept by a coordinator, not in {storage.split(':')[0]}: give server='HOST:PORT', or db='DIR'"
@@ -371,7 +426,7 @@ def _where(storage: Any, server: Optional[str], db: Optional[str]) -> dict[str, 
 
 def _legal(name: str) -> str:
     """Returns a name that the service takes: any text as it is where it does, else one made from it and its hash."""
-    if _NAME.match(name):
+    if _NAME.match(text("study_name", name)):
         return name
     return f"{study_id(name)[:54]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -382,56 +437,68 @@ def create_study(
     sampler: Any = None,
     pruner: Any = None,
     study_name: Optional[str] = None,
-    direction: Union[Goal, StudyDirection, None] = "minimize",
+    direction: Union[Goal, StudyDirection, None] = None,
     load_if_exists: bool = True,
     directions: Any = None,
     algorithm: Any = None,
-    seed: int = 0,
+    seed: Optional[int] = None,
     server: Optional[str] = None,
     db: Optional[str] = None,
 ) -> OptunaStudy:
     """Makes a study in Optuna's words, with an open space: programs need one line changed. Without a name it gets a
     fresh one; a name that the service does not take, as with capitals, is the study's display name. StudyExists where
-    it is there already and `load_if_exists` is false. `storage="sqlite:///a.db"` is `db="a.db.d"`."""
+    it is there already and `load_if_exists` is false. Without a seed each study has one of its own.
+    `storage="sqlite:///a.db"` is `db="a.db.d"`."""
     if directions is not None and len(directions) != 1:
-        raise ValueError(
-            "a study has one objective: give direction=, return a weighted sum, and keep the parts by "
-            "trial.set_user_attr"
-        )
+        raise ValueError(f"directions has {len(directions)}: {_ONE_OBJECTIVE}")
+    if directions is not None and direction is not None:
+        raise ValueError("give direction= or directions=, not both")
     goal: Any = directions[0] if directions else direction
     where = _where(storage, server, db)
     name = _legal(study_name) if study_name else f"study-{uuid.uuid4().hex[:12]}"
-    if study_name and not load_if_exists:
+    if sampler is not None:
+        algorithm, seed = _algorithm(sampler), sampler.seed
+    there: Optional[Study] = None
+    if study_name:
         try:
-            _create.load(name, **where)
+            there = _create.load(name, **where)
         except NotFound:
             pass
-        else:
-            raise StudyExists(f"study {study_name} exists already; load_if_exists=True goes on with it")
-    if sampler is not None:
-        algorithm, seed = _algorithm(sampler), sampler.seed or 0
+    if there is not None and not load_if_exists:
+        raise StudyExists(f"study {study_name} exists already; load_if_exists=True goes on with it")
+    if seed is None and there is not None:
+        seed = int(there._spec.seed)
+    elif seed is None:  # As random as the name of a study without one; the same for all who make one of this name.
+        seed = int(hashlib.sha256(name.encode()).hexdigest()[:7], 16)
     goal = str(getattr(goal, "name", goal) or "minimize").lower()  # luthier.study says what is wrong with it.
     shown = study_name if study_name and name != study_name else ""
     made = _create.make(
         name, goal=goal, algorithm=algorithm, seed=seed, stopping=_stopping(pruner), display_name=shown, **where
     )
-    return _optuna_study(made, sampler)
+    return _optuna_study(made, sampler, study_name)
 
 
-def _optuna_study(made: Study, sampler: Any) -> OptunaStudy:
+def _optuna_study(made: Study, sampler: Any, name: Optional[str]) -> OptunaStudy:
     study = OptunaStudy(made._client, made._message)
+    study._given = name or ""
     study._constraints = getattr(sampler, "constraints_func", None)
     return study
 
 
 def load_study(
-    *, study_name: str, storage: Any = None, sampler: Any = None, pruner: Any = None, **where: Any
+    *, study_name: Optional[str], storage: Any = None, sampler: Any = None, pruner: Any = None, **where: Any
 ) -> OptunaStudy:
-    """Returns a study that is there. A sampler's constraints go on; ValueError where its algorithm, or the pruner, is
-    not the study's own: these stay what they were when the study was made. NotFound."""
-    found = _create.load(_legal(study_name), **_where(storage, where.pop("server", None), where.pop("db", None)))
+    """Returns a study that is there; None: the only one. A sampler's constraints go on; ValueError where its algorithm,
+    or the pruner, is not the study's own: these stay what they were when the study was made. NotFound."""
+    place = _where(storage, where.pop("server", None), where.pop("db", None))
     if where:
         raise TypeError(f"load_study has no {sorted(where)}")
+    if study_name is None:
+        names = _names(place)
+        if len(names) != 1:
+            raise ValueError(f"there are the studies {names}: say which by study_name=")
+        study_name = names[0]
+    found = _create.load(_legal(study_name), **place)
     spec = found.spec
     if sampler is not None:
         wanted = _algorithm(sampler)
@@ -444,7 +511,7 @@ def load_study(
     rule = _stopping(pruner)
     if rule is not None and not set(rule) <= set(spec.get("stopping", {})):
         raise ValueError(f"study {study_name} keeps the pruner that it was made with: leave pruner= out")
-    return _optuna_study(found, sampler)
+    return _optuna_study(found, sampler, study_name)
 
 
 def delete_study(*, study_name: str, storage: Any = None) -> None:
@@ -454,101 +521,150 @@ def delete_study(*, study_name: str, storage: Any = None) -> None:
 
 def get_all_study_names(storage: Any = None) -> list[str]:
     """Returns the names of all studies."""
-    return [str(study._spec.display_name or study.name) for study in _create.studies(**_where(storage, None, None))]
+    return _names(_where(storage, None, None))
+
+
+def _names(where: dict[str, Any]) -> list[str]:
+    return [str(study._spec.display_name or study.name) for study in _create.studies(**where)]
 
 
 # --- Samplers and pruners ---
 
 
-@dataclass
 class _Sampler:
     """What a sampler asks for: an algorithm with options, a seed, and constraints."""
 
-    algorithm: Any
-    seed: Optional[int] = None
-    constraints_func: Constraints = None
+    def __init__(self, algorithm: Any, seed: Optional[int] = None, constraints_func: Constraints = None) -> None:
+        if seed is not None and whole("seed", seed) < 0:
+            raise ValueError(f"seed is {seed}: it is at least 0")
+        self.algorithm, self.seed, self.constraints_func = algorithm, seed, constraints_func
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ != __name__:
+            refuse("samplers", "BaseSampler")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(algorithm={self.algorithm!r}, seed={self.seed!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            refuse("Sampler", name)
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
 
 def _algorithm(sampler: Any) -> Any:
-    if not isinstance(sampler, _Sampler):
-        raise Unsupported(
-            f"the sampler {type(sampler).__name__} is not supported here; instead: algorithm=, or in Optuna's own study "
-            "luthier.optuna.LuthierSampler"
-        )
-    return sampler.algorithm
+    if isinstance(sampler, _Sampler):
+        return sampler.algorithm
+    raise Unsupported(
+        _not_ours("sampler", sampler)
+        or f"the sampler {_kind(sampler)} is not supported here; instead: algorithm=, or in Optuna's own study "
+        "luthier.optuna.LuthierSampler"
+    )
+
+
+def _kind(given: Any) -> str:
+    return given.__name__ if isinstance(given, type) else type(given).__name__
+
+
+def _not_ours(what: str, given: Any) -> str:
+    """Says what is wrong with a sampler or pruner that was not made, or is Optuna's own; else returns ""."""
+    name = _kind(given)
+    if name in vars(samplers) or name in vars(pruners):
+        if isinstance(given, type):
+            return f"the {what} is the class {name}; instead: {what}={name}(...)"
+        if type(given).__module__.startswith("optuna."):
+            return f"the {what} {name} of the package optuna is not supported here; instead: luthier.{what}s.{name}"
+    return ""
 
 
 _QUIET = {"warn_independent_sampling": True, "warn_asynchronous_seeding": True, "independent_sampler": None}
 _OWN_OPTIONS = 'create_study(algorithm={"%s": {...}}), whose options are in docs/reference/%s.md'
 
 
-def _tpe(
-    *,
-    seed: Optional[int] = None,
-    n_startup_trials: int = 10,
-    n_ei_candidates: int = 24,
-    multivariate: Optional[bool] = None,
-    constraints_func: Constraints = None,
-    **options: Any,
-) -> _Sampler:
-    defaults = {
-        **_QUIET, "consider_prior": True, "prior_weight": 1.0, "consider_magic_clip": True, "consider_endpoints": False,
-        "gamma": None, "weights": None, "group": False, "constant_liar": True,
-    }  # fmt: skip
-    options.pop("constant_liar", None)  # Trials that run always count as taken.
-    options.pop("warn_independent_sampling", None)
-    check_options("TPESampler", options, defaults, _OWN_OPTIONS % ("tpe", "tpe"))
-    own: dict[str, Any] = {}
-    if n_startup_trials != 10:
-        own["startup_trials"] = max(1, n_startup_trials)
-    if n_ei_candidates != 24:
-        own["candidates"] = n_ei_candidates
-    if multivariate is not None:
-        own["multivariate"] = bool(multivariate)
-    return _Sampler({"tpe": own} if own else "tpe", seed, constraints_func)
+class TPESampler(_Sampler):
+    """The algorithm `tpe`."""
+
+    def __init__(
+        self,
+        *,
+        seed: Optional[int] = None,
+        n_startup_trials: int = 10,
+        n_ei_candidates: int = 24,
+        multivariate: Optional[bool] = None,
+        constraints_func: Constraints = None,
+        **options: Any,
+    ) -> None:
+        defaults = {
+            **_QUIET, "consider_prior": True, "prior_weight": 1.0, "consider_magic_clip": True, "gamma": None,
+            "consider_endpoints": False, "weights": None, "group": False, "constant_liar": True,
+            "categorical_distance_func": None,
+        }  # fmt: skip
+        options.pop("constant_liar", None)  # Trials that run always count as taken.
+        options.pop("warn_independent_sampling", None)
+        check_options("TPESampler", options, defaults, _OWN_OPTIONS % ("tpe", "tpe"))
+        own: dict[str, Any] = {}
+        if count("n_startup_trials", n_startup_trials) != 10:
+            own["startup_trials"] = max(1, n_startup_trials)
+        if count("n_ei_candidates", n_ei_candidates) != 24:
+            own["candidates"] = n_ei_candidates
+        if multivariate is not None:
+            own["multivariate"] = bool(multivariate)
+        super().__init__({"tpe": own} if own else "tpe", seed, constraints_func)
+
+    @staticmethod
+    def hyperopt_parameters() -> Any:
+        """Refused."""
+        refuse("Sampler", "hyperopt_parameters")
 
 
-def _gp(
-    *,
-    seed: Optional[int] = None,
-    n_startup_trials: int = 10,
-    deterministic_objective: bool = False,
-    constraints_func: Constraints = None,
-    **options: Any,
-) -> _Sampler:
-    options.pop("warn_independent_sampling", None)
-    check_options("GPSampler", options, _QUIET, _OWN_OPTIONS % ("bo", "bo"))
-    own: dict[str, Any] = {} if n_startup_trials == 10 else {"initial_points": max(1, n_startup_trials)}
-    del deterministic_objective  # The model estimates the noise, and finds none where there is none.
-    return _Sampler({"bo": own} if own else "bo", seed, constraints_func)
+class GPSampler(_Sampler):
+    """The algorithm `bo`."""
+
+    def __init__(
+        self,
+        *,
+        seed: Optional[int] = None,
+        n_startup_trials: int = 10,
+        deterministic_objective: bool = False,
+        constraints_func: Constraints = None,
+        **options: Any,
+    ) -> None:
+        options.pop("warn_independent_sampling", None)
+        check_options("GPSampler", options, _QUIET, _OWN_OPTIONS % ("bo", "bo"))
+        startup = count("n_startup_trials", n_startup_trials)
+        own: dict[str, Any] = {} if startup == 10 else {"initial_points": max(1, startup)}
+        del deterministic_objective  # The model estimates the noise, and finds none where there is none.
+        super().__init__({"bo": own} if own else "bo", seed, constraints_func)
 
 
-def _cma_es(
-    *, seed: Optional[int] = None, popsize: Optional[int] = None, warn_independent_sampling: bool = True, **options: Any
-) -> _Sampler:
-    defaults = {
-        "x0": None, "sigma0": None, "n_startup_trials": 1, "independent_sampler": None, "consider_pruned_trials": False,
-        "restart_strategy": None, "inc_popsize": -1, "use_separable_cma": False, "with_margin": False, "lr_adapt": False,
-        "source_trials": None,
-    }  # fmt: skip
-    way = _OWN_OPTIONS % ("cma_es", "cma_es") + "; study.enqueue_trial and study.add_trials take settings and results along"
-    check_options("CmaEsSampler", options, defaults, way)
-    return _Sampler({"cma_es": {"population": popsize}} if popsize else "cma_es", seed)
+class CmaEsSampler(_Sampler):
+    """The algorithm `cma_es`."""
+
+    def __init__(
+        self,
+        x0: Any = None,
+        sigma0: Optional[float] = None,
+        *,
+        seed: Optional[int] = None,
+        popsize: Optional[int] = None,
+        warn_independent_sampling: bool = True,
+        **options: Any,
+    ) -> None:
+        defaults = {
+            "x0": None, "sigma0": None, "n_startup_trials": 1, "independent_sampler": None, "restart_strategy": None,
+            "consider_pruned_trials": False, "inc_popsize": -1, "use_separable_cma": False, "with_margin": False,
+            "lr_adapt": False, "source_trials": None,
+        }  # fmt: skip
+        way = _OWN_OPTIONS % ("cma_es", "cma_es") + "; study.enqueue_trial, study.add_trials take along what is known"
+        check_options("CmaEsSampler", {"x0": x0, "sigma0": sigma0, **options}, defaults, way)
+        super().__init__({"cma_es": {"population": popsize}} if popsize else "cma_es", seed)
 
 
-def _random(seed: Optional[int] = None) -> _Sampler:
-    return _Sampler("random", seed)
+class RandomSampler(_Sampler):
+    """The algorithm `random`."""
 
-
-def _qmc(
-    *, qmc_type: str = "sobol", scramble: bool = False, seed: Optional[int] = None, **options: Any
-) -> _Sampler:
-    for quiet in ("warn_independent_sampling", "warn_asynchronous_seeding"):
-        options.pop(quiet, None)
-    check_options("QMCSampler", options, _QUIET, 'create_study(algorithm="sobol")')
-    if qmc_type not in ("sobol", "halton"):
-        raise ValueError(f"qmc_type is {qmc_type!r}: it is 'sobol' or 'halton'")
-    return _Sampler({qmc_type: {"scramble": bool(scramble)}}, seed)
+    def __init__(self, seed: Optional[int] = None) -> None:
+        super().__init__("random", seed)
 
 
 def _rule(name: str, n_startup_trials: int, n_warmup_steps: int, interval_steps: int, n_min_trials: int) -> Any:
@@ -581,8 +697,12 @@ def percentile_pruner(
 def _stopping(pruner: Any) -> Any:
     if pruner is None or isinstance(pruner, Mapping):
         return pruner or None
+    alone = next((name for name, word in vars(pruners).items() if word is pruner), None)
+    if alone is not None:
+        raise Unsupported(f"the pruner is the word {alone} alone; instead: pruner={alone}(...)")
     raise Unsupported(
-        f"the pruner {type(pruner).__name__} is not supported here; instead: pruners.MedianPruner, PercentilePruner, or "
+        _not_ours("pruner", pruner)
+        or f"the pruner {_kind(pruner)} is not supported here; instead: pruners.MedianPruner, PercentilePruner, or "
         "luthier.study(stopping=, resource=, algorithm=)"
     )
 
@@ -604,19 +724,66 @@ class MaxTrialsCallback:
 
 
 class FixedTrial(_FixedTrial):
-    """Stands for a trial with a given setting: runs an objective without a study."""
+    """Stands for a trial with a given setting: runs an objective without a study. ValueError where the objective asks
+    for a range that the setting is not in."""
 
     def __init__(self, params: Mapping[str, Any], number: int = 0) -> None:
         super().__init__(params)
         self.number = number
         self.user_attrs: dict[str, Any] = {}
+        self.distributions: dict[str, Domain] = {}
+        self.constraints: dict[str, float] = {}
+        self.datetime_start = datetime.now()
 
-    suggest_uniform = suggest_loguniform = suggest_discrete_uniform = _FixedTrial.suggest_float
+    def __getattr__(self, name: str) -> Any:
+        refuse("Trial", name)
+        raise AttributeError(f"neither Optuna's trials nor Luthier's have {name!r}")
+
+    def _take(self, name: str, domain: Domain) -> Any:
+        value = self[name]
+        if isinstance(domain, (Float, Int)):
+            inside = bool(domain.low <= value <= domain.high)
+        else:
+            inside = value in getattr(domain, "choices", ())
+        if not inside:
+            raise ValueError(f"{name!r} is {value!r} in the setting, which is not in {domain}")
+        self.distributions[name] = domain
+        return value
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: Optional[float] = None, log: bool = False
+    ) -> Any:
+        """Returns the value of the setting."""
+        return self._take(name, Float(low, high, step=step, log=log))
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> Any:
+        """Returns the value of the setting."""
+        return self._take(name, Int(low, high, step=step, log=log))
+
+    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        """Returns the value of the setting."""
+        return self._take(name, Categorical(choices))
+
+    def suggest_uniform(self, name: str, low: float, high: float) -> Any:
+        """Returns the value of the setting."""
+        return self.suggest_float(name, low, high)
+
+    def suggest_loguniform(self, name: str, low: float, high: float) -> Any:
+        """Returns the value of the setting."""
+        return self.suggest_float(name, low, high, log=True)
+
+    def suggest_discrete_uniform(self, name: str, low: float, high: float, q: float) -> Any:
+        """Returns the value of the setting."""
+        return self.suggest_float(name, low, high, step=q)
 
     def set_user_attr(self, *words: Any) -> None:
         """Keeps a note in `user_attrs`."""
         key, value = words
         self.user_attrs[key] = value
+
+    def set_constraint(self, key: str, value: float) -> None:
+        """Keeps the value of a constraint in `constraints`."""
+        self.constraints[key] = float(value)
 
 
 def get_param_importances(
@@ -660,7 +827,21 @@ def _discrete(low: float, high: float, q: float) -> Float:
     return Float(low, high, step=q)
 
 
-distributions = Words(
+def _log_int(low: int, high: int, step: int = 1) -> Int:
+    check_options("IntLogUniformDistribution", {"step": step}, {"step": 1}, "IntDistribution, with log=True or step=")
+    return Int(low, high, log=True)
+
+
+def _database(url: str, engine_kwargs: Any = None, skip_compatibility_check: bool = False, **options: Any) -> str:
+    options.update(engine_kwargs=engine_kwargs, skip_compatibility_check=skip_compatibility_check)
+    defaults = dict.fromkeys(("engine_kwargs", "grace_period", "heartbeat_interval", "failed_trial_callback"))
+    defaults.update(heartbeat_stale_trial_callback=None, skip_compatibility_check=False, skip_table_creation=False)
+    way = "storage='sqlite:///FILE'; trials whose worker dies go to another one by themselves"
+    check_options("RDBStorage", options, defaults, way)
+    return url
+
+
+distributions: Words = Words(
     "distributions",
     BaseDistribution=Domain,
     FloatDistribution=Float,
@@ -670,13 +851,13 @@ distributions = Words(
     LogUniformDistribution=lambda low, high: Float(low, high, log=True),
     DiscreteUniformDistribution=_discrete,
     IntUniformDistribution=lambda low, high, step=1: Int(low, high, step=step),
-    IntLogUniformDistribution=lambda low, high, step=1: Int(low, high, log=True),
+    IntLogUniformDistribution=_log_int,
 )
-pruners = Words("pruners", MedianPruner=median_pruner, PercentilePruner=percentile_pruner, NopPruner=dict)
-samplers = Words(
-    "samplers", TPESampler=_tpe, CmaEsSampler=_cma_es, GPSampler=_gp, RandomSampler=_random, QMCSampler=_qmc
+pruners: Words = Words("pruners", MedianPruner=median_pruner, PercentilePruner=percentile_pruner, NopPruner=dict)
+samplers: Words = Words(
+    "samplers", TPESampler=TPESampler, CmaEsSampler=CmaEsSampler, GPSampler=GPSampler, RandomSampler=RandomSampler
 )
-exceptions = Words(
+exceptions: Words = Words(
     "exceptions",
     TrialPruned=TrialPruned,
     DuplicatedStudyError=StudyExists,
@@ -685,9 +866,9 @@ exceptions = Words(
     UpdateFinishedTrialError=TrialFinal,
     ExperimentalWarning=FutureWarning,
 )
-importance = Words("importance", get_param_importances=get_param_importances)
-storages = Words("storages", RDBStorage=lambda url: url, get_storage=lambda storage: storage)
-logging = Words(
+importance: Words = Words("importance", get_param_importances=get_param_importances)
+storages: Words = Words("storages", RDBStorage=_database, get_storage=lambda storage: storage)
+logging: Words = Words(
     "logging", CRITICAL=50, FATAL=50, ERROR=40, WARNING=30, WARN=30, INFO=20, DEBUG=10,
     set_verbosity=_logger.setLevel,
     get_verbosity=_logger.getEffectiveLevel,

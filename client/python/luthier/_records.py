@@ -71,7 +71,13 @@ class Records(Handle):
         """
         messages = list(self._messages(states, filter=filter, order_by=order_by, limit=limit))
         self._refresh()  # After the trials: an open space has all of their parameters then.
-        return [self._frozen(message) for message in messages]
+        return [self._listed(message) for message in messages]
+
+    def _listed(self, message: Any) -> FrozenTrial:
+        """Returns a trial of a list, which asks for its curve when that is looked at."""
+        trial = self._frozen(message)
+        trial._with(trial.__dict__["_domains"], lambda: self.trial(trial.number).intermediate_values)
+        return trial
 
     def _messages(
         self,

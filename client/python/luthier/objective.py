@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import flag, whole
-from luthier._create import make, study_id
+from luthier._create import Goal, make, study_id
 from luthier._fingerprint import fingerprint, new_worker
 from luthier._processes import run_all, start
 from luthier._progress import Follower
@@ -116,9 +116,9 @@ class Tunable:
         return study
 
 
-def objective(**options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
+def objective(*, goal: Goal = "minimize", **options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
     """Decorates a function that trains, with the study's options: space, metric, goal, algorithm, resource, max_trials,
     timeout, memory_limit_mb. Its `tune` runs it here; workers elsewhere run it wherever its module can be imported."""
     if options.get("space") is None:
         raise ValueError("objective() needs space=: the workers of a study get whole settings")
-    return lambda fn: Tunable(fn, options)
+    return lambda fn: Tunable(fn, {"goal": goal, **options})

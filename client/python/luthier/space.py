@@ -8,10 +8,11 @@ import math
 import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import flag, mapping, number, scalar, sequence, text, whole
+from luthier._optuna_refused import refuse
 
 LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
 _LABEL_BYTES = 200
@@ -31,8 +32,38 @@ class Domain:
         self.condition = (parent, values)
         return self
 
+    def single(self) -> bool:
+        """Whether there is one value alone, in Optuna's word."""
+        choices, step = getattr(self, "choices", None), getattr(self, "step", None) or 0
+        if choices is not None:
+            return len(choices) == 1
+        low, high = getattr(self, "low", 0), getattr(self, "high", 1)
+        return bool(high - low < step or low == high)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                refuse("Distribution", name)
+            raise AttributeError(f"luthier.{type(self).__name__} has no {name!r}")
+
     def _fill(self, spec: Any) -> None:
         raise NotImplementedError
+
+    def _is(self) -> tuple[Any, ...]:
+        """Returns what the domain is, by which it is compared: 1, 1.0 and True are three labels."""
+        step = {"step": getattr(self, "step", None) or 1} if isinstance(self, Int) else {}
+        return type(self), repr(sorted({**vars(self), **step}.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and self._is() == other._is()
+
+    def __hash__(self) -> int:
+        return hash(self._is())
+
+    def __repr__(self) -> str:
+        known = {name: x for name, x in vars(self).items() if name in ("low", "high") or x not in (None, False)}
+        return f"luthier.{type(self).__name__}({', '.join(f'{name}={x!r}' for name, x in known.items())})"
 
 
 class Float(Domain):

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Optional, Union, overload
+from typing import Any, Literal, Optional, SupportsFloat, Union, overload
 
 from luthier import _results, _wire
 from luthier._arguments import flag, mapping, number, sequence, text, whole
@@ -14,7 +14,7 @@ from luthier._changed import look_at
 from luthier._client import Client, new_id
 from luthier._fingerprint import fingerprint, new_worker
 from luthier._notes import note as note_of
-from luthier._foreign import rows_of
+from luthier._foreign import grow_by_trials, rows_of
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._handle import UNCAPPED
 from luthier._notebook import show
@@ -26,7 +26,7 @@ from luthier._retry import ASK, Policy
 from luthier.errors import LuthierError, StudyFinished, StudyPaused
 from luthier.space import Space
 from luthier.table import to_import
-from luthier.trial import FrozenTrial, Trial, Value
+from luthier.trial import FrozenTrial, Trial, TrialState, Value
 
 _log = logging.getLogger("luthier")
 IfChanged = Literal["continue", "fresh", "raise"]
@@ -38,7 +38,11 @@ _MOST_ASKED = 64  # One worker holds no more leases.
 _MOST_JOBS = 1000
 _HUNGRY_SECONDS = 10.0  # So long a program waits for a trial before it says so.
 
-Objective = Callable[[Trial], Any]
+# What an objective returns: anything that is a number, or metrics by name; maybe with a gradient.
+_Measured = Union[SupportsFloat, Mapping[str, Any]]
+Result = Union[_Measured, tuple[_Measured, Optional[Mapping[str, Any]]]]
+Objective = Callable[[Trial], Result]
+State = Union[Literal["COMPLETE", "PRUNED", "FAILED", "FAIL"], TrialState]
 
 
 def to_callbacks(callbacks: Any, progress: Any) -> list[Any]:
@@ -207,7 +211,7 @@ class Study(Records):
         *,
         gradient: Optional[Mapping[str, float]] = None,
         standard_errors: Optional[Mapping[str, float]] = None,
-        state: Optional[str] = None,
+        state: Optional[State] = None,
         error_bound: Optional[float] = None,
     ) -> list[str]:
         """Ends a trial with the value of the metric or a dictionary of metrics.
@@ -461,13 +465,16 @@ class Study(Records):
     enqueue_trial = enqueue
 
     def add_trials(self, trials: Iterable[Union[FrozenTrial, Mapping[str, Any]]], *, source: str = "") -> list[int]:
-        """Adds results from elsewhere: FrozenTrials, or dictionaries with params, value or metrics, state (COMPLETE,
-        PRUNED or FAILED), gradient, attributes. A thousand go in at once, all or none of them. Returns their numbers.
-        Raises BadField naming what is wrong, Reproducible where the study takes none.
+        """Adds results from elsewhere: FrozenTrials, also of other studies, or dictionaries with params, value or
+        metrics, state (COMPLETE, PRUNED or FAILED), gradient, attributes. A thousand go in at once, all or none.
+        An open space gets the parameters of FrozenTrials that it lacks. Returns their numbers. Raises BadField naming
+        what is wrong, Reproducible where the study takes none.
 
             study.add_trials([{"params": {"x": 0.1}, "value": 3.2}])
         """
-        return self._import([to_import(self, trial) for trial in sequence("trials", trials)], source)
+        rows = sequence("trials", trials)
+        grow_by_trials(self, rows)
+        return self._import([to_import(self, trial) for trial in rows], source)
 
     def _import(self, rows: Sequence[Any], source: str) -> list[int]:
         numbers: list[int] = []

@@ -55,7 +55,7 @@ _LARGEST = 2**53  # Of the integers of a parameter.
 def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any:
     """Returns a result from elsewhere as the Trial that the service imports. ValueError names what is wrong."""
     example = '{"params": {"x": 0.1}, "value": 3.2}'
-    row = _row_of(given) if isinstance(given, FrozenTrial) else mapping("a result", given, example)
+    row = _row_of(study, given) if isinstance(given, FrozenTrial) else mapping("a result", given, example)
     unknown = set(row) - set(_FIELDS)
     if unknown:
         raise ValueError(f"a result has no {sorted(unknown)}; it has {', '.join(_FIELDS)}")
@@ -89,9 +89,15 @@ def to_import(study: Study, given: Union[FrozenTrial, Mapping[str, Any]]) -> Any
     return out
 
 
-def _row_of(trial: FrozenTrial) -> dict[str, Any]:
+def stored_params(study: Study, trial: FrozenTrial) -> dict[str, Any]:
+    """Returns the parameters of a trial as a study gets them: an open one with those that stand for others."""
+    stored: dict[str, Any] = trial.__dict__.get("_stored", trial.params)
+    return stored if study._open else trial.params
+
+
+def _row_of(study: Study, trial: FrozenTrial) -> dict[str, Any]:
     return {
-        "params": trial.params,
+        "params": stored_params(study, trial),
         "state": trial.state.value,
         "metrics": trial.metrics or ({} if trial.value is None else None),
         "value": None if trial.metrics else trial.value,

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +130,18 @@ REFUSALS: dict[str, Any] = {
     "n_min_trials": lambda: optuna.pruners.MedianPruner(n_min_trials=3),
     "evaluator": lambda: optuna.importance.get_param_importances(None, evaluator=1),
     "target": lambda: optuna.importance.get_param_importances(None, target=len),
-    "multi_index": lambda: optuna.create_study().trials_dataframe(multi_index=True),
+    "QMCSampler": lambda: optuna.samplers.QMCSampler(scramble=True),
+    "x0": lambda: optuna.samplers.CmaEsSampler({"x": 1.0}, 0.1),
+    "categorical_distance_func": lambda: optuna.samplers.TPESampler(categorical_distance_func={"x": len}),
+    "hyperopt_parameters": lambda: optuna.samplers.TPESampler.hyperopt_parameters(),
+    "reseed_rng": lambda: optuna.samplers.RandomSampler().reseed_rng(),
+    "class TPESampler": lambda: optuna.create_study(sampler=optuna.samplers.TPESampler),
+    "MedianPruner": lambda: optuna.create_study(pruner=optuna.pruners.MedianPruner),
+    "BaseSampler": lambda: type("Mine", (optuna.samplers.TPESampler,), {}),
+    "heartbeat_interval": lambda: optuna.storages.RDBStorage("sqlite:///a.db", heartbeat_interval=60),
+    "IntLogUniformDistribution.*step": lambda: optuna.distributions.IntLogUniformDistribution(1, 9, 2),
+    "to_internal_repr": lambda: optuna.distributions.FloatDistribution(0, 1).to_internal_repr(0.5),
+    "Trial.system_attrs": lambda: optuna.trial.FixedTrial({}).system_attrs,
     "Other": lambda: optuna.create_study(sampler=type("Other", (), {})()),
     "Rule": lambda: optuna.create_study(pruner=type("Rule", (), {})()),
     "system_attrs": lambda: optuna.create_trial(value=1.0, system_attrs={"a": 1}),
@@ -147,6 +163,14 @@ def test_options_that_optuna_has_not_are_refused_by_name() -> None:
         optuna.create_study(storage="mysql://a/b")
     with pytest.raises(ValueError, match="coordinator"):
         optuna.create_study(storage="sqlite:///:memory:")
+    with pytest.raises(ValueError, match="storage is 'a.db'"):
+        optuna.create_study(storage="a.db")
+    with pytest.raises(ValueError, match="not both"):
+        optuna.create_study(direction="maximize", directions=["minimize"])
+    with pytest.raises(ValueError, match="2 numbers.*one objective"):
+        optuna.create_trial(values=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"params has \['x'\], distributions \[\]"):
+        optuna.create_trial(value=1.0, params={"x": 1.0})
 
 
 def test_options_of_samplers_and_pruners_are_carried_out() -> None:
@@ -164,7 +188,6 @@ def test_options_of_samplers_and_pruners_are_carried_out() -> None:
         assert study.spec["stopping"]["percentile"] == {"percentile": 30.0, "min_trials": 2, "warmup": 1, "interval": 3}
     assert specs["tpe"]["startup_trials"] == 4 and specs["tpe"]["candidates"] == 8 and not specs["tpe"]["multivariate"]
     assert specs["bo"]["initial_points"] == 7 and specs["cma_es"]["population"] == 6
-    assert words._qmc(qmc_type="halton", scramble=True).algorithm == {"halton": {"scramble": True}}
     assert study is not None and study.spec["seed"] == 2
 
 
@@ -252,3 +275,123 @@ def test_the_log_is_printed_where_that_is_wanted() -> None:
     assert words._default_handler not in log.handlers
     assert optuna.logging.get_logger("other").name == "other"
     log.setLevel(level)
+
+
+def test_words_are_imported_from_modules() -> None:
+    program = """
+        from luthier.samplers import TPESampler
+        from luthier.study import MaxTrialsCallback, StudyDirection
+        from luthier.trial import TrialState
+        from luthier.exceptions import TrialPruned
+        import luthier, luthier.logging
+        assert TPESampler is luthier.samplers.TPESampler and isinstance(TPESampler(), TPESampler)
+        for refused in ("import luthier.visualization as vis", "from luthier.visualization import plot_slice",
+                        "from luthier.pruners import HyperbandPruner", "from luthier.study import copy_study",
+                        "from luthier.integration import KerasPruningCallback"):
+            try:
+                exec(refused)
+                exec("copy_study()")
+            except luthier.Unsupported as error:
+                assert "instead: " in str(error)
+            else:
+                raise AssertionError(refused)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
+def test_studies_without_a_seed_have_one_of_their_own() -> None:
+    def first(**words: Any) -> float:
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(**words))
+        return float(study.ask().suggest_float("x", 0, 1))
+
+    assert first() != first() and first(seed=3) == first(seed=3)
+    seeds = {optuna.create_study(study_name=name).spec["seed"] for name in ("own-a", "own-b", "own-a")}
+    assert len(seeds) == 2
+    luthier.study("seedless", db=os.environ["LUTHIER_DB"])  # Of before: its seed is 0.
+    assert "seed" not in optuna.create_study(study_name="seedless").spec
+
+
+def test_data_frames_have_the_columns_of_optuna() -> None:
+    pytest.importorskip("pandas")
+    study = optuna.create_study()
+
+    def objective(trial: Any) -> float:
+        trial.set_user_attr("team", ["vision"])
+        if trial.number == 2:
+            raise ValueError
+        return float(trial.suggest_float("x", 0, 1) + trial.suggest_int("a", 1, 3))
+
+    study.optimize(objective, n_trials=2, catch=ValueError)
+    frame = study.trials_dataframe()
+    assert list(frame.columns) == [
+        "number", "value", "datetime_start", "datetime_complete", "duration", "params_a", "params_x", "user_attrs_team",
+        "state",
+    ]  # fmt: skip
+    assert frame["user_attrs_team"].tolist() == [["vision"]] * 2 and frame["state"].tolist() == ["COMPLETE", "FAIL"]
+    assert frame["duration"].dt.total_seconds().gt(0).all()
+    assert ("params", "x") in study.trials_dataframe(attrs=("params",), multi_index=True).columns
+    assert list(study.trials_dataframe(attributes=["team"]).columns)[:2] == ["number", "state"]
+
+
+def test_trials_go_from_one_study_to_another() -> None:
+    old = optuna.create_study()
+
+    def objective(trial: Any) -> float:
+        a = trial.suggest_float("a", 0, 1)
+        b = trial.suggest_float("b", 0, 1 - a)
+        kind = trial.suggest_categorical("kind", [None, "x", 3])
+        for step in range(3):
+            trial.report(a + step, step)
+        if trial.number == 2:
+            raise optuna.TrialPruned
+        return a + b + len(str(kind))
+
+    old.optimize(objective, n_trials=4)
+    new = optuna.create_study()
+    new.enqueue_trial({"a": 0.25, "kind": 3})
+    new.add_trials(old.trials)
+    new.optimize(objective, n_trials=2)
+    first, *copies, last = new.trials
+    assert first.params["a"] == 0.25 and first.params["kind"] == 3 and last.state == "COMPLETE"
+    for was, now in zip(old.trials, copies):
+        assert (was.params, was.value, was.state) == (now.params, now.value, now.state)
+        assert was.intermediate_values == now.intermediate_values == old.trial(was.number).intermediate_values
+        assert len(now.intermediate_values) == 3 and was.last_step == 2
+    assert old.trials[0].distributions["a"] == optuna.distributions.FloatDistribution(0, 1)
+    again = pickle.loads(pickle.dumps(copies[0]))
+    assert again == copies[0] and again.distributions == copies[0].distributions
+
+
+def test_constraints_see_the_learning_curve() -> None:
+    def worst(trial: Any) -> Any:
+        return [max(trial.intermediate_values.values()) - 1]
+
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(constraints_func=worst))
+    study.optimize(lambda t: [t.report(2.0 if t.number == 1 else 0.5, 1) and 1.0], n_trials=2)
+    assert [t.state for t in study.trials] == ["FAILED", "COMPLETE"]
+    wrong = optuna.create_study(sampler=optuna.samplers.TPESampler(constraints_func=lambda t: 1.0))
+    with pytest.raises(TypeError, match="sequence of numbers"):
+        wrong.optimize(lambda t: 1.0, n_trials=1)
+
+
+def test_fixed_trials() -> None:
+    trial = optuna.trial.FixedTrial({"x": 0.5, "kind": "b"})
+    assert trial.suggest_float("x", 0, 1) == 0.5 and trial.suggest_categorical("kind", ["a", "b"]) == "b"
+    trial.set_constraint("c", 1)
+    assert trial.distributions["x"] == optuna.distributions.FloatDistribution(0, 1) and trial.constraints == {"c": 1.0}
+    with pytest.raises(ValueError, match="'x' is 0.5"):
+        trial.suggest_float("x", 1, 2)
+
+
+def test_the_only_study_is_loaded_without_a_name(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path}/only.db"
+    optuna.create_study(study_name="Only", storage=storage)
+    assert optuna.load_study(study_name=None, storage=storage).study_name == "Only"
+    optuna.create_study(study_name="team/b", storage=storage).optimize(lambda t: 1.0, n_trials=1)
+    assert optuna.load_study(study_name="team/b", storage=storage).study_name == "team/b"
+
+
+def test_a_pruner_without_reports_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    study = optuna.create_study(pruner=optuna.pruners.MedianPruner())
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=4)
+    assert caplog.text.count("nothing was reported on the way") == 1

@@ -52,6 +52,17 @@ while (trial := study.ask()) is not None:
     assert_type(trial.suggest_categorical("c", ["a", "b"]), str)
     assert_type(trial.suggest_categorical("layers", [1, 2, 3]), int)
     study.tell(trial, 0.5)
+
+def metrics(trial: luthier.Trial) -> dict[str, float]:
+    return {"loss": 0.5}
+
+def gradient(trial: luthier.Trial) -> tuple[float, dict[str, float]]:
+    return 0.5, {"x": 1.0}
+
+study.optimize(metrics).optimize(gradient)
+words = luthier.create_study(sampler=luthier.samplers.TPESampler(seed=1))
+words.optimize(objective, callbacks=[lambda study, trial: None])
+assert_type(words.ask().suggest_float("x", 0, 1), float)
 """
 # What a user may get wrong; `error` stands behind each line that a checker is to find.
 PLANTED = """
@@ -76,7 +87,25 @@ print(study.best_params.x)  # error
 print(study.best_params["x"], study.best_value + 1)
 print(study.best_params())  # error
 study.optimize(lambda t: 1.0, if_changed="again")  # error
-luthier.create_study(direction="maximise")  # error
+words = luthier.create_study(direction="maximise")  # error
+words = luthier.create_study(direction="maximize")
+words.optimize(lambda t: 1.0, n_trials="3")  # error
+words.ask().suggest_flaot("x", 0, 1)  # error
+words.tell(words.ask(), 0.5, state="DONE")  # error
+print(words.best_parms)  # error
+luthier.Flaot(0, 1)  # error
+study.tell(1, 0.5, state="DONE")  # error
+def text(trial: luthier.Trial) -> str:
+    return "0.5"
+def nothing(trial: luthier.Trial) -> None:
+    print(trial)
+study.optimize(text)  # error
+study.optimize(nothing)  # error
+words.optimize(text)  # error
+
+@luthier.objective(space={"x": (0.0, 1.0)}, goal="maximise")  # error
+def train(trial: luthier.Trial) -> float:
+    return trial.suggest_float("x", 0, 1)
 
 async def main() -> None:
     loop = await luthier.aio.study("s", goal="maximise")  # error

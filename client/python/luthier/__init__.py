@@ -41,8 +41,7 @@ from luthier.errors import (
     Unsupported,
     Violation,
 )
-from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, workers
-from luthier._create import make as study
+from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, study, workers
 from luthier._foreign import to_optuna
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._records import Event, Prediction

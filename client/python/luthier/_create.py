@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Literal, Optional, Union
@@ -40,7 +41,7 @@ class Resource:
     unit: str = ""
 
 
-def make(
+def study(
     name: str,
     space: SpaceLike = None,
     *,
@@ -133,6 +134,9 @@ def make(
         raise NotFound(message, reason=error.reason, code=error.code) from None
 
 
+make = study
+
+
 def study_id(given: str) -> str:
     """Returns a legal name for a study that is made from any text: a file's name, a function's, another tool's."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", given.lower()).strip("-_")
@@ -150,12 +154,35 @@ def _duration(name: str, seconds: Any) -> timedelta:
 def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
     from google.protobuf.json_format import ParseDict, ParseError
 
+    for arm, chosen in given.items():
+        _check_names(f"{field} is {arm!r}: it is", [arm], out)
+        if isinstance(chosen, Mapping):
+            _check_names(f"{field} {arm} has no", chosen, _arm(out, arm))
     try:
         ParseDict(dict(given), out)
     except ParseError as error:
         raise ValueError(f"{field}: {error}") from None
     except (AttributeError, TypeError):  # A number in place of options, for example.
         raise ValueError(f"{field} is {given!r}: it is as {_EXAMPLES[field]}") from None
+
+
+def _check_names(what: str, given: Iterable[str], message: Any) -> None:
+    """Raises ValueError for what is no field of a message, with those that are."""
+    fields = message.DESCRIPTOR.fields
+    names = [field.name for field in fields]
+    for name in given:
+        if name not in names and name not in [field.json_name for field in fields]:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            wrong = "one of" if what.endswith("it is") else f"{name!r}; it has"
+            raise ValueError(f"{what} {wrong} {', '.join(sorted(names)) or 'no options'}{meant}")
+
+
+def _arm(message: Any, name: str) -> Any:
+    """Returns a message of the kind that a field has."""
+    fields = message.DESCRIPTOR.fields
+    (found,) = [field for field in fields if name in (field.name, field.json_name)]
+    return getattr(message, found.name)
 
 
 def _split(name: str) -> tuple[str, str]:

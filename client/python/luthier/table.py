@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -44,6 +45,8 @@ PREFIXES = ("metrics_", "metric.", "attrs_", "user_attrs_", "system_attrs_", "da
 _OPEN = ("PENDING", "RUNNING", "WAITING", "CANCELLED")  # States of trials without a result.
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula begins so.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\Z")
+_log = logging.getLogger("luthier")
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
 _WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,15}\.0\Z")
 _LARGEST = 2**53  # Of the integers of a parameter.
@@ -167,6 +170,12 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
             values = [str(v)[:-2] if texts else int(v) for v in values]
         enough = len({str(v) for v in values}) > (1 if older and not marked else 0)
         if enough and column != metric and name not in known:
+            commas = [v for v in values if "," in str(v)]
+            if commas and all(_is_number(str(v).replace(",", ".", 1)) for v in values):
+                _log.warning(
+                    "column %r has a comma in numbers, as %r: they are labels; write points where they are decimals",
+                    column, commas[0],
+                )  # fmt: skip
             space[name] = guess(values, texts=texts, labels=any(_is_marked(cell) for cell in cells))
     declare(study, space)
 
@@ -497,10 +506,14 @@ def read_records(study: Study, records: Iterable[Mapping[str, Any]], source: str
 
 def _result(value: Any) -> float:
     if isinstance(value, str) and not _is_number(value) and _is_number(value.replace(",", ".", 1)):
-        raise ValueError(f"{value!r} is written with a decimal comma; write a point")
+        thousands = ", or nothing, where it marks thousands" if _THOUSANDS.match(value) else ""
+        raise ValueError(f"{value!r} is written with a decimal comma; write a point{thousands}")
     if isinstance(value, str) and "_" in value:  # Python itself would take 1_000.
         raise ValueError(f"could not convert {value!r} to a number")
-    return float(value)
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no number: digits, with a point and without a unit, are") from None
 
 
 def _plain(value: Any) -> Any:

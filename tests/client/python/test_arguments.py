@@ -181,3 +181,20 @@ def test_numbers_as_people_have_them() -> None:
             whole("n", bad)
         with pytest.raises(TypeError, match="^n is "):
             number("n", bad)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ({"algorithm": "cma-es"}, r"algorithm is 'cma-es': it is one of asha, auto, .*; did you mean 'cma_es'\?"),
+        ({"algorithm": {"tpe": {"candidate": 3}}}, "tpe has no 'candidate'; it has .*; did you mean 'candidates"),
+        ({"stopping": "medain"}, "stopping is 'medain': it is one of curve, median, percentile; did you mean 'median'"),
+        ({"objective": {"comand": {"argv": ["true"]}}}, "objective is 'comand': .*did you mean 'command'"),
+        ({"objective": {"command": {"args": ["true"]}}}, "command has no 'args'; .*did you mean 'argv'"),
+    ],
+)
+def test_wrong_names_are_told_with_those_that_there_are(words: Any, said: str, name: str, session_db: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        luthier.study(name, db=session_db, **words)
+    with pytest.raises(TypeError, match=r"^study\(\) got an unexpected keyword argument 'algoritm'"):
+        luthier.study(name, db=session_db, algoritm="tpe")  # type: ignore[call-arg]

@@ -381,3 +381,19 @@ def test_settings_that_wait_stay_where_the_space_grows(name: str, session_db: st
     study.optimize(lambda trial: trial.suggest_float("x", 1, 9), n_trials=1)
     assert [t.params["x"] for t in study.trials] == [7.5, 1.0, 9.0]
     assert study.explain(1)["origin"] == "enqueued"
+
+
+def test_commas_in_numbers_are_named(
+    name: str, session_db: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(text: str, space: Any = None) -> luthier.Study:
+        (tmp_path / "f.csv").write_text(text, encoding="utf-8")
+        study = luthier.study(f"{name}-{len(luthier.studies(db=session_db))}", space, db=session_db)
+        study.import_trials(str(tmp_path / "f.csv"))
+        return study
+
+    read('x,value\n"1,5E-3",1.5\n0.7,2.5\n')
+    assert "column 'x' has a comma in numbers, as '1,5E-3': they are labels" in caplog.text
+    for cell, why in (("1,500", "marks thousands"), ("1.234,5", "is no number"), ("85%", "is no number")):
+        with pytest.raises(ValueError, match=f"f.csv:2: '{cell}' .*{why}"):
+            read(f'x,value\n1,"{cell}"\n', {"x": (0.0, 2.0)})

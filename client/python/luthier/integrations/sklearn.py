@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from luthier.space import labels_of, to_domain
 
 __all__ = ["LuthierSearchCV"]
 
+_log = logging.getLogger("luthier")
 _STEP_OF_SEEDS = 2**31 - 1
 
 
@@ -133,8 +135,9 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         failure: Optional[ValueError] = None
         while done < self.n_iter:
             trials = ask(self._study, min(self.batch, self.n_iter - done))
-            if not trials:
-                break  # Every setting of a finite space was tried, or somebody stopped the study.
+            if not trials:  # Every setting of a finite space was tried, or somebody stopped the study.
+                self._say_that_it_ended(done)
+                break
             done += len(trials)
             candidates = [_candidate(trial.params, choices) for trial in trials]
             try:
@@ -161,6 +164,17 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             seen += len(trials)
         if seen == 0 and failure is not None:
             raise failure
+
+    def _say_that_it_ended(self, done: int) -> None:
+        """Warns where the study ended before all settings were tried. Raises StudyFinished where none was."""
+        state, reason = self._study.state.lower(), self._study.state_reason or "its end is reached"
+        if done == 0:
+            raise luthier.StudyFinished(
+                f"study {self.study_name_} is {state} ({reason}), so no setting is tried: another study_name=, or "
+                "none, begins another one; study_.trials has the results"
+            )
+        if self.study_name is not None:
+            _log.warning("study %s ended after %d of %d settings: %s", self.study_name_, done, self.n_iter, reason)
 
     def _metric(self, results: Mapping[str, Any]) -> str:
         """Returns the name of the score that decides."""

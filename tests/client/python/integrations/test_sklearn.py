@@ -174,3 +174,17 @@ def test_tuples_mean_what_they_mean_in_a_study(tmp_path: Path) -> None:
     assert {params["criterion"] for params in tried} == {"gini", "entropy"}
     with pytest.raises(TypeError, match="choices are a list"):
         LuthierSearchCV(DecisionTreeClassifier(), {"max_depth": (1, 2, 3)}, db=str(tmp_path)).fit(x, y)
+
+
+def test_a_study_that_gives_no_settings_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    X, y = make_classification(n_samples=40, random_state=0)
+
+    def fit(n_iter: int) -> Any:
+        space = {"fit_intercept": [True, False]}
+        words = {"study_name": "ended", "db": str(tmp_path / "db")}
+        return LuthierSearchCV(Ridge(), space, n_iter=n_iter, cv=2, **words).fit(X, y)
+
+    search = fit(5)
+    assert len(search.trials_) == 2 and "ended after 2 of 5 settings: every setting has been tried" in caplog.text
+    with pytest.raises(luthier.StudyFinished, match="completed .every setting has been tried.*study_name="):
+        fit(5)

@@ -1,4 +1,7 @@
-"""Calls to the coordinator from an event loop: the same retries as of threads, by `grpc.aio`."""
+"""Calls to the coordinator from an event loop: deadlines, and retries with the same request. The C++ client's twin.
+
+`_calls.py` is the same for threads, made from this file by client/python/make_sync.py.
+"""
 
 from __future__ import annotations
 
@@ -10,47 +13,59 @@ from collections.abc import AsyncIterator
 from typing import Any, Optional
 
 from luthier import _security, _wire
-from luthier._client import ATTEMPT_SECONDS, OPTIONS, Client, check_process, lacks, translate
-from luthier._retry import LOCAL, ONCE, ORDINARY, Policy, Retry
-from luthier.errors import Unavailable
+from luthier._retry import INFO, LOCAL, ONCE, ORDINARY, Policy, Retry, lacks, older, translate
+from luthier._server import Place
+from luthier._tasks import Lock, breaks, to_unavailable
+from luthier.errors import LuthierError, Unavailable
 
-_WATCH_SECONDS = 1800.0
+ATTEMPT_SECONDS = 30.0
+_WATCH_SECONDS = 1800.0  # A watch is renewed now and then, so that one whose server forgot it can't hang for ever.
 
 
 class Calls:
-    """The calls of one event loop to the coordinator of a Client."""
+    """The calls of one event loop to a coordinator. The channel is made at the first call."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, place: Place) -> None:
+        self.place: Place = place
+        self.closed: bool = False  # For good.
+        self.used: bool = False  # Whether there has been a channel.
+        self._lock = Lock()
         self._channel: Any = None
-        self._generation = 0
-        self._methods: dict[tuple[str, str], Any] = {}
-        self._opening = asyncio.Lock()
-        _made.add(self)
+        self._generation = 0  # How many channels were dropped.
+        self._methods: dict[tuple[str, str, bool], Any] = {}
 
     async def _stub(self, service: str, name: str, stream: bool = False) -> tuple[Any, int]:
-        key = (service, name)
-        found = self._methods.get(key)
-        if found is not None:
-            return found, self._generation
-        check_process()
-        async with self._opening:
-            if self._channel is None:
-                import grpc.aio
+        import grpc.aio
 
-                target = await asyncio.to_thread(self.client.target)
-                self._channel = _security.channel(grpc.aio, target, OPTIONS)
-            path, serialize, parse = _wire.method(service, name)
-            make = self._channel.unary_stream if stream else self._channel.unary_unary
-            self._methods[key] = make(path, request_serializer=serialize, response_deserializer=parse)
+        async with self._lock:
+            if self.closed:
+                raise Unavailable("this connection was closed")
+            self.place.check_process()
+            if self._channel is None:
+                target = await asyncio.to_thread(self.place.target)
+                self._channel = _security.channel(grpc.aio, target)
+                self.used = True
+            key = (service, name, stream)
+            if key not in self._methods:
+                path, serialize, parse = _wire.method(service, name)
+                make = self._channel.unary_stream if stream else self._channel.unary_unary
+                self._methods[key] = make(path, request_serializer=serialize, response_deserializer=parse)
             return self._methods[key], self._generation
 
     async def _reconnect(self, generation: int) -> None:
         """Drops a channel to a coordinator of a directory, which may be gone: the next call joins or starts one."""
-        if self.client._local is None or generation != self._generation or self._channel is None:
-            return
-        self._generation += 1
-        await self.close()
+        if self.place.local is not None:
+            await self.drop(generation)
+
+    async def drop(self, generation: Optional[int] = None) -> None:
+        """Ends the connection, where nobody has since it was `generation`; the next call makes another one."""
+        async with self._lock:
+            if generation not in (None, self._generation):
+                return
+            self._generation += 1
+            channel, self._channel, self._methods = self._channel, None, {}
+        if channel is not None:
+            await channel.close()
 
     async def call(
         self, service: str, name: str, request: Any, *, seconds: float = ATTEMPT_SECONDS, policy: Policy = ORDINARY
@@ -58,42 +73,45 @@ class Calls:
         """Calls, again after errors that leave the outcome unknown, as `policy` has it. Raises LuthierError."""
         import grpc
 
-        if policy is ORDINARY and self.client._local is not None:
+        if policy is ORDINARY and self.place.local is not None:
             policy = LOCAL
         begin = time.monotonic()
         retry: Optional[Retry] = None
         while True:
-            left = seconds if policy is ONCE else max(0.1, min(seconds, policy.patience - (time.monotonic() - begin)))
+            elapsed = time.monotonic() - begin
+            left = seconds if policy is ONCE else max(0.1, min(seconds, policy.patience - elapsed))
             stub, generation = await self._stub(service, name)
             try:
-                reply = await stub(request, timeout=left, metadata=self.client._metadata)
-                self.client._budget.earn()
+                reply = await stub(request, timeout=left, metadata=self.place.metadata)
+                self.place.budget.earn()
                 return reply
             except grpc.RpcError as error:
                 failure = translate(error)
-            except grpc.aio.UsageError as error:  # Another task has closed the channel.
-                failure = Unavailable(str(error), code="UNAVAILABLE")
-            except asyncio.CancelledError:
-                task = asyncio.current_task()  # Closing a channel cancels its calls, too.
-                if generation == self._generation or (task is not None and getattr(task, "cancelling", int)()):
-                    raise
-                failure = Unavailable("the connection was dropped", code="CANCELLED")
-            retry = retry or Retry(policy, self.client._budget)
+            except breaks() as error:
+                failure = to_unavailable(error, current=generation == self._generation)
+            retry = retry or Retry(policy, self.place.budget)
             wait = retry.wait_after(failure.code, failure.reason, failure.retry_delay, time.monotonic() - begin)
             if wait is None:
-                if lacks(failure, name):
-                    raise await asyncio.to_thread(self.client._lacking, service, name)
-                raise failure
+                raise await self._lacking(service, name) if lacks(failure, name) else failure
             if failure.code in ("UNAVAILABLE", "CANCELLED"):
                 await self._reconnect(generation)
             await asyncio.sleep(wait)
+
+    async def _lacking(self, service: str, name: str) -> LuthierError:
+        """Returns the error for a call that the coordinator does not know, with both versions."""
+        request = _wire.message("GetServerInfoRequest")()
+        try:
+            info = await self.call("WorkerService", INFO, request, seconds=5.0, policy=ONCE)
+        except LuthierError as error:
+            return error
+        return older(service, name, info.version)
 
     async def stream(self, service: str, name: str, request: Any) -> AsyncIterator[Any]:
         """Yields the messages of a call that streams them, until it ends. Raises LuthierError; does not try again."""
         import grpc
 
         stub, generation = await self._stub(service, name, stream=True)
-        call = stub(request, timeout=_WATCH_SECONDS, metadata=self.client._metadata)
+        call = stub(request, timeout=_WATCH_SECONDS, metadata=self.place.metadata)
         try:
             async for message in call:
                 yield message
@@ -105,30 +123,27 @@ class Calls:
         finally:
             call.cancel()
 
-    async def close(self) -> None:
-        """Ends the connection of this loop."""
-        channel, self._channel, self._methods = self._channel, None, {}
-        if channel is not None:
-            await channel.close()
 
+# --- Which loop has which calls: not for threads ---
 
 _made: weakref.WeakSet[Calls] = weakref.WeakSet()
 _all: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Calls]] = weakref.WeakKeyDictionary()
 
 
-def calls_of(client: Client) -> Calls:
+def calls_of(place: Place) -> Calls:
     """Returns the calls of the running loop to a coordinator; made at first use."""
     mine = _all.setdefault(asyncio.get_running_loop(), {})
-    found: Optional[Calls] = mine.get(id(client))
-    if found is None or found.client is not client:
-        found = mine[id(client)] = Calls(client)
+    found: Optional[Calls] = mine.get(id(place))
+    if found is None or found.place is not place:
+        found = mine[id(place)] = Calls(place)
+        _made.add(found)
     return found
 
 
 async def close_mine() -> None:
     """Ends all connections of the running loop."""
     for calls in _all.pop(asyncio.get_running_loop(), {}).values():
-        await calls.close()
+        await calls.drop()
 
 
 def _let_go() -> None:

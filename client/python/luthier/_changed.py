@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import _wire
 from luthier._fingerprint import objective_of
-from luthier._handle import OBJECTIVES
+from luthier._stored import OBJECTIVES
 from luthier.errors import NotFound, ObjectiveChanged
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from luthier import _wire
 from luthier._arguments import count, flag, number, options, text, texts, whole
 from luthier._client import Client, connect
 from luthier._foreign import check_one_objective, optuna_study
-from luthier._handle import UNCAPPED
+from luthier._stored import UNCAPPED
 from luthier._server import environment, program
 from luthier.errors import LuthierError, NotFound
 from luthier.space import SpaceLike, to_specs
@@ -307,7 +307,7 @@ def from_file(
     command = [program("luthier"), "--server", client.target(), "study", "create", "-f", path, "--name", short]
     command += ["--project", project] if project else []
     command += ["--accept-plaintext"] if client.accept_plaintext else []
-    own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": environment(client._local)}
+    own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": environment(client.local)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, **own)
     if done.returncode != 0:
         raise LuthierError(done.stderr.strip() or f"luthier ended with {done.returncode}", code="INVALID_ARGUMENT")

@@ -8,21 +8,17 @@ for as an attribute, from which `params` have it under the name that the objecti
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Union
 
 from luthier import _wire
 from luthier._fingerprint import objective_of
 from luthier.space import Domain, Float, Int, Parameter
 
-if TYPE_CHECKING:
-    from luthier.trial import Trial
-
-_log = logging.getLogger("luthier")
 _VALUE = "luthier.value."  # What the attribute of a value begins with; the parameter's name follows.
 _SHARE = " (share)"
+STATES = ("RUNNING", "COMPLETE", "PRUNED")  # Of trials whose ranges tell what an objective asks for.
 
 
 def share_of(name: str) -> str:
@@ -30,25 +26,25 @@ def share_of(name: str) -> str:
     return name + _SHARE
 
 
-def is_dynamic(trial: Trial, known: Parameter, spec: Any, name: str, domain: Domain) -> bool:
-    """Whether a range that differs from the one that the study has is one that differs from trial to trial: that other
-    trials of the same objective had the known one, or the share is a parameter already."""
+def may_be_share(known: Parameter, spec: Any, domain: Domain) -> bool:
+    """Whether two ranges of a parameter, the one that is known and that of `spec`, may differ from trial to trial."""
     kind = spec.WhichOneof("kind")
     if not isinstance(domain, (Float, Int)) or kind != known.kind or known.spec.HasField("count"):
         return False
     ours, theirs = getattr(spec, kind), getattr(known.spec, kind)
     log = _wire.enum("Scale")["LOG"]
-    if (ours.scale == log) != (theirs.scale == log):
-        return False
-    study = trial._study
-    if share_of(name) in study._space.by_name:
-        return True
-    objective = objective_of(trial._worker)
-    if not objective:
-        return (trial._worker, spec.name) in study._asked
-    states = ("RUNNING", "COMPLETE", "PRUNED")
-    others = study._messages(states, filter=f'worker:".{objective}" AND number != {trial.number}', limit=1)
-    return any(True for _ in others)
+    return bool((ours.scale == log) == (theirs.scale == log))
+
+
+def others_of(worker: str, number: int) -> str:
+    """Returns the filter of the other trials of a worker's objective; empty where its name tells of none."""
+    objective = objective_of(worker)
+    return f'worker:".{objective}" AND number != {number}' if objective else ""
+
+
+def as_attributes(name: str, value: Any) -> dict[str, str]:
+    """Returns the attribute that keeps the value of a share."""
+    return {_VALUE + name: json.dumps(value)}
 
 
 def value_of(share: float, domain: Union[Float, Int]) -> Any:
@@ -64,28 +60,6 @@ def value_of(share: float, domain: Union[Float, Int]) -> Any:
         return min(max(low + share * (high - low), low), high)
     count = math.floor((high - low) / step + 1e-9) + 1
     return low + min(int(share * count), count - 1) * step
-
-
-def suggest(trial: Trial, name: str, domain: Union[Float, Int], known: Optional[Parameter]) -> Any:
-    """Returns the value of a parameter whose range is another one in each trial, or is one value."""
-    study = trial._study
-    given = None if known is None else trial._fields.get(known.legal)
-    if known is not None and given is not None and trial._lease.trial.provenance.origin == "enqueued":
-        value = known.decode(given)
-        if domain.low <= value <= domain.high:  # The user's own setting.
-            trial._used.add(known.legal)
-            return value
-    if known is not None and name not in study._dynamic:
-        study._dynamic.add(name)
-        _log.info(
-            "parameter %r of study %s has another range from trial to trial: the search chooses its share of the range, "
-            "%r", name, study.name, share_of(name),
-        )  # fmt: skip
-    share = trial._suggest(share_of(name), Float(0.0, 1.0)) if domain.low < domain.high else 0.0
-    value = value_of(share, domain)
-    trial._shared[name] = value
-    study.set_attributes(trial.number, {_VALUE + name: json.dumps(value)})
-    return value
 
 
 def with_values(params: dict[str, Any], attributes: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from luthier import _wire
 from luthier._frozen import FrozenTrial
 
 if TYPE_CHECKING:
-    from luthier.study import Study
+    from luthier._stored import Stored
 
 _BEST = 5  # Rows of the table,
 _COLUMNS = 8  # and parameters in it.
@@ -18,7 +18,7 @@ _DOTS = 1000
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 560.0, 160.0, 60.0, 16.0
 
 
-def show(study: Study) -> str:
+def show(study: Stored) -> str:
     """Returns the page of a study: state and counts, the history of its metric, and the best trials."""
     message = study._refresh()
     states = _wire.enum_names("Study.State")

@@ -22,7 +22,7 @@ from luthier import _create
 from luthier._arguments import count, text, whole
 from luthier._create import Goal, study_id
 from luthier._gradient import _FixedTrial
-from luthier._optimize import Infeasible
+from luthier._granted import Asked, Infeasible, State, Value
 from luthier.errors import (
     LuthierError,
     NotFound,
@@ -37,8 +37,8 @@ from luthier._notes import from_note, to_note
 from luthier._optuna_refused import ONE_OBJECTIVE as _ONE_OBJECTIVE
 from luthier._optuna_refused import REFUSED, Words, check_options, refuse
 from luthier.space import Categorical, Domain, Float, Int, to_domain
-from luthier.study import Result, State, Study
-from luthier.trial import FrozenTrial, Trial, TrialState, Value
+from luthier.study import Result, Study
+from luthier.trial import FrozenTrial, Trial, TrialState
 
 _LABEL = "optuna."  # Labels of a study that hold its user attributes.
 _NAME = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63}/)?[a-z0-9][a-z0-9_.-]{0,63}\Z")
@@ -58,8 +58,8 @@ class StudyDirection(str, Enum):
 class OptunaTrial(Trial):
     """A trial that runs, which also takes Optuna's words."""
 
-    def __init__(self, study: Study, lease: Any, worker: str) -> None:
-        super().__init__(study, lease, worker)
+    def __init__(self, asked: Asked, lease: Any, worker: str) -> None:
+        super().__init__(asked, lease, worker)
         self._notes: dict[str, Any] = {key: from_note(note) for key, note in lease.trial.attributes.items()}
         self._domains: dict[str, Domain] = {}
         self._limits: dict[str, float] = {}
@@ -170,7 +170,7 @@ class OptunaStudy(Study):
         value: Any = options.pop("value", values)
         value = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         number = trial if isinstance(trial, int) else trial.number
-        if skip_if_finished and (number not in self._open_trials or self.trial(number).state.is_finished()):
+        if skip_if_finished and (number not in self._asked.open or self.trial(number).state.is_finished()):
             return self.trial(number)
         inner: Any = self._trial_of(trial if isinstance(trial, Trial) else number)
         try:
@@ -184,7 +184,7 @@ class OptunaStudy(Study):
 
     def _check_constraints(self, trial: Any, value: Any) -> None:
         """Raises Infeasible where a constraint of the sampler or of the trial is above 0."""
-        limits: dict[Any, float] = dict(trial.constraints)
+        limits: dict[Any, float] = dict(getattr(trial, "constraints", {}))
         if self._constraints is not None:
             notes = {key: to_note(note) for key, note in trial.user_attrs.items()}
             number = value if isinstance(value, (int, float)) else None

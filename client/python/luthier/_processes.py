@@ -34,7 +34,7 @@ def optimize_in_processes(
     """Runs an objective that is `pickled` in so many Python processes of their own, which end with this one. Raises
     StudyPaused."""
     follower = Follower(study, lines)
-    local = study._client._local
+    local = study._client.local
     where = ["--server", study._client.target()] if local is None else ["--db", local.directory]
     where += ["--accept-plaintext"] if study._client.accept_plaintext else []
     study._client.target()

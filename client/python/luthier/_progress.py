@@ -13,7 +13,8 @@ import time
 from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
-    from luthier.study import Study
+    from luthier._granted import Granted
+    from luthier._stored import Stored
 
 _log = logging.getLogger("luthier")
 _SECONDS = 0.1  # Between two writings of the line.
@@ -22,11 +23,11 @@ _PLAIN_SECONDS = 5.0  # The same where each writing is a line of its own.
 _ENDED = ("COMPLETE", "PRUNED", "FAILED", "CANCELLED")
 
 
-def place_of(study: Study) -> str:
+def place_of(study: Stored) -> str:
     """Returns where a study is kept: a directory, or a server."""
-    local = study._client._local
+    local = study._client.local
     if local is None:
-        return str(study._client._server)
+        return str(study._client.server)
     relative = os.path.relpath(local.directory)
     return local.directory if relative.startswith("..") else os.path.join(".", relative)
 
@@ -35,7 +36,7 @@ class Progress:
     """Tells of the trials of one call. `show`: whether the line is written; None: on terminals and in notebooks, where
     the log does not say the same. Any thread may tell."""
 
-    def __init__(self, study: Study, show: Optional[bool]) -> None:
+    def __init__(self, study: Stored, show: Optional[bool]) -> None:
         self._study, self._lock = study, threading.Lock()
         self._stream = sys.stderr
         self._over = _is_screen(self._stream)
@@ -105,6 +106,17 @@ class Progress:
         self._settings_differ = self._settings_differ or params != setting
         self._alike = (first, setting, count + 1)
 
+    def ran(self, trial: Granted, counts: bool) -> None:
+        """Hears of a trial that ran here. One that the service ended has the last value that it reported."""
+        outcome = trial._outcome
+        if outcome is None and counts:
+            metric, metrics = self._study.metric, trial._last.metrics if trial._last is not None else {}
+            outcome = "PRUNED", (metrics[metric] if metric in metrics else None), ""
+        if outcome is None or outcome[0] == "PENDING":
+            self.given_up(trial.number)
+        else:
+            self.ended(trial.number, outcome[0], outcome[1], lambda: trial.params, outcome[2])
+
     def given_up(self, number: int) -> None:
         """Hears that a trial goes to somebody else."""
         with self._lock:
@@ -163,7 +175,7 @@ class Progress:
 class Follower:
     """Tells of trials that end in other processes: asks for them now and then."""
 
-    def __init__(self, study: Study, progress: Progress) -> None:
+    def __init__(self, study: Stored, progress: Progress) -> None:
         self._study, self._progress = study, progress
         self._seq = int(study._message.update_seq)
         self._due = 0.0

@@ -6,8 +6,13 @@ import random
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import Optional
+from typing import Any, Optional
 
+from luthier import _wire
+from luthier._version import installed
+from luthier.errors import LuthierError, Unimplemented, from_detail
+
+INFO = "GetServerInfo"  # The call that tells the version.
 _FIRST_CEILING = 0.1
 _LONGEST_WAIT = 10.0
 _LONGEST_WAIT_UNREACHED = 1.0  # While no server is reached: the end of an outage is noticed soon.
@@ -129,3 +134,39 @@ class Retry:
         if self._budget is not None and not self._budget.spend():
             return None
         return wait
+
+
+# --- Failures as gRPC has them ---
+
+
+def translate(error: Any) -> LuthierError:
+    """Returns the LuthierError for an RpcError."""
+    code = error.code().name if error.code() is not None else "UNKNOWN"
+    detail = None
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            detail = _parse_detail(value)
+    return from_detail(code, error.details() or code, detail)
+
+
+def _parse_detail(data: bytes) -> Optional[Any]:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return _wire.message("ErrorDetail").FromString(data)
+    except DecodeError:
+        return None  # Of a proxy on the way.
+
+
+def lacks(failure: LuthierError, name: str) -> bool:
+    """Whether the coordinator does not know a call; of the one that tells its version nothing more can be said."""
+    return isinstance(failure, Unimplemented) and name != INFO
+
+
+def older(service: str, name: str, version: str) -> Unimplemented:
+    """Returns the error for a call that a coordinator of this version does not know."""
+    return Unimplemented(
+        f"the coordinator has no call {service}.{name}: it is version {version}, and this package {installed()}; "
+        "upgrade the coordinator",
+        code="UNIMPLEMENTED",
+    )

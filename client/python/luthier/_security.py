@@ -12,10 +12,24 @@ import time
 from typing import Any, Optional
 from urllib.parse import quote
 
-_Metadata = tuple[tuple[str, str], ...]
+Metadata = tuple[tuple[str, str], ...]
 _TOKEN_BYTES = 4096  # Of a file with one; tokens have 64.
 _SOCKET_BYTES = 107  # Of the path of a Unix socket.
 _TOKEN_SECONDS = 60.0  # Somebody may have to type a password first.
+_MESSAGE_BYTES = 16 << 20
+_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),  # A proxy meant for the web is never wanted.
+    ("grpc.keepalive_time_ms", 10_000),  # After a partition calls would hang until their deadlines.
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_receive_message_length", _MESSAGE_BYTES),
+    ("grpc.max_send_message_length", _MESSAGE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
 
 
 def check_address(server: str) -> str:
@@ -49,7 +63,7 @@ class Secret(str):
         return "…"
 
 
-def metadata() -> _Metadata:
+def metadata() -> Metadata:
     """Returns what goes with every call: the token of LUTHIER_TOKEN_FILE, else of LUTHIER_TOKEN. ValueError where the
     file is missing, others may read it, or what is there is no token; it has nothing of the token."""
     path = os.environ.get("LUTHIER_TOKEN_FILE")
@@ -61,7 +75,7 @@ def metadata() -> _Metadata:
     return (("authorization", Secret("Bearer " + token)),) if token else ()
 
 
-def check_plaintext(server: str, sent: _Metadata, accept_plaintext: bool) -> None:
+def check_plaintext(server: str, sent: Metadata, accept_plaintext: bool) -> None:
     """Raises ValueError where a token would go to another machine in plain text, unasked."""
     accept_plaintext = accept_plaintext or _is_set("LUTHIER_ACCEPT_PLAINTEXT")
     if accept_plaintext or not sent or _encrypted() or _is_this_machine(server):
@@ -200,14 +214,14 @@ def _unix_target(server: str) -> str:
     return "unix:" + quote(path, safe="/")
 
 
-def channel(grpc: Any, server: str, options: list[tuple[str, Any]]) -> Any:
+def channel(grpc: Any, server: str) -> Any:
     """Returns a channel of `grpc` (or of `grpc.aio`) to a coordinator, encrypted where LUTHIER_TLS_CA or
     LUTHIER_TLS_CERT is set. ValueError for files that are missing or do not go together."""
     ca, cert, key = (os.environ.get("LUTHIER_TLS_" + name) for name in ("CA", "CERT", "KEY"))
     if server.startswith("unix:"):
-        return grpc.insecure_channel(_unix_target(server), options=options)
+        return grpc.insecure_channel(_unix_target(server), options=_OPTIONS)
     if not (ca or cert):
-        return grpc.insecure_channel(server, options=options)
+        return grpc.insecure_channel(server, options=_OPTIONS)
     if bool(cert) != bool(key):
         raise ValueError("LUTHIER_TLS_CERT and LUTHIER_TLS_KEY go together: one of them is missing")
     from grpc import ssl_channel_credentials
@@ -216,7 +230,7 @@ def channel(grpc: Any, server: str, options: list[tuple[str, Any]]) -> Any:
     credentials = ssl_channel_credentials(roots, _read("LUTHIER_TLS_KEY", key), _read("LUTHIER_TLS_CERT", cert))
     name = os.environ.get("LUTHIER_TLS_SERVER_NAME")
     more = [("grpc.ssl_target_name_override", name)] if name else []
-    return grpc.secure_channel(server, credentials, options=[*options, *more])
+    return grpc.secure_channel(server, credentials, options=[*_OPTIONS, *more])
 
 
 def _read(variable: str, path: Optional[str]) -> Optional[bytes]:

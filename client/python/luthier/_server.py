@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Optional
 
 from luthier._ownership import trouble
+from luthier._retry import Budget
+from luthier._security import Metadata, check_plaintext, metadata
 from luthier.errors import Unavailable
 
 _DEFAULT = "luthier.db.d"
@@ -62,6 +64,42 @@ def program(name: str) -> str:
 def _is_script(path: str) -> bool:
     with open(path, "rb") as file:
         return file.read(2) == b"#!"
+
+
+class Place:
+    """Where a coordinator is, and what calls to it carry: of a server, or of a data directory."""
+
+    orphaned: bool = False  # Whether this process was forked from one with channels, by a gRPC without support for that.
+
+    def __init__(self, server: Optional[str], local: Optional[LocalServer], accept_plaintext: bool = False) -> None:
+        self.server: Optional[str] = server
+        self.local: Optional[LocalServer] = local
+        self.accept_plaintext: bool = accept_plaintext  # For processes that are to have the same connection.
+        self.metadata: Metadata = metadata() if local is None else ()
+        if server is not None:
+            check_plaintext(server, self.metadata, accept_plaintext)
+        self.budget: Budget = Budget()
+
+    @property
+    def has_token(self) -> bool:
+        """True if calls carry a token, which may be for another project than the default one."""
+        return bool(self.metadata)
+
+    def target(self) -> str:
+        """Returns the coordinator's address; one of our own is started where nobody serves its directory."""
+        if self.local is not None:
+            return self.local.target()
+        assert self.server is not None
+        return self.server
+
+    def check_process(self) -> None:
+        """Raises Unavailable in a forked process whose calls would wait for ever."""
+        if self.orphaned:
+            raise Unavailable(
+                "this process was forked from one that had a connection, and gRPC does not serve it: start it by "
+                '`optimize(processes=...)` or multiprocessing\'s "spawn", with Python 3.10 or newer, or with '
+                "GRPC_ENABLE_FORK_SUPPORT=1"
+            )
 
 
 class LocalServer:

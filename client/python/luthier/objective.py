@@ -105,7 +105,7 @@ class Tunable:
                 follower.look()
                 return paused()
 
-            worker = start(command, environment=environment(study._client._local))
+            worker = start(command, environment=environment(study._client.local))
             try:
                 run_all([worker], echo=False, until=over)
                 follower.look(now=True)

@@ -19,9 +19,10 @@ from typing import Any, Callable, Optional
 
 from luthier._arguments import representation, whole
 from luthier._create import load as load_study
-from luthier._optimize import Run
+from luthier._asking import Run
 from luthier._processes import Told
 from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
+from luthier._threads import alone
 from luthier.errors import Retry, StudyPaused, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
 
@@ -262,7 +263,7 @@ def _child(arguments: argparse.Namespace) -> int:
         study._client.beats = Told(study._client, arguments.beats)
     count = arguments.trials if arguments.trials >= 0 else None
     try:
-        Run(study, fn, count, arguments.timeout or None, catch, (), objective).alone()
+        alone(Run(study, fn, count, arguments.timeout or None, catch, (), objective))
     except StudyPaused:
         pass  # The parent raises it.
     return 0

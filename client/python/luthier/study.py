@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Optional, SupportsFloat, Union, overload
+from typing import Any, Literal, Optional, SupportsFloat, Union
 
-from luthier import _results, _wire
+from luthier import _wire
 from luthier._arguments import flag, mapping, number, sequence, text, whole
+from luthier._asking import Asking, Run, Trial
 from luthier._changed import look_at
 from luthier._client import Client, new_id
-from luthier._fingerprint import fingerprint, new_worker
-from luthier._notes import note as note_of
+from luthier._fingerprint import fingerprint
 from luthier._foreign import grow_by_trials, rows_of
+from luthier._frozen import FrozenTrial
 from luthier._gradient import GradientCheck, check_gradient
-from luthier._handle import UNCAPPED
+from luthier._granted import Asked
 from luthier._notebook import show
-from luthier._optimize import Run, in_threads
+from luthier._notes import note as note_of
 from luthier._processes import optimize_in_processes, pickled
 from luthier._progress import Progress
-from luthier._records import Records
-from luthier._retry import ASK, Policy
-from luthier.errors import LuthierError, StudyFinished, StudyPaused
-from luthier.space import Space
+from luthier._stored import UNCAPPED, Stored
+from luthier._threads import alone, in_threads
+from luthier.errors import StudyFinished, StudyPaused
 from luthier.table import to_import
-from luthier.trial import FrozenTrial, Trial, TrialState, Value
 
 _log = logging.getLogger("luthier")
 IfChanged = Literal["continue", "fresh", "raise"]
 PAUSED_BY_USER = "paused by a user"
 _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
-_POLL_SECONDS = 30.0
-_MOST_ASKED = 64  # One worker holds no more leases.
 _MOST_JOBS = 1000
-_HUNGRY_SECONDS = 10.0  # So long a program waits for a trial before it says so.
 
 # What an objective returns: anything that is a number, or metrics by name; maybe with a gradient.
 _Measured = Union[SupportsFloat, Mapping[str, Any]]
 Result = Union[_Measured, tuple[_Measured, Optional[Mapping[str, Any]]]]
 Objective = Callable[[Trial], Result]
-State = Union[Literal["COMPLETE", "PRUNED", "FAILED", "FAIL"], TrialState]
 
 
 def to_callbacks(callbacks: Any, progress: Any) -> list[Any]:
@@ -66,7 +59,7 @@ def _because(message: Any) -> str:
     return f" ({message.state_reason})" if message.state_reason else ""
 
 
-class Study(Records):
+class Study(Asking, Stored):
     """A study of the service. Any thread may use it; nothing of its trials is kept here.
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
@@ -76,213 +69,10 @@ class Study(Records):
     Every call may raise LuthierError; classes of luthier.errors say why.
     """
 
-    _trial_type: type[Trial] = Trial
-
     def __init__(self, client: Client, message: Any) -> None:
         super().__init__(client, message)
-        self._open_trials: dict[int, Trial] = {}
-        self._asked: set[tuple[str, str]] = set()  # Parameters that programs have asked for here.
-        self._dynamic: set[str] = set()  # Parameters whose range is another one in each trial.
+        self._asked = Asked(self)
         self._runs: list[Run] = []  # Calls of `optimize` that run.
-        self._hungry_since: Optional[float] = None  # Since when there is no trial to run; infinite once that is said.
-        self._noted: set[str] = set()  # Names of what was left out of results, each of which the log has once.
-        self._worker = new_worker()
-
-    # --- Ask and tell ---
-
-    @overload
-    def ask(
-        self, n: None = None, *, timeout: Optional[float] = None, worker: Optional[str] = None
-    ) -> Optional[Trial]: ...
-
-    @overload
-    def ask(self, n: int, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> list[Trial]: ...
-
-    def ask(self, n: Optional[int] = None, *, timeout: Optional[float] = None, worker: Optional[str] = None) -> Any:
-        """Returns the next trial, or with `n` a list of 1 to `n` of them.
-
-        Waits while all its trials run elsewhere. After `timeout` seconds (at least
-        one), or when the study is done, or all that is left of it was asked for here and not told, returns None (an
-        empty list). The trial's lease is kept alive until `tell`. Raises StudyPaused where somebody paused the study, or the
-        service did as its trials fail.
-
-            trial = study.ask()
-            study.tell(trial, loss(trial["x"]))
-        """
-        trials = self._ask(*self._ask_arguments(n, timeout, worker), grow=100, alone=True) or []
-        if n is not None:
-            return trials
-        return trials[0] if trials else None
-
-    def _ask_arguments(self, n: Any, timeout: Any, worker: Any) -> tuple[int, Optional[float], str]:
-        wanted = 1 if n is None else whole("n", n)
-        if not 0 < wanted <= _MOST_ASKED:
-            raise ValueError(f"n is {n}: from 1 to {_MOST_ASKED} trials are asked for at a time")
-        seconds = None if timeout is None else number("timeout", timeout)
-        return wanted, seconds, self._worker if worker is None else text("worker", worker)
-
-    def _ask(
-        self, n: int, timeout: Optional[float], worker: str, grow: int, alone: bool = False
-    ) -> Optional[list[Trial]]:
-        """Returns trials, none where there is none in time; None where the study is done. Where the budget is spent and
-        nobody set it, it is raised by `grow` trials. `alone`: the study is also done where this object holds all that
-        is left."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            longest = 1.0 if alone and self._open_trials else _POLL_SECONDS
-            left = longest if deadline is None else min(longest, deadline - time.monotonic())
-            reply = self._suggest(self._suggest_request(n, worker), max(1.0, min(_POLL_SECONDS, left)))
-            if reply.leases:
-                return self._take_leases(reply, worker)
-            if reply.study_done or (alone and self._holds_the_rest()):
-                if not self._more_room(grow):
-                    return None
-                continue
-            self._say_that_it_waits()
-            if deadline is not None and time.monotonic() >= deadline:
-                return []
-            wait = reply.retry_after.seconds + 1e-9 * reply.retry_after.nanos
-            time.sleep(min(max(wait, 0.01), 1.0))
-
-    def _say_that_it_waits(self) -> None:
-        """Says once in the log what is waited for, where there has been no trial for ten seconds."""
-        now = time.monotonic()
-        if self._hungry_since is None:
-            self._hungry_since = now
-        if now - self._hungry_since < _HUNGRY_SECONDS:
-            return
-        self._hungry_since = math.inf
-        message = self._refresh(ASK)
-        most = message.spec.budget.max_parallel
-        limit = f", at most {most} at a time (study.update(max_parallel=...))" if most else ""
-        _log.warning(
-            "study %s has had no trial to run for %d s: %d run elsewhere, %d wait%s",
-            self.name, _HUNGRY_SECONDS, message.trials.running, message.trials.pending, limit,
-        )  # fmt: skip
-
-    def _holds_the_rest(self) -> bool:
-        """Returns whether the budget is spent, and who could end the trials that are open is this object alone."""
-        message = self._refresh(ASK)
-        counts = message.trials
-        if self._rows(message) < message.spec.budget.max_trials or counts.pending or counts.paused:
-            return False
-        return 0 < int(counts.running) <= len(self._open_trials)
-
-    def _suggest_request(self, n: int, worker: str) -> Any:
-        return _wire.message("SuggestRequest")(
-            study=self._path, worker=worker, count=n, request_id=new_id(), fail_if_paused=True
-        )
-
-    def _suggest(self, request: Any, seconds: float) -> Any:
-        """Returns the reply. Raises StudyPaused."""
-        try:
-            return self._client.call("WorkerService", "Suggest", request, seconds=seconds, policy=ASK)
-        except LuthierError:
-            raise
-        except BaseException:  # Ctrl-C: a trial that was granted meanwhile is given back.
-            self._give_back(request)
-            raise
-
-    def _give_back(self, request: Any) -> None:
-        short = Policy(attempts=3, patience=2.0)
-        try:
-            reply = self._client.call("WorkerService", "Suggest", request, seconds=1.0, policy=short)
-            for lease in reply.leases:
-                back = _wire.message("ReleaseRequest")(trial=lease.trial.name, token=lease.token)
-                self._client.call("WorkerService", "Release", back, policy=short)
-        except LuthierError:
-            pass  # The lease ends by itself.
-
-    def _take_leases(self, reply: Any, worker: str) -> list[Trial]:
-        self._hungry_since = None
-        for lease in reply.leases:  # Leases bring the spec: the space may have grown.
-            if len(lease.spec.space) > len(self._space.parameters):
-                with self._lock:
-                    self._space = Space(lease.spec.space)
-        trials = [self._trial_type(self, lease, worker) for lease in reply.leases]
-        with self._lock:
-            self._open_trials.update({trial.number: trial for trial in trials})
-        return trials
-
-    def tell(
-        self,
-        trial: Union[Trial, int],
-        value: Optional[Union[Value, tuple[Any, Any]]] = None,
-        *,
-        gradient: Optional[Mapping[str, float]] = None,
-        standard_errors: Optional[Mapping[str, float]] = None,
-        state: Optional[State] = None,
-        error_bound: Optional[float] = None,
-    ) -> list[str]:
-        """Ends a trial with the value of the metric or a dictionary of metrics.
-
-        `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. `state` is
-        "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Metrics beside the
-        study's that can't be kept are left out. Returns warnings: the service's, and what was left out. Raises LeaseLost where the trial is somebody else's now, ValueError and TypeError for other
-        values.
-
-            study.tell(trial, 0.31, gradient={"l2": -2.0})
-        """
-        trial = self._trial_of(trial)
-        notes: _results.Notes = {}
-        request, method = self._tell_request(trial, value, gradient, standard_errors, state, error_bound, notes)
-        reply = trial._end(method, request)
-        return list(getattr(reply, "warnings", ())) + self._note(trial.number, notes)
-
-    def _note(self, trial: int, notes: _results.Notes) -> list[str]:
-        """Returns what was left out of a trial's result. The log has each name once."""
-        texts = [f"left out: {why}" for why in notes.values()]
-        for name, said in zip(notes, texts):
-            if name not in self._noted:
-                self._noted.add(name)
-                _log.warning("trial %d of %s: %s", trial, self.name, said)
-        return texts
-
-    def _trial_of(self, trial: Union[Trial, int]) -> Trial:
-        if isinstance(trial, Trial):
-            return trial
-        found = self._open_trials.get(whole("the trial", trial))
-        if found is None:
-            raise ValueError(f"trial {trial} was not asked for by this study object, or was told")
-        return found
-
-    def _tell_request(
-        self,
-        trial: Trial,
-        value: Any,
-        gradient: Any,
-        standard_errors: Any,
-        state: Any,
-        error_bound: Any,
-        notes: _results.Notes,
-    ) -> tuple[Any, str]:
-        state = None if state is None else str(getattr(state, "value", state))
-        if state not in (None, "COMPLETE", "PRUNED", "FAILED", "FAIL"):
-            raise ValueError(f"state is {state!r}, not COMPLETE, PRUNED or FAILED")
-        if state in ("FAILED", "FAIL"):
-            return trial._fail_request("TOLD_FAILED", "" if value is None else str(value)), "Fail"
-        value, gradient = _results.split(value, gradient)
-        if value is None and state != "PRUNED":
-            raise ValueError("tell() needs a value, or state='FAILED' or 'PRUNED'")
-        if value is None and trial._last is not None:
-            m = trial._last
-        else:
-            m = _results.measurement(
-                self._space,
-                self.metric,
-                value,
-                gradient=gradient,
-                standard_errors=standard_errors,
-                step=trial._step,
-                error_bound=error_bound,
-                notes=notes,
-            )
-        return trial._complete_request(m, pruned=state == "PRUNED"), "Complete"
-
-    def _forget(self, trial: Trial) -> None:
-        self._client.beats.remove(trial._lease.token)
-        with self._lock:
-            self._open_trials.pop(trial.number, None)
 
     # --- Optimize ---
 
@@ -353,7 +143,7 @@ class Study(Records):
             self._runs.append(run)
             try:
                 if n_jobs == 1:
-                    run.alone()
+                    alone(run)
                 else:
                     in_threads(run, n_jobs)
             finally:
@@ -512,10 +302,9 @@ class Study(Records):
         """Cancels an open trial: its value, should one come, is not taken."""
         request = _wire.message("CancelTrialRequest")(name=self._trial_path(number))
         self._call("CancelTrial", request)
-        with self._lock:
-            trial = self._open_trials.pop(number, None)
+        trial = self._asked.open.get(number)
         if trial is not None:
-            self._client.beats.remove(trial._lease.token)
+            self._asked.forget(trial)
 
     def check_gradient(self, fn: Objective, params: Mapping[str, Any], step: float = 1e-4) -> GradientCheck:
         """Compares the gradient that `fn` returns at `params` with differences of its values, as

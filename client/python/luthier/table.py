@@ -18,7 +18,7 @@ from luthier._results import measurement
 from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, encode_label, to_spec
 
 if TYPE_CHECKING:
-    from luthier._records import Records
+    from luthier._stored import Stored
     from luthier.study import Study
 
 STATES = {"COMPLETE": "COMPLETE", "PRUNED": "PRUNED", "FAILED": "FAILED", "FAIL": "FAILED"}
@@ -227,7 +227,7 @@ def _number(value: Any) -> Optional[float]:
 # --- Columns ---
 
 
-def columns(study: Records, names: Iterable[str] = ()) -> dict[str, Any]:
+def columns(study: Stored, names: Iterable[str] = ()) -> dict[str, Any]:
     """Returns columns of the service's table as numpy arrays, by the service's names; all but attributes by default."""
     import numpy as np
 
@@ -252,7 +252,7 @@ def columns(study: Records, names: Iterable[str] = ()) -> dict[str, Any]:
         request.page_token = page.next_page_token
 
 
-def data_frame(study: Records, attributes: Iterable[str] = ()) -> Any:
+def data_frame(study: Stored, attributes: Iterable[str] = ()) -> Any:
     """Returns the trials as a pandas data frame."""
     import numpy as np
     import pandas as pd
@@ -302,7 +302,7 @@ def _parameter_columns(p: Parameter, table: Mapping[str, Any]) -> dict[str, Any]
 # --- Files ---
 
 
-def export(study: Records, path: str, *, curves: bool = False) -> None:
+def export(study: Stored, path: str, *, curves: bool = False) -> None:
     """Writes the trials to a file: .csv, .jsonl or .parquet. ValueError for other names."""
     path = text("the file's name", os.fspath(path))
     if path.endswith(".parquet"):
@@ -318,7 +318,7 @@ def export(study: Records, path: str, *, curves: bool = False) -> None:
         raise ValueError(f"{path}: the file's name ends in .csv, .jsonl or .parquet")
 
 
-def _write_jsonl(study: Records, path: str, curves: bool) -> None:
+def _write_jsonl(study: Stored, path: str, curves: bool) -> None:
     """Writes the form of `luthier study export`: a line for the study, then one for each trial as the API's JSON has
     it."""
 
@@ -333,7 +333,7 @@ def _write_jsonl(study: Records, path: str, curves: bool) -> None:
             file.write(line(_wire.plain(trial)))
 
 
-def _write_csv(study: Records, path: str) -> None:
+def _write_csv(study: Stored, path: str) -> None:
     trials = study.trials
     taken = (study.metric in RESERVED and study.metric != "value") or study.metric.startswith((*PREFIXES, "params_"))
     names = [p.name for p in study._space.parameters]

@@ -236,7 +236,7 @@ def test_a_coordinator_that_dies_is_started_again(db: str, name: str) -> None:
             await asyncio.sleep(0.01)
             if trial.number == 20 and not killed:
                 killed = True
-                local = study.sync._client._local
+                local = study.sync._client.local
                 assert local is not None and local._process is not None
                 os.kill(local._process.pid, signal.SIGKILL)
             return float(trial["x"])
@@ -301,4 +301,5 @@ def test_the_package_names_it_without_an_import(tmp_path: Path) -> None:
     """`import luthier` alone has luthier.aio, and `from luthier import *` needs no package that is not there."""
     program = "from luthier import *\nimport luthier, sys\nassert luthier.aio.Study and study is luthier.study\n"
     program += "assert not {'torch', 'jax', 'optuna', 'sklearn', 'numpy', 'pandas'} & set(sys.modules)\n"
+    program += "assert 'luthier.integrations' not in sys.modules\n"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)

@@ -90,7 +90,7 @@ def test_of_trials(study: luthier.Study) -> None:
             try:
                 use(trial)
             finally:
-                if trial.number in study._open_trials:
+                if trial.number in study._asked.open:
                     study.tell(trial, state="FAILED")
 
         return call

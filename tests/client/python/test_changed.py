@@ -41,7 +41,7 @@ def test_results_of_the_former_objective_are_named_and_left_out(
     assert "trials 1 to 6" in warning and 'if_changed="continue"' in warning and '"fresh"' in warning
     assert study.best_value >= 10 and study.best_trial.number > 6 and study.best_params == study.best_trial.params
     assert len(study) == 12 and {t.objective for t in study.trials} == {fingerprint(first), fingerprint(mended)}
-    again = luthier.study(study.name, db=study._client._local.directory)  # type: ignore[union-attr]
+    again = luthier.study(study.name, db=study._client.local.directory)  # type: ignore[union-attr]
     assert again.best_value == study.best_value and again.best_trial.number == study.best_trial.number
     caplog.clear()
     study.optimize(mended, n_trials=1)
@@ -69,7 +69,7 @@ def test_they_count_where_that_is_wanted(study: luthier.Study, caplog: pytest.Lo
 
 
 def test_a_study_of_its_own_where_that_is_wanted(study: luthier.Study, caplog: pytest.LogCaptureFixture) -> None:
-    name, db = study.name, study._client._local.directory  # type: ignore[union-attr]
+    name, db = study.name, study._client.local.directory  # type: ignore[union-attr]
     study.optimize(mended, n_trials=3, if_changed="fresh")
     assert (study.name, len(study)) == (name + "-2", 3) and study.best_value >= 10
     assert f"study {name}-2 goes on with it" in caplog.text

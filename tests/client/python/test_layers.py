@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +12,11 @@ PACKAGE = Path(__file__).resolve().parents[3] / "client" / "python" / "luthier"
 # A module imports those above it and those before it in its line, and no others, also inside of functions.
 LAYERS = """
 errors _arguments _version _fingerprint _notes _optuna_refused _ownership _programs _tied _csv
-_wire _retry _security _server _client
-space _dynamic _frozen _results _gradient
-trial table _foreign _notebook _handle _records _progress _processes _optimize _changed
-study _create objective run _optuna_words
-_aio_calls _aio_trial _aio_optimize _aio_study aio
+_wire _retry _security _server _threads _tasks _calls _aio_calls _client
+space _dynamic _results _gradient _frozen
+table _stored
+_granted _progress _asking _aio_asking trial
+_foreign _notebook _processes _changed study _create objective run aio _optuna_words
 integrations integrations._implicit integrations.jax integrations.torch jax torch
 luthier
 integrations._asking integrations._reporting integrations.keras integrations.lightgbm integrations.lightning
@@ -48,3 +50,7 @@ def test_no_module_imports_one_that_stands_above_it() -> None:
                 if found != name and LAYERS.index(found) > LAYERS.index(name):
                     up.add((name, found))
     assert not up
+
+
+def test_modules_for_threads_are_what_is_made_from_those_for_event_loops() -> None:
+    subprocess.run([sys.executable, str(PACKAGE.parent / "make_sync.py"), "--check"], check=True)

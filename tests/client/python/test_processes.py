@@ -38,7 +38,7 @@ def test_the_coordinator_ends_with_its_parent(db):
     code = (
         "import luthier, sys, time\n"
         f"s = luthier.study('s', {{'x': (0.0, 1.0)}}, db={db!r})\n"
-        "print(s._client._local._process.pid, flush=True)\n"
+        "print(s._client.local._process.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
@@ -60,12 +60,12 @@ def test_two_processes_share_one_and_go_on_when_its_owner_ends(db):
     ) as owner:
         assert owner.stdout.readline().strip() == "ready"
         study = luthier.study("s", {"x": (0.0, 1.0)}, db=db)
-        assert len(study) == 5 and study._client._local._process is None
+        assert len(study) == 5 and study._client.local._process is None
         study.update(max_trials=10)
         trial = study.ask()
         owner.communicate("\n")
         study.tell(trial, 1.0)
-        assert len(study) == 6 and study._client._local._process is not None
+        assert len(study) == 6 and study._client.local._process is not None
 
 
 @luthier.objective(space={"x": luthier.Float(0, 1), "c": ["a", 1, None]}, metric="loss", algorithm="fobo", max_trials=6)

@@ -129,7 +129,7 @@ def test_a_study_that_is_stopped_meanwhile_says_so(study: luthier.Study, caplog:
 def test_waiting_for_trials_that_run_elsewhere_is_said(
     name: str, session_db: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["luthier.study"], "_HUNGRY_SECONDS", 0.0)
+    monkeypatch.setattr(sys.modules["luthier._asking"], "_HUNGRY_SECONDS", 0.0)
     study = luthier.study(name, {"x": (0.0, 1.0)}, max_parallel=1, db=session_db)
     elsewhere = luthier.load(name, db=session_db)
     held = elsewhere.ask()

@@ -157,7 +157,7 @@ class LuthierSearch(Searcher):  # type: ignore[misc]
         self.__dict__.update(state)
         self._study = luthier.load(self._name, **self._where)
         parse = _wire.message("Lease").FromString
-        self._running = {key: Trial(self._study, parse(lease), worker) for key, (worker, lease) in leases.items()}
+        self._running = {key: Trial(self._study._asked, parse(lease), worker) for key, (worker, lease) in leases.items()}
         for trial in self._running.values():  # At once: an expired lease would go to the next ask.
             beat = _wire.message("HeartbeatRequest")(worker=trial._worker, tokens=[trial._lease.token])
             self._study._client.call("WorkerService", "Heartbeat", beat)

@@ -1,0 +1,121 @@
+"""Calls to the coordinator from any thread: deadlines, and retries with the same request. The C++ client's twin.
+
+Made by client/python/make_sync.py from _aio_calls.py: change that file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from luthier import _security, _wire
+from luthier._retry import INFO, LOCAL, ONCE, ORDINARY, Policy, Retry, lacks, older, translate
+from luthier._server import Place
+from luthier._threads import Lock, breaks, to_unavailable
+from luthier.errors import LuthierError, Unavailable
+
+ATTEMPT_SECONDS = 30.0
+_WATCH_SECONDS = 1800.0  # A watch is renewed now and then, so that one whose server forgot it can't hang for ever.
+
+
+class Calls:
+    """The calls of threads to a coordinator. The channel is made at the first call."""
+
+    def __init__(self, place: Place) -> None:
+        self.place: Place = place
+        self.closed: bool = False  # For good.
+        self.used: bool = False  # Whether there has been a channel.
+        self._lock = Lock()
+        self._channel: Any = None
+        self._generation = 0  # How many channels were dropped.
+        self._methods: dict[tuple[str, str, bool], Any] = {}
+
+    def _stub(self, service: str, name: str, stream: bool = False) -> tuple[Any, int]:
+        import grpc
+
+        with self._lock:
+            if self.closed:
+                raise Unavailable("this connection was closed")
+            self.place.check_process()
+            if self._channel is None:
+                target = self.place.target()
+                self._channel = _security.channel(grpc, target)
+                self.used = True
+            key = (service, name, stream)
+            if key not in self._methods:
+                path, serialize, parse = _wire.method(service, name)
+                make = self._channel.unary_stream if stream else self._channel.unary_unary
+                self._methods[key] = make(path, request_serializer=serialize, response_deserializer=parse)
+            return self._methods[key], self._generation
+
+    def _reconnect(self, generation: int) -> None:
+        """Drops a channel to a coordinator of a directory, which may be gone: the next call joins or starts one."""
+        if self.place.local is not None:
+            self.drop(generation)
+
+    def drop(self, generation: Optional[int] = None) -> None:
+        """Ends the connection, where nobody has since it was `generation`; the next call makes another one."""
+        with self._lock:
+            if generation not in (None, self._generation):
+                return
+            self._generation += 1
+            channel, self._channel, self._methods = self._channel, None, {}
+        if channel is not None:
+            channel.close()
+
+    def call(
+        self, service: str, name: str, request: Any, *, seconds: float = ATTEMPT_SECONDS, policy: Policy = ORDINARY
+    ) -> Any:
+        """Calls, again after errors that leave the outcome unknown, as `policy` has it. Raises LuthierError."""
+        import grpc
+
+        if policy is ORDINARY and self.place.local is not None:
+            policy = LOCAL
+        begin = time.monotonic()
+        retry: Optional[Retry] = None
+        while True:
+            elapsed = time.monotonic() - begin
+            left = seconds if policy is ONCE else max(0.1, min(seconds, policy.patience - elapsed))
+            stub, generation = self._stub(service, name)
+            try:
+                reply = stub(request, timeout=left, metadata=self.place.metadata)
+                self.place.budget.earn()
+                return reply
+            except grpc.RpcError as error:
+                failure = translate(error)
+            except breaks() as error:
+                failure = to_unavailable(error, current=generation == self._generation)
+            retry = retry or Retry(policy, self.place.budget)
+            wait = retry.wait_after(failure.code, failure.reason, failure.retry_delay, time.monotonic() - begin)
+            if wait is None:
+                raise self._lacking(service, name) if lacks(failure, name) else failure
+            if failure.code in ("UNAVAILABLE", "CANCELLED"):
+                self._reconnect(generation)
+            time.sleep(wait)
+
+    def _lacking(self, service: str, name: str) -> LuthierError:
+        """Returns the error for a call that the coordinator does not know, with both versions."""
+        request = _wire.message("GetServerInfoRequest")()
+        try:
+            info = self.call("WorkerService", INFO, request, seconds=5.0, policy=ONCE)
+        except LuthierError as error:
+            return error
+        return older(service, name, info.version)
+
+    def stream(self, service: str, name: str, request: Any) -> Iterator[Any]:
+        """Yields the messages of a call that streams them, until it ends. Raises LuthierError; does not try again."""
+        import grpc
+
+        stub, generation = self._stub(service, name, stream=True)
+        call = stub(request, timeout=_WATCH_SECONDS, metadata=self.place.metadata)
+        try:
+            for message in call:
+                yield message
+        except grpc.RpcError as error:
+            failure = translate(error)
+            if failure.code == "UNAVAILABLE":
+                self._reconnect(generation)
+            raise failure from None
+        finally:
+            call.cancel()

@@ -194,7 +194,7 @@ def test_hostile_names_and_labels_come_back(name: str, session_db: str, tmp_path
     "text, words",
     [
         ("x,y\n1,2\n", "no column has the metric 'loss'; it has x, y"),
-        ("x,loss\n0.5,1\n0.7,abc\n", "t.csv:3: could not convert"),
+        ("x,loss\n0.5,1\n0.7,abc\n", "t.csv:3: 'abc' is no number"),
         ("x,loss\n0.5,\n", "t.csv:2: there is no value of loss"),
         ("x,loss\n7,1\n", "x"),
     ],

@@ -56,6 +56,108 @@ std::string CheckMemoryLimit(const std::string& text) {
   return base::Quote(text) + " is not auto, none, or a number of bytes from 64M to 1024T, as in 512M or 2G";
 }
 
+// What the command line says.
+struct Flags {
+  Flags() { options.data_dir = kDefaultDirectory; }
+
+  ServerOptions options;
+  bool memory = false;
+  bool exit_with_stdin = false;
+  double suggest_deadline = 10.0;
+  std::string memory_limit = "auto";
+  std::string auth = "auto";
+  std::string log_level = "info";
+};
+
+// Names where the data are and who may come.
+void AddServingFlags(CLI::App* app, Flags* flags) {
+  app->set_version_flag("--version", "luthierd " + base::VersionText());
+  app->add_option("--listen", flags->options.listen, "host:port (port 0: any free one) or unix:PATH")
+      ->envname("LUTHIER_LISTEN")
+      ->capture_default_str();
+  app->add_option("--data-dir", flags->options.data_dir, "Directory of the database; created when missing")
+      ->envname("LUTHIER_DATA")
+      ->capture_default_str();
+  app->add_flag("--in-memory", flags->memory, "Keep nothing on disk: all is lost at the end");
+  app->add_flag("--accept-plaintext", flags->options.accept_plaintext,
+                "Listen beyond loopback although there is no encryption");
+  app->add_option("--tls-cert", flags->options.tls.cert,
+                  "PEM file: the server's certificate, then those that signed it")
+      ->envname("LUTHIER_TLS_CERT");
+  app->add_option("--tls-key", flags->options.tls.key, "PEM file: its private key; readable by this user alone")
+      ->envname("LUTHIER_TLS_KEY");
+  app->add_option("--tls-client-ca", flags->options.tls.client_ca,
+                  "PEM file: clients need a certificate signed by one of these (default: they need none)")
+      ->envname("LUTHIER_TLS_CLIENT_CA");
+  app->add_option(
+         "--auth", flags->auth,
+         "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
+      ->check(CLI::IsMember({"auto", "required", "off"}))
+      ->envname("LUTHIER_AUTH")
+      ->capture_default_str();
+}
+
+// Names what the coordinator may take, and whom it tells.
+void AddRunningFlags(CLI::App* app, Flags* flags) {
+  app->add_flag("--force-network-filesystem", flags->options.force_network_filesystem,
+                "Keep the database on a network file system although its locks can't be trusted");
+  app->add_option("--suggest-threads", flags->options.suggest_threads, "Threads that compute suggestions")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app->add_option(
+         "--suggest-deadline", flags->suggest_deadline,
+         "Seconds that asks wait for one study's model while other studies wait, too; then they get a point that "
+         "needs none")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app->add_option(
+         "--memory-limit", flags->memory_limit,
+         "Memory, e.g. 512M, from which on new work is refused; auto: four fifths of the control group's, else half of "
+         "the machine's; 0 or none: no limit")
+      ->check(CheckMemoryLimit)
+      ->envname("LUTHIER_MEMORY_LIMIT")
+      ->capture_default_str();
+  app->add_option("--metrics-listen", flags->options.metrics_listen,
+                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
+      ->envname("LUTHIER_METRICS_LISTEN");
+  app->add_flag(
+      "--exit-with-stdin", flags->exit_with_stdin,
+      "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
+  app->add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+}
+
+// Completes flags->options by the other flags, whose values are right.
+void Resolve(Flags* flags) {
+  base::LogLevel level;
+  base::ParseLogLevel(flags->log_level, &level);
+  base::SetLogLevel(level);
+  const MemoryLimit limit = flags->memory_limit == "auto"
+                                ? DefaultMemoryLimit()
+                                : MemoryLimit{ParseMemoryLimit(flags->memory_limit), "--memory-limit"};
+  base::LogInfo("memory_limit",
+                {{"mebibytes", limit.bytes == 0 ? "none" : std::to_string(limit.bytes >> 20)}, {"from", limit.source}});
+  ServerOptions& options = flags->options;
+  options.memory_limit = limit.bytes;
+  options.suggest_deadline = absl::Seconds(flags->suggest_deadline);
+  options.farewell = absl::Milliseconds(500);
+  if (flags->memory) options.data_dir.clear();
+  using access::Auth;
+  options.auth = flags->auth == "off" ? Auth::kOff : flags->auth == "required" ? Auth::kRequired : Auth::kAuto;
+}
+
+// Blocks the signals that end the coordinator, before any thread starts, so that all inherit it.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
 }  // namespace
 
 int Main(int argc, char** argv) {
@@ -63,96 +165,23 @@ int Main(int argc, char** argv) {
   base::LimitArenas(kArenas);
   ReserveMemory();
   wire::KeepWaitsSteady();
-  ServerOptions options;
-  options.data_dir = kDefaultDirectory;
-  bool memory = false;
-  std::string log_level = "info";
+  Flags flags;
   CLI::App app{
       "The Luthier coordinator: keeps studies, decides which settings to try, and grants trials to workers.\n"
       "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier",
       "luthierd"};
-  app.set_version_flag("--version", "luthierd " + base::VersionText());
-  app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:PATH")
-      ->envname("LUTHIER_LISTEN")
-      ->capture_default_str();
-  app.add_option("--data-dir", options.data_dir, "Directory of the database; created when missing")
-      ->envname("LUTHIER_DATA")
-      ->capture_default_str();
-  app.add_flag("--in-memory", memory, "Keep nothing on disk: all is lost at the end");
-  app.add_flag("--accept-plaintext", options.accept_plaintext,
-               "Listen beyond loopback although there is no encryption");
-  app.add_option("--tls-cert", options.tls.cert, "PEM file: the server's certificate, then those that signed it")
-      ->envname("LUTHIER_TLS_CERT");
-  app.add_option("--tls-key", options.tls.key, "PEM file: its private key; readable by this user alone")
-      ->envname("LUTHIER_TLS_KEY");
-  app.add_option("--tls-client-ca", options.tls.client_ca,
-                 "PEM file: clients need a certificate signed by one of these (default: they need none)")
-      ->envname("LUTHIER_TLS_CLIENT_CA");
-  std::string auth = "auto";
-  app.add_option(
-         "--auth", auth,
-         "Who needs a token: auto (everybody but this user on a Unix socket), required (everybody), off (nobody)")
-      ->check(CLI::IsMember({"auto", "required", "off"}))
-      ->envname("LUTHIER_AUTH")
-      ->capture_default_str();
-  app.add_flag("--force-network-filesystem", options.force_network_filesystem,
-               "Keep the database on a network file system although its locks can't be trusted");
-  app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  double suggest_deadline = 10.0;
-  app.add_option(
-         "--suggest-deadline", suggest_deadline,
-         "Seconds that asks wait for one study's model while other studies wait, too; then they get a point that "
-         "needs none")
-      ->check(CLI::Range(0.1, 86400.0))
-      ->capture_default_str();
-  std::string memory_limit = "auto";
-  app.add_option(
-         "--memory-limit", memory_limit,
-         "Memory, e.g. 512M, from which on new work is refused; auto: four fifths of the control group's, else half of "
-         "the machine's; 0 or none: no limit")
-      ->check(CheckMemoryLimit)
-      ->envname("LUTHIER_MEMORY_LIMIT")
-      ->capture_default_str();
-  app.add_option("--metrics-listen", options.metrics_listen,
-                 "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
-      ->envname("LUTHIER_METRICS_LISTEN");
-  bool exit_with_stdin = false;
-  app.add_flag(
-      "--exit-with-stdin", exit_with_stdin,
-      "Stop when standard input ends: for a program that runs a coordinator of its own and holds the other end");
-  app.add_option("--log-level", log_level, "debug, info, warning, error or off")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
-      ->capture_default_str();
+  AddServingFlags(&app, &flags);
+  AddRunningFlags(&app, &flags);
   if (const std::optional<int> code = command_line::Parse(app, argc, argv)) return *code;
-  base::LogLevel level;
-  base::ParseLogLevel(log_level, &level);
-  base::SetLogLevel(level);
-  const MemoryLimit limit =
-      memory_limit == "auto" ? DefaultMemoryLimit() : MemoryLimit{ParseMemoryLimit(memory_limit), "--memory-limit"};
-  options.memory_limit = limit.bytes;
-  base::LogInfo("memory_limit",
-                {{"mebibytes", limit.bytes == 0 ? "none" : std::to_string(limit.bytes >> 20)}, {"from", limit.source}});
-  options.suggest_deadline = absl::Seconds(suggest_deadline);
-  options.farewell = absl::Milliseconds(500);
-  if (memory) options.data_dir.clear();
-  const bool unasked = app.count("--data-dir") == 0 && !memory;
+  const bool unasked = app.count("--data-dir") == 0 && !flags.memory;
   if (unasked && OthersHaveDefaultDirectory()) return command_line::kExitUsage;
-  using access::Auth;
-  options.auth = auth == "off" ? Auth::kOff : auth == "required" ? Auth::kRequired : Auth::kAuto;
+  Resolve(&flags);
   umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.
 
-  // Before any thread starts, so that all inherit it: signals are waited for here alone.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  const sigset_t signals = BlockSignals();
   storage::EndAtLostPages();
 
-  auto server = Server::Start(options);
+  auto server = Server::Start(flags.options);
   if (!server.ok()) {
     // A field is an option.
     const bool usage = absl::IsInvalidArgument(server.status());
@@ -161,7 +190,7 @@ int Main(int argc, char** argv) {
   }
   std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
   TellSupervisor("READY=1");
-  if (exit_with_stdin) std::thread(StopWithStdin).detach();
+  if (flags.exit_with_stdin) std::thread(StopWithStdin).detach();
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   base::LogInfo("stopping", {{"signal", std::to_string(signal_number)}});

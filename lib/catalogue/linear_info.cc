@@ -9,6 +9,41 @@
 
 namespace luthier::catalogue {
 
+namespace {
+
+void AddStrengths(ObjectiveInfo* info) {
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
+  l2.differentiable = true;
+  l2.vector = true;
+  l2.description +=
+      " A list, or a vector parameter (count), holds one strength for each column, class or weight: l2_per says which.";
+  info->parameters.push_back(std::move(l2));
+  info->parameters.push_back(
+      MakeChoice("l2_per",
+                 "What the entries of a list l2 are for. column: one a column of the data, and a last one for a "
+                 "penalised intercept. class, weight: with more than two classes, one a class, or one for each weight, "
+                 "those of the first column's classes first.",
+                 {"column", "class", "weight"}, false));
+  info->parameters.push_back(
+      Make("l2_groups", ParameterKind::kText,
+           "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
+           "25\": columns by name, with a star or by number from 1. Each group makes a "
+           "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
+           "other columns, and of a penalised intercept.",
+           std::string(), false));
+}
+
+void AddLogisticMetrics(ObjectiveInfo* info) {
+  info->metrics.push_back({"validation_loss", study::Goal::kMinimize,
+                           "Mean logistic loss (nats) of held-out rows; over all folds' rows with folds.", true});
+  info->metrics.push_back(
+      {"validation_accuracy", study::Goal::kMaximize, "Share of held-out rows classified right.", false});
+  info->metrics.push_back({"train_loss", study::Goal::kMinimize,
+                           "Mean logistic loss (nats) of the training rows, penalty excluded.", false});
+}
+
+}  // namespace
+
 ObjectiveInfo LogisticInfo() {
   ObjectiveInfo info;
   info.model = "logistic";
@@ -22,24 +57,7 @@ ObjectiveInfo LogisticInfo() {
       "itself, also when the study searches l2 on a log scale. Groups of columns may have strengths of their own "
       "(l2_groups). Intermediate reports count passes over the training rows, whatever the solver: a loss, a gradient "
       "or a product with the Hessian of all rows is one.";
-  ParameterInfo l2 = MakeL2(1e10, 1e4);
-  l2.differentiable = true;
-  l2.vector = true;
-  l2.description +=
-      " A list, or a vector parameter (count), holds one strength for each column, class or weight: l2_per says which.";
-  info.parameters.push_back(std::move(l2));
-  info.parameters.push_back(
-      MakeChoice("l2_per",
-                 "What the entries of a list l2 are for. column: one a column of the data, and a last one for a "
-                 "penalised intercept. class, weight: with more than two classes, one a class, or one for each weight, "
-                 "those of the first column's classes first.",
-                 {"column", "class", "weight"}, false));
-  info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
-                                 "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
-                                 "25\": columns by name, with a star or by number from 1. Each group makes a "
-                                 "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
-                                 "other columns, and of a penalised intercept.",
-                                 std::string(), false));
+  AddStrengths(&info);
   AddRowSwitches(&info,
                  "Adds a constant term. Without it, or with penalize_intercept, the gradient carries a proven error "
                  "bound.");
@@ -94,12 +112,7 @@ ObjectiveInfo LogisticInfo() {
                                        "Limit for the solver's vectors of weights, of each fold.", 4096.0, false, 1.0,
                                        1 << 20));
   AddReadOptions(&info, "classes");
-  info.metrics.push_back({"validation_loss", study::Goal::kMinimize,
-                          "Mean logistic loss (nats) of held-out rows; over all folds' rows with folds.", true});
-  info.metrics.push_back(
-      {"validation_accuracy", study::Goal::kMaximize, "Share of held-out rows classified right.", false});
-  info.metrics.push_back({"train_loss", study::Goal::kMinimize,
-                          "Mean logistic loss (nats) of the training rows, penalty excluded.", false});
+  AddLogisticMetrics(&info);
   info.needs_data = true;
   info.data_example = "synth:logistic?rows=500&cols=20";
   info.data_formats =

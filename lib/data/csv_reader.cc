@@ -270,6 +270,76 @@ absl::StatusOr<Layout> LayoutByPosition(const LineReader& lines, const Record& f
   return layout;
 }
 
+// Returns the names of all fields, of which no two are alike and none is missing that the options name.
+absl::StatusOr<std::vector<std::string>> ReadNames(const LineReader& lines, const Record& header,
+                                                   const ReadOptions& options, const WantedColumns* wanted) {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const Field& f : header.fields) {
+    if (!seen.insert(f.text).second) {
+      return At(lines, header.line, f.column, absl::StrCat("the name of column ", names.size() + 1, " is there twice"));
+    }
+    names.push_back(f.text);
+  }
+  for (const std::string& name : {options.label, wanted == nullptr ? options.key_column : std::string()}) {
+    if (!name.empty() && !seen.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", header.line, ": there is no column ",
+                                                     base::Quote(name), NearestColumn(name, names)));
+    }
+  }
+  return names;
+}
+
+// Returns the layout of rows to train on. `names` is empty without a header.
+absl::StatusOr<Layout> LayoutToTrainOn(const LineReader& lines, const Record& first, const ReadOptions& options,
+                                       const std::vector<std::string>& names, RawRows* out) {
+  Layout layout;
+  const size_t width = first.fields.size();
+  const auto field = [&](const std::string& name) {
+    return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  layout.label = options.label.empty() ? width - 1 : field(options.label);
+  if (!options.key_column.empty()) {
+    layout.key = field(options.key_column);
+    if (layout.key == layout.label) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": column ", base::Quote(options.key_column),
+                                                     " is the label; name another one, or set label"));
+    }
+  }
+  for (size_t k = 0; k < width; ++k) {
+    const bool feature = k != layout.label && k != layout.key;
+    layout.feature.push_back(feature ? int64_t{out->x.cols++} : Layout::kIgnored);
+    if (!names.empty() && feature) out->features.push_back(names[k]);
+  }
+  if (!names.empty()) out->label_name = names[layout.label];
+  if (out->x.cols == 0) return At(lines, first.line, 1, "there is no column left that is a feature");
+  return layout;
+}
+
+// Adds the key and the label of a row. A label may be missing where the model is there already.
+absl::Status AddKeyAndLabel(const LineReader& lines, const Record& record, const Layout& layout,
+                            const ReadOptions& options, bool may_lack_label, RawRows* out) {
+  const base::StopToken& stop = lines.limits().stop;
+  if (layout.key != Layout::kNoLabel) {
+    const Field& f = record.fields[layout.key];
+    if (Missing(f.text)) {
+      return At(lines, record.line, f.column, absl::StrCat("column ", base::Quote(options.key_column), " is missing"));
+    }
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out->key));
+    out->key.push_back(f.text);
+  }
+  if (layout.label == Layout::kNoLabel) return absl::OkStatus();
+  const Field& f = record.fields[layout.label];
+  if (Missing(f.text) && !may_lack_label) return At(lines, record.line, f.column, "the label is missing");
+  double number = 0.0;
+  if (notation::ParseNumber(f.text, &number) && !std::isfinite(number)) {
+    return At(lines, record.line, f.column, "the label is not finite");
+  }
+  LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out->label));
+  out->label.push_back(f.text);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, const WantedColumns* wanted) {
@@ -294,40 +364,10 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
   const bool header = HasHeader(record, options, wanted);
   std::vector<std::string> names;  // Of all fields.
   if (header) {
-    std::set<std::string> seen;
-    for (const Field& f : record.fields) {
-      if (!seen.insert(f.text).second) {
-        return At(lines, record.line, f.column,
-                  absl::StrCat("the name of column ", names.size() + 1, " is there twice"));
-      }
-      names.push_back(f.text);
-    }
-    for (const std::string& name : {options.label, wanted == nullptr ? options.key_column : std::string()}) {
-      if (!name.empty() && !seen.contains(name)) {
-        return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
-                                                       base::Quote(name), NearestColumn(name, names)));
-      }
-    }
+    LUTHIER_ASSIGN_OR_RETURN(names, ReadNames(lines, record, options, wanted));
   }
   if (wanted == nullptr) {
-    layout.label = width - 1;
-    if (!options.label.empty()) {
-      layout.label = static_cast<size_t>(std::find(names.begin(), names.end(), options.label) - names.begin());
-    }
-    if (!options.key_column.empty()) {
-      layout.key = static_cast<size_t>(std::find(names.begin(), names.end(), options.key_column) - names.begin());
-      if (layout.key == layout.label) {
-        return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": column ", base::Quote(options.key_column),
-                                                       " is the label; name another one, or set label"));
-      }
-    }
-    for (size_t k = 0; k < width; ++k) {
-      const bool feature = k != layout.label && k != layout.key;
-      layout.feature.push_back(feature ? int64_t{out.x.cols++} : Layout::kIgnored);
-      if (header && feature) out.features.push_back(names[k]);
-    }
-    if (header) out.label_name = names[layout.label];
-    if (out.x.cols == 0) return At(lines, record.line, 1, "there is no column left that is a feature");
+    LUTHIER_ASSIGN_OR_RETURN(layout, LayoutToTrainOn(lines, record, options, names, &out));
   } else {
     if (header && !wanted->features.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByName(lines, record, options, *wanted, &out));
@@ -360,7 +400,6 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.column));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.value));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
     for (const size_t k : order) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
       const auto feature = static_cast<size_t>(layout.feature[k]);
@@ -370,26 +409,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       out.x.column.push_back(static_cast<int32_t>(feature));
       out.x.value.push_back(value);
     }
-    if (layout.key != Layout::kNoLabel) {
-      const Field& f = record.fields[layout.key];
-      if (Missing(f.text)) {
-        return At(lines, record.line, f.column,
-                  absl::StrCat("column ", base::Quote(options.key_column), " is missing"));
-      }
-      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.key));
-      out.key.push_back(f.text);
-    }
-    if (layout.label != Layout::kNoLabel) {
-      const Field& f = record.fields[layout.label];
-      if (Missing(f.text) && wanted == nullptr) {
-        return At(lines, record.line, f.column, "the label is missing");
-      }
-      double number = 0.0;
-      if (notation::ParseNumber(f.text, &number) && !std::isfinite(number)) {
-        return At(lines, record.line, f.column, "the label is not finite");
-      }
-      out.label.push_back(f.text);
-    }
+    LUTHIER_RETURN_IF_ERROR(AddKeyAndLabel(lines, record, layout, options, wanted != nullptr, &out));
     out.x.row_start.push_back(out.x.nonzeros());
     if (static_cast<int64_t>(out.x.row_start.size()) > kMaxRows) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": has more than ", kMaxRows - 1, " rows"));

@@ -27,6 +27,7 @@
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/epoch_axis.h"
+#include "lib/objectives/evaluation.h"
 #include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
 
@@ -85,6 +86,7 @@ class CrfObjective final : public Objective {
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
+  class Evaluation;
   struct GradientPlan {
     bool compute = false;
     std::string note;  // For people: why not, where they would expect one.
@@ -105,13 +107,6 @@ class CrfObjective final : public Objective {
   const crf::Kernels kernels_;
 };
 
-// Where a trial is.
-struct Progress {
-  std::vector<ChainRun> runs;
-  EpochAxis axis;
-  bool warm = false;  // It began where another trial ended.
-};
-
 // Whether labels are such that F1, which is that of segments, means something.
 bool HasSegments(const EncodedChains& data) {
   return std::any_of(data.folds.begin(), data.folds.end(),
@@ -119,8 +114,8 @@ bool HasSegments(const EncodedChains& data) {
 }
 
 // Over all folds' held-out tokens and segments. `w`: scratch.
-absl::StatusOr<study::Measurement> Measure(const std::vector<ChainRun>& runs, bool has_segments, int64_t step,
-                                           const base::StopToken& stop, Eigen::VectorXd* w) {
+absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs, bool has_segments, int64_t step,
+                                               const base::StopToken& stop, Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
@@ -245,28 +240,29 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
   return Eigen::VectorXd(sum / std::max(tokens, 1.0));
 }
 
-std::string Save(const Progress& progress, const std::string& identity) {
+std::string SaveRuns(const EpochAxis& axis, bool warm, const std::vector<ChainRun>& runs, const std::string& identity) {
   base::CheckpointWriter writer(kChainCheckpointKind);
-  writer.U64(static_cast<uint64_t>(progress.axis.goal()));
-  writer.U64(progress.warm ? 1 : 0);
-  for (size_t k = 0; k < progress.runs.size(); ++k) {
-    writer.F64(progress.runs[k].passes);
-    writer.Vector(progress.runs[k].adjoint);
-    progress.runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
+  writer.U64(static_cast<uint64_t>(axis.goal()));
+  writer.U64(warm ? 1 : 0);
+  for (size_t k = 0; k < runs.size(); ++k) {
+    writer.F64(runs[k].passes);
+    writer.Vector(runs[k].adjoint);
+    runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
   }
   return std::move(writer).Finish();
 }
 
-// Whether `bytes` fitted; else the runs are of no use.
-bool Load(const std::string& bytes, const std::string& identity, Progress* progress) {
+// Returns false if `bytes` do not fit; axis and runs are of no use then.
+bool LoadRuns(const std::string& bytes, const std::string& identity, EpochAxis* axis, bool* warm,
+              std::vector<ChainRun>* runs) {
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kChainCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
   if (goal < 1) return false;
-  progress->axis.Resume(goal);
-  progress->warm = reader->U64() != 0;
-  for (size_t k = 0; k < progress->runs.size(); ++k) {
-    ChainRun& run = progress->runs[k];
+  axis->Resume(goal);
+  *warm = reader->U64() != 0;
+  for (size_t k = 0; k < runs->size(); ++k) {
+    ChainRun& run = (*runs)[k];
     run.passes = reader->F64();
     if (!run.SetAdjoint(reader->Vector())) return false;
     if (!run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
@@ -338,162 +334,190 @@ CrfObjective::GradientPlan CrfObjective::PlanGradient(const catalogue::Settings&
   return {true, ""};
 }
 
+class CrfObjective::Evaluation final : public objectives::Evaluation {
+ public:
+  Evaluation(const CrfObjective* objective, const EvaluationContext* context, catalogue::Settings settings,
+             std::shared_ptr<const EncodedChains> data);
+  absl::StatusOr<EvaluationResult> Run();
+
+ private:
+  absl::Status MakeRuns() {
+    LUTHIER_ASSIGN_OR_RETURN(
+        runs_, objectives::MakeRuns(*data_, transitions_group_, l2_, l1_, options_, objective_->kernels_));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Begin();
+  bool ComputeGradient();
+  bool Finish();
+
+  bool Advance(double goal, double* least) override;
+  absl::StatusOr<study::Measurement> Measure(int64_t step) override {
+    return MeasureRuns(runs_, has_segments_, step, stop_, &w_);
+  }
+  absl::StatusOr<study::TrainingReport> ReportPaused() override { return Report(&runs_, limited_, true, stop_); }
+  std::string Save() const override { return SaveRuns(axis_, warm_, runs_, identity_); }
+
+  const CrfObjective* objective_;
+  const catalogue::Settings settings_;
+  const std::shared_ptr<const EncodedChains> data_;
+  const int32_t transitions_group_;
+  const crf::ChainTrainerOptions options_;
+  const std::vector<double> l2_, l1_;
+  const bool has_segments_;
+  const study::TrainingOutcome limited_;  // What the limit of passes is when it ended a training.
+  std::string identity_;                  // What a checkpoint must have in common with this evaluation.
+  std::string structure_;                 // What a model that it starts from must have in common with it.
+  std::vector<ChainRun> runs_;
+  bool warm_ = false;  // The trainings began where those of another trial ended.
+  Eigen::VectorXd w_;  // Scratch.
+  std::optional<study::Gradient> gradient_;
+  std::optional<double> gradient_seconds_;
+};
+
+CrfObjective::Evaluation::Evaluation(const CrfObjective* objective, const EvaluationContext* context,
+                                     catalogue::Settings settings, std::shared_ptr<const EncodedChains> data)
+    : objectives::Evaluation(
+          context, EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
+      objective_(objective),
+      settings_(std::move(settings)),
+      data_(std::move(data)),
+      transitions_group_(objective->source_->transitions_group()),
+      options_(ChainTrainingOptions(settings_, context->seed)),
+      l2_(catalogue::PenaltiesOf(objective->groups_, settings_)),
+      l1_(catalogue::PenaltiesOf(objective->groups_, settings_, "l1")),
+      has_segments_(HasSegments(*data_)),
+      limited_(settings_.given("max_passes") ? study::TrainingOutcome::kTarget : study::TrainingOutcome::kLimit) {
+  fresh_.Resume(1);  // There is no point before the first pass.
+  study::Parameters relevant = settings_.values();
+  for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
+  identity_ = absl::StrCat(data_->identity, " seed ", context->seed, " ", study::FormatParameters(relevant));
+  for (const char* penalty : {"l2", "l1"}) {
+    relevant.erase(penalty);
+    for (const catalogue::PenaltyGroup& group : objective->groups_) {
+      relevant.erase(catalogue::PenaltyName(group, penalty));
+    }
+  }
+  structure_ = absl::StrCat(data_->identity, " ", study::FormatParameters(relevant));
+}
+
+absl::StatusOr<EvaluationResult> CrfObjective::Evaluation::Run() {
+  LUTHIER_ASSIGN_OR_RETURN(bool goes_on, Begin());
+  if (goes_on) {
+    LUTHIER_ASSIGN_OR_RETURN(goes_on, Train());
+  }
+  if (goes_on && ComputeGradient()) Finish();
+  return std::move(result_);
+}
+
+absl::StatusOr<bool> CrfObjective::Evaluation::Begin() {
+  if (!has_segments_ && objective_->metric_.name == kF1) {
+    return Fail(
+        study::failure::kBadObjective,
+        absl::StrCat(kF1, " is that of segments, and no label has the form B-X or I-X; use validation_accuracy"));
+  }
+  const absl::Status made = MakeRuns();
+  if (!made.ok()) return Fail(study::failure::kBadObjective, std::string(made.message()));
+  axis_ = fresh_;
+  if (!context_.checkpoint.empty()) {
+    result_.resumed = LoadRuns(context_.checkpoint, identity_, &axis_, &warm_, &runs_);
+    if (!result_.resumed) {
+      LUTHIER_RETURN_IF_ERROR(MakeRuns());
+      axis_ = fresh_;
+      warm_ = false;
+    }
+  }
+  if (!result_.resumed && settings_.Bool(study::kWarmStartOption) && !context_.warm_start.empty()) {
+    warm_ = LoadModel(context_.warm_start, structure_, transitions_group_, l2_.size(), &runs_);
+    if (!warm_) {
+      LUTHIER_RETURN_IF_ERROR(MakeRuns());
+    }
+  }
+  result_.warm_started = warm_;
+  if (context_.started) context_.started(result_.resumed, axis_.done());
+  if (context_.first_gradient) runs_[0].trainer.OnFirstGradient(context_.first_gradient);
+  return true;
+}
+
+bool CrfObjective::Evaluation::Advance(double goal, double* least) {
+  for (ChainRun& run : runs_) {
+    while (run.running() && run.passes < goal) {
+      const absl::StatusOr<ChainOutcome> outcome = run.trainer.Advance(stop_);
+      if (!outcome.ok()) return Cancel();
+      if (*outcome == ChainOutcome::kDiverged) {
+        return Fail(study::failure::kDiverged,
+                    absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
+                                 " passes; raise l2, or take solver lbfgs"));
+      }
+      run.passes = run.trainer.passes();
+    }
+    if (run.running()) *least = std::min(*least, run.passes);
+  }
+  return true;
+}
+
+bool CrfObjective::Evaluation::ComputeGradient() {
+  const GradientPlan plan = objective_->PlanGradient(settings_, context_, runs_, l2_, l1_);
+  result_.note = plan.note;
+  if (!plan.compute) return true;
+  const absl::Duration begin = context_.clock == nullptr ? absl::ZeroDuration() : context_.clock->Monotonic();
+  study::ImplicitSolve solve;
+  const absl::StatusOr<std::optional<Eigen::VectorXd>> by_log =
+      Differentiate(&runs_, transitions_group_, l2_, context_.tolerance, objective_->kernels_, &solve, stop_);
+  if (!by_log.ok()) return Cancel();
+  if (!*by_log) return true;
+  gradient_.emplace();
+  gradient_->solve = solve;
+  const study::SearchSpace& space = objective_->space_;
+  for (const study::Scalar& scalar : space.differentiable()) {
+    const size_t k = *objective_->PenaltyIndex(space.parameters()[static_cast<size_t>(scalar.parameter)].name);
+    gradient_->values.push_back(
+        bilevel::UserUnitDerivative((**by_log)[static_cast<Eigen::Index>(k)], l2_[k], bilevel::Coordinate::kLog));
+  }
+  if (!context_.direction.empty()) gradient_ = study::Along(*gradient_, context_.direction);
+  if (context_.clock != nullptr) gradient_seconds_ = absl::ToDoubleSeconds(context_.clock->Monotonic() - begin);
+  return true;
+}
+
+bool CrfObjective::Evaluation::Finish() {
+  double most = 0.0;
+  for (const ChainRun& run : runs_) most = std::max(most, run.passes);
+  absl::StatusOr<study::Measurement> last = Measure(axis_.LastStep(most));
+  if (!last.ok()) return Cancel();
+  double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
+  for (const ChainRun& run : runs_) {
+    run.CopyWeights(&w_);
+    const absl::StatusOr<double> loss =
+        crf::ChainLoss(&run.fold->train, 1, objective_->kernels_).Value(w_, nullptr, stop_);
+    if (!loss.ok()) return Cancel();
+    train_loss += *loss;
+    train_tokens += static_cast<double>(run.fold->train.tokens());
+    active += static_cast<double>((w_.array() != 0.0).count()) / static_cast<double>(runs_.size());
+  }
+  absl::StatusOr<study::TrainingReport> report = Report(&runs_, limited_, false, stop_);
+  if (!report.ok() || stop_.stop_requested()) return Cancel();  // The last sequences may have passed without a look.
+  last->training = *std::move(report);
+  last->gradient = std::move(gradient_);
+  last->gradient_seconds = gradient_seconds_;
+  last->metrics["train_loss"] = train_loss / train_tokens;
+  last->metrics["active_weights"] = active;
+  if (!CheckFinite(*last)) return false;
+  if (settings_.Bool(study::kWarmStartOption) && context_.save_model)
+    context_.save_model(SaveModel(runs_, structure_, l2_));
+  result_.measurement = *std::move(last);
+  return true;
+}
+
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
-  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+  LUTHIER_ASSIGN_OR_RETURN(catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
-  const base::StopToken& stop = context.stop;
-  const absl::StatusOr<std::shared_ptr<const EncodedChains>> encoded = source_->Encode(settings, stop);
-  EvaluationResult result;
+  absl::StatusOr<std::shared_ptr<const EncodedChains>> encoded = source_->Encode(settings, context.stop);
   if (absl::IsCancelled(encoded.status())) {
+    EvaluationResult result;
     result.outcome = EvaluationOutcome::kCancelled;
     return result;
   }
   LUTHIER_RETURN_IF_ERROR(encoded.status());
-  const EncodedChains& data = **encoded;
-  const crf::ChainTrainerOptions options = ChainTrainingOptions(settings, context.seed);
-  const std::vector<double> l2 = catalogue::PenaltiesOf(groups_, settings),
-                            l1 = catalogue::PenaltiesOf(groups_, settings, "l1");
-  EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
-  fresh.Resume(1);  // There is no point before the first pass.
-  study::Parameters relevant = settings.values();
-  for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
-  const std::string identity =
-      absl::StrCat(data.identity, " seed ", context.seed, " ", study::FormatParameters(relevant));
-  for (const char* penalty : {"l2", "l1"}) {
-    relevant.erase(penalty);
-    for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::PenaltyName(group, penalty));
-  }
-  const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
-  const bool warm = settings.Bool(study::kWarmStartOption);
-  const study::TrainingOutcome limited =
-      settings.given("max_passes") ? study::TrainingOutcome::kTarget : study::TrainingOutcome::kLimit;
-
-  const auto fail = [&](const char* reason, const std::string& message) {
-    result.outcome = EvaluationOutcome::kFailed;
-    result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
-    return result;
-  };
-  const bool has_segments = HasSegments(data);
-  if (!has_segments && metric_.name == kF1) {
-    return fail(
-        study::failure::kBadObjective,
-        absl::StrCat(kF1, " is that of segments, and no label has the form B-X or I-X; use validation_accuracy"));
-  }
-  const auto make = [&] { return MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_); };
-  absl::StatusOr<std::vector<ChainRun>> made = make();
-  if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
-  Progress progress = {*std::move(made), fresh, false};
-  if (!context.checkpoint.empty()) {
-    result.resumed = Load(context.checkpoint, identity, &progress);
-    if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
-      progress.axis = fresh;
-      progress.warm = false;
-    }
-  }
-  if (!result.resumed && warm && !context.warm_start.empty()) {
-    progress.warm = LoadModel(context.warm_start, structure, source_->transitions_group(), l2.size(), &progress.runs);
-    if (!progress.warm) {
-      LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
-    }
-  }
-  result.warm_started = progress.warm;
-  std::vector<ChainRun>& runs = progress.runs;
-  Eigen::VectorXd w;
-  if (context.started) context.started(result.resumed, progress.axis.done());
-  const auto save = [&] {
-    if (context.save_checkpoint) context.save_checkpoint(Save(progress, identity));
-  };
-  const auto cancelled = [&] {
-    save();
-    result.outcome = EvaluationOutcome::kCancelled;
-    return result;
-  };
-  if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
-  while (true) {
-    double least = INFINITY;  // Passes of those that run.
-    for (ChainRun& run : runs) {
-      while (run.running() && run.passes < static_cast<double>(progress.axis.goal())) {
-        const absl::StatusOr<ChainOutcome> outcome = run.trainer.Advance(stop);
-        if (!outcome.ok()) return cancelled();
-        if (*outcome == ChainOutcome::kDiverged) {
-          return fail(study::failure::kDiverged,
-                      absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
-                                   " passes; raise l2, or take solver lbfgs"));
-        }
-        run.passes = run.trainer.passes();
-      }
-      if (run.running()) least = std::min(least, run.passes);
-    }
-    if (std::isinf(least)) break;
-    const EpochAxis::Point at = progress.axis.At(least);
-    if (at.pause || (context.report && at.report)) {
-      absl::StatusOr<study::Measurement> point = Measure(runs, has_segments, at.step, stop, &w);
-      if (!point.ok()) return cancelled();
-      const bool go_on = !context.report || context.report(*point);
-      if (!go_on || at.pause) {
-        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
-        if (go_on) {
-          LUTHIER_ASSIGN_OR_RETURN(point->training, Report(&runs, limited, true, stop));
-        }
-        result.measurement = *std::move(point);
-      }
-      if (!go_on) return result;
-    }
-    progress.axis.MoveOn(at);
-    if (at.pause || at.checkpoint) save();
-    if (at.pause) return result;
-  }
-  std::optional<study::Gradient> gradient;
-  std::optional<double> gradient_seconds;
-  const GradientPlan plan = PlanGradient(settings, context, runs, l2, l1);
-  result.note = plan.note;
-  if (plan.compute) {
-    const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
-    study::ImplicitSolve solve;
-    const absl::StatusOr<std::optional<Eigen::VectorXd>> by_log =
-        Differentiate(&runs, source_->transitions_group(), l2, context.tolerance, kernels_, &solve, stop);
-    if (!by_log.ok()) return cancelled();
-    if (*by_log) {
-      gradient.emplace();
-      gradient->solve = solve;
-      for (const study::Scalar& scalar : space_.differentiable()) {
-        const size_t k = *PenaltyIndex(space_.parameters()[static_cast<size_t>(scalar.parameter)].name);
-        gradient->values.push_back(
-            bilevel::UserUnitDerivative((**by_log)[static_cast<Eigen::Index>(k)], l2[k], bilevel::Coordinate::kLog));
-      }
-      if (!context.direction.empty()) gradient = study::Along(*gradient, context.direction);
-      if (context.clock != nullptr) gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
-    }
-  }
-  double most = 0.0;
-  for (const ChainRun& run : runs) most = std::max(most, run.passes);
-  absl::StatusOr<study::Measurement> last = Measure(runs, has_segments, progress.axis.LastStep(most), stop, &w);
-  if (!last.ok()) return cancelled();
-  double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
-  for (const ChainRun& run : runs) {
-    run.CopyWeights(&w);
-    const absl::StatusOr<double> loss = crf::ChainLoss(&run.fold->train, 1, kernels_).Value(w, nullptr, stop);
-    if (!loss.ok()) return cancelled();
-    train_loss += *loss;
-    train_tokens += static_cast<double>(run.fold->train.tokens());
-    active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
-  }
-  absl::StatusOr<study::TrainingReport> report = Report(&runs, limited, false, stop);
-  if (!report.ok() || stop.stop_requested()) return cancelled();  // The last sequences may have passed without a look.
-  last->training = *std::move(report);
-  last->gradient = std::move(gradient);
-  last->gradient_seconds = gradient_seconds;
-  last->metrics["train_loss"] = train_loss / train_tokens;
-  last->metrics["active_weights"] = active;
-  for (const auto& [name, value] : last->metrics) {
-    if (!std::isfinite(value)) {
-      return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
-    }
-  }
-  if (warm && context.save_model) context.save_model(SaveModel(runs, structure, l2));
-  result.measurement = *std::move(last);
-  return result;
+  return Evaluation(this, &context, std::move(settings), *std::move(encoded)).Run();
 }
 
 }  // namespace

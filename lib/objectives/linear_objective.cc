@@ -20,6 +20,7 @@
 #include "lib/data/split.h"
 #include "lib/objectives/differentiate.h"
 #include "lib/objectives/epoch_axis.h"
+#include "lib/objectives/evaluation.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/row_source.h"
@@ -62,6 +63,7 @@ class LinearObjective final : public Objective {
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
+  class Evaluation;
   using Layout = std::vector<std::shared_ptr<const FoldData>>;
 
   // CANCELLED when stopped, also while another trial makes the layout that this one waits for.
@@ -168,7 +170,7 @@ std::string LinearObjective::Structure(const catalogue::Settings& settings) cons
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
 }
 
-std::string Save(const Runs& runs, const EpochAxis& axis, const std::string& identity) {
+std::string SaveRuns(const Runs& runs, const EpochAxis& axis, const std::string& identity) {
   base::CheckpointWriter writer(kFoldsCheckpointKind);
   writer.U64(static_cast<uint64_t>(axis.goal()));
   writer.U64(runs.warm ? 1 : 0);
@@ -332,134 +334,154 @@ absl::StatusOr<Runs> LinearObjective::StartRuns(const LinearSettings& linear, co
   return MakeRuns(linear, stop);
 }
 
-absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationContext& context) const {
-  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
-                           catalogue::Settings::Resolve(info_, options_, context.parameters));
-  LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
-  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
-  const Wish wish = !wanted                                                    ? Wish::kNo
-                    : settings.given("gradient") || context.by_gradients_alone ? Wish::kAlways
-                                                                               : Wish::kWhereItPays;
+class LinearObjective::Evaluation final : public objectives::Evaluation {
+ public:
+  Evaluation(const LinearObjective* objective, const EvaluationContext* context, catalogue::Settings settings);
+  absl::StatusOr<EvaluationResult> Run();
+
+ private:
+  // Fills in `runs_` and `axis_`; CANCELLED when stopped.
+  absl::Status Begin();
+  bool ComputeGradient();
+  bool Finish();
+  void NoteChoice();
+
+  bool Advance(double goal, double* least) override;
+  absl::StatusOr<study::Measurement> Measure(int64_t step) override { return objective_->Measure(runs_, step, stop_); }
+  absl::StatusOr<study::TrainingReport> ReportPaused() override { return ReportOf(runs_, chosen_); }
+  std::string Save() const override { return SaveRuns(runs_, axis_, identity_); }
+
+  const LinearObjective* objective_;
+  const catalogue::Settings settings_;
+  LinearSettings linear_;
+  Wish wish_ = Wish::kNo;
+  std::optional<double> tolerance_;  // The gradient's, where the search asks for less than all digits.
+  bool loose_ = false;               // Trainings stop earlier than they would without it.
+  const bool chosen_;                // The limit of iterations is the user's, or tuned.
+  const std::string identity_;
+  Runs runs_;
+  absl::Duration gradient_begin_;
+  std::optional<study::Gradient> gradient_;
+};
+
+LinearObjective::Evaluation::Evaluation(const LinearObjective* objective, const EvaluationContext* context,
+                                        catalogue::Settings settings)
+    : objectives::Evaluation(
+          context, EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
+      objective_(objective),
+      settings_(std::move(settings)),
+      linear_(ParseLinearSettings(objective->info_, objective->groups_, settings_)),
+      chosen_(settings_.given("max_iterations") || settings_.given("unroll")),
+      identity_(objective->Identity(settings_)) {
+  const bool told = settings_.given("gradient");
+  const bool wanted = told ? settings_.Bool("gradient") : context->gradient != GradientUse::kNone;
+  if (wanted) wish_ = told || context->by_gradients_alone ? Wish::kAlways : Wish::kWhereItPays;
   // Less than all digits are of use to a gradient only.
-  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
-  const bool differentiable = metric != nullptr && metric->gradient && !space_.differentiable().empty();
-  const std::optional<double> tolerance = wanted && differentiable ? context.tolerance : std::nullopt;
-  bool loose = false;
-  if (tolerance) {
-    loose = *tolerance > linear.train.tolerance;
-    linear.train.tolerance = std::max(linear.train.tolerance, std::min(*tolerance, kLoosest));
-    const double loosest = std::min(*tolerance, kLoosest);
-    linear.train.gap_share = std::max(linear.train.gap_share, loosest * loosest);
+  const catalogue::MetricInfo* metric = objective->info_.FindMetric(objective->metric_.name);
+  if (!wanted || metric == nullptr || !metric->gradient || objective->space_.differentiable().empty()) return;
+  tolerance_ = context->tolerance;
+  if (!tolerance_) return;
+  loose_ = *tolerance_ > linear_.train.tolerance;
+  const double loosest = std::min(*tolerance_, kLoosest);
+  linear_.train.tolerance = std::max(linear_.train.tolerance, loosest);
+  linear_.train.gap_share = std::max(linear_.train.gap_share, loosest * loosest);
+}
+
+absl::StatusOr<EvaluationResult> LinearObjective::Evaluation::Run() {
+  const absl::Status begun = Begin();
+  if (absl::IsCancelled(begun)) {
+    result_.outcome = EvaluationOutcome::kCancelled;
+    return std::move(result_);
   }
-  const bool chosen = settings.given("max_iterations") || settings.given("unroll");
-  const base::StopToken& stop = context.stop;
-  const EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
-  const std::string identity = Identity(settings);
-  EvaluationResult result;
-  EpochAxis axis = fresh;
-  absl::StatusOr<Runs> made = Runs();
-  if (!context.checkpoint.empty()) {
-    made = MakeRuns(linear, stop);
-    if (made.ok()) result.resumed = Load(context.checkpoint, identity, &*made, &axis);
+  LUTHIER_RETURN_IF_ERROR(begun);
+  NoteChoice();
+  result_.warm_started = runs_.warm;
+  if (context_.started) context_.started(result_.resumed, axis_.done());
+  LUTHIER_ASSIGN_OR_RETURN(const bool trained, Train());
+  if (trained) {
+    NoteChoice();
+    if (ComputeGradient()) Finish();
   }
-  if (made.ok() && !result.resumed) {
-    axis = fresh;
-    made = StartRuns(linear, settings, context, stop);
+  return std::move(result_);
+}
+
+absl::Status LinearObjective::Evaluation::Begin() {
+  if (!context_.checkpoint.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(runs_, objective_->MakeRuns(linear_, stop_));
+    result_.resumed = Load(context_.checkpoint, identity_, &runs_, &axis_);
+    if (result_.resumed) return absl::OkStatus();
   }
-  if (absl::IsCancelled(made.status())) {
-    result.outcome = EvaluationOutcome::kCancelled;
-    return result;
-  }
-  LUTHIER_ASSIGN_OR_RETURN(const Runs runs, std::move(made));
-  const auto note = [&] {
-    if (!runs.choice) return;
-    std::vector<std::string> changes;
-    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) changes.push_back(fold->changes());
-    result.note = NoteOf(*runs.choice, changes);
-  };
-  note();
-  result.warm_started = runs.warm;
-  if (context.started) context.started(result.resumed, axis.done());
-  const auto cancelled = [&] {
-    if (context.save_checkpoint) context.save_checkpoint(Save(runs, axis, identity));
-    result.outcome = EvaluationOutcome::kCancelled;
-    return result;
-  };
-  while (true) {
-    double least = INFINITY;  // Passes of those that run.
-    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-      while (fold->running() && !(fold->started() && fold->passes() >= static_cast<double>(axis.goal()))) {
-        const bool first = fold == runs.folds[0] && !fold->started();
-        if (!fold->Advance(stop).ok()) return cancelled();
-        if (first && context.first_gradient) context.first_gradient();
-      }
-      if (fold->outcome() == TrainOutcome::kDiverged) {
-        result.outcome = EvaluationOutcome::kFailed;
-        result.failure =
-            study::Failure{study::FailureKind::kConfig, study::failure::kDiverged,
-                           absl::StrCat("training loss or gradient is not finite at iteration ", fold->iteration(),
-                                        linear.standardize ? "" : "; features may be too large: set standardize")};
-        return result;
-      }
-      if (fold->running()) least = std::min(least, fold->passes());
+  axis_ = fresh_;
+  LUTHIER_ASSIGN_OR_RETURN(runs_, objective_->StartRuns(linear_, settings_, context_, stop_));
+  return absl::OkStatus();
+}
+
+void LinearObjective::Evaluation::NoteChoice() {
+  if (!runs_.choice) return;
+  std::vector<std::string> changes;
+  for (const std::unique_ptr<FoldTraining>& fold : runs_.folds) changes.push_back(fold->changes());
+  result_.note = NoteOf(*runs_.choice, changes);
+}
+
+bool LinearObjective::Evaluation::Advance(double goal, double* least) {
+  for (const std::unique_ptr<FoldTraining>& fold : runs_.folds) {
+    while (fold->running() && !(fold->started() && fold->passes() >= goal)) {
+      const bool first = fold == runs_.folds[0] && !fold->started();
+      if (!fold->Advance(stop_).ok()) return Cancel();
+      if (first && context_.first_gradient) context_.first_gradient();
     }
-    if (std::isinf(least)) break;
-    const EpochAxis::Point at = axis.At(least);
-    if (at.pause || (context.report && at.report)) {
-      absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop);
-      if (!point.ok()) return cancelled();  // The point comes first when the trial goes on.
-      const bool go_on = !context.report || context.report(*point);
-      if (!go_on || at.pause) {
-        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
-        result.measurement = *std::move(point);
-        if (go_on) result.measurement->training = ReportOf(runs, chosen);
-      }
-      if (!go_on) return result;
+    if (fold->outcome() == TrainOutcome::kDiverged) {
+      return Fail(study::failure::kDiverged,
+                  absl::StrCat("training loss or gradient is not finite at iteration ", fold->iteration(),
+                               linear_.standardize ? "" : "; features may be too large: set standardize"));
     }
-    axis.MoveOn(at);
-    if (context.save_checkpoint && (at.pause || at.checkpoint)) {
-      context.save_checkpoint(Save(runs, axis, identity));
-    }
-    if (at.pause) return result;
+    if (fold->running()) *least = std::min(*least, fold->passes());
   }
-  note();
-  const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+  return true;
+}
+
+bool LinearObjective::Evaluation::ComputeGradient() {
+  gradient_begin_ = context_.clock == nullptr ? absl::ZeroDuration() : context_.clock->Monotonic();
   std::string why;  // There is no gradient.
-  absl::StatusOr<std::optional<study::Gradient>> differentiated =
-      MakeGradient(wish, tolerance, linear.penalties, runs, &why, &result.passes, stop);
-  if (!differentiated.ok()) return cancelled();
-  if (!why.empty()) absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", why);
-  std::optional<study::Gradient> gradient = *std::move(differentiated);
+  absl::StatusOr<std::optional<study::Gradient>> gradient =
+      objective_->MakeGradient(wish_, tolerance_, linear_.penalties, runs_, &why, &result_.passes, stop_);
+  if (!gradient.ok()) return Cancel();
+  if (!why.empty()) absl::StrAppend(&result_.note, result_.note.empty() ? "" : "; ", why);
+  gradient_ = *std::move(gradient);
+  return true;
+}
+
+bool LinearObjective::Evaluation::Finish() {
   double most = 0.0;
-  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+  for (const std::unique_ptr<FoldTraining>& fold : runs_.folds) {
     most = std::max(most, fold->passes());
-    result.passes += fold->passes();
+    result_.passes += fold->passes();
   }
-  absl::StatusOr<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
-  if (!measured.ok()) return cancelled();
+  absl::StatusOr<study::Measurement> measured = Measure(axis_.LastStep(most));
+  if (!measured.ok()) return Cancel();
   study::Measurement last = *std::move(measured);
-  if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
-  if (gradient && context.clock != nullptr) {
-    last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
+  if (gradient_ && !context_.direction.empty()) gradient_ = study::Along(*gradient_, context_.direction);
+  if (gradient_ && context_.clock != nullptr) {
+    last.gradient_seconds = absl::ToDoubleSeconds(context_.clock->Monotonic() - gradient_begin_);
   }
-  last.gradient = std::move(gradient);
-  last.training = ReportOf(runs, chosen);
+  last.gradient = std::move(gradient_);
+  last.training = ReportOf(runs_, chosen_);
   // It went as far as the search asked for, and no further.
-  if (loose && last.training->outcome == study::TrainingOutcome::kConverged) {
+  if (loose_ && last.training->outcome == study::TrainingOutcome::kConverged) {
     last.training->outcome = study::TrainingOutcome::kTarget;
   }
-  for (const auto& [name, value] : last.metrics) {
-    if (std::isfinite(value)) continue;
-    result.outcome = EvaluationOutcome::kFailed;
-    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
-                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
-    return result;
+  if (!CheckFinite(last)) return false;
+  if (settings_.Bool(study::kWarmStartOption) && context_.save_model) {
+    context_.save_model(SaveModel(runs_, objective_->Structure(settings_)));
   }
-  if (settings.Bool(study::kWarmStartOption) && context.save_model) {
-    context.save_model(SaveModel(runs, Structure(settings)));
-  }
-  result.measurement = std::move(last);
-  return result;
+  result_.measurement = std::move(last);
+  return true;
+}
+
+absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationContext& context) const {
+  LUTHIER_ASSIGN_OR_RETURN(catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
+  return Evaluation(this, &context, std::move(settings)).Run();
 }
 
 }  // namespace

@@ -65,7 +65,13 @@ class RegressionObjective final : public Objective {
     friend bool operator==(const Key&, const Key&) = default;
   };
 
+  // Returns CANCELLED when stopped.
+  absl::StatusOr<std::shared_ptr<const Layout>> LayoutFor(const RegressionSettings& settings,
+                                                          const base::StopToken& stop) const;
   study::Measurement Measure(const std::vector<RegressionFit>& fits) const;
+  // Returns the mean gradient of the folds, which `fits` give away, or none, with the reason in *note.
+  std::optional<study::Gradient> MakeGradient(const RegressionSettings& settings, std::optional<double> tolerance,
+                                              std::vector<RegressionFit>* fits, std::string* note) const;
   std::vector<Derivative> Derivatives(const RegressionSettings& settings) const;
 
   const catalogue::ObjectiveInfo info_;
@@ -149,6 +155,42 @@ std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSetting
   return out;
 }
 
+absl::StatusOr<std::shared_ptr<const RegressionObjective::Layout>> RegressionObjective::LayoutFor(
+    const RegressionSettings& settings, const base::StopToken& stop) const {
+  const auto make = [&]() -> absl::StatusOr<Layout> {
+    Layout folds;
+    for (const data::Partition& partition : source_.folds) {
+      LUTHIER_ASSIGN_OR_RETURN(
+          std::shared_ptr<const RegressionFold> fold,
+          MakeRegressionFold(info_, source_.dataset, source_.more_targets, partition, settings, columns_, stop));
+      folds.push_back(std::move(fold));
+    }
+    return folds;
+  };
+  return layouts_.Get({settings.standardize, settings.intercept, settings.gamma.size() > 1}, stop, make);
+}
+
+std::optional<study::Gradient> RegressionObjective::MakeGradient(const RegressionSettings& settings,
+                                                                 std::optional<double> tolerance,
+                                                                 std::vector<RegressionFit>* fits,
+                                                                 std::string* note) const {
+  std::vector<bilevel::ImplicitGradient> parts;
+  std::vector<double> weights;
+  for (RegressionFit& fit : *fits) {
+    if (fit.gradient) parts.push_back(*std::move(fit.gradient));
+    weights.push_back(fit.validation_rows);
+  }
+  if (parts.size() < fits->size()) {
+    *note = kNotAtMinimum;
+    return std::nullopt;
+  }
+  std::optional<study::Gradient> gradient = MeanGradient(parts, weights, Derivatives(settings), tolerance, note);
+  if (gradient && std::any_of(fits->begin(), fits->end(), [](const RegressionFit& f) { return f.near_kink; })) {
+    *note = kKink;
+  }
+  return gradient;
+}
+
 absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
@@ -163,18 +205,7 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
     result.outcome = EvaluationOutcome::kCancelled;
     return result;
   };
-  const absl::StatusOr<std::shared_ptr<const Layout>> layout = layouts_.Get(
-      {regression.standardize, regression.intercept, regression.gamma.size() > 1}, stop,
-      [&]() -> absl::StatusOr<Layout> {
-        Layout folds;
-        for (const data::Partition& partition : source_.folds) {
-          LUTHIER_ASSIGN_OR_RETURN(
-              std::shared_ptr<const RegressionFold> fold,
-              MakeRegressionFold(info_, source_.dataset, source_.more_targets, partition, regression, columns_, stop));
-          folds.push_back(std::move(fold));
-        }
-        return folds;
-      });
+  const absl::StatusOr<std::shared_ptr<const Layout>> layout = LayoutFor(regression, stop);
   if (absl::IsCancelled(layout.status())) return cancelled();
   LUTHIER_RETURN_IF_ERROR(layout.status());
   if (context.started) context.started(false, 0);
@@ -206,25 +237,10 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
     }
   }
-  if (gradient) {
-    std::vector<bilevel::ImplicitGradient> parts;
-    std::vector<double> weights;
-    for (RegressionFit& fit : fits) {
-      if (fit.gradient) parts.push_back(*std::move(fit.gradient));
-      weights.push_back(fit.validation_rows);
-    }
-    if (parts.size() < fits.size()) {
-      result.note = kNotAtMinimum;
-    } else {
-      last.gradient = MeanGradient(parts, weights, Derivatives(regression), tolerance, &result.note);
-      if (last.gradient && std::any_of(fits.begin(), fits.end(), [](const RegressionFit& f) { return f.near_kink; })) {
-        result.note = kKink;
-      }
-      if (last.gradient && !context.direction.empty()) last.gradient = study::Along(*last.gradient, context.direction);
-    }
-    if (last.gradient && context.clock != nullptr) {
-      last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
-    }
+  if (gradient) last.gradient = MakeGradient(regression, tolerance, &fits, &result.note);
+  if (last.gradient && !context.direction.empty()) last.gradient = study::Along(*last.gradient, context.direction);
+  if (last.gradient && context.clock != nullptr) {
+    last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
   }
   if (tolerance && *tolerance > regression.tolerance && last.training->outcome == study::TrainingOutcome::kConverged &&
       last.training->gradient_norm.value_or(0.0) > regression.tolerance) {

@@ -194,22 +194,107 @@ constexpr std::pair<const char*, const char*> kSampler = {
     "sampler",
     "where new settings come from: random (default), sobol, bo, …; it sees the highest rung with enough results"};
 
+Entry AshaEntry() {
+  return Entry{
+      AlgorithmInfo{"asha",
+                    3,
+                    "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
+                    "resource",
+                    true,
+                    {kEta,
+                     {"variant", "PROMOTE (default): trials pause at rungs; STOP: those below the best end there"},
+                     {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
+                     {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
+                     kSampler}},
+      ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
+      ReadsAsSamplerDoes};
+}
+
+Entry CmaEsEntry() {
+  return Entry{
+      AlgorithmInfo{"cma_es",
+                    2,
+                    "CMA-ES: an evolution strategy for hundreds of trials of numbers",
+                    true,
+                    {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
+                     {"initial_sigma", "first step size in units of the ranges; default 0.3"},
+                     {"restarts", "start again with twice the population when a run has ended; default true"}}},
+      ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>, ReadsNone,
+      /*repeats=*/true};
+}
+
+Entry HarmonicaEntry() {
+  return Entry{
+      AlgorithmInfo{
+          "harmonica",
+          3,
+          "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
+          true,
+          {{"samples", "settings of each stage; default 300, less where the budget is small"},
+           {"stages", "1 to 5; default 2"},
+           {"degree", "parameters that act together, at most; default 3"},
+           {"terms", "of a stage's polynomial; default 5"},
+           {"restrictions", "best settings that a stage hands on, of which every later trial takes one; default 4"},
+           {"lambda", "penalty: LAMBDA_FIXED (default), LAMBDA_CV, LAMBDA_PATH or LAMBDA_ABS"},
+           {"lambda_factor", "of LAMBDA_FIXED, in units of sqrt(2 ln N / T) deviations; default 0.35"},
+           {"lambda_abs", "of LAMBDA_ABS, in units of the metric"},
+           {"float_bits", "cells of a continuous parameter, as a power of 2; default 2, 3 for few parameters"},
+           {"gray", "whether neighbouring levels differ in one bit; default false"},
+           {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
+           {"strict", "whether a stage waits for its first samples rather than taking the first results"},
+           {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
+           {"base",
+            "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
+            "cma_es, a bo, successive_halving, hyperband or asha"}}},
+      ValidateNested<study::HarmonicaOptions, ValidateHarmonica>, CreateHarmonica, ReadsAsBaseDoesAlone,
+      /*repeats=*/true};
+}
+
+Entry HyperbandEntry() {
+  return Entry{
+      AlgorithmInfo{
+          "hyperband",
+          2,
+          "brackets of successive halving, from many settings to few; needs a resource",
+          true,
+          {kEta, {"sizes", "of brackets: CEIL (default) or FLOOR, as in older tables"}, kQuorum, kOverlap, kSampler}},
+      ValidateNested<study::HyperbandOptions, ValidateHyperband>,
+      CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes};
+}
+
+Entry SuccessiveHalvingEntry() {
+  return Entry{
+      AlgorithmInfo{"successive_halving",
+                    2,
+                    "trains many settings a little and the best of each rung on, in brackets; needs a resource",
+                    true,
+                    {kEta,
+                     {"trials", "settings in a bracket; 0 (default): eta^s, s halvings from resource.min to max"},
+                     kQuorum,
+                     kOverlap,
+                     kSampler}},
+      ValidateNested<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
+      CreateNested<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes};
+}
+
+Entry TpeEntry() {
+  return Entry{AlgorithmInfo{"tpe",
+                             2,
+                             "tree-structured Parzen estimator: like the good settings, unlike the others",
+                             true,
+                             {{"startup_trials", "results before the densities are used; default 10"},
+                              {"candidates", "settings drawn from the good density for each suggestion; default 24"},
+                              {"multivariate", "one density for parameters that exist together; default true"},
+                              {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
+                              {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
+               ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone,
+               /*repeats=*/true};
+}
+
 // The one list of algorithms, in order of name. A new one is one entry here.
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
-      Entry{
-          AlgorithmInfo{"asha",
-                        3,
-                        "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
-                        "resource",
-                        true,
-                        {kEta,
-                         {"variant", "PROMOTE (default): trials pause at rungs; STOP: those below the best end there"},
-                         {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
-                         {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
-                         kSampler}},
-          ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
-          ReadsAsSamplerDoes},
+      AshaEntry(),
       Entry{AlgorithmInfo{"auto",
                           12,
                           "chosen from space, objective and noise; the default",
@@ -218,15 +303,7 @@ const std::vector<Entry>& Entries() {
                            {"rules", "the rules that choose; default: the newest when the study is created"}}},
             NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
-      Entry{AlgorithmInfo{"cma_es",
-                          2,
-                          "CMA-ES: an evolution strategy for hundreds of trials of numbers",
-                          true,
-                          {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
-                           {"initial_sigma", "first step size in units of the ranges; default 0.3"},
-                           {"restarts", "start again with twice the population when a run has ended; default true"}}},
-            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>, ReadsNone,
-            /*repeats=*/true},
+      CmaEsEntry(),
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
@@ -243,44 +320,11 @@ const std::vector<Entry>& Entries() {
                           {{"scramble", "permute the digits by the study's seed; default true"}}},
             NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>, ReadsNone,
             /*repeats=*/true},
-      Entry{
-          AlgorithmInfo{
-              "harmonica",
-              3,
-              "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
-              true,
-              {{"samples", "settings of each stage; default 300, less where the budget is small"},
-               {"stages", "1 to 5; default 2"},
-               {"degree", "parameters that act together, at most; default 3"},
-               {"terms", "of a stage's polynomial; default 5"},
-               {"restrictions", "best settings that a stage hands on, of which every later trial takes one; default 4"},
-               {"lambda", "penalty: LAMBDA_FIXED (default), LAMBDA_CV, LAMBDA_PATH or LAMBDA_ABS"},
-               {"lambda_factor", "of LAMBDA_FIXED, in units of sqrt(2 ln N / T) deviations; default 0.35"},
-               {"lambda_abs", "of LAMBDA_ABS, in units of the metric"},
-               {"float_bits", "cells of a continuous parameter, as a power of 2; default 2, 3 for few parameters"},
-               {"gray", "whether neighbouring levels differ in one bit; default false"},
-               {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
-               {"strict", "whether a stage waits for its first samples rather than taking the first results"},
-               {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
-               {"base",
-                "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
-                "cma_es, a bo, successive_halving, hyperband or asha"}}},
-          ValidateNested<study::HarmonicaOptions, ValidateHarmonica>, CreateHarmonica, ReadsAsBaseDoesAlone,
-          /*repeats=*/true},
+      HarmonicaEntry(),
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       HoagEntry("hoag",
                 "descents along the gradients that trials report, with tolerances that shrink: for hundreds of floats"),
-      Entry{AlgorithmInfo{"hyperband",
-                          2,
-                          "brackets of successive halving, from many settings to few; needs a resource",
-                          true,
-                          {kEta,
-                           {"sizes", "of brackets: CEIL (default) or FLOOR, as in older tables"},
-                           kQuorum,
-                           kOverlap,
-                           kSampler}},
-            ValidateNested<study::HyperbandOptions, ValidateHyperband>,
-            CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes},
+      HyperbandEntry(),
       HoagEntry("iterdiff", "descents along gradients of unrolled training"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       HoagEntry("projected_gradient", "gradient descent with exact gradients and backtracking, inside the ranges"),
@@ -292,28 +336,8 @@ const std::vector<Entry>& Entries() {
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
             NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>, ReadsNone, /*repeats=*/true},
-      Entry{AlgorithmInfo{"successive_halving",
-                          2,
-                          "trains many settings a little and the best of each rung on, in brackets; needs a resource",
-                          true,
-                          {kEta,
-                           {"trials", "settings in a bracket; 0 (default): eta^s, s halvings from resource.min to max"},
-                           kQuorum,
-                           kOverlap,
-                           kSampler}},
-            ValidateNested<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
-            CreateNested<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes},
-      Entry{AlgorithmInfo{"tpe",
-                          2,
-                          "tree-structured Parzen estimator: like the good settings, unlike the others",
-                          true,
-                          {{"startup_trials", "results before the densities are used; default 10"},
-                           {"candidates", "settings drawn from the good density for each suggestion; default 24"},
-                           {"multivariate", "one density for parameters that exist together; default true"},
-                           {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
-                           {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
-            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone,
-            /*repeats=*/true},
+      SuccessiveHalvingEntry(),
+      TpeEntry(),
   };
   return entries;
 }

@@ -254,8 +254,83 @@ absl::StatusOr<ParameterValue> CanonicalValue(const ParameterSpec& parameter, co
   return canonical;
 }
 
+namespace {
+
+using base::Violations;
+
+// Checks the i-th parameter's name, and notes it in *index.
+void CheckName(const ParameterSpec& p, size_t i, std::map<std::string, int>* index, Violations* violations) {
+  const std::string at = absl::StrCat("[", i, "].name");
+  if (!IsName(p.name)) {
+    violations->Add(at, p.name.empty() ? std::string("is required")
+                                       : absl::StrCat(Quote(p.name),
+                                                      " is not a name: letters, digits, '_' and '.', not "
+                                                      "starting with a digit, at most 64"));
+  } else if (p.name.rfind("luthier.", 0) == 0) {
+    violations->Add(at, absl::StrCat(Quote(p.name), " begins with \"luthier.\", which is reserved"));
+  } else if (!index->emplace(p.name, static_cast<int>(i)).second) {
+    violations->Add(at, absl::StrCat(Quote(p.name), " is used twice; names must differ"));
+  }
+}
+
+// Checks the domain, and makes the default value canonical.
+void CheckValues(const std::string& at, ParameterSpec* p, Violations* violations) {
+  const std::string kind_at = absl::StrCat(at, ".", KindName(p->domain));
+  Violations of_domain;
+  std::visit([&](const auto& domain) { CheckDomain(domain, kind_at, &of_domain); }, p->domain);
+  if (p->count) CheckCount(*p, at, &of_domain);
+  if (of_domain.empty() && p->default_value) {
+    const bool spread = p->count && std::holds_alternative<double>(*p->default_value);
+    const absl::StatusOr<ParameterValue> value =
+        spread ? Spread(*p, std::get<double>(*p->default_value)) : CanonicalValue(*p, *p->default_value);
+    if (!value.ok())
+      violations->AddAll(at + ".default_value", value.status());
+    else
+      p->default_value = *value;
+  }
+  violations->AddAll("", of_domain.ToStatus());
+}
+
+// Makes the values of a condition on `parent` canonical.
+void CheckCondition(const ParameterSpec& parent, const std::string& at, Condition* condition, Violations* violations) {
+  if (condition->values.empty()) violations->Add(at + ".values", "is empty; give the parent's values");
+  if (const auto* range = std::get_if<FloatRange>(&parent.domain); range && !range->step) {
+    violations->Add(at + ".parent",
+                    absl::StrCat(Quote(condition->parent), " is continuous; conditions need a parent with levels"));
+    return;
+  }
+  if (!violations->empty()) return;  // The parent's domain may be broken.
+  for (size_t k = 0; k < condition->values.size(); ++k) {
+    const absl::StatusOr<ParameterValue> value = CanonicalValue(parent.domain, condition->values[k]);
+    if (!value.ok())
+      violations->AddAll(absl::StrCat(at, ".values[", k, "]"), value.status());
+    else
+      condition->values[k] = *value;
+  }
+}
+
+// Returns the parameters in topological order, parents first, otherwise by index. Cycles are violations.
+std::vector<int> OrderParentsFirst(const std::vector<int>& parents, Violations* violations) {
+  std::vector<int> order;
+  std::vector<bool> placed(parents.size(), false);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t i = 0; i < parents.size(); ++i) {
+      if (placed[i] || (parents[i] >= 0 && !placed[static_cast<size_t>(parents[i])])) continue;
+      placed[i] = moved = true;
+      order.push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t i = 0; i < parents.size(); ++i) {
+    if (!placed[i]) violations->Add(absl::StrCat("[", i, "].condition.parent"), "is part of a cycle of conditions");
+  }
+  return order;
+}
+
+}  // namespace
+
 absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> parameters) {
-  base::Violations violations;
+  Violations violations;
   if (parameters.size() > kMaxParameters) {
     return base::BadField(
         "", absl::StrCat("has ", parameters.size(), " parameters; at most ", kMaxParameters, " are allowed"));
@@ -264,34 +339,11 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
   std::vector<std::string> names;
   int64_t scalars = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const ParameterSpec& p = parameters[i];
-    const std::string at = absl::StrCat("[", i, "]");
-    if (!IsName(p.name)) {
-      violations.Add(at + ".name", p.name.empty() ? std::string("is required")
-                                                  : absl::StrCat(Quote(p.name),
-                                                                 " is not a name: letters, digits, '_' and '.', not "
-                                                                 "starting with a digit, at most 64"));
-    } else if (p.name.rfind("luthier.", 0) == 0) {
-      violations.Add(at + ".name", absl::StrCat(Quote(p.name), " begins with \"luthier.\", which is reserved"));
-    } else if (!index.emplace(p.name, static_cast<int>(i)).second) {
-      violations.Add(at + ".name", absl::StrCat(Quote(p.name), " is used twice; names must differ"));
-    }
+    ParameterSpec& p = parameters[i];
+    CheckName(p, i, &index, &violations);
     names.push_back(p.name);
-    const std::string kind_at = absl::StrCat(at, ".", KindName(p.domain));
-    base::Violations of_domain;
-    std::visit([&](const auto& domain) { CheckDomain(domain, kind_at, &of_domain); }, p.domain);
-    if (p.count) CheckCount(p, at, &of_domain);
     scalars += p.count ? std::clamp<int64_t>(*p.count, 0, kMaxScalars) : 1;
-    if (of_domain.empty() && p.default_value) {
-      const bool spread = p.count && std::holds_alternative<double>(*p.default_value);
-      const absl::StatusOr<ParameterValue> value =
-          spread ? Spread(p, std::get<double>(*p.default_value)) : CanonicalValue(p, *p.default_value);
-      if (!value.ok())
-        violations.AddAll(at + ".default_value", value.status());
-      else
-        parameters[i].default_value = *value;
-    }
-    violations.AddAll("", of_domain.ToStatus());
+    CheckValues(absl::StrCat("[", i, "]"), &p, &violations);
   }
   if (scalars > kMaxScalars) {
     violations.Add("", absl::StrCat("has ", scalars, " scalars in its vectors and other parameters; at most ",
@@ -309,36 +361,9 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
       continue;
     }
     parents[i] = parent->second;
-    if (condition.values.empty()) violations.Add(at + ".values", "is empty; give the parent's values");
-    const ParameterDomain& domain = parameters[parent->second].domain;
-    if (const auto* range = std::get_if<FloatRange>(&domain); range && !range->step) {
-      violations.Add(at + ".parent",
-                     absl::StrCat(Quote(condition.parent), " is continuous; conditions need a parent with levels"));
-      continue;
-    }
-    if (!violations.empty()) continue;  // The parent's domain may be broken.
-    for (size_t k = 0; k < condition.values.size(); ++k) {
-      const absl::StatusOr<ParameterValue> value = CanonicalValue(domain, condition.values[k]);
-      if (!value.ok())
-        violations.AddAll(absl::StrCat(at, ".values[", k, "]"), value.status());
-      else
-        condition.values[k] = *value;
-    }
+    CheckCondition(parameters[static_cast<size_t>(parent->second)], at, &condition, &violations);
   }
-  // Topological order, parents first, otherwise by index; what is left when nothing moves is a cycle.
-  std::vector<int> order;
-  std::vector<bool> placed(parameters.size(), false);
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (placed[i] || (parents[i] >= 0 && !placed[parents[i]])) continue;
-      placed[i] = moved = true;
-      order.push_back(static_cast<int>(i));
-    }
-  }
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!placed[i]) violations.Add(absl::StrCat("[", i, "].condition.parent"), "is part of a cycle of conditions");
-  }
+  std::vector<int> order = OrderParentsFirst(parents, &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
 
   SearchSpace space;

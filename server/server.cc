@@ -205,44 +205,10 @@ class ServerImpl final : public Server {
           std::min(coordinator_options.max_idle_designer_bytes, options.memory_limit / 4);
     }
     if (options.designers) coordinator_options.designers = options.designers;
-    if (options.data_dir.empty()) {
-      storage_ = std::make_unique<storage::MemoryStorage>();
-    } else {
-      storage::SqliteOptions sqlite;
-      sqlite.directory = options.data_dir;
-      sqlite.check_behind = true;
-      sqlite.force_network_filesystem = options.force_network_filesystem;
-      LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::SqliteStorage> file, storage::SqliteStorage::Open(sqlite));
-      file_ = file.get();
-      storage_ = std::move(file);
-      coordinator_options.free_bytes = [dir = options.data_dir]() -> int64_t {
-        struct statvfs fs;
-        if (statvfs(dir.c_str(), &fs) != 0) return INT64_MAX;
-        return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
-      };
-    }
-    if (!options.listen.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(const access::Auth auth, AuthOf(options, listen));
-      // A database more is opened only where it is of use: a coordinator of one person starts in no time.
-      std::error_code error;
-      const bool keep =
-          (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
-          options.keep_tokens ||
-          std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
-      LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
-      access_->KeepQuotas(&quotas_);
-    }
+    LUTHIER_RETURN_IF_ERROR(OpenStorage(options, &coordinator_options));
+    if (!options.listen.empty()) LUTHIER_RETURN_IF_ERROR(OpenAccess(options, listen));
     exposures_ = Exposures(options, listen, metrics_listen);
-    if (!options.metrics_listen.empty()) {
-      const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
-      const auto tokens = [this] { return access_ ? access_->TokensInForce() : std::map<std::string, int64_t>(); };
-      const auto certificates = [this] {
-        return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
-      };
-      metrics_ = std::make_shared<metrics::Metrics>(
-          metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
-      if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
-    }
+    if (!options.metrics_listen.empty()) MakeMetrics(options);
     workers_ = std::make_unique<service::WorkerLog>(&clock_, metrics_.get());
     coordinator_options.observer = workers_.get();
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,
@@ -264,19 +230,7 @@ class ServerImpl final : public Server {
       if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
       return absl::OkStatus();
     }
-    service::MemoryGuard::Options memory;
-    memory.limit = options.memory_limit;
-    memory.used = [limit = options.memory_limit] { return UsedMemory(limit); };
-    memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
-                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
-    study_service_ = std::make_unique<service::StudyService>(backend);
-    worker_service_ = std::make_unique<service::WorkerService>(backend);
-    admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
-    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), memory_.get(), study_service_.get());
-    guarded_worker_ =
-        std::make_unique<service::GuardedWorkerService>(access_.get(), memory_.get(), worker_service_.get());
-    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), memory_.get(), admin_service_.get());
+    MakeServices(options);
     return Listen(options, listen);
   }
 
@@ -317,8 +271,68 @@ class ServerImpl final : public Server {
   }
 
  private:
-  absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
-    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, Accepting()));
+  absl::Status OpenStorage(const ServerOptions& options, coordinator::Coordinator::Options* coordinator_options) {
+    if (options.data_dir.empty()) {
+      storage_ = std::make_unique<storage::MemoryStorage>();
+    } else {
+      storage::SqliteOptions sqlite;
+      sqlite.directory = options.data_dir;
+      sqlite.check_behind = true;
+      sqlite.force_network_filesystem = options.force_network_filesystem;
+      LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::SqliteStorage> file, storage::SqliteStorage::Open(sqlite));
+      file_ = file.get();
+      storage_ = std::move(file);
+      coordinator_options->free_bytes = [dir = options.data_dir]() -> int64_t {
+        struct statvfs fs;
+        if (statvfs(dir.c_str(), &fs) != 0) return INT64_MAX;
+        return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
+      };
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenAccess(const ServerOptions& options, const ListenAddress& listen) {
+    LUTHIER_ASSIGN_OR_RETURN(const access::Auth auth, AuthOf(options, listen));
+    // A database more is opened only where it is of use: a coordinator of one person starts in no time.
+    std::error_code error;
+    const bool keep =
+        (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
+        options.keep_tokens ||
+        std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
+    LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
+    access_->KeepQuotas(&quotas_);
+    return absl::OkStatus();
+  }
+
+  void MakeMetrics(const ServerOptions& options) {
+    const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
+    const auto tokens = [this] { return access_ ? access_->TokensInForce() : std::map<std::string, int64_t>(); };
+    const auto certificates = [this] {
+      return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
+    };
+    metrics_ = std::make_shared<metrics::Metrics>(
+        metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
+    if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
+  }
+
+  void MakeServices(const ServerOptions& options) {
+    service::MemoryGuard::Options memory;
+    memory.limit = options.memory_limit;
+    memory.used = [limit = options.memory_limit] { return UsedMemory(limit); };
+    memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
+                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
+    study_service_ = std::make_unique<service::StudyService>(backend);
+    worker_service_ = std::make_unique<service::WorkerService>(backend);
+    admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
+    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), memory_.get(), study_service_.get());
+    guarded_worker_ =
+        std::make_unique<service::GuardedWorkerService>(access_.get(), memory_.get(), worker_service_.get());
+    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), memory_.get(), admin_service_.get());
+  }
+
+  // Listens on a socket in the data directory, too, unless `listen` is one: for programs of the coordinator's own user.
+  void ListenOnOwnSocket(const ServerOptions& options, const ListenAddress& listen) {
     if (const std::optional<ListenAddress> own = SocketOf(options.data_dir);
         own && !IsInside(listen, options.data_dir)) {
       absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(*own, &clock_);
@@ -335,49 +349,68 @@ class ServerImpl final : public Server {
                                           "the path of a socket there would be longer than 107 bytes: programs "
                                           "on this machine, too, reach this coordinator with --server alone"}});
     }
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::ServerBuilder builder;
+  }
+
+  // gRPC gets connections of three kinds from our acceptors.
+  void TakeConnections(grpc::ServerBuilder* builder) {
     const auto connections = [&](std::shared_ptr<grpc::ServerCredentials> credentials) {
-      return builder.experimental().AddExternalConnectionAcceptor(
+      return builder->experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
     };
     connections_ = connections(tls_ ? tls_keeper_->Credentials() : grpc::InsecureServerCredentials());
     unix_connections_ = connections(grpc::InsecureServerCredentials());
     // By these calls know that they come from the coordinator's own user (access::FromOwnUser).
     own_connections_ = connections(grpc::experimental::LocalServerCredentials(UDS));
+  }
+
+  void Limit(const ServerOptions& options, grpc::ServerBuilder* builder) {
     grpc::ResourceQuota quota("luthierd");
     quota.Resize(options.memory_limit > 0 ? static_cast<size_t>(options.memory_limit) / 2 : kMaxGrpcBytes);
-    builder.SetResourceQuota(quota);
-    builder.RegisterService(guarded_study_.get());
-    builder.RegisterService(guarded_worker_.get());
-    builder.RegisterService(guarded_admin_.get());
-    builder.RegisterCallbackGenericService(&unknown_methods_);
-    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder->SetResourceQuota(quota);
+    builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder->SetMaxSendMessageSize(kMaxMessageBytes);
     // Whatever its limit on messages, gRPC 1.51 inflates the whole of a compressed one first.
     for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
-      builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+      builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
     }
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     // For the SETTINGS of a client whose preface has begun: the acceptor has seen the rest.
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
-    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+    builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+    builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
     // Clients that vanish are noticed, and clients may ping an idle connection.
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+    builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+
+  // Names who sees each call: how many are open, who calls, with which certificate, how long it takes.
+  void Intercept(const ServerOptions& options, grpc::ServerBuilder* builder) {
     calls_ = std::make_unique<OpenCalls>(&clock_, options.calls_per_connection,
                                          [this](const std::string& peer) { Abort(peer); });
-    builder.SetContextAllocator(access_->Contexts());
+    builder->SetContextAllocator(access_->Contexts());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(calls_->Interceptors());
     interceptors.push_back(access_->Interceptors());
     if (tls_keeper_) interceptors.push_back(tls_keeper_->Interceptors());
     if (metrics_) interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
-    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+    builder->experimental().SetInterceptorCreators(std::move(interceptors));
+  }
+
+  absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
+    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_, Accepting()));
+    ListenOnOwnSocket(options, listen);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    TakeConnections(&builder);
+    Limit(options, &builder);
+    Intercept(options, &builder);
+    builder.RegisterService(guarded_study_.get());
+    builder.RegisterService(guarded_worker_.get());
+    builder.RegisterService(guarded_admin_.get());
+    builder.RegisterCallbackGenericService(&unknown_methods_);
     grpc_ = builder.BuildAndStart();
     if (!grpc_) return absl::InternalError("gRPC does not start");
     StartAccepting(acceptor_.get());

@@ -101,6 +101,62 @@ void Runtime::FlushReports(ActiveRun* run, base::Backoff* backoff) {
   }
 }
 
+FinalResult Runtime::Settle(ActiveRun* run, RunOutcome* outcome) {
+  const Lease& lease = run->lease();
+  FinalResult result;
+  const base::MutexLock lock(&mutex_);
+  if (!outcome->checkpoint.empty() && outcome->checkpoint != run->queue_.checkpoint()) {
+    run->queue_.SetCheckpoint(outcome->checkpoint, std::max(outcome->measurement.step, run->LastStep()));
+  }
+  result.checkpoint = run->queue_.checkpoint();
+  if (!result.checkpoint.empty()) result.checkpoint_step = run->queue_.checkpoint_step();
+  result.start_step = run->start_step_;
+  const bool asked_to_pause = outcome->result == RunResult::kStopped && run->stop().reason() == StopReason::kPause;
+  if (asked_to_pause && run->newest_) {  // It does not look at its target, but stops when it is told to.
+    outcome->result = RunResult::kPaused;
+    outcome->measurement = *run->newest_;
+  }
+  const bool asked_to_finish = outcome->result == RunResult::kStopped && run->stop().reason() == StopReason::kFinish;
+  if (asked_to_finish && run->newest_ && HasValue(*run->newest_, lease.spec.metric.name)) {
+    outcome->result = RunResult::kPruned;
+    outcome->measurement = *run->newest_;
+  }
+  if (outcome->result == RunResult::kPaused && result.checkpoint.empty()) {
+    run->Note("paused without a checkpoint: the trial will have to begin afresh");
+    base::LogWarning("paused_without_checkpoint", {{"trial", run->text()}});
+  }
+  const bool silent = outcome->result == RunResult::kComplete && outcome->measurement.step == 0 && !run->newest_;
+  if (silent && lease.target_step > 0) {
+    run->Note(absl::StrCat("was to pause at step ", lease.target_step, " and reported none"));
+    base::LogWarning("target_missed", {{"trial", run->text()}, {"target", absl::StrCat(lease.target_step)}});
+  }
+  std::string tail = outcome->output_tail;
+  for (const std::string& note : run->notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
+  result.output_tail = PrintableTail(tail, kTailBytes);
+  if (run->rejected_) {
+    outcome->result = RunResult::kFailed;
+    outcome->failure = *run->rejected_;
+  }
+  return result;
+}
+
+std::optional<bool> Runtime::EndStopped(ActiveRun* run, const FinalResult& result, base::Backoff* backoff) {
+  const StopReason reason = run->stop().reason();
+  base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
+  if (reason == StopReason::kCancelled) runner_->Discard(run->request());
+  if (reason == StopReason::kCancelled || reason == StopReason::kLost) return reason == StopReason::kCancelled;
+  // A trial that is to finish without a value of its own ends with the last one that the coordinator has.
+  if (reason != StopReason::kDrain && reason != StopReason::kFinish) return std::nullopt;
+  FlushReports(run, backoff);
+  // Without news of its own the attempt passes on what it was given.
+  const Lease& lease = run->lease();
+  const bool news = !result.checkpoint.empty();
+  ReturnLease(lease, news ? result.checkpoint : lease.resume_checkpoint,
+              news ? *result.checkpoint_step : lease.resume_step, backoff);
+  if (reason == StopReason::kFinish) runner_->Discard(run->request());
+  return reason == StopReason::kFinish;
+}
+
 bool Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   const Lease& lease = run->lease();
   base::LogInfo("trial_start", {{"trial", run->text()},
@@ -112,57 +168,9 @@ bool Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   } catch (const std::exception& e) {  // E.g. out of memory. The other slots go on.
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, e.what());
   }
-  FinalResult result;
-  {
-    const base::MutexLock lock(&mutex_);
-    if (!outcome.checkpoint.empty() && outcome.checkpoint != run->queue_.checkpoint()) {
-      run->queue_.SetCheckpoint(outcome.checkpoint, std::max(outcome.measurement.step, run->LastStep()));
-    }
-    result.checkpoint = run->queue_.checkpoint();
-    if (!result.checkpoint.empty()) result.checkpoint_step = run->queue_.checkpoint_step();
-    result.start_step = run->start_step_;
-    const bool asked_to_pause = outcome.result == RunResult::kStopped && run->stop().reason() == StopReason::kPause;
-    if (asked_to_pause && run->newest_) {  // It does not look at its target, but stops when it is told to.
-      outcome.result = RunResult::kPaused;
-      outcome.measurement = *run->newest_;
-    }
-    const bool asked_to_finish = outcome.result == RunResult::kStopped && run->stop().reason() == StopReason::kFinish;
-    if (asked_to_finish && run->newest_ && HasValue(*run->newest_, lease.spec.metric.name)) {
-      outcome.result = RunResult::kPruned;
-      outcome.measurement = *run->newest_;
-    }
-    if (outcome.result == RunResult::kPaused && result.checkpoint.empty()) {
-      run->Note("paused without a checkpoint: the trial will have to begin afresh");
-      base::LogWarning("paused_without_checkpoint", {{"trial", run->text()}});
-    }
-    const bool silent = outcome.result == RunResult::kComplete && outcome.measurement.step == 0 && !run->newest_;
-    if (silent && lease.target_step > 0) {
-      run->Note(absl::StrCat("was to pause at step ", lease.target_step, " and reported none"));
-      base::LogWarning("target_missed", {{"trial", run->text()}, {"target", absl::StrCat(lease.target_step)}});
-    }
-    std::string tail = outcome.output_tail;
-    for (const std::string& note : run->notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
-    result.output_tail = PrintableTail(tail, kTailBytes);
-    if (run->rejected_) {
-      outcome.result = RunResult::kFailed;
-      outcome.failure = *run->rejected_;
-    }
-  }
-  const StopReason reason = run->stop().reason();
+  FinalResult result = Settle(run, &outcome);
   if (outcome.result == RunResult::kStopped) {
-    base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
-    if (reason == StopReason::kCancelled) runner_->Discard(run->request());
-    if (reason == StopReason::kCancelled || reason == StopReason::kLost) return reason == StopReason::kCancelled;
-    // A trial that is to finish without a value of its own ends with the last one that the coordinator has.
-    if (reason == StopReason::kDrain || reason == StopReason::kFinish) {
-      FlushReports(run, backoff);
-      // Without news of its own the attempt passes on what it was given.
-      const bool news = !result.checkpoint.empty();
-      ReturnLease(lease, news ? result.checkpoint : lease.resume_checkpoint,
-                  news ? *result.checkpoint_step : lease.resume_step, backoff);
-      if (reason == StopReason::kFinish) runner_->Discard(run->request());
-      return reason == StopReason::kFinish;
-    }
+    if (const std::optional<bool> ended = EndStopped(run, result, backoff)) return *ended;
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, "the objective stopped without being asked to");
   }
   result.study = lease.study;

@@ -167,119 +167,142 @@ absl::Status SetDirectories(Flags* flags) {
   return absl::OkStatus();
 }
 
+// What the command line says and Flags has in other forms.
+struct Texts {
+  std::string token_file;
+  std::string gpus;
+  std::vector<std::string> commands_from;
+  int64_t cache_mib = 4096;
+  double drain_seconds = 2.0;
+  std::string level = "info";
+  const CLI::Option* slots = nullptr;
+};
+
+void AddConnectionFlags(CLI::App* app, Flags* flags, Texts* texts) {
+  app->set_version_flag("--version", "luthier-worker " + base::VersionText());
+  app->add_option("--server", flags->server,
+                  "HOST:PORT of the coordinator; default: $LUTHIER_SERVER, else one of your own or root's: "
+                  "./luthier-data/socket, localhost:7790")
+      ->capture_default_str();
+  app->add_option("--tls-ca", flags->security.tls_ca,
+                  "PEM file with the certificate that signed the coordinator's, or system; makes the connection TLS. "
+                  "Default: $LUTHIER_TLS_CA");
+  app->add_option("--tls-cert", flags->security.tls_cert,
+                  "PEM file with this worker's certificate, where one is asked for");
+  app->add_option("--tls-key", flags->security.tls_key, "PEM file with its private key");
+  app->add_option("--tls-server-name", flags->security.tls_server_name,
+                  "Name in the coordinator's certificate, where it is not the HOST of --server");
+  app->add_option("--token-file", texts->token_file,
+                  "File with this worker's token, readable by this user alone; -: standard input. Default: "
+                  "$LUTHIER_TOKEN_FILE, $LUTHIER_TOKEN");
+  app->add_flag("--accept-plaintext", flags->security.accept_plaintext,
+                "Send the token to another machine without TLS. Default: $LUTHIER_ACCEPT_PLAINTEXT");
+}
+
+void AddWorkFlags(CLI::App* app, Flags* flags, Texts* texts) {
+  app->add_option("--pool", flags->pool, "Work for studies of this pool only; default: for those that name none");
+  app->add_option("--project", flags->projects,
+                  "Work for studies of this project, or of several in turn (vision,speech); default: that of the token")
+      ->delimiter(',')
+      ->take_all();
+  app->add_option("--study", flags->study, "Work for this study only; default: for any");
+  texts->slots = app->add_option("--slots", flags->slots, "Trials at once; with --gpus, as many as GPUs")
+                     ->check(CLI::Range(1, kMaxSlots))
+                     ->capture_default_str();
+  app->add_option("--gpus", texts->gpus,
+                  "all, how many, or which (0,2): each trial's command sees one of these GPUs alone, by "
+                  "CUDA_VISIBLE_DEVICES; default: it sees all");
+  app->add_option("--commands-from", texts->commands_from,
+                  "Run commands of studies of this project alone (may be given several times); any, or none. Default: "
+                  "the project of --project or --study, else that of the token")
+      ->take_all();
+  app->add_option("--run-as", flags->run_as,
+                  "User as whom commands run; a worker that is started as root needs it, but for --commands-from none");
+  app->add_option(
+         "--env-allow", flags->environment_allowed,
+         "Pass this variable on to commands, too; * and ? stand for any characters (may be given several times; "
+         "'*': all). Default: what programs need to run, and nothing that looks like a secret")
+      ->take_all();
+}
+
+void AddMachineFlags(CLI::App* app, Flags* flags, Texts* texts) {
+  app->add_option("--name", flags->name, "Name of this worker, unique at its coordinator")->capture_default_str();
+  app->add_option("--data-root", flags->data_root, "Directory below which studies may name data files")
+      ->capture_default_str();
+  app->add_option("--spool", flags->spool,
+                  "Directory for results that are not delivered yet; keep it across restarts. Default: below "
+                  "$XDG_STATE_HOME or ~/.local/state");
+  app->add_option("--checkpoint-dir", flags->checkpoints,
+                  "Directory for snapshots of builtin objectives; workers that share it can continue each other's "
+                  "trials. Default: beside the spool");
+  app->add_option(
+      "--data-cache", flags->data_cache,
+      "Directory for parsed data sets, so that later workers on this machine start at once; workers may share "
+      "it. Default: beside the spool");
+  app->add_option("--data-cache-mib", texts->cache_mib, "Limit of that directory; 0: keep nothing")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
+      ->capture_default_str();
+  app->add_flag("--exit-when-done", flags->exit_when_done, "Exit with 0 when the study is done");
+  app->add_option("--max-trials", flags->max_trials,
+                  "Exit with 0 when so many trials have ended here (default: no limit)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app->add_option("--drain-timeout", texts->drain_seconds, "Seconds running trials get to finish after SIGTERM")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app->add_option("--log-level", texts->level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+}
+
+// Completes flags that were parsed. `unnamed` is the server where none was `named`.
+absl::Status Resolve(const Texts& texts, bool named, const wire::DefaultServer& unnamed, GpuSources gpus,
+                     Flags* flags) {
+  // Resources may be given by their full names.
+  if (const absl::StatusOr<std::string> id = wire::ParseStudyName("--study", flags->study); id.ok()) {
+    flags->study = *id;
+  } else if (flags->projects.size() == 1 && !flags->study.empty()) {
+    flags->study = study::IdWithin(flags->projects[0], flags->study);
+  }
+  const absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(flags->security, texts.token_file);
+  if (security.ok()) flags->security = *security;
+  flags->drain_timeout = absl::Seconds(texts.drain_seconds);
+  flags->data_cache_bytes = texts.cache_mib << 20;
+  base::ParseLogLevel(texts.level, &flags->log_level);
+  flags->security.only_own = !named;
+  if (!named) LUTHIER_RETURN_IF_ERROR(AsOption("server", unnamed.trust));
+  LUTHIER_RETURN_IF_ERROR(AsOption("", security.status()));
+  LUTHIER_RETURN_IF_ERROR(Check(*flags));
+  LUTHIER_RETURN_IF_ERROR(SetDirectories(flags));
+  LUTHIER_RETURN_IF_ERROR(SetCommands(texts.commands_from, flags));
+  for (const std::string& pattern : flags->environment_allowed) {
+    LUTHIER_RETURN_IF_ERROR(CheckEnvironmentPattern(pattern));
+  }
+  return SetGpus(texts.gpus, std::move(gpus), texts.slots->count() > 0, flags);
+}
+
 }  // namespace
 
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code, GpuSources gpus) {
   Flags flags;
+  Texts texts;
   flags.server = Environment("LUTHIER_SERVER");
-  const bool named = !flags.server.empty();
-  const wire::DefaultServer unnamed = named ? wire::DefaultServer() : wire::FindDefaultServer();
-  if (!named) flags.server = unnamed.address;
+  const bool in_environment = !flags.server.empty();
+  const wire::DefaultServer unnamed = in_environment ? wire::DefaultServer() : wire::FindDefaultServer();
+  if (!in_environment) flags.server = unnamed.address;
   flags.name = DefaultName();
   flags.data_root = ".";
-  int64_t cache_mib = 4096;
-  double drain_seconds = 2.0;
-  std::string level = "info";
 
   CLI::App app(kDescription, "luthier-worker");
   app.footer(kFooter);
-  app.set_version_flag("--version", "luthier-worker " + base::VersionText());
-  app.add_option("--server", flags.server,
-                 "HOST:PORT of the coordinator; default: $LUTHIER_SERVER, else one of your own or root's: "
-                 "./luthier-data/socket, localhost:7790")
-      ->capture_default_str();
-  app.add_option("--tls-ca", flags.security.tls_ca,
-                 "PEM file with the certificate that signed the coordinator's, or system; makes the connection TLS. "
-                 "Default: $LUTHIER_TLS_CA");
-  app.add_option("--tls-cert", flags.security.tls_cert,
-                 "PEM file with this worker's certificate, where one is asked for");
-  app.add_option("--tls-key", flags.security.tls_key, "PEM file with its private key");
-  app.add_option("--tls-server-name", flags.security.tls_server_name,
-                 "Name in the coordinator's certificate, where it is not the HOST of --server");
-  std::string token_file;
-  app.add_option("--token-file", token_file,
-                 "File with this worker's token, readable by this user alone; -: standard input. Default: "
-                 "$LUTHIER_TOKEN_FILE, $LUTHIER_TOKEN");
-  app.add_flag("--accept-plaintext", flags.security.accept_plaintext,
-               "Send the token to another machine without TLS. Default: $LUTHIER_ACCEPT_PLAINTEXT");
-  app.add_option("--pool", flags.pool, "Work for studies of this pool only; default: for those that name none");
-  app.add_option("--project", flags.projects,
-                 "Work for studies of this project, or of several in turn (vision,speech); default: that of the token")
-      ->delimiter(',')
-      ->take_all();
-  app.add_option("--study", flags.study, "Work for this study only; default: for any");
-  std::string gpu_text;
-  const CLI::Option* const slots =
-      app.add_option("--slots", flags.slots, "Trials at once; with --gpus, as many as GPUs")
-          ->check(CLI::Range(1, kMaxSlots))
-          ->capture_default_str();
-  app.add_option("--gpus", gpu_text,
-                 "all, how many, or which (0,2): each trial's command sees one of these GPUs alone, by "
-                 "CUDA_VISIBLE_DEVICES; default: it sees all");
-  std::vector<std::string> commands_from;
-  app.add_option("--commands-from", commands_from,
-                 "Run commands of studies of this project alone (may be given several times); any, or none. Default: "
-                 "the project of --project or --study, else that of the token")
-      ->take_all();
-  app.add_option("--run-as", flags.run_as,
-                 "User as whom commands run; a worker that is started as root needs it, but for --commands-from none");
-  app.add_option(
-         "--env-allow", flags.environment_allowed,
-         "Pass this variable on to commands, too; * and ? stand for any characters (may be given several times; "
-         "'*': all). Default: what programs need to run, and nothing that looks like a secret")
-      ->take_all();
-  app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
-  app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
-      ->capture_default_str();
-  app.add_option("--spool", flags.spool,
-                 "Directory for results that are not delivered yet; keep it across restarts. Default: below "
-                 "$XDG_STATE_HOME or ~/.local/state");
-  app.add_option("--checkpoint-dir", flags.checkpoints,
-                 "Directory for snapshots of builtin objectives; workers that share it can continue each other's "
-                 "trials. Default: beside the spool");
-  app.add_option(
-      "--data-cache", flags.data_cache,
-      "Directory for parsed data sets, so that later workers on this machine start at once; workers may share "
-      "it. Default: beside the spool");
-  app.add_option("--data-cache-mib", cache_mib, "Limit of that directory; 0: keep nothing")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
-      ->capture_default_str();
-  app.add_flag("--exit-when-done", flags.exit_when_done, "Exit with 0 when the study is done");
-  app.add_option("--max-trials", flags.max_trials,
-                 "Exit with 0 when so many trials have ended here (default: no limit)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--drain-timeout", drain_seconds, "Seconds running trials get to finish after SIGTERM")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--log-level", level, "debug, info, warning, error or off")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
-      ->capture_default_str();
+  AddConnectionFlags(&app, &flags, &texts);
+  AddWorkFlags(&app, &flags, &texts);
+  AddMachineFlags(&app, &flags, &texts);
   if (const std::optional<int> code = command_line::Parse(app, argc, argv)) {
     *exit_code = *code;
     return std::nullopt;
   }
-  // Resources may be given by their full names.
-  if (const absl::StatusOr<std::string> id = wire::ParseStudyName("--study", flags.study); id.ok()) {
-    flags.study = *id;
-  } else if (flags.projects.size() == 1 && !flags.study.empty()) {
-    flags.study = study::IdWithin(flags.projects[0], flags.study);
-  }
-  const absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(flags.security, token_file);
-  if (security.ok()) flags.security = *security;
-  flags.drain_timeout = absl::Seconds(drain_seconds);
-  flags.data_cache_bytes = cache_mib << 20;
-  base::ParseLogLevel(level, &flags.log_level);
-  const bool server_given = named || app.count("--server") > 0;
-  flags.security.only_own = !server_given;
-  absl::Status status = server_given ? absl::OkStatus() : AsOption("server", unnamed.trust);
-  if (status.ok()) status = AsOption("", security.status());
-  if (status.ok()) status = Check(flags);
-  if (status.ok()) status = SetDirectories(&flags);
-  if (status.ok()) status = SetCommands(commands_from, &flags);
-  for (const std::string& pattern : flags.environment_allowed) {
-    if (status.ok()) status = CheckEnvironmentPattern(pattern);
-  }
-  if (status.ok()) status = SetGpus(gpu_text, std::move(gpus), slots->count() > 0, &flags);
+  const bool named = in_environment || app.count("--server") > 0;
+  const absl::Status status = Resolve(texts, named, unnamed, std::move(gpus), &flags);
   if (!status.ok()) {
     std::cerr << "luthier-worker: " << base::HideTokens(status.message()) << "\nfor help: luthier-worker --help\n";
     *exit_code = command_line::kExitUsage;

@@ -101,6 +101,11 @@ class Runtime {
   int Wanted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns true if the trial has ended: it is not tried again.
   bool Execute(ActiveRun* run, base::Backoff* backoff);
+  // Makes the result of a run that has returned, and corrects the outcome by what was asked of it meanwhile.
+  FinalResult Settle(ActiveRun* run, RunOutcome* outcome);
+  // Gives back, or gives up, a run that stopped before its end. Returns whether the trial is final; nothing if the run
+  // stopped without being asked to.
+  std::optional<bool> EndStopped(ActiveRun* run, const FinalResult& result, base::Backoff* backoff);
   void ReturnLease(const Lease& lease, const std::string& checkpoint, int64_t checkpoint_step, base::Backoff* backoff);
   // Spool, send, and what the answer asks for. True when the trial is final.
   bool DeliverDurably(FinalResult result, base::Backoff* backoff);

@@ -46,11 +46,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
 }
 
 std::vector<Verb> Verbs() {
-  std::vector<Verb> verbs = StudyVerbs();
-  for (const auto& more : {TrialVerbs(), ModelVerbs(), AdminVerbs()}) {
-    verbs.insert(verbs.end(), more.begin(), more.end());
-  }
-  return verbs;
+  return Joined({StudyVerbs(), TrialVerbs(), ModelVerbs(), AdminVerbs()});
 }
 
 // Help in 80 columns.

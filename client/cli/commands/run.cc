@@ -251,6 +251,73 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
   return absl::OkStatus();
 }
 
+// Refuses what no worker here can evaluate.
+absl::Status CheckRunnable(Context& context, const Context::StudyToCreate& input) {
+  const v1::Objective& objective = input.file.spec().objective();
+  if (objective.kind_case() == v1::Objective::kBuiltin) return absl::OkStatus();
+  if (objective.kind_case() != v1::Objective::kCommand) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(context.options().file,
+                     ": its objective is external, so no worker can evaluate it; give it a command or a "
+                     "builtin objective, or use `luthier study create`, `ask` and `tell`"));
+  }
+  const absl::Status programs = CheckProgram(context, objective.command());
+  return programs.ok() ? programs : input.file.Locate(programs);
+}
+
+// Runs the workers until the study is over, pauses, or is interrupted.
+absl::StatusOr<Followed> RunWorkers(Context& context, client::Client& client, const std::string& study,
+                                    std::vector<WorkerPool::Worker> workers, SignalScope& signals) {
+  const base::SystemClock clock;
+  WorkerPool pool(std::move(workers), &clock);
+  FollowOptions follow;
+  follow.interval = absl::Milliseconds(100);
+  follow.stop_when_paused = true;
+  follow.tick = [&] { return pool.Tick(); };
+  absl::StatusOr<Followed> outcome = Follow(context, client, study, follow, signals);
+  if (outcome.ok() && outcome->ending == Ending::kInterrupted) {
+    context.err() << "stopping the workers; a second Ctrl-C does not wait for them\n";
+  }
+  pool.Stop(kStopPatience, [&] { return signals.Wait(absl::ZeroDuration()); });
+  return outcome;
+}
+
+// Says what came out, and what a user should know of it.
+absl::Status Conclude(Context& context, client::Client& client, const v1::Study& study, const std::string& directory,
+                      Ending ending) {
+  LUTHIER_RETURN_IF_ERROR(PrintResult(context, client, study));
+  if (const std::string warning = LimitWarning(study); !warning.empty()) {
+    context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << " --db " << directory
+                  << "\n";
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::string equal, EqualResultsWarning(client, study));
+  if (!equal.empty()) context.err() << "warning: " << equal << "\n";
+  LUTHIER_ASSIGN_OR_RETURN(const std::string unchanged, UnchangedBestNote(client, study));
+  if (!unchanged.empty()) context.err() << "note: " << unchanged << "\n";
+  if (ending == Ending::kPaused || (ending == Ending::kOver && study.best_trial() == 0)) {
+    return ExplainFailures(context, client, study, directory);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the exit code, and says why where it is not that of a study with a result.
+int ExitCode(Context& context, const v1::Study& study, Ending ending) {
+  if (ending == Ending::kInterrupted) {
+    context.err() << "luthier: interrupted; the same command goes on from here\n";
+    return kExitInterrupted;
+  }
+  if (ending == Ending::kTimedOut) return kExitTimedOut;
+  // Workers may have ended a paused study since, with what they held.
+  if (ending == Ending::kPaused && study.state() == v1::Study::PAUSED) {
+    context.err() << "luthier: the study is paused: " << Printable(study.state_reason())
+                  << "; the same command goes on from here\n";
+    return kExitFailed;
+  }
+  if (study.best_trial() > 0) return kExitDone;
+  context.err() << "luthier: the study has no result: no trial is COMPLETE\n";
+  return kExitFailed;
+}
+
 }  // namespace
 
 absl::StatusOr<int> Run(Context& context) {
@@ -260,17 +327,7 @@ absl::StatusOr<int> Run(Context& context) {
   }
   SignalScope signals;  // Before any thread starts.
   LUTHIER_ASSIGN_OR_RETURN(Context::StudyToCreate input, context.ReadStudy(options.file, options.study));
-  const v1::Objective::KindCase kind = input.file.spec().objective().kind_case();
-  if (kind != v1::Objective::kBuiltin && kind != v1::Objective::kCommand) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options.file,
-                     ": its objective is external, so no worker can evaluate it; give it a command or a "
-                     "builtin objective, or use `luthier study create`, `ask` and `tell`"));
-  }
-  if (kind == v1::Objective::kCommand) {
-    const absl::Status programs = CheckProgram(context, input.file.spec().objective().command());
-    if (!programs.ok()) return input.file.Locate(programs);
-  }
+  LUTHIER_RETURN_IF_ERROR(CheckRunnable(context, input));
   if (options.db.empty()) LUTHIER_RETURN_IF_ERROR(CheckDefaultDirectory());
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
   // A database that can't be read is explained by the server, below.
@@ -285,7 +342,7 @@ absl::StatusOr<int> Run(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
   context.options().verbose ? PrintResolution(context.err(), study) : PrintChoice(context.err(), study);
 
-  Followed followed{Ending::kOver, study};
+  Ending ending = Ending::kOver;
   if (!IsOver(study)) {
     ReleaseOrphans(context, *client, directory, orphans);
     const int count = WorkerCount(options, study.spec());
@@ -293,51 +350,14 @@ absl::StatusOr<int> Run(Context& context) {
                              Workers(context, directory, address, input.id, fingerprint, count));
     context.err() << "study " << input.id << " in " << directory << ", " << count
                   << (count == 1 ? " worker" : " workers") << "; Ctrl-C stops, the same command goes on\n";
-    const base::SystemClock clock;
-    WorkerPool pool(std::move(workers), &clock);
-    FollowOptions follow;
-    follow.interval = absl::Milliseconds(100);
-    follow.stop_when_paused = true;
-    follow.tick = [&] { return pool.Tick(); };
-    const absl::StatusOr<Followed> outcome = Follow(context, *client, input.id, follow, signals);
-    if (outcome.ok() && outcome->ending == Ending::kInterrupted) {
-      context.err() << "stopping the workers; a second Ctrl-C does not wait for them\n";
-    }
-    pool.Stop(kStopPatience, [&] { return signals.Wait(absl::ZeroDuration()); });
-    LUTHIER_RETURN_IF_ERROR(outcome.status());
-    followed = *outcome;
+    LUTHIER_ASSIGN_OR_RETURN(const Followed followed,
+                             RunWorkers(context, *client, input.id, std::move(workers), signals));
+    ending = followed.ending;
   }
   // As it is now that nobody works on it any more.
   LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
-  LUTHIER_RETURN_IF_ERROR(PrintResult(context, *client, study));
-  if (const std::string warning = LimitWarning(study); !warning.empty()) {
-    context.err() << "warning: " << warning << "; see luthier trial list " << input.id << " --db " << directory << "\n";
-  }
-  LUTHIER_ASSIGN_OR_RETURN(const std::string equal, EqualResultsWarning(*client, study));
-  if (!equal.empty()) context.err() << "warning: " << equal << "\n";
-  LUTHIER_ASSIGN_OR_RETURN(const std::string unchanged, UnchangedBestNote(*client, study));
-  if (!unchanged.empty()) context.err() << "note: " << unchanged << "\n";
-  if (followed.ending == Ending::kPaused || (followed.ending == Ending::kOver && study.best_trial() == 0)) {
-    LUTHIER_RETURN_IF_ERROR(ExplainFailures(context, *client, study, directory));
-  }
-  switch (followed.ending) {
-    case Ending::kInterrupted:
-      context.err() << "luthier: interrupted; the same command goes on from here\n";
-      return kExitInterrupted;
-    case Ending::kPaused:
-      // Workers may have ended it since, with what they held.
-      if (study.state() != v1::Study::PAUSED) break;
-      context.err() << "luthier: the study is paused: " << Printable(study.state_reason())
-                    << "; the same command goes on from here\n";
-      return kExitFailed;
-    case Ending::kTimedOut:
-      return kExitTimedOut;
-    case Ending::kOver:
-      break;
-  }
-  if (study.best_trial() > 0) return kExitDone;
-  context.err() << "luthier: the study has no result: no trial is COMPLETE\n";
-  return kExitFailed;
+  LUTHIER_RETURN_IF_ERROR(Conclude(context, *client, study, directory, ending));
+  return ExitCode(context, study, ending);
 }
 
 }  // namespace luthier::cli

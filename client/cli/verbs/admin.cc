@@ -74,9 +74,7 @@ void AuditOptions(CLI::App& app, Options& o) {
   app.add_option("--only", o.audit_kind, "changes, or refusals")->check(CLI::IsMember({"changes", "refusals"}));
 }
 
-}  // namespace
-
-std::vector<Verb> AdminVerbs() {
+std::vector<Verb> ServerVerbs() {
   return {
       {{"server", "info"},
        "Version, encryption, and as what the server knows you",
@@ -98,6 +96,11 @@ std::vector<Verb> AdminVerbs() {
        "luthier admin pki issue --out pki --server db1.example",
        PkiIssueOptions,
        AdminPkiIssue},
+  };
+}
+
+std::vector<Verb> AccessVerbs() {
+  return {
       {{"admin", "token", "create"},
        "Make a token; it is printed once",
        "luthier admin token create --role worker --name gpu1 --db /var/lib/luthier > gpu1.token",
@@ -134,6 +137,11 @@ std::vector<Verb> AdminVerbs() {
        "luthier admin audit --count 20",
        AuditOptions,
        AdminAudit},
+  };
+}
+
+std::vector<Verb> StoreVerbs() {
+  return {
       {{"admin", "backup"},
        "Copy a data directory into a new folder, while its coordinator runs or not",
        "luthier admin backup --db /var/lib/luthier --out /var/backups/luthier-monday",
@@ -157,6 +165,12 @@ std::vector<Verb> AdminVerbs() {
       {{"manual"}, "The manual page of this program", "luthier manual | man -l -", None, nullptr},  // As completion.
       {{"version"}, "The version of this program", "luthier version", None, Version},
   };
+}
+
+}  // namespace
+
+std::vector<Verb> AdminVerbs() {
+  return Joined({ServerVerbs(), AccessVerbs(), StoreVerbs()});
 }
 
 }  // namespace luthier::cli

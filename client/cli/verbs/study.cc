@@ -128,9 +128,7 @@ void PredictOptions(CLI::App& app, Options& o) {
   app.add_option("--at-seq", o.at_seq, "The model as it was right after this event; default: as it is now");
 }
 
-}  // namespace
-
-std::vector<Verb> StudyVerbs() {
+std::vector<Verb> RunVerbs() {
   return {
       {{"run"},
        "Run a study on this machine: coordinator, workers and progress in one",
@@ -153,6 +151,11 @@ std::vector<Verb> StudyVerbs() {
        "luthier study get my-study --epsilon 0.01",
        GetOptions,
        StudyGet},
+  };
+}
+
+std::vector<Verb> ResultVerbs() {
+  return {
       {{"study", "importance"},
        "Which parameters the results depend on",
        "luthier study importance my-study --pairs",
@@ -188,6 +191,11 @@ std::vector<Verb> StudyVerbs() {
        "luthier study clone my-study my-study-2 --with-trials",
        CloneOptions,
        StudyClone},
+  };
+}
+
+std::vector<Verb> StateVerbs() {
+  return {
       {{"study", "watch"},
        "Events as they happen, until the study is finished",
        "luthier study watch my-study -o json",
@@ -216,6 +224,12 @@ std::vector<Verb> StudyVerbs() {
        DeleteOptions,
        StudyDelete},
   };
+}
+
+}  // namespace
+
+std::vector<Verb> StudyVerbs() {
+  return Joined({RunVerbs(), ResultVerbs(), StateVerbs()});
 }
 
 }  // namespace luthier::cli

@@ -7,6 +7,12 @@
 
 namespace luthier::cli {
 
+std::vector<Verb> Joined(std::initializer_list<std::vector<Verb>> parts) {
+  std::vector<Verb> verbs;
+  for (const std::vector<Verb>& part : parts) verbs.insert(verbs.end(), part.begin(), part.end());
+  return verbs;
+}
+
 void None(CLI::App&, Options&) {}
 
 void Study(CLI::App& app, Options& o) {

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_CLIENT_CLI_VERBS_VERBS_H_
 #define LUTHIER_CLIENT_CLI_VERBS_VERBS_H_
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Verb {
   void (*add_options)(CLI::App& app, Options& options);
   Handler handler;
 };
+
+// Returns the verbs of all parts, in order.
+std::vector<Verb> Joined(std::initializer_list<std::vector<Verb>> parts);
 
 // Help shows them in this order.
 std::vector<Verb> StudyVerbs();

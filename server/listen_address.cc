@@ -43,6 +43,9 @@ absl::StatusOr<ListenAddress> ParseUnix(absl::string_view text) {
   absl::string_view path = text.substr(kUnix.size());
   if (absl::StartsWith(path, "///")) path.remove_prefix(2);  // unix:///path, as some write it.
   if (path.empty()) return Refuse(text, "names no socket; give unix:PATH");
+  if (absl::StrContains(path.substr(path.rfind('/') + 1), ',')) {
+    return Refuse(text, "has a comma in the socket's own name, which no gRPC client can reach");
+  }
   if (path.size() > kMaxUnixPath) {
     return Refuse(text,
                   "is longer than the 107 bytes a socket's path may have; make a short link to its folder "

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "lib/wire/text.h"
 #include "lib/wire/yaml_spec.h"
 
 namespace luthier::cli {
@@ -87,6 +88,11 @@ absl::StatusOr<std::vector<Record>> ParseCsv(absl::string_view text, absl::strin
     return At(source, 1, "is in UTF-16; save it as UTF-8");
   }
   if (absl::StartsWith(text, "\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (const size_t at = wire::InvalidUtf8At(text); at < text.size()) {
+    const auto before =
+        static_cast<size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    return At(source, 1 + before, "is not in UTF-8; save it as UTF-8");
+  }
   const auto end_field = [&] {
     record.push_back(was_quoted ? field : std::string(absl::StripAsciiWhitespace(field)));
     field.clear();

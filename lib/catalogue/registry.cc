@@ -355,6 +355,14 @@ bool GoesByGradientsAlone(const study::StudySpec& spec) {
 
 }  // namespace
 
+bool AreDifferentiable(const ObjectiveInfo& info, const study::SearchSpace& space) {
+  for (const study::Scalar& scalar : space.differentiable()) {
+    const ParameterInfo* p = info.FindParameter(space.parameters()[static_cast<size_t>(scalar.parameter)].name);
+    if (p == nullptr || !p->differentiable) return false;
+  }
+  return true;
+}
+
 bool MayDifferentiate(const study::StudySpec& spec) {
   const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (builtin == nullptr) return true;
@@ -365,21 +373,16 @@ bool MayDifferentiate(const study::StudySpec& spec) {
   const auto option = builtin->options.find("gradient");
   const bool* wanted = option == builtin->options.end() ? nullptr : std::get_if<bool>(&option->second);
   if (wanted != nullptr && !*wanted) return false;
-  if (builtin->model != "crf") return true;
-  // Every entry of a gradient must be known, and an l1 penalty has none.
+  // Every entry of a gradient must be known.
   const absl::StatusOr<std::vector<PenaltyGroup>> groups = GroupsOf(builtin->options);
-  if (!groups.ok()) return false;
-  const ObjectiveInfo full = WithPenaltyGroups(**info, *groups);
-  const std::vector<study::Scalar>& scalars = spec.space.differentiable();
-  for (const study::Scalar& scalar : scalars) {
-    const ParameterInfo* p = full.FindParameter(spec.space.parameters()[static_cast<size_t>(scalar.parameter)].name);
-    if (p == nullptr || !p->differentiable) return false;
-  }
+  if (!groups.ok() || !AreDifferentiable(WithPenaltyGroups(**info, *groups), spec.space)) return false;
+  if (builtin->model != "crf") return true;
+  // An l1 penalty has none.
   for (const auto& [name, value] : builtin->options) {
     const double* number = std::get_if<double>(&value);
     if ((name == "l1" || absl::StartsWith(name, "l1.")) && number != nullptr && *number > 0.0) return false;
   }
-  return wanted != nullptr || GoesByGradientsAlone(spec) || scalars.size() >= kFewestChainStrengths;
+  return wanted != nullptr || GoesByGradientsAlone(spec) || spec.space.differentiable().size() >= kFewestChainStrengths;
 }
 
 namespace {

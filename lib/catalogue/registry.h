@@ -40,6 +40,10 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 // naming the fields. OK for other objectives, and what Validate refuses.
 absl::Status ValidateUse(const study::StudySpec& spec);
 
+// Returns true if the objective has a derivative by every continuous parameter of the space. `info` has the parameters
+// of penalty groups, too (WithPenaltyGroups).
+bool AreDifferentiable(const ObjectiveInfo& info, const study::SearchSpace& space);
+
 // True if trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
 // differentiates some of its metrics, unless its option `gradient` is false; of other objectives nothing is known.
 bool MayDifferentiate(const study::StudySpec& spec);

@@ -130,6 +130,19 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std
       absl::StrJoin(extras, " ", [](std::string* out, const std::string& s) { *out += base::Quote(s); }));
 }
 
+// Returns the name of an option or argument that was given an empty value; "" if none was. What an unset variable in
+// quotes stands for must not be taken for an option that is left out.
+std::string EmptyValue(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") != values.end()) return option->get_name();
+  }
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (std::string name = EmptyValue(*verb); !name.empty()) return name;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& given, std::ostream& out, std::ostream& err) {
@@ -149,6 +162,13 @@ std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& given, s
   try {  // CLI11 reports by throwing, help included.
     std::vector<std::string> reversed(args.rbegin(), args.rend());
     app.parse(reversed);
+    if (const std::string name = EmptyValue(app); !name.empty()) {
+      size_t rest = 0;
+      err << app.get_name() << ": " << name
+          << " is empty, as a variable that is not set is; give it a value or leave it out"
+          << "\nfor help: " << Path(Verbs(app, args, &rest)) << " --help\n";
+      return kExitUsage;
+    }
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/catalogue/registry.h"
 #include "lib/catalogue/regression_info.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/linear_objective.h"
@@ -197,7 +198,8 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
   const RegressionSettings regression = ParseRegressionSettings(info_, groups_, settings);
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
-  const bool gradient = wanted && metric != nullptr && metric->gradient && !space_.differentiable().empty();
+  const bool gradient = wanted && metric != nullptr && metric->gradient && !space_.differentiable().empty() &&
+                        catalogue::AreDifferentiable(info_, space_);
   const std::optional<double> tolerance = gradient ? context.tolerance : std::nullopt;
   EvaluationResult result;
   const base::StopToken& stop = context.stop;

@@ -147,7 +147,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          16,
+          17,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -296,7 +296,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       AshaEntry(),
       Entry{AlgorithmInfo{"auto",
-                          12,
+                          13,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"},
@@ -374,6 +374,16 @@ bool NewestDiffers(const study::StudySpec& spec) {
   }
   // CMA-ES no longer takes what an open space made of its samples.
   return SkipsTried(spec) || (spec.open_space && std::holds_alternative<study::CmaEsOptions>(spec.algorithm));
+}
+
+bool FirstGradientsCount(const study::StudySpec& spec) {
+  if (std::holds_alternative<study::AutoOptions>(spec.algorithm)) {
+    study::StudySpec other = spec;
+    other.algorithm = Resolve(spec).algorithm;
+    return FirstGradientsCount(other);
+  }
+  const auto* const bo = std::get_if<study::BoOptions>(&spec.algorithm);
+  return bo != nullptr && LearnsFromFirstGradients(spec, *bo);
 }
 
 // With `skip_tried` as search::CreateDesigner and search::UsesHistory, else the algorithm alone.
@@ -454,11 +464,14 @@ int VersionOf(const study::StudySpec& spec) {
   // Of these the newest version is not of that change.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
                      std::holds_alternative<study::HoagOptions>(spec.algorithm);
-  if (older || NewestDiffers(spec)) return newest;
-  // The newest but one of the optimizer, too, is of studies with many gradients alone.
+  if (older) return newest;
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
-  return newest - (optimizer ? 2 : 1);
+  if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);
+  // The newest version is of studies that learn from their first gradients, the two before of those with many
+  // gradients.
+  if (FirstGradientsCount(spec)) return newest;
+  return newest - (NewestDiffers(spec) ? 1 : 3);
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

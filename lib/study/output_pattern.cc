@@ -217,6 +217,24 @@ size_t CommaGoesOn(absl::string_view read, absl::string_view rest) {
   return 0;
 }
 
+// The length of what makes of the number `read` one that is written otherwise than numbers are here: 1.5D-03 of
+// Fortran, 0x1p3, 1_000, 1'000.5, 1.234,5.
+size_t OtherwiseGoesOn(absl::string_view read, absl::string_view rest) {
+  static const RE2* const other =
+      new RE2("([dD][-+]?[0-9]+|[xX][0-9a-fA-F.]+(?:[pP][-+]?[0-9]+)?|(?:[_'][0-9]{3})+(?:[.,][0-9]+)?)");
+  static const RE2* const points = new RE2("[-+]?[1-9][0-9]{0,2}(?:\\.[0-9]{3})+");
+  static const RE2* const comma = new RE2("(,[0-9]+)(?:[^0-9.,]|$)");
+  if (!IsNumber(read) && !RE2::FullMatch(re2::StringPiece(read.data(), read.size()), *points)) return 0;
+  const bool european = RE2::FullMatch(re2::StringPiece(read.data(), read.size()), *points);
+  const re2::StringPiece piece(rest.data(), rest.size());
+  for (const RE2* const regex : {other, comma}) {
+    re2::StringPiece groups[2];
+    if (regex == comma && !european) continue;
+    if (regex->Match(piece, 0, piece.size(), RE2::ANCHOR_START, groups, 2)) return groups[1].size();
+  }
+  return 0;
+}
+
 // Whether a sentence goes on with `word`, rather than a value of some kind being there.
 bool IsProse(absl::string_view word, absl::string_view rest) {
   const absl::string_view blanks = absl::StripLeadingAsciiWhitespace(rest);
@@ -294,6 +312,7 @@ std::optional<std::string> OutputPattern::LastValue(absl::string_view text) cons
     if (IsProse(word, text.substr(newest->value + word.size()))) return std::nullopt;
     if (NumberGoesOn(read, rest) == 0) return std::string(word);
   }
+  if (const size_t other = OtherwiseGoesOn(read, rest); other > 0) return absl::StrCat(read, rest.substr(0, other));
   const size_t more = NumberGoesOn(read, rest);
   return absl::StrCat(read, rest.substr(0, more > 0 ? more : CommaGoesOn(read, rest)));
 }

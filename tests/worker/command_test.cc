@@ -412,6 +412,11 @@ TEST_F(CommandTest, ANewerLineThatCannotBeReadNeverGivesWayToAnOlderOne) {
   }
   Shell(R"(echo '{"loss": 9}'; printf '{"loss": 0.2, "st')");
   ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
+  for (const char* last :
+       {R"(step 3: {'\''loss'\'': 0.2})", R"(cb({"loss": 0.2});)", "{\n \"epoch\": 3,\n \"loss\": 0.2,"}) {
+    Shell(absl::StrCat(R"(echo '{"loss": 9}'; echo ')", last, "'"));
+    ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
+  }
   Shell(R"(echo '{"loss": 9}'; printf '{"step": 2, "lo')");
   ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
   Shell(R"(echo '{"loss": "0.2", "final": true}'; echo '{"loss": 9}')");
@@ -435,8 +440,11 @@ TEST_F(CommandTest, AProgressBarBeforeTheResultIsNoObstacle) {
 
 TEST_F(CommandTest, WhoUsesTheDescriptorMayPrintWhatItLikes) {
   Shell(R"(echo '{"loss": 0.5}' >&3; sleep .1; echo '{"loss": "mse"}')");
+  ExpectLoss(Run(), 0.5);
+  Shell(R"(echo '{"loss": 0.5}' >&3; sleep .1; echo '{"loss": 0.2}')");
   const RunOutcome outcome = Run();
   ExpectLoss(outcome, 0.5);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("results on standard output are left out"));
 }
 
 TEST_F(CommandTest, ALineInWhichTheProgramWasStoppedIsNotHeldAgainstIt) {

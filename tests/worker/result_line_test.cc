@@ -333,7 +333,40 @@ TEST(ResultFinder, ReadsAnObjectOverSeveralLines) {
   EXPECT_EQ(Find({"{", "  \"lr\": 3", "}"}).kind, Kind::kText);
   EXPECT_EQ(Find({"{", "int main", "}"}).kind, Kind::kText);
   EXPECT_EQ(Find({"{", "{\"loss\": 1}"}).kind, Kind::kResult) << "a line of its own is looked at first";
-  EXPECT_EQ(Find({"{", std::string(70000, 'x'), "\"loss\": 1", "}"}).kind, Kind::kText) << "not without bound";
+  EXPECT_EQ(Find({"{", absl::StrCat("\"p\": [", std::string(70000, '1'), "],"), "\"loss\": 1", "}"}).kind,
+            Kind::kResult);
+  EXPECT_EQ(Find({"{", std::string(9 << 20, 'x'), "\"loss\": 1", "}"}).kind, Kind::kText) << "not without bound";
+}
+
+TEST(ResultFinder, AnObjectOverSeveralLinesMayBeginAndEndAsItLikes) {
+  for (const std::vector<std::string>& lines : std::vector<std::vector<std::string>>{
+           {"{", "  \"loss\": 0.5 }"}, {"  {", "    \"loss\": 0.5", "  }"}, {"{\"step\": 1,", " \"loss\": 0.5}"}}) {
+    const LineContent found = Find(lines);
+    ASSERT_EQ(found.kind, Kind::kResult) << lines[0] << found.why;
+    EXPECT_EQ(found.line.measurement.metrics.at("loss"), 0.5);
+  }
+  EXPECT_EQ(Find({"{'acc': 0.9,", " 'loss': 0.5}"}).kind, Kind::kMalformed);
+  EXPECT_EQ(Find({"{", "  \"loss\": 0.5", "},"}).kind, Kind::kMalformed);
+  EXPECT_EQ(Find({"[", "  {", "    \"loss\": 0.5", "  }", "]"}).kind, Kind::kMalformed);
+  EXPECT_EQ(Find({"result: {", "  \"loss\": 0.5", "}"}).kind, Kind::kAside);
+  ResultFinder finder("loss");
+  for (const char* line : {"{", "  \"epoch\": 3,", "  \"loss\": 0.5,"}) {
+    EXPECT_EQ(finder.Add({line, 1, false, false, true}).kind, Kind::kText);
+  }
+  EXPECT_EQ(finder.End().kind, Kind::kMalformed) << "the output ends within it";
+  EXPECT_EQ(finder.End().kind, Kind::kText);
+}
+
+TEST(ResultFinder, ANumberOfTheMetricInOtherTextStandsAside) {
+  for (const char* line : {"INFO {\"loss\": 0.2} [ok]", "step 3: {'loss': 0.2, 'acc': 0.9}", "cb({\"loss\": 0.2});",
+                           "defaultdict(<class 'float'>, {'loss': 0.2})"}) {
+    const LineContent found = Find({line});
+    EXPECT_EQ(found.kind, Kind::kAside) << line;
+    EXPECT_EQ(found.value, 0.2) << line;
+  }
+  for (const char* line : {"Config {'loss': 'mse'}", "the {loss} is 3", "f({'config': {'loss': 2}})"}) {
+    EXPECT_EQ(Find({line}).kind, Kind::kText) << line;
+  }
 }
 
 }  // namespace

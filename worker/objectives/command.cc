@@ -138,6 +138,7 @@ class CommandRun {
   absl::Duration Now() const { return clock_.Monotonic(); }
   void OnResultLine(const TextLine& line);
   void OnStdoutLine(const TextLine& line);
+  void OnContent(const TextLine& line, LineContent found, bool torn);
   // A line of standard output that has the metric and is no result. It counts unless a result follows.
   void OnUnreadable(const TextLine& line, const LineContent& found);
   // A result of either descriptor.
@@ -174,6 +175,7 @@ class CommandRun {
   int64_t next_step_ = 0;
   std::string checkpoint_;
   ResultFinder finder_;
+  int64_t stdout_line_ = 0;       // The number of the newest one.
   bool descriptor_used_ = false;  // The one of results.
   std::string bad_line_;          // The first malformed line on the result descriptor.
   std::string unreadable_;        // The newest line of standard output, if it has the metric and is no result.
@@ -281,11 +283,19 @@ void CommandRun::OnStdoutLine(const TextLine& line) {
     if (const std::optional<PatternMatcher::Point> point = patterns_->AddLine(line)) AcceptPoint(*point);
     return;
   }
-  LineContent found = finder_.Add(line);
+  stdout_line_ = line.number;
+  OnContent(line, finder_.Add(line), torn);
+}
+
+void CommandRun::OnContent(const TextLine& line, LineContent found, bool torn) {
   switch (found.kind) {
     case LineContent::Kind::kText:
       break;
     case LineContent::Kind::kResult:
+      if (descriptor_used_) {
+        Note("results on standard output are left out, as results come on descriptor 3");
+        break;
+      }
       OnResult(std::move(found.line));
       break;
     case LineContent::Kind::kMalformed:
@@ -474,6 +484,10 @@ RunOutcome CommandRun::Finish(Process* process, int wait_status) {
   Read(&err, kMaxChunks, nullptr, true);
   result_lines_.Finish();
   stdout_lines_.Finish();
+  if (ending_ == Ending::kNatural && command_.stdout_patterns.empty()) {
+    const std::string last = last_line_;
+    OnContent({last, stdout_line_, false, false, true}, finder_.End(), false);
+  }
   // What a program printed of a step in which it was stopped may be of a part of it.
   if (ending_ == Ending::kNatural) {
     if (const std::optional<PatternMatcher::Point> point = patterns_->End()) AcceptPoint(*point);

@@ -79,7 +79,9 @@ absl::StatusOr<PatternMatcher> PatternMatcher::Create(const std::map<std::string
 }
 
 std::optional<PatternMatcher::Point> PatternMatcher::AddLine(const TextLine& line) {
-  const absl::string_view text = line.text.substr(0, kMaxLine);
+  absl::string_view text = line.text.substr(0, kMaxLine);
+  // A number that the limit cuts is another one.
+  if (text.size() < line.text.size()) text = text.substr(0, text.find_last_of(" \t") + 1);
   std::optional<Point> point;
   if (state_->step_pattern) point = state_->TakeStep(text);
   for (State::Entry& entry : state_->entries) {

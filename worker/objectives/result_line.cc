@@ -131,6 +131,21 @@ bool NamesMetric(absl::string_view text, const std::string& metric) {
   });
 }
 
+// The number that stands for the metric in text that is no JSON object, such as a dictionary of Python's.
+std::optional<double> NumberOfMetric(absl::string_view text, const std::string& metric) {
+  std::optional<double> number;
+  bool in_metrics = false;
+  AnyKey(text, [&](absl::string_view key, int depth) {
+    if (depth == 1) in_metrics = key == "metrics";
+    if (key != metric || !(depth == 1 || (depth == 2 && in_metrics))) return false;
+    const absl::string_view behind = text.substr(static_cast<size_t>(key.data() + key.size() - text.data()));
+    const absl::string_view value = absl::StripLeadingAsciiWhitespace(behind.substr(behind.find(':') + 1));
+    number = ParseNumber(value.substr(0, value.find_first_of(" \t\r\n,}])")));
+    return true;
+  });
+  return number;
+}
+
 // The keys that JSON text has twice: on its top level and in "metrics" there.
 std::set<std::string> TwiceNamed(absl::string_view text) {
   std::set<std::string> seen, in_metrics, twice;
@@ -488,11 +503,13 @@ LineContent Malformed(absl::string_view why) {
 LineContent OfObject(absl::string_view text, const std::string& metric, bool behind_text) {
   LineContent out;
   const absl::StatusOr<Object> object = ParseObject(text);
-  if (!object.ok()) return !behind_text && NamesMetric(text, metric) ? Malformed(object.status().message()) : out;
-  const Json* own = FindMetric(object->json, metric, true);
-  if (own == nullptr) own = FindMetric(object->json, metric, false);
+  if (!object.ok() && !behind_text) return NamesMetric(text, metric) ? Malformed(object.status().message()) : out;
+  const Json* own = object.ok() ? FindMetric(object->json, metric, true) : nullptr;
+  if (own == nullptr && object.ok()) own = FindMetric(object->json, metric, false);
   if (behind_text) {
-    const std::optional<double> value = own != nullptr ? ToNumber(*own) : std::nullopt;
+    const std::optional<double> value = own != nullptr ? ToNumber(*own)
+                                        : object.ok()  ? std::nullopt
+                                                       : NumberOfMetric(text, metric);
     if (!value) return out;
     out.kind = LineContent::Kind::kAside;
     out.value = *value;
@@ -521,7 +538,29 @@ bool IsListOfResults(absl::string_view text, const std::string& metric) {
          (FindMetric(list.back(), metric, true) != nullptr || FindMetric(list.back(), metric, false) != nullptr);
 }
 
-constexpr size_t kMaxLinesOfObject = 1 << 16;  // Bytes.
+constexpr size_t kMaxLinesOfObject = 8 << 20;  // Bytes; of a line there may be as many.
+
+// How many brackets are open behind `text`, where `depth` were before it; 0 once all are closed, whatever follows.
+int DepthBehind(absl::string_view text, int depth) {
+  char quote = '\0';
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != '\0') {
+      if (c == '\\') {
+        ++i;
+      } else if (c == quote) {
+        quote = '\0';
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth <= 0) {
+      return 0;
+    }
+  }
+  return depth;
+}
 
 }  // namespace
 
@@ -532,7 +571,7 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
 
 LineContent ResultFinder::Add(const TextLine& line) {
   LineContent found = OfLine(line);
-  if (found.kind == LineContent::Kind::kText) return OfLines(line.text);
+  if (found.kind == LineContent::Kind::kText) return OfLines(line);
   object_.clear();
   return found;
 }
@@ -544,24 +583,36 @@ LineContent ResultFinder::OfLine(const TextLine& line) const {
   const bool behind_text = brace > 0 && !line.overwrites;
   if (line.cut) return behind_text ? LineContent() : Malformed("");
   const bool may = absl::StrContains(text, metric_) || absl::StrContains(text, "\"metrics\"");
+  if (may && text[0] == '[' && IsListOfResults(text, metric_)) return Malformed("is a list; a result is one object");
   LineContent found = may ? OfObject(text.substr(brace), metric_, behind_text) : LineContent();
   if (found.kind != LineContent::Kind::kText) return found;
-  if (may && text[0] == '[' && IsListOfResults(text, metric_)) return Malformed("is a list; a result is one object");
   const bool begun = absl::StartsWith(text, "{\"") && !absl::EndsWith(text, "}");
   return !line.ended && begun ? Malformed("is not JSON: it does not end with its object") : found;
 }
 
-LineContent ResultFinder::OfLines(absl::string_view line) {
-  const absl::string_view text = absl::StripAsciiWhitespace(line);
-  if (object_.empty()) {
-    if (text == "{") object_ = "{";
+LineContent ResultFinder::OfLines(const TextLine& line) {
+  const absl::string_view text = Shown(line.text);
+  if (object_.empty() || line.text == "{") {  // Such a line begins another one, whatever was begun before.
+    object_.clear();
+    const size_t begin = text == "[" ? 0 : text.find('{');
+    if (begin == absl::string_view::npos) return {};
+    depth_ = DepthBehind(text.substr(begin), 0);
+    if (depth_ == 0) return {};
+    behind_text_ = begin > 0 && !line.overwrites;
+    object_ = std::string(text.substr(begin));
     return {};
   }
-  absl::StrAppend(&object_, "\n", line.substr(0, kMaxLinesOfObject));
-  const bool over = text == "}" && line[0] == '}';
-  if (!over && object_.size() <= kMaxLinesOfObject) return {};
+  absl::StrAppend(&object_, "\n", text);
+  depth_ = DepthBehind(text, depth_);
+  if (depth_ > 0 && object_.size() <= kMaxLinesOfObject) return {};
+  return End();
+}
+
+LineContent ResultFinder::End() {
+  if (object_.empty()) return {};
   const std::string whole = std::exchange(object_, "");
-  return over ? OfObject(whole, metric_, false) : LineContent();
+  if (whole[0] != '[') return OfObject(whole, metric_, behind_text_);
+  return IsListOfResults(whole, metric_) ? Malformed("is a list; a result is one object") : LineContent();
 }
 
 std::optional<double> ParseNumber(absl::string_view text) {

@@ -58,14 +58,18 @@ class ResultFinder {
  public:
   explicit ResultFinder(std::string metric) : metric_(std::move(metric)) {}
   LineContent Add(const TextLine& line);
+  // At the end of the output: of an object that was begun and is not over.
+  LineContent End();
 
  private:
   LineContent OfLine(const TextLine& line) const;
-  // Collects the lines of a JSON object over several lines, and reads it once its last line is there.
-  LineContent OfLines(absl::string_view line);
+  // Collects the lines of an object or a list over several lines, and reads it once its last line is there.
+  LineContent OfLines(const TextLine& line);
 
   const std::string metric_;
-  std::string object_;  // Begun and not over; or empty.
+  std::string object_;        // Begun and not over; or empty.
+  int depth_ = 0;             // How many brackets of it are open.
+  bool behind_text_ = false;  // It began so.
 };
 
 // A number as people write it: decimal, or NaN or infinity in any spelling (notation::ParseNonFinite). NaNs are all the

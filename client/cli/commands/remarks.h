@@ -20,6 +20,14 @@ absl::StatusOr<std::string> EqualResultsWarning(client::Client& client, const v1
 inline constexpr int kUnchangedResults = 10;
 absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::Study& study);
 
+// Returns a warning when a search goes by gradients alone and no complete trial has one, so that its settings were
+// random; else "". Reads trials until one has a gradient. Errors of the server.
+absl::StatusOr<std::string> NoGradientsWarning(client::Client& client, const v1::Study& study);
+
+// Returns a note when a study has no result because all of its trials were pruned, with a value of the first that is
+// not finite, which never goes on; else "". Reads one trial. Errors of the server.
+absl::StatusOr<std::string> OnlyPrunedNote(client::Client& client, const v1::Study& study);
+
 }  // namespace luthier::cli
 
 #endif  // LUTHIER_CLIENT_CLI_COMMANDS_REMARKS_H_

@@ -294,6 +294,10 @@ absl::Status Conclude(Context& context, client::Client& client, const v1::Study&
   if (!equal.empty()) context.err() << "warning: " << equal << "\n";
   LUTHIER_ASSIGN_OR_RETURN(const std::string unchanged, UnchangedBestNote(client, study));
   if (!unchanged.empty()) context.err() << "note: " << unchanged << "\n";
+  LUTHIER_ASSIGN_OR_RETURN(const std::string random, NoGradientsWarning(client, study));
+  if (!random.empty()) context.err() << "warning: " << random << "\n";
+  LUTHIER_ASSIGN_OR_RETURN(const std::string pruned, OnlyPrunedNote(client, study));
+  if (!pruned.empty()) context.err() << "note: " << pruned << "\n";
   if (ending == Ending::kPaused || (ending == Ending::kOver && study.best_trial() == 0)) {
     return ExplainFailures(context, client, study, directory);
   }

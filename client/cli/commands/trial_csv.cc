@@ -18,6 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
+#include "lib/notation/number.h"
 #include "lib/study/parameters.h"
 #include "lib/wire/yaml_spec.h"
 
@@ -213,8 +214,8 @@ absl::Status ReadMetric(const std::string& name, const std::string& text, v1::Me
   if (text.empty()) return absl::OkStatus();
   const study::ParameterValue value = wire::ParseValue(text);
   const double* number = std::get_if<double>(&value);
-  if (absl::EqualsIgnoreCase(text, "nan")) {
-    (*measurement->mutable_metrics())[name] = std::nan("");
+  if (const std::optional<double> non_finite = notation::ParseNonFinite(text)) {
+    (*measurement->mutable_metrics())[name] = *non_finite;
   } else if (number != nullptr && std::isfinite(*number)) {
     (*measurement->mutable_metrics())[name] = *number;
   } else {

@@ -76,6 +76,14 @@ TEST(CommandLine, MistakesNameTheNearestAndTheVerbsOwnHelp) {
       {{"tell", "3", "-x"}, "prog: there is no option \"-x\"\nfor help: prog tell --help\n"},
       {{"tell", "3", "b", "a"}, "prog: arguments too many: \"b\" \"a\"\nfor help: prog tell --help\n"},
       {{"study", "list", "b"}, "prog: one argument too many: \"b\"\nfor help: prog study list --help\n"},
+      {{"study", "list", "--server", ""},
+       "prog: --server is empty, as a variable that is not set is; give it a value or leave it out\nfor help: prog "
+       "study "
+       "list --help\n"},
+      {{"study", "get", ""},
+       "prog: NAME is empty, as a variable that is not set is; give it a value or leave it out\nfor help: prog study "
+       "get "
+       "--help\n"},
       {{"tell", "0"}, "prog: NUMBER: must be at least 1, not 0\nfor help: prog tell --help\n"},
       {{"tell", "-1"}, "prog: NUMBER: must be at least 1, not -1\nfor help: prog tell --help\n"},
       {{"study", "get"}, "prog: NAME is required\nfor help: prog study get --help\n"},

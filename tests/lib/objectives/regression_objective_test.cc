@@ -121,6 +121,12 @@ TEST(RegressionObjectiveTest, GradientsMatchDifferences) {
   }
 }
 
+TEST(RegressionObjectiveTest, AParameterWithoutADerivativeLeavesNoGradient) {
+  const auto made = CreateObjective(Spec("mlp", {{"units", 3.0}}), Space({One("l2"), One("l2_out")}), kLoss, nullptr);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE((*made)->Evaluate(At({{"l2", 1.0}, {"l2_out", 0.5}}))->measurement->gradient);
+}
+
 TEST(RegressionObjectiveTest, LeaveOneOutIsAsManyFoldsAsRows) {
   BuiltinObjective spec = Spec("ridge", {{"standardize", false}});
   spec.data = "synth:regression?rows=20&cols=3&seed=4";

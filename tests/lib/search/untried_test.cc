@@ -125,17 +125,24 @@ TEST(VersionTest, IsTheOneBeforeWhereNothingChanged) {
     const bool grid = study::AlgorithmName(algorithm) == "grid";
     const bool optimizer =
         std::holds_alternative<study::BoOptions>(algorithm) || std::holds_alternative<study::AutoOptions>(algorithm);
-    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), grid ? newest : newest - (optimizer ? 2 : 1));
-    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), optimizer ? newest - 2 : newest);
+    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), grid ? newest : newest - (optimizer ? 3 : 1));
+    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), optimizer ? newest - 3 : newest);
   }
   std::vector<study::ParameterSpec> many;
   for (int i = 0; i < 21; ++i) many.push_back(Float("x" + std::to_string(i), 0, 1));
   const study::AlgorithmSpec fobo = study::BoDefaults(study::BoPreset::kFobo),
                              bo = study::BoDefaults(study::BoPreset::kBo);
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version);
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 2);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 1);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 3);
   many.pop_back();
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 2);
+  study::StudySpec few = SpecOf(Space(many), fobo);
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 3);
+  study::BuiltinObjective training;
+  training.model = "logistic";
+  few.objective = training;
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version);
+  few.algorithm = study::AutoOptions{};
+  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version);
 }
 
 TEST(UntriedTest, ALargeSpaceOfWhichOnePartIsTriedGoesOnElsewhere) {

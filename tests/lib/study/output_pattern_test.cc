@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace luthier::study {
 namespace {
 
@@ -121,6 +123,15 @@ TEST(OutputPattern, CommasInANumberMakeItNone) {
   EXPECT_EQ(Value("loss: ([0-9.]+)", "loss: 3, acc: 5"), "3");
   EXPECT_EQ(Value("loss: ([0-9.]+)", "loss: 3,0.5,7"), "3");
   EXPECT_EQ(Value("loss: ([0-9.]+)", "loss: 1,2,3"), "1");
+}
+
+TEST(OutputPattern, NumbersThatOthersWriteOtherwiseAreReadWhole) {
+  for (const char* number : {"1.5D-03", "-2d+5", "0x1.8p1", "1_000", "1'000.5", "1.234,5", "-12.345.678,9"}) {
+    EXPECT_EQ(Value(kManual, absl::StrCat("val_loss: ", number, " acc: 1")), number);
+  }
+  EXPECT_EQ(Value(kManual, "val_loss: 1.5 days"), "1.5");
+  EXPECT_EQ(Value(kManual, "val_loss: 3x"), "3");
+  EXPECT_EQ(Value(kManual, "val_loss: 1.234, acc: 5"), "1.234");
 }
 
 // Places where a value may begin are as many as the text is long.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 
@@ -16,6 +18,18 @@ constexpr int32_t kMaxExploreEvery = 1'000'000;
 constexpr int kMostModelColumns = 5'000;
 
 }  // namespace
+
+bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptions& options) {
+  constexpr int kFewest = 4, kMost = 20;  // Fewer have a design of four in any case; more climb.
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr || absl::StartsWith(builtin->model, "function:") || spec.resource) return false;
+  if (options.gradients != study::BoGradients::kFull || options.noisy || options.initial_points != 0 ||
+      options.explore_every > 0) {
+    return false;
+  }
+  const int scalars = static_cast<int>(spec.space.differentiable().size());
+  return scalars == spec.space.scalars() && scalars >= kFewest && scalars <= kMost;
+}
 
 int InitialPoints(const study::BoOptions& options, int compact_dim) {
   return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));

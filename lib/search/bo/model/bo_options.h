@@ -13,6 +13,10 @@ namespace luthier::search {
 // options cannot be combined, or if the space has too many coordinates for a model.
 absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options);
 
+// Returns true if the initial design ends after two results once a whole gradient is there: the strengths of a builtin
+// training, 4 to 20 of them and nothing else. A gradient of d entries says as much there as d results do.
+bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptions& options);
+
 // Returns the number of points of the initial design.
 int InitialPoints(const study::BoOptions& options, int compact_dim);
 

@@ -89,6 +89,7 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       many_gradients(options.gradients == study::BoGradients::kFull && !options.noisy &&
                      options.trust_region != study::BoTrustRegion::kOff &&
                      ContinuousCoordinates(encoding) > kManyParameters),
+      learns_from_first_gradients(LearnsFromFirstGradients(spec, options)),
       wide(encoding.compact_dim() > (many_gradients ? kMostModelledWithGradients : kMostModelled)),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design(encoding.compact_dim(), spec.seed, "bo/init"),
@@ -96,12 +97,16 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       units(encoding, spec.metric.goal),
       table(SettingTable::Create(encoding)) {}
 
-bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
-  if (!study.many_gradients || static_cast<int>(ask.history.finished().size()) < kResultsToStep) return false;
+bool HasWholeGradients(const BoStudy& study, const Ask& ask) {
+  if (static_cast<int>(ask.history.finished().size()) < kResultsToStep) return false;
   const QuasiNewtonLog log{ask.history, study.encoding, study.goal, study.units, ask.state->set_aside};
   return std::any_of(ask.data.number.begin(), ask.data.number.end(), [&](int64_t number) {
     return HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]);
   });
+}
+
+bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
+  return study.many_gradients && HasWholeGradients(study, ask);
 }
 
 absl::Status ReadHistory(const BoStudy& study, Ask* ask) {

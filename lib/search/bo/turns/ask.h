@@ -40,9 +40,10 @@ struct BoStudy {
   const study::Goal goal;
   const uint64_t seed;
   const study::BoOptions options;
-  const int initial_points;   // Length of the initial design.
-  const bool weighs_steps;    // Steps compete with the model: labels or switches, and (log) EI.
-  const bool many_gradients;  // Gradients of more than 20 parameters (quasi_newton.h).
+  const int initial_points;                // Length of the initial design.
+  const bool weighs_steps;                 // Steps compete with the model: labels or switches, and (log) EI.
+  const bool many_gradients;               // Gradients of more than 20 parameters (quasi_newton.h).
+  const bool learns_from_first_gradients;  // Of bo_options.h.
   const bool wide;  // More scalars than a model can be fitted to in time: quasi-Newton steps and new starts only.
   const bool explores_first;  // Explorations are the initial design, after the first trial.
   const math::SobolSequence design;
@@ -73,6 +74,9 @@ struct Ask {
 
   const FeasibilityModel* Feasible() const { return feasible.has_value() ? &*feasible : nullptr; }
 };
+
+// Returns true once there are two results and one of them has a whole gradient that is not set aside.
+bool HasWholeGradients(const BoStudy& study, const Ask& ask);
 
 // Returns true if quasi-Newton steps (quasi_newton.h) replace trust-region steps: the study has
 // many gradients, and at least two whole ones are known. Call it after TakeData.

@@ -36,6 +36,9 @@ int64_t BroughtResults(const study::History& history) {
 bool InDesign(const BoStudy& study, const Ask& ask) {
   // With many gradients two results say more than a design does.
   if (study.options.initial_points == 0 && TakesQuasiNewton(study, ask)) return false;
+  if (study.learns_from_first_gradients && HasWholeGradients(study, ask) && ask.all.scores.size() >= kMinObservations) {
+    return false;
+  }
   uint64_t known = ask.index;
   if (study.options.count_history) known += static_cast<uint64_t>(BroughtResults(ask.history));
   return known < static_cast<uint64_t>(study.initial_points) || ask.all.scores.size() < kMinObservations;

@@ -310,5 +310,27 @@ TEST(QuasiNewtonStudy, TwentyParametersStayWithTrustRegions) {
   }
 }
 
+// The strengths of a builtin training: at the third ask the design is over if one of two trials has a gradient.
+TEST(FirstGradientsTest, EndTheDesignOfFewStrengthsOfABuiltinTraining) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < 8; ++i) parameters.push_back(Float(NameOf(i), -2.0, 2.0));
+  for (const bool builtin : {true, false}) {
+    for (const bool gradient : {true, false}) {
+      study::StudySpec spec = BoSpec(Space(parameters), 1, study::BoDefaults(study::BoPreset::kFobo));
+      if (builtin) {
+        study::BuiltinObjective training;
+        training.model = "logistic";
+        spec.objective = training;
+      }
+      MemoryStudy study(spec);
+      study.Ask();
+      study.Complete(1, 1.0, gradient ? std::optional(FullGradient(std::vector<double>(8, 1.0))) : std::nullopt);
+      EXPECT_EQ(study.Ask().origin, "init");
+      study.Complete(2, 2.0);
+      EXPECT_EQ(study.Ask().origin == "init", !builtin || !gradient) << builtin << gradient;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace luthier::search

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
@@ -180,6 +181,15 @@ absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& la
   // A label that looks like a number may have been read as one.
   const std::string text = label ? *label : FormatValue(value);
   if (std::find(labels.begin(), labels.end(), text) != labels.end()) return text;
+  // The number 1 is the label 1.0 where that is the only label of its value.
+  if (const double* number = std::get_if<double>(&value)) {
+    const auto is_it = [number](const std::string& one) {
+      double known = 0.0;
+      return absl::SimpleAtod(one, &known) && known == *number;
+    };
+    const auto found = std::find_if(labels.begin(), labels.end(), is_it);
+    if (found != labels.end() && std::find_if(found + 1, labels.end(), is_it) == labels.end()) return *found;
+  }
   return Wrong(
       absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels), ": ", SomeOf(labels)));
 }
@@ -485,9 +495,9 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
   }
   for (const auto& [name, value] : values) {
     if (Find(name)) continue;
-    violations.Add(
-        IsName(name) ? name : Quote(name),
-        absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names), "; it has ", SomeOf(names)));
+    violations.Add(IsName(name) ? name : Quote(name),
+                   absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names),
+                                names.empty() ? ", which has none yet" : absl::StrCat("; it has ", SomeOf(names))));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

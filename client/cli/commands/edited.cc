@@ -11,6 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/show.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
@@ -84,6 +86,14 @@ std::string FingerprintOf(const v1::Objective& objective) {
   for (const std::string& argument : command.argv()) {
     const std::string contents = Contents(argument);
     absl::StrAppend(&text, argument.size(), ":", argument, contents.size(), ":", contents);
+    if (!contents.empty()) continue;
+    // What a shell is told names files as words: sh -c "python3 train.py --lr {lr}".
+    for (const absl::string_view word :
+         absl::StrSplit(argument, absl::ByAnyChar(" \t\n;&|()<>'\""), absl::SkipWhitespace())) {
+      if (word.size() == argument.size()) continue;
+      const std::string named = Contents(std::string(word));
+      if (!named.empty()) absl::StrAppend(&text, named.size(), ":", named);
+    }
   }
   const std::map<std::string, std::string> variables(command.environment().begin(), command.environment().end());
   for (const auto& [name, value] : variables) absl::StrAppend(&text, name.size(), ":", name, value.size(), ":", value);

@@ -161,7 +161,12 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
   const int64_t done = DoneTrials(study->trials());
   if (done > 0 && !IsOver(*study)) context.err() << "going on with " << input.id << ": " << Summary(*study) << "\n";
   // Paused by too many failures, or by hand: running it again says that it shall go on.
-  if (study->state() == v1::Study::PAUSED) return client.ResumeStudy(input.id);
+  if (study->state() == v1::Study::PAUSED) {
+    context.err() << "note: study " << input.id << " was paused"
+                  << (study->state_reason().empty() ? "" : absl::StrCat(" (", Printable(study->state_reason()), ")"))
+                  << " and goes on\n";
+    return client.ResumeStudy(input.id);
+  }
   return study;
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
@@ -61,7 +63,12 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
     if (p.condition) violations.Add(at + ".condition", "is not for parameters that are declared while a trial runs");
     const absl::StatusOr<study::SearchSpace> alone = study::SearchSpace::Create({p});
     if (!alone.ok()) {
-      violations.AddAll(at, alone.status());
+      // The space has this parameter alone: its violations are those of "[0]".
+      const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(alone.status());
+      if (!detail) return alone.status();
+      for (const base::FieldViolation& one : detail->violations) {
+        violations.Add(absl::StrCat(at, absl::StripPrefix(one.field, "[0]")), one.description);
+      }
       continue;
     }
     const std::optional<int> place = space.Find(p.name);

@@ -1,4 +1,4 @@
-"""Finds changes of the API that a program of an older version would trip over.
+"""Finds changes of the API that a program of an older version would trip over, and declarations without a comment.
 
     api_test.py OLD_DESCRIPTORS PROTO_FOLDER
 
@@ -7,9 +7,13 @@ message, field and enum value of old must be there still, with the same number, 
 nothing else is. A release puts its own descriptors in the place of OLD_DESCRIPTORS:
 
     protoc -I proto --descriptor_set_out=tests/data/api/released.binpb proto/luthier/v1/*.proto
+
+The .proto files are the manual of the API: every service, call, message, field, oneof, enum and enum value has a
+comment above it or behind it. "Required.", "Optional." and "Output only." alone say nothing.
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,6 +65,50 @@ def breaks(old, new):
     return out
 
 
+def declarations(file):
+    """Yields (path of its location, description) of each thing in `file` that needs a comment."""
+
+    def in_enum(path, enum):
+        yield path, f"enum {enum.name}"
+        for i, value in enumerate(enum.value):
+            yield (*path, 2, i), f"value {enum.name}.{value.name}"
+
+    def in_message(path, message):
+        yield path, f"message {message.name}"
+        for i, field in enumerate(message.field):
+            yield (*path, 2, i), f"field {message.name}.{field.name}"
+        for i, nested in enumerate(message.nested_type):
+            if not nested.options.map_entry:
+                yield from in_message((*path, 3, i), nested)
+        for i, enum in enumerate(message.enum_type):
+            yield from in_enum((*path, 4, i), enum)
+        for i, oneof in enumerate(message.oneof_decl):
+            if not oneof.name.startswith("_"):  # Those that the compiler makes of `optional` do.
+                yield (*path, 8, i), f"oneof {message.name}.{oneof.name}"
+
+    for i, message in enumerate(file.message_type):
+        yield from in_message((4, i), message)
+    for i, enum in enumerate(file.enum_type):
+        yield from in_enum((5, i), enum)
+    for i, service in enumerate(file.service):
+        yield (6, i), f"service {service.name}"
+        for j, call in enumerate(service.method):
+            yield (6, i, 2, j), f"call {service.name}.{call.name}"
+
+
+def without_comment(files):
+    """Returns "file:line: description" of each declaration whose comment is missing or says nothing."""
+    out = []
+    for file in files.file:
+        places = {tuple(place.path): place for place in file.source_code_info.location}
+        for path, described in declarations(file):
+            place = places[path]
+            comment = re.sub("Required|Optional|Output only", "", place.leading_comments + place.trailing_comments)
+            if not re.search("[A-Za-z]", comment):
+                out.append(f"{file.name}:{place.span[0] + 1}: {described} has no comment")
+    return out
+
+
 def read(path):
     files = descriptor_pb2.FileDescriptorSet()
     files.ParseFromString(pathlib.Path(path).read_bytes())
@@ -71,8 +119,52 @@ def compile_folder(folder):
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch, "new.pb")
         sources = sorted(str(p) for p in pathlib.Path(folder, "luthier/v1").glob("*.proto"))
-        subprocess.run(["protoc", "-I", folder, f"--descriptor_set_out={out}", *sources], check=True)
+        options = ["-I", folder, "--include_source_info", f"--descriptor_set_out={out}"]
+        subprocess.run(["protoc", *options, *sources], check=True)
         return read(out)
+
+
+PLANTED = """syntax = "proto3";
+package luthier.v1;
+message Bare {
+  // Optional.
+  optional int32 said_nothing = 1;
+  // A field.
+  int32 above = 2;
+  int32 behind = 3;  // A field.
+  map<string, string> entries = 4;
+  oneof kind {
+    int32 arm = 5;
+  }
+  enum State {
+    STATE_UNSPECIFIED = 0;
+  }
+  message Inner {}
+}
+service Server {
+  rpc Call(Bare) returns (Bare);
+}
+"""
+PLANTED_FOUND = """message Bare
+field Bare.said_nothing
+field Bare.entries
+field Bare.arm
+message Inner
+enum State
+value State.STATE_UNSPECIFIED
+oneof Bare.kind
+service Server
+call Server.Call""".splitlines()
+
+
+def test_comments_themselves():
+    """Plants declarations without a comment and looks whether just these are found."""
+    with tempfile.TemporaryDirectory() as folder:
+        planted = pathlib.Path(folder, "luthier/v1/planted.proto")
+        planted.parent.mkdir(parents=True)
+        planted.write_text(PLANTED)
+        found = [re.sub(r".*: (.*) has no comment", r"\1", line) for line in without_comment(compile_folder(folder))]
+    assert found == PLANTED_FOUND, f"self-test: found {found}"
 
 
 def test_itself(old):
@@ -105,12 +197,19 @@ def test_itself(old):
 def main():
     old = read(sys.argv[1])
     test_itself(old)
-    found = breaks(old, compile_folder(sys.argv[2]))
+    test_comments_themselves()
+    new = compile_folder(sys.argv[2])
+    found = breaks(old, new)
     for line in found:
         print(line, file=sys.stderr)
     if found:
         sys.exit(f"{len(found)} changes that older programs trip over; add fields and calls instead")
-    print(f"{len(flatten(old))} calls, messages, fields and values of the older API are there as they were")
+    bare = without_comment(new)
+    for line in bare:
+        print(line, file=sys.stderr)
+    if bare:
+        sys.exit(f"{len(bare)} declarations have no comment; say their meaning, unit, bounds and default")
+    print(f"{len(flatten(old))} calls, messages, fields and values of the older API are there as they were; all have comments")
 
 
 main()

@@ -16,17 +16,17 @@ namespace luthier::server {
 
 // docs/reference/api.md lists these.
 struct AcceptorOptions {
-  // Connections that have not finished their preface. Beyond, the peer that has most of them loses its oldest, so that
-  // who speaks at once is never kept out by who says nothing, and a fleet that returns all together finds room. At most
-  // half of `max_descriptors`.
+  // Largest number of connections that have not finished their preface. Beyond it the peer with the most of them loses
+  // its oldest one, so that silent peers cannot keep out those that speak at once, and a fleet that reconnects all
+  // together finds room. At most half of `max_descriptors`.
   int unfinished = 2048;
-  absl::Duration patience = absl::Seconds(10);  // For the preface.
-  // A connection is closed when its descriptor is not below this. The kernel gives the lowest one that is free, so this
-  // bounds all connections and leaves the others to files. 0: the process's limit less 256.
+  absl::Duration patience = absl::Seconds(10);  // Time limit of the preface.
+  // A connection is closed when its descriptor is not below this. The kernel gives the lowest free descriptor, so this
+  // bounds all connections and leaves the other descriptors to files. 0: the process's limit less 256.
   int max_descriptors = 0;
-  // Clients begin with the hello of TLS, whose encryption hides the preface of HTTP/2.
+  // True if clients begin with the hello of TLS, whose encryption hides the preface of HTTP/2.
   bool tls = false;
-  // Counts all connections that are taken in, if given. It must outlive the acceptor.
+  // Counts all accepted connections, if given. Must outlive the acceptor.
   std::atomic<uint64_t>* accepted = nullptr;
 };
 
@@ -42,19 +42,20 @@ class Acceptor {
   // UNAVAILABLE ADDRESS_IN_USE.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const ListenAddress& address, const base::Clock* clock,
                                                           AcceptorOptions options = {});
-  // Stops listening, closes what was not handed over, removes the socket's file, unless another is in its place.
+  // Stops listening, closes connections that were not handed over, and removes the socket's file, unless another is in
+  // its place.
   virtual ~Acceptor() = default;
 
-  // This is found where the file of a Unix socket was. TCP: always kInPlace.
+  // State of the file of a Unix socket, compared with the one that was bound. TCP: always kInPlace.
   enum class SocketFile {
     kInPlace,
     kMissing,   // Nobody can connect any more.
     kReplaced,  // Whoever connects reaches somebody else.
   };
   virtual SocketFile LookForSocket() const = 0;
-  // With the port really taken.
+  // The bound address, with the port that was chosen.
   virtual const ListenAddress& bound() const = 0;
-  // Accepts from now on, on a thread of its own, which calls `hand_over`. Once.
+  // Accepts from now on, on a thread of its own, which calls `hand_over`. To be called once.
   virtual void Start(HandOver hand_over) = 0;
 };
 

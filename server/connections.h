@@ -4,8 +4,9 @@
 #include "absl/strings/string_view.h"
 #include "server/listen_address.h"
 
-// Ends connections that gRPC 1.51 owns, which offers no call for that: each is found anew among the descriptors of the
-// process, held by a second descriptor while it is looked at, and gRPC reads its end as though the client had gone.
+// Ends connections that gRPC 1.51 owns, which offers no call for that. Each connection is looked up among the
+// descriptors of the process, and held by a second descriptor meanwhile. gRPC reads its end as though the client had
+// gone.
 namespace luthier::server {
 
 // Resets the TCP connection of `peer`, named as gRPC does ("ipv4:10.0.0.7:51234", "ipv6:%5B::1%5D:51234"). Bytes that

@@ -10,18 +10,18 @@
 
 namespace luthier::server {
 
-// Looks every `period` whether what the server holds open is still in its place, so that an idle one notices too; one
-// that writes looks before each answer (storage::HeldFiles). The thread is its own: it looks on while the disk keeps
-// the writer waiting.
+// Checks every `period` that the files that the server holds open are still in their place, so that an idle server
+// notices, too; a server that writes checks before each answer (storage::HeldFiles). It has its own thread, and so goes
+// on while the disk keeps the writer waiting.
 class DirectoryWatch {
  public:
   static constexpr absl::Duration kPeriod = absl::Milliseconds(500);
 
-  // `look` runs on the watch's thread. At its first error `on_gone` is called, and nothing after it. Default:
+  // `look` runs on the watch's thread. At its first error `on_gone` is called, and nothing after that. Default:
   // storage::EndForStorage.
   explicit DirectoryWatch(std::function<absl::Status()> look, absl::Duration period = kPeriod,
                           std::function<void(const absl::Status&)> on_gone = nullptr);
-  // Returns once no look is under way.
+  // Returns when no look is under way.
   ~DirectoryWatch();
 
  private:

@@ -12,26 +12,26 @@
 
 namespace luthier::server {
 
-// A listener lets strangers do this: all within reach can read what is sent, or are admins.
+// A risk of a listener: others can read what is sent, or all who reach it are admins.
 struct Exposure {
-  std::string event;  // It is the name of the line in the log.
+  std::string event;  // Name of the line in the log.
   std::string listen;
   std::string warning;
 };
 
-// Logs exposures at once and every hour, so that the log of any day tells of them. Thread-safe.
+// Logs exposures at once and every hour, so that each day's log has them. Thread-safe.
 class ExposureReminder {
  public:
   static constexpr absl::Duration kPeriod = absl::Hours(1);
 
-  // Nothing happens without exposures. The clock must outlive it. `say` writes a line; null: to the log.
+  // Does nothing without exposures. The clock must outlive it. `say` writes a line; null: to the log.
   ExposureReminder(std::vector<Exposure> exposures, const base::Clock* clock,
                    std::function<void(const Exposure&)> say = nullptr);
   ~ExposureReminder();
   ExposureReminder(const ExposureReminder&) = delete;
   ExposureReminder& operator=(const ExposureReminder&) = delete;
 
-  // Says all of them if that is due. Its own thread does this every minute of real time.
+  // Logs all exposures if that is due. Its own thread does this every minute of real time.
   void Tick();
 
  private:

@@ -11,9 +11,9 @@
 
 namespace luthier::server {
 
-// Gives freed memory back to the system now and then: the allocator keeps what is freed between blocks in use, and what
-// a thousand studies took is never seen again after they were deleted. It looks every few seconds, and acts when some
-// tens of mebibytes could have come together since it did so last.
+// Gives freed memory back to the system now and then: the allocator keeps memory that was freed between blocks in use,
+// and so the memory of a thousand deleted studies. It looks every few seconds, and acts when some tens of mebibytes may
+// have been freed since it last acted.
 class HeapTrimmer {
  public:
   struct Options {
@@ -34,11 +34,11 @@ class HeapTrimmer {
 
  private:
   void Loop();
-  // Resident bytes that nothing has allocated: freed ones, and those of programs and stacks.
+  // Returns the resident bytes that no allocation uses: freed ones, and those of programs and stacks.
   int64_t Spare() const { return options_.resident() - static_cast<int64_t>(options_.allocated()); }
 
   const Options options_;
-  int64_t spare_ = 0;  // After it acted last.
+  int64_t spare_ = 0;  // Least Spare() since it last acted.
   base::Mutex mutex_;
   base::CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

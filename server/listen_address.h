@@ -18,24 +18,24 @@ struct ListenAddress {
   bool unix_socket() const { return !path.empty(); }
   // Returns true if only this machine can connect.
   bool loopback() const;
-  // As users write it and clients take it: "unix:path", "host:port" or "[v6]:port".
+  // Returns the address as users write it and clients take it: "unix:path", "host:port" or "[v6]:port".
   std::string Target() const;
 };
 
-// "host:port", "[v6]:port" or "unix:path"; port 0 to 65535. INVALID_ARGUMENT says what is missing.
+// Reads "host:port", "[v6]:port" or "unix:path"; port 0 to 65535. INVALID_ARGUMENT says what is missing.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
-// "localhost" as 127.0.0.1 where the system does not know the name: a bare container may have no /etc/hosts. Clients
-// know it by themselves (RFC 6761).
+// Replaces "localhost" by 127.0.0.1 if the system does not know the name: a bare container may have no /etc/hosts.
+// Clients know it by themselves (RFC 6761).
 ListenAddress WithKnownHost(ListenAddress address);
 
-// Checks that one could listen there now, for a clear answer before anything else is done: the listener itself may
+// Checks that one could listen there now, so that errors come before anything else is done; the listener itself may
 // still fail. INVALID_ARGUMENT: the host is not known, the socket's folder is missing, the path is a file; UNAVAILABLE
 // ADDRESS_IN_USE: somebody listens there; FAILED_PRECONDITION: not an address of this machine, a port that needs more
 // rights.
 absl::Status CheckFree(const ListenAddress& address);
 
-// Returns what the system said, as errno, with what to do about it: FAILED_PRECONDITION.
+// Returns FAILED_PRECONDITION with what the system said (`problem`, an errno) and what to do about it.
 absl::Status CannotListen(const ListenAddress& address, int problem);
 
 }  // namespace luthier::server

@@ -12,36 +12,36 @@
 
 namespace luthier::server {
 
-// These are the signs of life that a check finds. The counts are of all since the start.
+// Signs of life that a check finds. The counts are totals since the start.
 struct ListenerSigns {
   bool answers = false;   // A client of the listener got the server's first byte.
-  bool serves = false;    // gRPC answered a connection that needed no listener. Not looked for where the first holds.
-  uint64_t accepted = 0;  // Connections that the listener took in.
-  uint64_t ended = 0;     // Calls that are over.
+  bool serves = false;    // gRPC answered a connection that needed no listener. Not looked for if the first holds.
+  uint64_t accepted = 0;  // Connections that the listener accepted.
+  uint64_t ended = 0;     // Calls that have ended.
 };
 
-// Tells a server that is stuck from one that has too much to do. Whoever opens connections as fast as they are taken in
-// makes a check wait behind them, so silence alone proves nothing: it counts only where the listener took nothing in
-// since the check before, or gRPC neither ended a call since then nor answers a connection of its own.
+// Tells a server that is stuck from one that is overloaded. A check may wait behind clients that open connections as
+// fast as they are accepted, so silence alone proves nothing. It counts only if, since the check before, the listener
+// accepted nothing, or gRPC neither ended a call nor answers a connection of its own.
 class Silence {
  public:
   enum class Verdict { kAnswers, kBusy, kSilent, kDeaf };
-  // kDeaf: silent three times in a row, and at each check after that.
+  // kDeaf: silent at three checks in a row, and at each check after that.
   Verdict Judge(const ListenerSigns& signs);
   int failures() const { return failures_; }
 
  private:
   int failures_ = 0;
-  uint64_t accepted_ = 0;  // At the check before.
+  uint64_t accepted_ = 0;  // Count at the check before.
   uint64_t ended_ = 0;
 };
 
-// Watches that a listener still answers, for a server whose threads are stuck looks like one that nobody calls. A
+// Watches that a listener still answers, since a server whose threads are stuck looks like one that nobody calls. A
 // thread looks every `period`; a look may take some seconds. When the server is deaf it calls `on_deaf` (default: log,
-// exit with 70, for a supervisor to start us again).
+// and exit with 70, so that a supervisor starts us again).
 class ListenerCheck {
  public:
-  // `look` runs on the check's thread. `name`: of the listener, for the log.
+  // `look` runs on the check's thread. `name` is that of the listener, for the log.
   ListenerCheck(std::string name, std::function<ListenerSigns()> look, absl::Duration period = absl::Seconds(10),
                 std::function<void()> on_deaf = nullptr);
   ~ListenerCheck();
@@ -60,8 +60,8 @@ class ListenerCheck {
 };
 
 // True if a server that listens on `bound` sends a byte to a client of HTTP/2, or of TLS. `timeout` is for connecting,
-// and again for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has
-// several.
+// and again for the byte. A wildcard is dialled on loopback. If the host has several addresses, one that answers is
+// enough.
 bool Answers(const ListenAddress& bound, absl::Duration timeout, bool tls = false);
 
 // True if a server of HTTP/2 that is handed one end of a private pair of sockets answers a ping through the other one

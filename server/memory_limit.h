@@ -11,16 +11,16 @@ namespace luthier::server {
 using base::DefaultMemoryLimit;
 using base::MemoryLimit;
 
-// "512M" is 536870912, "2G", "1024", and "0" or "none" are 0. Negative: it is none of these.
+// Reads "512M" (536870912), "2G", "1024", and "0" or "none" (0). Negative: `text` is none of these.
 int64_t ParseMemoryLimit(absl::string_view text);
 
-// Bytes of memory that the process uses, of `limit`: resident ones, or as many as leave the rest of `limit` where that
-// is all that the limit of the address space leaves. Beyond `limit` while the reserve below is gone.
+// Returns the bytes of memory that the process uses, of `limit`. These are the resident ones, or more if the limit of
+// the address space leaves less than the rest of `limit`. More than `limit` while the reserve below is gone.
 int64_t UsedMemory(int64_t limit);
 
-// Puts by some address space that nothing uses. When the process can get no more memory, that is given back, so that
-// calls under way end well; UsedMemory puts it by again when it can. If memory ends nonetheless, so does the process,
-// with 71 and a line that says why: its supervisor starts it again. Once, before threads start.
+// Reserves some address space that nothing uses. When the process can get no more memory, the reserve is given back, so
+// that calls under way end well; UsedMemory reserves it again when it can. If memory ends nonetheless, the process ends
+// with 71 and a line that says why, and its supervisor starts it again. To be called once, before threads start.
 void ReserveMemory();
 
 }  // namespace luthier::server

@@ -16,21 +16,21 @@
 
 namespace luthier::server {
 
-// Counts the calls of a gRPC server that are not over, and bounds those of one connection. HTTP/2 limits its streams,
-// but a stream that the client resets counts no longer while gRPC 1.51 still holds the call: whoever opens and resets
-// streams quickly makes it hold any number of them (CVE-2023-44487). Thread-safe.
+// Counts the open calls of a gRPC server, and bounds those of one connection. HTTP/2 limits streams, but a stream that
+// the client resets no longer counts there while gRPC 1.51 still holds its call. So a client that opens and resets
+// streams quickly makes gRPC hold any number of calls (CVE-2023-44487). Thread-safe.
 class OpenCalls {
  public:
-  // `abort` is called with the peer's name on one of gRPC's threads as soon as a connection has more than `max_calls`
-  // that are not over, once until all of them are. Peers on Unix sockets have no names: their calls are not bounded.
-  // `clock` must outlive it.
+  // `abort` is called with the peer's name, on one of gRPC's threads, when a connection has more than `max_calls` open
+  // calls; once until all of them have ended. Peers on Unix sockets have no names: their calls are not bounded. `clock`
+  // must outlive it.
   OpenCalls(const base::Clock* clock, int max_calls, std::function<void(const std::string& peer)> abort);
 
   // Goes to the server's builder. The server must not outlive this.
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
   // Returns when no call is open, at the latest after `timeout`.
   void WaitForNone(absl::Duration timeout);
-  // Returns how many calls are over, of all since the start.
+  // Returns the number of calls that have ended since the start.
   uint64_t ended() const { return ended_.load(); }
 
  private:
@@ -52,7 +52,7 @@ class OpenCalls {
   base::Mutex mutex_;
   base::CondVar none_;
   std::atomic<uint64_t> ended_{0};
-  Connections connections_ ABSL_GUARDED_BY(mutex_);  // An entry for each that has open calls.
+  Connections connections_ ABSL_GUARDED_BY(mutex_);  // Has an entry for each connection with open calls.
 };
 
 }  // namespace luthier::server

@@ -3,7 +3,7 @@
 
 namespace luthier::server {
 
-// The program luthierd, the coordinator. Takes what main takes, and returns the exit code.
+// Runs the program luthierd, the coordinator, with the arguments of main. Returns the exit code.
 int Main(int argc, char** argv);
 
 }  // namespace luthier::server

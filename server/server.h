@@ -22,30 +22,30 @@ struct ServerOptions {
   std::string listen = "localhost:7790";
   // Encryption of that "host:port", and of the metrics; a Unix socket needs none.
   TlsFiles tls;
-  // Listening in plain text beyond loopback must be asked for.
+  // True allows plain text beyond loopback.
   bool accept_plaintext = false;
-  // Who needs a token. Without a data directory there are none: kAuto then means kOff on loopback.
+  // Callers that need a token. Without a data directory there are no tokens: kAuto then means kOff on loopback.
   access::Auth auth = access::Auth::kAuto;
-  // Tokens and projects can be made although no listener asks for them.
+  // True keeps tokens and projects although no listener asks for them.
   bool keep_tokens = false;
-  // Keep the database on a network file system although locks there can't be trusted.
+  // True keeps the database even on a network file system, whose locks can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;
-  // Asks wait for the model of one study at most so long while other studies wait for suggestions, too; then they get a
-  // point that needs none. At least 0.1 s.
+  // Time that asks wait for the model of one study while other studies wait for suggestions, too; then they get a point
+  // that needs none. At least 0.1 s.
   absl::Duration suggest_deadline = absl::Seconds(10);
   // Bytes that the process may use: service::MemoryGuard. 0: no limit.
   int64_t memory_limit = 0;
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond
   // loopback only with `accept_plaintext`. Empty: none.
   std::string metrics_listen;
-  // Time for which Stop goes on taking results before it refuses everything. Callers are told UNAVAILABLE DRAINING
-  // then; a call that meets the closing of its connection is UNAVAILABLE, without a word.
+  // Time for which Stop still accepts results before it refuses everything. Callers are then told UNAVAILABLE DRAINING;
+  // a call that meets the closing of its connection is UNAVAILABLE, without a reason.
   absl::Duration farewell = absl::ZeroDuration();
-  // Stop waits at most so long for calls under way.
+  // Longest time that Stop waits for calls under way.
   absl::Duration grace = absl::Seconds(3);
-  // A connection with more calls that are not over is closed: OpenCalls. Twice the streams that it may have open, so
-  // that only one who resets them comes this far.
+  // A connection with more open calls is closed: OpenCalls. It is twice the number of streams that a connection may
+  // have open, so that only clients that reset streams exceed it.
   int calls_per_connection = 2000;
   // Makes the designers of studies; null: search::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<search::Designer>(const study::StudySpec&)> designers;
@@ -60,9 +60,9 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   virtual ~Server() = default;
 
-  // Returns what clients dial: "host:port" with the port really taken, or "unix:/path".
+  // Returns what clients dial: "host:port" with the port that was chosen, or "unix:/path".
   virtual std::string address() const = 0;
-  // "host:port" of the metrics; empty when there are none.
+  // Returns "host:port" of the metrics; empty if there are none.
   virtual std::string metrics_address() const = 0;
   virtual void Stop() = 0;
 };

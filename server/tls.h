@@ -25,13 +25,13 @@ struct TlsFiles {
   bool any() const { return !cert.empty() || !key.empty() || !client_ca.empty(); }
 };
 
-// The files have held this together at one moment.
+// Contents that the files had together at one moment.
 struct TlsContents {
   std::string cert, key, client_ca;  // PEM.
   std::string fingerprint;           // SHA-256 of the first certificate in `cert`.
-  // When the certificates of `cert` are all valid.
+  // The time in which all certificates of `cert` are valid.
   absl::Time begin = absl::InfinitePast(), end = absl::InfiniteFuture();
-  // When the next certificate of `client_ca` ends; once all have ended, when the last one did.
+  // When the next certificate of `client_ca` ends; if all have ended, when the last one did.
   absl::Time client_ca_end = absl::InfiniteFuture();
 };
 
@@ -80,16 +80,16 @@ class TlsKeeper {
 
   TlsKeeper(TlsFiles files, const base::Clock* clock, absl::Duration look_every, TlsContents contents);
   void Loop();
-  // Takes what is in the files, unless something is in the way: that is returned.
+  // Takes the contents of the files, unless something is wrong with them, which is returned.
   std::string Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
   void Warn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
-  // Gives its only caller what is in use. False: it has that.
+  // Gives its only caller the contents in use. False: the caller has them.
   bool Fetch(TlsContents* contents);
 
   const TlsFiles files_;
   const base::Clock* const clock_;
   const absl::Duration look_every_;
-  base::Mutex looking_;                           // One look at the files at a time.
+  base::Mutex looking_;                           // Held while the files are looked at.
   std::string stamps_ ABSL_GUARDED_BY(looking_);  // They change with the files.
   absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Whatever the stamps say.
   std::string refused_ ABSL_GUARDED_BY(looking_);  // The reason why the files were not taken; empty: they were.

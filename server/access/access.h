@@ -27,7 +27,7 @@
 
 namespace luthier::access {
 
-// Who needs a token.
+// Callers that need a token.
 enum class Auth {
   kAuto,      // Everybody but the coordinator's own user on a Unix socket.
   kRequired,  // Everybody.
@@ -39,23 +39,23 @@ inline constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
 inline constexpr absl::Duration kLongestLifetime = absl::Hours(3653 * 24);
 inline constexpr absl::Duration kLongestOverlap = absl::Hours(30 * 24);
 
-// A call is about to do this.
+// The action of a call that asks to be admitted.
 struct Request {
   const char* method = "";  // "StudyService/GetStudy".
   Right right = Right::kRead;
   std::string project;  // Empty: the caller's own.
   std::string object;   // As the caller named it, for errors and the audit.
   std::string request_id;
-  bool command = false;  // A study with a command is created or changed.
+  bool command = false;  // True if a study with a command is created or changed.
 };
 
 // The answer to a call that may not go on.
 struct Refusal {
   absl::Status status;
-  absl::Duration delay = absl::ZeroDuration();  // Before it is sent.
+  absl::Duration delay = absl::ZeroDuration();  // Time to wait before it is sent.
 };
 
-// The holder of a token that is in force, and until when it is.
+// The caller that a token in force names, and until when it is in force.
 struct Holder {
   Caller caller;
   std::shared_ptr<const Standing> standing;  // Null: no token was needed.
@@ -64,10 +64,10 @@ struct Holder {
 
 using PermitPtr = std::shared_ptr<const base::Permit>;
 
-// By whose right a change of tokens and projects is made, and how it is known when it is sent again.
+// The right by which tokens and projects are changed, and the id by which a repeated change is recognised.
 struct Change {
   PermitPtr permit;        // Null: the coordinator's own.
-  std::string request_id;  // Caller::RequestId; empty: it is another change each time.
+  std::string request_id;  // Caller::RequestId. Empty: each call is a new change.
 };
 
 // Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
@@ -81,8 +81,7 @@ struct Change {
 //  * a page of a list is a call of its own.
 class Access {
  public:
-  // `directory`: where tokens are kept; empty: there are none. `clock` must outlive it. Errors:
-  // as AccessStore::Open.
+  // `directory` holds the tokens; empty: there are none. `clock` must outlive the result. Errors: as AccessStore::Open.
   static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& directory, Auth auth,
                                                       const base::Clock* clock);
 
@@ -104,39 +103,39 @@ class Access {
   Refusal Admit(grpc::CallbackServerContext* context, const Request& request);
   // Returns who makes a call that was admitted, though its token may have ended since.
   static const Caller& CallerOf(const grpc::CallbackServerContext& context);
-  // Null: the call needs none.
+  // Returns the permit of a call that was admitted. Null: the call needs none.
   static PermitPtr PermitOf(const grpc::CallbackServerContext& context);
   // Calls `ended` once, with the status that the call is to end with, when the token of a call that was admitted ends:
   // on any thread, on this one if it has ended by now. Never after the last copy of what is returned is gone, but that
   // it may be running then.
   using Ending = std::shared_ptr<void>;
   Ending OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const;
-  // The holder makes a call.
+  // Records a call of the holder.
   void NoteCall(const Holder& holder);
   // As OnTokenEnd, for calls of the holder.
   Ending OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const;
   // Ends at once what otherwise ends within a quarter of a second: for tests.
   void EndExpired() { waiting_->Tick(); }
-  // The holder of the token in a value of "authorization". `certificate` returns the SHA-256 of what the connection
-  // shows. Errors are those of Admit.
+  // Returns the holder of the token in a value of "authorization". `certificate` returns the SHA-256 of the
+  // connection's client certificate. Errors are those of Admit.
   absl::StatusOr<Holder> HolderOf(const std::string& authorization, absl::FunctionRef<std::string()> certificate) const;
   // Both go to the server's builder. The server must not outlive this.
   std::unique_ptr<grpc::ContextAllocator> Contexts();
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
-  // The rest is for admins. FAILED_PRECONDITION NO_STORE where nothing is kept; else errors as admin_service.proto
-  // says, and those of the permit.
+  // The rest is for admins. Errors: FAILED_PRECONDITION NO_STORE without a directory; else as admin_service.proto says,
+  // and those of the permit.
   //
-  // A change that is sent again, with the same id and content, is made once and answered with what it made, as that is
+  // A change that is sent again with the same id and content is made once, and answered with what it made, as that is
   // now; INVALID_ARGUMENT REQUEST_ID_REUSED for other content. The second of a pair is the token's whole text, of which
-  // only a hash is stored. So the first answer may be lost, and yet a secret be told: for ten minutes it is remembered
-  // in memory; later, or after a restart, a secret that nobody has used yet gives way to a new one, and for one that is
-  // in use the answer is ALREADY_EXISTS TOKEN_EXISTS.
+  // only a hash is stored. A repetition returns a secret that works all the same. For ten minutes it is the first one,
+  // which is remembered in memory. Later, or after a restart, a new secret replaces it, if nobody has used it yet; else
+  // ALREADY_EXISTS TOKEN_EXISTS.
   absl::StatusOr<std::pair<TokenRecord, std::string>> CreateToken(TokenRecord wanted, const Change& change = {});
   absl::StatusOr<std::pair<TokenRecord, std::string>> RotateToken(const std::string& id, absl::Duration overlap,
                                                                   absl::Duration lifetime, const Change& change = {});
-  // When it returns, no call is admitted by the token, calls that last have been told, and every permit by it is over.
-  // A batch of the coordinator that began before may still be on its way to the disk: Coordinator::AwaitBatch. OK for a
+  // When it returns, no call is admitted by the token, lasting calls have been told, and every permit by it is over. A
+  // batch of the coordinator that began before may still be on its way to the disk: Coordinator::AwaitBatch. OK for a
   // token that was revoked before.
   absl::StatusOr<TokenRecord> RevokeToken(const std::string& id, const Change& change = {});
   absl::StatusOr<ProjectRecord> CreateProject(const std::string& id, const study::Quotas& quotas = {},
@@ -160,38 +159,38 @@ class Access {
   // A token and the standing of its secrets.
   struct Known {
     TokenRecord record;
-    std::shared_ptr<Standing> newest, previous;  // The second is null where there is no secret before.
+    std::shared_ptr<Standing> newest, previous;  // `previous` is null if no secret was replaced.
   };
 
   Access(std::string directory, Auth auth, const base::Clock* clock);
   absl::Status Load();
   absl::Status CheckStore() const;
-  // Who calls.
+  // Finds out who calls.
   absl::StatusOr<Holder> Identify(const grpc::CallbackServerContext& context) const;
   static Caller CallerWith(const TokenRecord& token);
   // Takes over the record, and brings the standings in line with it. Returns those that may have ended.
   static std::vector<std::shared_ptr<Standing>> Become(const TokenRecord& token, Known* known);
   absl::StatusOr<TokenRecord> FindToken(const std::string& id) const;
-  // Writes it, then uses it.
+  // Stores the record, then uses it.
   absl::Status Keep(const TokenRecord& token, const ChangeRecord& request = {});
   absl::Status Keep(const ProjectRecord& project, const ChangeRecord& request = {});
-  // Returns what a change with this content is remembered by; `object` is not known yet. Its second is true if it was
-  // made before. Errors are those of the permit, and REQUEST_ID_REUSED.
+  // Returns the record of a change with this content, without its `object`, and true if the change was made before.
+  // Errors are those of the permit, and REQUEST_ID_REUSED.
   absl::StatusOr<std::pair<ChangeRecord, bool>> Begin(const Change& change, const std::string& content)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   // Gives the token a new secret, and stores it.
   absl::StatusOr<std::pair<TokenRecord, std::string>> NewSecretFor(TokenRecord token, const ChangeRecord& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
-  // The answer to a request that made a secret before.
+  // Answers a request that made a secret before.
   absl::StatusOr<std::pair<TokenRecord, std::string>> SecretAgain(const ChangeRecord& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   absl::StatusOr<ProjectRecord> FindProject(const std::string& id) const;
   static AuditRecord EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller);
   Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
                  absl::Status status);
-  // Tells the audit, unless it knows already or is not to.
+  // Records in the audit how a call ended, unless it is recorded already or is not to be.
   void Ended(Context* context, const std::string& outcome);
-  // Tells of a call that was admitted, and refused when its token had ended.
+  // Records that a call was admitted, and refused later because its token had ended.
   void EndedMidway(Context* context, const std::string& why);
 
   const std::string directory_;
@@ -206,8 +205,8 @@ class Access {
   std::map<std::string, Known> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
   study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  base::Mutex changing_;  // One change of tokens and projects at a time.
-  // Secrets of the last minutes, for those whose answer was lost. By request.
+  base::Mutex changing_;  // Held during each change of tokens and projects.
+  // A secret that was made in the last minutes, for a caller whose answer was lost. By request.
   struct Told {
     std::string text;
     absl::Duration until;  // Clock::Monotonic().

@@ -29,18 +29,18 @@ struct TokenRecord {
   std::set<Role> roles;
   bool commands = false;
   std::string hash;           // token.h
-  std::string previous_hash;  // The secret before the last rotation has it; valid until `overlap_end`.
+  std::string previous_hash;  // Hash of the secret before the last rotation; valid until `overlap_end`.
   absl::Time overlap_end = absl::InfinitePast();
-  std::string certificate;  // It is good for connections whose client certificate has this SHA-256; empty: for all.
+  std::string certificate;  // SHA-256 of the only client certificate that may use it; empty: any may.
   absl::Time create_time;
   absl::Time expire_time;
-  absl::Duration lifetime;                          // As given when it was made.
+  absl::Duration lifetime;                          // As given when it was made or last rotated.
   absl::Time last_use_time = absl::InfinitePast();  // To the minute.
   absl::Time revoke_time = absl::InfiniteFuture();
-  std::string request;     // Made the newest secret; empty: it had no id.
-  bool unclaimed = false;  // Nobody has used the newest secret yet.
+  std::string request;     // Id of the request that made the newest secret; empty: it had none.
+  bool unclaimed = false;  // True if nobody has used the newest secret yet.
 
-  // Whatever the clock says.
+  // A revocation does not depend on the clock.
   bool revoked() const { return revoke_time != absl::InfiniteFuture(); }
   bool in_force(absl::Time now) const { return !revoked() && now < expire_time; }
 };
@@ -58,68 +58,69 @@ struct ChangeRecord {
   std::string object;  // Id of the token or project.
 };
 
-// This was done or refused. The fields are those of v1.AuditEntry.
+// A change or a refusal. The fields are those of v1.AuditEntry.
 struct AuditRecord {
-  int64_t number = 0;  // 0: it was not written yet.
+  int64_t number = 0;  // 0: not written yet.
   absl::Time time, last_time;
   std::string token, name, peer, method, object, request_id, outcome;
   int64_t times = 1;
-  bool refused = false;  // It changed nothing.
+  bool refused = false;  // True if the call was refused, and so changed nothing.
 };
 
-// The entries of the audit that somebody wants.
+// Selects entries of the audit.
 enum class AuditKind { kAll, kChanges, kRefusals };
 
-// Returns `time` as the database keeps it, in whole microseconds: what is answered before a restart and after it is the
-// same.
+// Returns `time` as the database keeps it, in whole microseconds, so that answers are the same before and after a
+// restart.
 absl::Time StoredTime(absl::Time time);
 
-// Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that neither waits for the
-// other: results are never late because of an audit, and access is known before studies are read. Errors are those of
-// storage::ToStatus. Thread-safe; every call may wait for the disk. Pages have checksums (storage/page_sums.h), so a
-// changed bit is DATA_LOSS, never another role.
+// Tokens, projects and the audit in DIR/access.db. They have a database of their own, so that it and the studies' one
+// do not wait for each other: the audit never delays results, and tokens are known before studies are read. Errors are
+// those of storage::ToStatus. Thread-safe; every call may wait for the disk. Pages have checksums
+// (storage/page_sums.h), so a changed bit is DATA_LOSS, never another role.
 //
-// The audit keeps changes and refusals apart, so many of each: refusals take no room from changes. What is beyond goes
-// from the caller that has most entries, its oldest first. So nobody can push out what others did before having as many
-// entries as they.
+// The audit keeps up to `max_audit` changes and as many refusals, so that refusals take no room from changes. Beyond
+// that the oldest entries of the caller with the most entries are deleted. So nobody can push out the entries of others
+// before having as many as they.
 class AccessStore {
  public:
   static constexpr char kFile[] = "access.db";
-  // Entries of the audit that are kept of each kind.
+  // Largest number of entries of each kind that the audit keeps.
   static constexpr int64_t kMaxAudit = 1'000'000;
-  // Requests that are remembered, the newest.
+  // Number of newest requests that are remembered.
   static constexpr int64_t kMaxRequests = 100'000;
 
-  // Creates the database where there is none; the directory must exist and be ours.
+  // Creates the database if there is none; the directory must exist and be ours.
   static absl::StatusOr<std::unique_ptr<AccessStore>> Open(const std::string& directory, int64_t max_audit = kMaxAudit);
   // Moves the WAL into the file, whose pages alone have checksums.
   ~AccessStore();
 
   absl::StatusOr<std::vector<TokenRecord>> Tokens();
-  // The project "default" is among them once it has quotas.
+  // Returns all projects; "default" is one of them once it has quotas.
   absl::StatusOr<std::vector<ProjectRecord>> Projects();
-  // Writes one, replacing what had its id, and with it the request that made the change, unless that has no id. When it
-  // returns OK both are on the disk. `last_use_time` is written by NoteUse alone.
+  // Writes the record in place of the one with its id, together with the request that made the change, unless that has
+  // no id. When it returns OK both are on the disk. `last_use_time` is written by NoteUse alone.
   absl::Status Put(const TokenRecord& token, const ChangeRecord& request = {});
   absl::Status Put(const ProjectRecord& project, const ChangeRecord& request = {});
-  // Returns nothing where no such request was made, or kMaxRequests were since.
+  // Returns nothing if no such request was made, or kMaxRequests newer ones were.
   absl::StatusOr<std::optional<ChangeRecord>> FindRequest(const std::string& id);
-  // Sets `last_use_time` of the tokens, …
+  // Sets `last_use_time` of the tokens.
   absl::Status NoteUse(const std::vector<std::pair<std::string, absl::Time>>& uses);
-  // … and notes that somebody has the newest secret of a token, if its hash is still this: pairs of id and hash.
+  // Notes that somebody has used the newest secret of each token, if its hash is still the given one: pairs of id and
+  // hash.
   absl::Status NoteClaims(const std::vector<std::pair<std::string, std::string>>& claims);
-  // OK while the database is where it was: storage::HeldFiles. What is written looks by itself.
+  // OK while the database is where it was (storage::HeldFiles). Writes check that by themselves.
   absl::Status CheckHeld() const { return held_->Check(); }
-  // Adds those without a number, and gives them one; of refusals that have one, `last_time` and `times` are written.
+  // Adds entries that have no number, and numbers them. Of refusals that have one, writes `last_time` and `times`.
   absl::Status Append(std::vector<AuditRecord>* entries);
-  // Newest first, with numbers below `before` (0: all).
+  // Returns entries with numbers below `before` (0: all), newest first.
   absl::StatusOr<std::vector<AuditRecord>> Audit(int64_t before, int limit, AuditKind kind = AuditKind::kAll);
 
  private:
-  // The audit keeps this of one kind.
+  // Entries of one kind.
   struct Shelf {
     const char* table;
-    bool counted = false;                        // False: the next two are not known.
+    bool counted = false;                        // False: `counts` and `total` are unknown.
     std::map<std::string, int64_t> counts = {};  // By `token`.
     int64_t total = 0;
   };
@@ -131,7 +132,7 @@ class AccessStore {
   absl::Status Write(F&& f);
   void Count(Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Insert(AuditRecord* entry, Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes out what is beyond `max_audit_`.
+  // Deletes entries beyond `max_audit_`.
   void Trim(Shelf* shelf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<storage::HeldFiles> held_;

@@ -18,11 +18,11 @@ namespace luthier::access {
 // loses the newest entries, never a part of one. Beyond 10,000 changes that wait, changes are dropped and their number
 // is written instead. Thread-safe.
 //
-// Refusals are folded, so that a caller who makes many adds few entries: those of one caller with the same method and
-// outcome within a minute are one entry, that of the first, with their number and the time of the last. A caller is a
-// token, or an address without a valid one. What a caller is refused within a minute beyond kMaxAlike such entries is
-// one more, without a method and with the outcome OTHERS; addresses beyond kMaxAddresses count as one, which has no
-// name. A refusal that is the first of its kind is written at once, the numbers of others within a second.
+// Refusals are folded, so that a caller who makes many adds few entries. Those of one caller with the same method and
+// outcome within a minute share the entry of the first, with their number and the time of the last. A caller is a
+// token, or an address without a valid one. Refusals of a caller within a minute beyond kMaxAlike such entries share
+// one more, without a method and with the outcome OTHERS; addresses beyond kMaxAddresses count as one caller without a
+// name. The first refusal of a kind is written at once, the numbers of others within a second.
 class Audit {
  public:
   static constexpr size_t kMaxAlike = 8;
@@ -30,24 +30,24 @@ class Audit {
 
   // All must outlive this.
   Audit(AccessStore* store, const base::Clock* clock);
-  // Writes what waits.
+  // Writes the entries that wait.
   ~Audit();
 
   void Add(AuditRecord entry);
-  // The token was used now. Kept to the minute.
+  // Notes that the token was used now. The time is kept to the minute.
   void NoteUse(const std::string& token);
-  // Its newest secret, which has this hash, was used for the first time.
+  // Notes that the token's newest secret, which has this hash, was used for the first time.
   void NoteClaim(const std::string& token, const std::string& hash);
-  // Returns when all that was added is on the disk, or could not be written.
+  // Returns when all entries added so far are on the disk, or could not be written.
   void Flush();
 
  private:
   // Refusals that are alike.
   struct Fold {
     AuditRecord entry;
-    bool waits = false;  // It is in `folded_`.
+    bool waits = false;  // True if it is in `folded_`.
   };
-  // A caller was refused this from `begin` on.
+  // Refusals of a caller from `begin` on.
   struct Minute {
     absl::Duration begin;
     bool address = false;
@@ -66,15 +66,15 @@ class Audit {
   base::Mutex mutex_;
   base::CondVar changed_, written_;
   std::vector<AuditRecord> waiting_ ABSL_GUARDED_BY(mutex_);             // Changes.
-  std::map<std::string, absl::Time> uses_ ABSL_GUARDED_BY(mutex_);       // To be written, …
-  std::map<std::string, absl::Time> last_uses_ ABSL_GUARDED_BY(mutex_);  // … and all that are known.
+  std::map<std::string, absl::Time> uses_ ABSL_GUARDED_BY(mutex_);       // Times of use to be written.
+  std::map<std::string, absl::Time> last_uses_ ABSL_GUARDED_BY(mutex_);  // All known times of use.
   std::vector<std::pair<std::string, std::string>> claims_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);      // By caller.
-  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;                       // So many of those are addresses.
-  absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);                   // When old minutes were last looked for.
+  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);  // By caller.
+  size_t addresses_ ABSL_GUARDED_BY(mutex_) = 0;      // Number of callers in `minutes_` that are addresses.
+  absl::Duration forgotten_ ABSL_GUARDED_BY(mutex_);  // When old minutes were last looked for.
   std::vector<std::shared_ptr<Fold>> folded_ ABSL_GUARDED_BY(mutex_);  // Refusals to be written.
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool urgent_ ABSL_GUARDED_BY(mutex_) = false;  // `folded_` is written without delay.
+  bool urgent_ ABSL_GUARDED_BY(mutex_) = false;  // True if `folded_` is to be written without delay.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

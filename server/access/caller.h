@@ -16,9 +16,9 @@ absl::string_view ToString(Role role);
 
 // A right is what a call does; docs/guide/security.md has the table of roles.
 enum class Right {
-  kSee,    // One study or trial.
-  kRead,   // Everything in a project.
-  kWork,   // Asks, and what follows under leases.
+  kSee,    // Reads one study or trial.
+  kRead,   // Reads everything in a project.
+  kWork,   // Asks for trials, and reports under leases.
   kWrite,  // Creates, changes, controls, deletes.
   kAdmin,  // Tokens, projects, the audit.
 };
@@ -35,11 +35,12 @@ struct Caller {
   bool may(Right right) const;
   bool any_project() const { return roles.count(Role::kAdmin) > 0; }
 
-  // Names and secrets as the core knows them. Those of a token's holder are its own: another caller can't use them,
-  // whatever it sends.
+  // Names and secrets as the core knows them. They differ for each token, so that another caller can't use those of
+  // this one, whatever it sends.
   //  * worker: "NAME/worker", and "PROJECT/NAME/worker" outside of "default";
   //  * request id: "TOKEN/request id"; empty stays empty;
-  //  * lease: the bytes of the lease's token, changed by those of the caller's. Applied twice it is undone.
+  //  * lease: the bytes of the lease's token, combined with those of the caller's. Applied twice, it gives the first
+  //    bytes.
   std::string Worker(const std::string& worker) const;
   std::string RequestId(const std::string& request_id) const;
   std::string Lease(std::string lease) const;

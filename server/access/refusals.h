@@ -19,7 +19,7 @@ class Refusals {
 
   explicit Refusals(const base::Clock* clock) : clock_(clock) {}
 
-  // Returns how long the answer waits.
+  // Returns the time that the answer waits.
   absl::Duration Count(const std::string& address);
 
  private:

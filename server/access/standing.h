@@ -12,27 +12,27 @@
 
 namespace luthier::access {
 
-// Says whether one secret of a token is in force: by it calls are admitted, and go on. A revocation is a fact, whatever
-// the clock says later; an expiry is a date, so that a clock that was wrong and is put right ends no token for good.
-// Thread-safe.
+// Says whether one secret of a token is in force. Calls are admitted under a secret, and end with it. A revocation
+// holds whatever the clock says later. An expiry is a date, so that a wrong clock that is put right ends no token for
+// good. Thread-safe.
 class Standing final : public base::Permit {
  public:
-  // In force until `end`.
+  // The secret is in force until `end`.
   Standing(std::string token, absl::Time end) : token_(std::move(token)) { SetEnd(end); }
 
   void SetEnd(absl::Time end) { end_micros_ = absl::ToUnixMicros(end); }
   void Revoke() { revoked_ = true; }
-  // The secret gives way to another at `end`.
+  // Another secret takes the place of this one at `end`.
   void GiveWay(absl::Time end) {
     SetEnd(end);
     old_ = true;
   }
-  // The secret has given way to another.
+  // Another secret has taken the place of this one.
   void Replace() { replaced_ = true; }
 
   // UNAUTHENTICATED REVOKED; UNAUTHENTICATED EXPIRED, also of a secret that was replaced.
   absl::Status Check(absl::Time now) const override;
-  // The end, as far as it is known now.
+  // Returns the end of the secret, as far as it is known now.
   absl::Time end() const;
 
  private:

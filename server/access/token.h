@@ -15,15 +15,15 @@ struct TokenText {
   std::string ToString() const;
 };
 
-// From the kernel's random numbers.
+// Makes a token from the kernel's random numbers.
 TokenText NewToken();
-// A new secret for an old name.
+// Makes a new secret for an existing token.
 std::string NewSecret();
 // Returns nothing for text that is not of that form.
 std::optional<TokenText> ParseToken(absl::string_view text);
 // Returns what the store keeps of a secret. A slow hash would be of no use: nobody guesses 256 random bits.
 std::string HashOf(const std::string& secret);
-// Takes as long whether they differ early or late.
+// Compares in a time that does not depend on where they differ.
 bool SameHash(const std::string& a, const std::string& b);
 
 }  // namespace luthier::access

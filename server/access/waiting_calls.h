@@ -18,9 +18,9 @@
 
 namespace luthier::access {
 
-// The calls that last, as streams and asks do, by the secret under which they were admitted and by the time at which
-// that ends: each is told when its secret ends. What others wait for costs nothing: a look at the clock costs as much
-// as the calls that end, and the end of a token as much as its own calls. Thread-safe.
+// Calls that last, such as streams and asks, by the secret under which they were admitted and by the time at which that
+// ends. Each is told when its secret ends. A look at the clock costs as much as the calls that end then, and the end of
+// a token as much as its own calls; calls that go on cost nothing. Thread-safe.
 class WaitingCalls {
  public:
   using Listener = std::function<void(const absl::Status& why)>;
@@ -32,11 +32,11 @@ class WaitingCalls {
   // Calls `ended` once, with what Standing::Check says, when the secret has ended: on this thread if it has already.
   // Returns a number for Remove.
   uint64_t Add(std::shared_ptr<const Standing> standing, Listener ended);
-  // The call is over. `ended` may still be running on another thread.
+  // Forgets a call that is over. `ended` may still be running on another thread.
   void Remove(uint64_t number);
-  // Something about the standing has changed.
+  // To be called when the standing has changed.
   void Look(const Standing* standing);
-  // Ends what has to end by now.
+  // Ends all calls whose secret has ended by now.
   void Tick();
   size_t size() const;
 
@@ -49,7 +49,7 @@ class WaitingCalls {
   };
 
   void Loop();
-  // The calls of those that have ended by now, with the reason.
+  // Moves out the listeners of calls whose secret has ended by now, with the reason.
   void TakeEnded(absl::Time now, std::vector<std::pair<Listener, absl::Status>>* ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -48,12 +48,13 @@ class Core {
 
   // Reads what storage holds; every RUNNING trial gets a full TTL from now. Errors as Storage.
   absl::Status Load(Extent extent = Extent::kAll);
-  // Reads what Load put off of at most so many studies. Between batches. False: nothing is left. Errors as Storage.
+  // Reads at most `most` of the studies that Load put off. To be called between batches. False: none is left. Errors as
+  // Storage.
   absl::StatusOr<bool> LoadMore(int most);
 
   void BeginBatch();
-  // `permit` (null: none is needed) is asked first: without it nothing is done, and its error is the answer. The time
-  // is that of the batch, which its events bear. An ask that waits keeps it.
+  // Asks `permit` first (null: none is needed). If it refuses, nothing is done, and its error is the answer. The time
+  // is that of the batch, which its events bear. A waiting ask keeps its permit.
   void Apply(Operation operation, const std::shared_ptr<const base::Permit>& permit = nullptr);
   void ServeWaiting();
   // Changes of the batch; empty: nothing to commit. Holds until EndBatch.
@@ -61,14 +62,14 @@ class Core {
   // Errors as Storage: memory could not be restored after a failed commit, and the core must not be used any more.
   absl::Status EndBatch(const absl::Status& committed);
 
-  // Suggestions that are wanted now. Each study has at most one request under way; it is answered by ProposalsOps with
-  // its generation. May be taken within a batch (for designers that ignore history) or after it.
+  // Takes the suggestions that are wanted now. Each study has at most one request under way; it is answered by
+  // ProposalsOps with its generation. May be called within a batch (for designers that ignore history) or after it.
   std::vector<ProposalRequest> TakeProposalRequests(const std::function<bool(storage::StudyKey)>& which);
 
-  // After EndBatch(OK): what to tell designers, watchers and the keeper of designers.
+  // Takes the changes that designers and watchers are to be told. To be called after EndBatch(OK).
   std::vector<HistoryUpdate> TakeHistoryUpdates();
   std::vector<storage::Event> TakeEvents();
-  // Studies whose designer must be made anew from storage (after a rollback), and those that are gone.
+  // Takes the studies whose designer must be made anew from storage (after a rollback), and those that are gone.
   std::vector<storage::StudyKey> TakeInvalidated();
 
   // The spec of a live study, or null.
@@ -84,15 +85,15 @@ class Core {
   uint64_t fence() const { return context_.state.counters.fence; }
   // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.
   absl::Duration NextDeadline() const;
-  // Gives every lease so much more time: for a time in which we could not have renewed or stored anything.
+  // Extends every lease by `by`, for a time in which none could be renewed or stored.
   void ExtendLeases(absl::Duration by);
-  // Drops waiting asks with an answer: at shutdown.
+  // Answers all waiting asks with `status` and drops them, at shutdown.
   void RefuseWaiting(const absl::Status& status);
   int waiting() const { return static_cast<int>(context_.state.waiters.size()); }
   // Trials of all studies, by state.
   std::array<int64_t, study::kTrialStateCount> CountTrials() const;
 
-  // Studies, leases and asks that were looked at so far: what batches cost, whatever the machine.
+  // Number of studies, leases and asks that were looked at so far: the cost of batches, whatever the machine.
   int64_t steps() const { return context_.state.steps; }
 
   // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7, and that the
@@ -100,7 +101,7 @@ class Core {
   absl::Status CheckInvariants() const;
 
  private:
-  // Looks again at asks that quotas hold back where these changed.
+  // Looks again at asks that quotas hold back, if the quotas changed.
   void CheckQuotas();
 
   Context context_;

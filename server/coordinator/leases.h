@@ -19,7 +19,7 @@ namespace luthier::coordinator {
 
 // 16 bytes: the fence as 8 bytes big endian, then 8 random bytes.
 std::string MakeToken(uint64_t fence, uint64_t random);
-// 0 for anything but 16 bytes.
+// Returns 0 for anything but 16 bytes.
 uint64_t FenceOf(const std::string& token);
 
 // Deadlines of live leases, in memory alone: the coordinator's restart gives every lease a full TTL. Heartbeats renew
@@ -38,9 +38,10 @@ class LeaseTable {
   };
 
   void Grant(const std::string& token, Entry entry);
-  // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
+  // Ends a lease whose trial is final or was released. Its holder is told `directive` from now on (kLost is not
+  // remembered).
   void End(const std::string& token, study::Directive directive);
-  // From now on the holder of a live lease is told kFinish.
+  // Makes the holder of a live lease be told kFinish from now on.
   void AskToFinish(const std::string& token);
   // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
@@ -50,12 +51,12 @@ class LeaseTable {
 
   struct Renewal {
     std::vector<study::Directive> directives;  // One for each token.
-    bool any_expired = false;                  // Some lease had expired; nothing was renewed: pass it to the writer.
+    bool any_expired = false;  // True if some lease had expired: nothing was renewed, and the writer must decide.
   };
   // Renews all, unless one of them has expired and `take_back` is false.
   Renewal Renew(const std::vector<std::string>& tokens, absl::Duration now, bool take_back);
 
-  // Moves every deadline: our own stall must not cost a worker its lease. O(1).
+  // Moves every deadline, so that a stall of the coordinator costs no worker its lease. O(1).
   void ShiftAll(absl::Duration by);
   // Drops the leases of one study, e.g. before it is read again from storage. O(those leases).
   void DropStudy(storage::StudyKey study);
@@ -68,11 +69,11 @@ class LeaseTable {
   void Drop(Live::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable base::Mutex mutex_;
-  Live live_ ABSL_GUARDED_BY(mutex_);  // With deadlines that lack `shift_`.
+  Live live_ ABSL_GUARDED_BY(mutex_);  // The deadlines lack `shift_`.
   absl::Duration shift_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   std::unordered_map<storage::StudyKey, std::unordered_set<const std::string*>> by_study_
       ABSL_GUARDED_BY(mutex_);  // Keys of `live_`.
-  // Holders to be told STOP; bounded.
+  // Directives for the holders of ended leases; bounded.
   std::unordered_map<std::string, study::Directive> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

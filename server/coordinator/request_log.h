@@ -13,10 +13,10 @@
 
 namespace luthier::coordinator {
 
-// INVALID_ARGUMENT REQUEST_ID_REUSED: the id was used for a request of other content.
+// Returns INVALID_ARGUMENT REQUEST_ID_REUSED: the id was used for a request of other content.
 absl::Status RequestIdReused(const std::string& id);
 
-// DATA_LOSS: what is stored as the reply to the request `id` is damaged.
+// Returns DATA_LOSS: what is stored as the reply to the request `id` is damaged.
 absl::Status ReplyDamaged(const std::string& id, absl::string_view why);
 
 // Remembers which requests were answered, and how, so that a request that is sent again gets the same answer. Those of
@@ -26,25 +26,25 @@ class RequestLog {
   // `storage` must outlive it.
   explicit RequestLog(storage::Storage* storage) : storage_(storage) {}
 
-  // The stored reply to the request `id`; absent when it is new. `digest`: of the request's content. Never a
-  // LegacyReply or DamagedReply. Errors: REQUEST_ID_REUSED for another digest, DATA_LOSS for a reply that can't be
-  // read, else as Storage.
+  // Returns the stored reply to the request `id`, absent if the request is new. `digest` is that of the request's
+  // content. Never returns a LegacyReply or DamagedReply. Errors: REQUEST_ID_REUSED for another digest, DATA_LOSS for a
+  // reply that can't be read, else as Storage.
   absl::StatusOr<std::optional<storage::StoredReply>> Find(const std::string& id, const std::string& digest) const;
 
-  // `uptime`: now, on Storage::LastUptime's clock.
+  // Remembers a request that was answered now: at `uptime`, on Storage::LastUptime's clock.
   void Remember(const std::string& id, const std::string& digest, storage::StoredReply reply, absl::Duration uptime);
 
-  // The request counts as answered at `uptime`, if it was before `before`: it is not forgotten for a while.
+  // Counts the request as answered at `uptime`, if it was answered before `before`, so that it is remembered longer.
   void Keep(const std::string& id, absl::Duration uptime, absl::Duration before);
 
-  // Adds what was answered to the reply to `id`, a ChangedStudy, unless that has an answer already. Returns the answer
-  // that it has then. Errors: NOT_FOUND when it is not remembered; else as Find.
+  // Adds the answer to the reply to `id`, a ChangedStudy, unless that has one already. Returns the answer that it then
+  // has. Errors: NOT_FOUND if the request is not remembered; else as Find.
   absl::StatusOr<std::string> KeepAnswer(const std::string& id, std::string message);
 
   // Requests of the batch under way, by id: new ones, and earlier ones that it changed.
   const std::map<std::string, storage::RequestRecord>& pending() const { return pending_; }
   const std::map<std::string, storage::RequestRecord>& changed() const { return changed_; }
-  // The batch ended: what it remembered is in storage, or never happened.
+  // To be called when the batch ended: what it remembered is in storage, or never happened.
   void EndBatch() {
     pending_.clear();
     changed_.clear();
@@ -52,7 +52,7 @@ class RequestLog {
 
  private:
   storage::Storage* const storage_;
-  // The record of the request, as the batch under way leaves it.
+  // Returns the record of the request, as the batch under way leaves it.
   absl::StatusOr<std::optional<storage::RequestRecord>> Read(const std::string& id) const;
 
   std::map<std::string, storage::RequestRecord> pending_;

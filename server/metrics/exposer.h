@@ -14,10 +14,10 @@ namespace luthier::metrics {
 // Bounds on what callers may take; docs/reference/api.md lists them.
 inline constexpr size_t kMaxConnections = 64;  // The oldest one makes room for a new one.
 inline constexpr size_t kMaxRequestBytes = size_t{8} << 10;
-inline constexpr absl::Duration kPatience = absl::Seconds(5);  // For the request, and again for the reply.
+inline constexpr absl::Duration kPatience = absl::Seconds(5);  // Limit for the request, and again for the reply.
 
-// Serves http://HOST:PORT/metrics for Prometheus until it is destroyed: one thread, one request a connection, nothing
-// but GET. Whoever sends half a request, or does not read the reply, holds up nobody.
+// Serves http://HOST:PORT/metrics for Prometheus until it is destroyed: one thread, one request a connection, GET only.
+// A client that sends half a request, or does not read the reply, delays no other.
 class Exposer {
  public:
   // `host`: a number, not a name; v6 without brackets. Port 0: any free one. `clock` must outlive it. Errors:
@@ -26,7 +26,7 @@ class Exposer {
                                                         std::shared_ptr<const Metrics> metrics,
                                                         const base::Clock* clock);
   virtual ~Exposer() = default;
-  // The port really taken.
+  // Returns the port that was chosen.
   virtual int port() const = 0;
 };
 

@@ -18,17 +18,18 @@
 #include "absl/time/time.h"
 #include "server/coordinator/writer/observer.h"
 
-// The counts of a coordinator, in Prometheus' terms; docs/guide/operations.md has the table. No label holds the name of
-// a study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
+// The metrics of a coordinator for Prometheus; docs/guide/operations.md has the table. No label holds the name of a
+// study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
 namespace luthier::metrics {
 
 struct MetricsOptions {
   std::vector<std::string> methods;  // "WorkerService/Suggest"; calls of any other are counted as "other".
   std::string data_dir;              // Directory of the database; empty: in memory.
   std::function<bool()> ready;       // Returns true if the server takes writes now. Null: it does not.
-  std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts those in force by role. Null: there are none.
+  std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts tokens in force by role. Null: there are none.
   bool insecure = false;  // True: strangers can read what is sent, or need no token.
-  std::function<std::map<std::string, double>()> certificates = {};  // Days left of each. Null: there are none.
+  std::function<std::map<std::string, double>()> certificates =
+      {};  // Days left of each certificate. Null: there are none.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {
@@ -47,9 +48,9 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   void OnSuggestions(absl::string_view algorithm, absl::Duration took) override;
   void OnCensus(const coordinator::Census& census) override;
 
-  // A scrape: also looks at the process and at the disk.
+  // Collects the metrics for a scrape, and looks at the process and at the disk for that.
   std::vector<prometheus::MetricFamily> Collect() const override;
-  // The same as text, in Prometheus' exposition format.
+  // Returns the metrics as text, in Prometheus' exposition format.
   std::string Text() const;
 
  private:

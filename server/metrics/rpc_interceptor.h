@@ -10,8 +10,7 @@
 
 namespace luthier::metrics {
 
-// Counts every call of a gRPC server, whoever handles it, refusals of gRPC itself included. Both must outlive the
-// server.
+// Counts every call of a gRPC server, also those that gRPC itself refuses. Both arguments must outlive the server.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> CountCalls(Metrics* metrics,
                                                                                   const base::Clock* clock);
 

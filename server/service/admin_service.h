@@ -33,7 +33,7 @@ class AdminService final : public v1::AdminService::CallbackService {
                                       v1::ListAuditResponse* response) override;
 
  private:
-  // By whose right a change is made, and under which id.
+  // Returns the right by which a change is made, and its id.
   absl::StatusOr<access::Change> ChangeOf(const grpc::CallbackServerContext& context,
                                           const std::string& request_id) const;
 

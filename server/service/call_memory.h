@@ -19,23 +19,23 @@
 // Requests are weighed before they are parsed: a message of 4 MiB may stand for gigabytes.
 namespace luthier::service {
 
-// A request may take so much once it is parsed. The largest that programs of ours send, an import of long curves, has
+// Bytes that a request may take once it is parsed. The largest that our programs send, an import of long curves, takes
 // 60 MiB.
 inline constexpr int64_t kMostRequestMemory = int64_t{96} << 20;
 
-// Holds what a call was promised, and why it was refused. It lives as long as the call's messages.
+// Holds the memory that a call was promised, or the reason why it was refused. It lives as long as the call's messages.
 class CallMemory {
  public:
   CallMemory(const MemoryGuard* guard, MemoryGuard::Kind kind) : guard_(guard), kind_(kind) {}
   virtual ~CallMemory() = default;
 
-  // Returns why the request was not parsed: it is too large for any moment (INVALID_ARGUMENT) or for this one
-  // (RESOURCE_EXHAUSTED MEMORY). Its fields are empty then.
+  // Returns why the request was not parsed: it is larger than any may be (INVALID_ARGUMENT), or than there is room for
+  // now (RESOURCE_EXHAUSTED MEMORY). Its fields are then empty.
   const absl::Status& refusal() const { return refusal_; }
-  // Looks whether a request that would take `bytes` may be parsed.
+  // Decides whether a request that would take `bytes` may be parsed.
   bool Weigh(int64_t bytes);
 
-  // The one of a call whose messages are CallMessages; else null.
+  // Returns the one of a call whose messages are CallMessages; else null.
   static const CallMemory* Of(grpc::CallbackServerContext* context) {
     return dynamic_cast<const CallMemory*>(context->GetRpcAllocatorState());
   }
@@ -47,7 +47,7 @@ class CallMemory {
   absl::Status refusal_;
 };
 
-// The next request that this thread parses is that of `call`: gRPC parses it right after it has made its messages.
+// Makes the next request that this thread parses that of `call`: gRPC parses it right after it has made its messages.
 void BeginCall(CallMemory* call);
 // Parses the request unless it is refused. Without BeginCall only kMostRequestMemory is looked at, and a request beyond
 // it is an error, which gRPC tells the caller as UNIMPLEMENTED.
@@ -98,7 +98,7 @@ struct WeighedRequest {
 
 }  // namespace luthier::service
 
-// Before any service is defined: that is where gRPC looks for them.
+// To be used before any service is defined: gRPC looks for them there.
 #define LUTHIER_WEIGHED(Request)                              \
   template <>                                                 \
   class grpc::SerializationTraits<luthier::v1::Request, void> \

@@ -10,13 +10,13 @@
 
 namespace luthier::service {
 
-// Returns why the trial was tried and what came of it, from what is stored with it. `metric` is the name of the
-// study's. `unused`: what a user wanted of it, and it did not have, a text each (UnusedOf).
+// Returns why the trial was tried and what came of it, from what is stored with it. `metric` is the name of the study's
+// metric. `unused` has a text for each value that a user wanted and the trial did not get (UnusedOf).
 v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial,
                                  const std::vector<std::string>& unused = {});
 
-// Returns the values that a user added to a trial and that it has not, with why: "lr = 0.5, which the study's range has
-// not". Empty for trials that no user added.
+// Returns the values that a user added to a trial and that it did not get, with the reason: "lr = 0.5, which the
+// study's range has not". Empty for trials that no user added.
 std::vector<std::string> UnusedOf(const study::StudySpec& spec, const study::Trial& trial);
 
 }  // namespace luthier::service

@@ -19,11 +19,11 @@
 #include "server/service/worker_service.h"
 
 // The services as callers see them: every request is weighed (CallMemory) before it is parsed, and every call passes
-// access::Access::Admit before its handler. A call has to be listed
-// here with its right, else it is UNIMPLEMENTED, whatever its handler.
+// access::Access::Admit before its handler. A call must be listed here with its right; otherwise it is UNIMPLEMENTED,
+// whatever its handler.
 namespace luthier::service {
 
-// Returns what a request is about, found by its fields, which have the same names in all of them.
+// Returns the resource that a request is about. The fields that name it are the same in all requests.
 template <typename Message>
 access::Request RequestOf(const char* method, access::Right right, const Message& message) {
   access::Request request;
@@ -59,7 +59,7 @@ class WithMemory {
   const MemoryGuard* const memory_;
 };
 
-// A request that was too large to be parsed is turned away once its caller is known; nothing is read of it.
+// A request that was too large to be parsed is refused once its caller is known; its content is not used.
 #define LUTHIER_GUARDED(Service, Method, RequestType, ResponseType, right)                                 \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::RequestType* request,   \
                                    v1::ResponseType* response) override {                                  \

@@ -33,19 +33,20 @@ struct Backend {
   storage::Storage* storage = nullptr;
   base::Executor* readers = nullptr;  // Get, List, Watch: SQLite must not run on gRPC's threads.
   const base::Clock* clock = nullptr;
-  const MemoryGuard* memory = nullptr;         // Null: no limit.
-  coordinator::Observer* observer = nullptr;   // Told of what is refused here. Null: nobody.
-  const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
-  const access::Access* access = nullptr;      // Null: all callers are alike.
-  WorkerLog* workers = nullptr;                // Told of workers that are seen here. Null: nobody.
-  // Reads that look at all of a study: of low priority, so that results are taken beside them. Null: `readers`.
+  const MemoryGuard* memory = nullptr;         // Null: there is no limit.
+  coordinator::Observer* observer = nullptr;   // Is told of refusals. Null: nobody is.
+  const std::atomic<bool>* closing = nullptr;  // True when connections are about to end. Null: never.
+  const access::Access* access = nullptr;      // Null: all callers are equal.
+  WorkerLog* workers = nullptr;                // Is told of workers that call. Null: nobody is.
+  // Threads of low priority for reads that look at all of a study, so that results are accepted beside them. Null:
+  // `readers`.
   base::Executor* scanners = nullptr;
 
-  // Who makes the call, which was admitted.
+  // Returns the caller of a call that was admitted.
   access::Caller CallerOf(const grpc::CallbackServerContext& context) const {
     return access == nullptr ? access::Caller() : access::Access::CallerOf(context);
   }
-  // The right of the caller to have the call go on; null: none is needed.
+  // Returns the caller's right to have the call go on; null: none is needed.
   access::PermitPtr PermitOf(const grpc::CallbackServerContext& context) const {
     return access == nullptr ? nullptr : access::Access::PermitOf(context);
   }
@@ -57,39 +58,39 @@ struct Backend {
                                     access::WaitingCalls::Listener ended) const {
     return access == nullptr ? nullptr : access->OnTokenEnd(context, std::move(ended));
   }
-  // For events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
+  // Returns the caller's name for events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
   std::string ActorOf(const grpc::CallbackServerContext& context) const {
     const access::Caller caller = CallerOf(context);
     const std::string address = access::AddressOf(context);
     return caller.token.empty() ? address : absl::StrCat(study::IdWithin(caller.project, caller.name), "@", address);
   }
 
-  // Asks, creates and reads. As MemoryGuard; UNAVAILABLE DRAINING when `closing`.
+  // Admits asks, creates and reads. As MemoryGuard; UNAVAILABLE DRAINING when `closing`.
   absl::Status AdmitWork() const {
     return Admit(coordinator::OperationClass::kRequests, memory == nullptr ? absl::OkStatus() : memory->AdmitWork());
   }
-  // The same for what ends studies or trials, and for results and heartbeats.
+  // Admits calls that end studies or trials, and results and heartbeats, likewise.
   absl::Status AdmitEnding() const { return AdmitLast(coordinator::OperationClass::kRequests); }
   absl::Status AdmitResult() const { return AdmitLast(coordinator::OperationClass::kResults); }
 
-  // Memory for what a call makes. RESOURCE_EXHAUSTED MEMORY. Of a small limit no call gets more than a sixteenth
-  // promised, or none would ever be taken.
+  // Reserves memory for what a call makes. RESOURCE_EXHAUSTED MEMORY. No call gets more than a sixteenth of the limit
+  // promised; otherwise a small limit would admit none.
   absl::StatusOr<MemoryGuard::Promise> TakeMemory(int64_t bytes) const {
     if (memory == nullptr || memory->limit() == 0) return MemoryGuard::Promise();
     return memory->Take(MemoryGuard::Kind::kWork, std::min(bytes, memory->limit() / 16));
   }
 
-  // Memory for the history of a study and what a designer makes of it. Errors as Storage, and as above.
+  // Reserves memory for the history of a study and what a designer makes of it. Errors as Storage, and as above.
   absl::StatusOr<MemoryGuard::Promise> TakeForHistory(const storage::StudyRecord& study) const {
     if (memory == nullptr || memory->limit() == 0) return MemoryGuard::Promise();
     const absl::StatusOr<storage::Storage::Summary> summary = storage->Summarize(study);
     if (!summary.ok()) return summary.status();
-    constexpr int64_t kTrial = 1024, kParameter = 256;  // Twice what a history has of each, for the time it is read.
+    constexpr int64_t kTrial = 1024, kParameter = 256;  // Twice what a history takes of each, for the time it is read.
     const int64_t trials = std::accumulate(summary->by_state.begin(), summary->by_state.end(), int64_t{0});
     return memory->Take(MemoryGuard::Kind::kWork, trials * (kTrial + kParameter * study.spec.space.scalars()));
   }
 
-  // Tells the observer of a request that is turned away unseen. Returns `why`.
+  // Tells the observer of a request that is refused unread. Returns `why`.
   absl::Status Refused(absl::Status why) const {
     return Refused(coordinator::OperationClass::kRequests, std::move(why));
   }
@@ -112,7 +113,7 @@ inline constexpr absl::Duration kDefaultDeadline = absl::Seconds(30);
 inline constexpr absl::Duration kLongestDeadline = absl::Seconds(60);
 inline constexpr absl::Duration kReadRetry = absl::Milliseconds(200);
 
-// The caller's deadline on Clock::Monotonic(): 30 s when it gave none, at most 60 s.
+// Returns the caller's deadline on Clock::Monotonic(): 30 s if it gave none, at most 60 s.
 inline absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
   absl::Duration remaining = wire::TimeUntil(context.raw_deadline());
   // gRPC may give a call without deadline one that is decades away.
@@ -126,7 +127,7 @@ inline grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context
   return reactor;
 }
 
-// 1 to 64 printable ASCII characters, or empty where that is allowed.
+// Checks that `id` has 1 to 64 printable ASCII characters, or is empty where that is allowed.
 inline absl::Status CheckRequestId(const std::string& id, bool required) {
   if (id.empty() && !required) return absl::OkStatus();
   const bool printable = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
@@ -136,19 +137,20 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
                                    : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
 }
 
-// Hands an operation over, with the deadline and the permit of the call.
+// Submits an operation with the deadline and the permit of the call.
 inline void SubmitFor(const Backend& backend, const grpc::CallbackServerContext& context,
                       coordinator::Operation operation) {
   backend.coordinator->Submit(std::move(operation), DeadlineOf(context, *backend.clock), backend.PermitOf(context));
 }
 
-// A call may do this on the readers' threads.
+// Kinds of work on the readers' threads.
 enum class Work {
-  kRead,    // It is told only to whom may still know it when it has been read.
-  kChange,  // It asks for the permit itself, where it does what is then told in any case.
+  kRead,    // The permit is checked again before the reply is sent.
+  kChange,  // The work checks the permit itself, and its reply is sent in any case.
 };
 
-// A read may take so much while its reply is made, rows from storage included: a page of 3 MiB, as messages and bytes.
+// Bytes that a read may take while its reply is made, rows from storage included: a page of 3 MiB, as messages and
+// bytes.
 inline constexpr int64_t kReadMemory = int64_t{24} << 20;
 
 // Runs `work` on `threads` and finishes the call with its status.
@@ -195,7 +197,7 @@ inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServ
   return OnThreads(backend.readers, backend, context, Work::kRead, std::move(read));
 }
 
-// The same for what looks at all of a study, or computes: those wait for each other, and let everything else go first.
+// Does the same for calls that look at all of a study, or compute: they wait for each other, and yield to all others.
 inline grpc::ServerUnaryReactor* Scan(const Backend& backend, grpc::CallbackServerContext* context,
                                       std::function<absl::Status()> read) {
   return OnThreads(backend.scanners != nullptr ? backend.scanners : backend.readers, backend, context, Work::kRead,

@@ -12,9 +12,9 @@
 
 namespace luthier::service {
 
-// Answers GetImportance: with importance::Compute on the results that are stored. Of a study with more than 10,000
-// trials so many are looked at, evenly over their numbers, so that it costs no more than one of that size; fewer, down
-// to 500, where they have many parameters. The newest answers are kept until their studies change. Thread-safe.
+// Answers GetImportance, by importance::Compute on the stored results. Of a study with more than 10,000 trials that
+// many are used, spread evenly over their numbers, so that it costs no more; with many parameters fewer, down to 500.
+// The newest answers are kept until their studies change. Thread-safe.
 class Importances {
  public:
   // Errors as Storage and importance::Compute; NOT_FOUND; INVALID_ARGUMENT for a metric that no trial has.
@@ -30,7 +30,7 @@ class Importances {
   };
 
   base::Mutex mutex_;
-  std::list<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // The last used first.
+  std::list<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // Used last comes first.
 };
 
 }  // namespace luthier::service

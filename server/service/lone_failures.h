@@ -15,33 +15,33 @@
 
 namespace luthier::service {
 
-// Finds workers that fail alone: a machine without the data, the module or the device that a study needs ends one trial
-// after the other at once, and would soon have used up the budget of a study that others work on well. Such a worker
-// rests from the study: the first time for kFirstRest, and for twice as long after each further failure that is alike,
-// if others succeeded meanwhile. Settings may fail at once as well: a cause that another worker has met which also
-// succeeded is theirs, and a worker that has succeeded itself rests after kAlikeAfterSuccess. Nothing is stored. Knows
-// the kMaxWorkers pairs of worker and study that were heard of last; a call costs the logarithm of that, and a failure
-// kMaxCauses comparisons. Not thread-safe.
+// Finds workers that fail alone. A machine without the data, the module or the device that a study needs ends one trial
+// after the other at once, and would soon use up the budget of a study that others evaluate without failures. Such a
+// worker rests from the study: the first time for kFirstRest, and for twice as long after each further failure that is
+// alike, if others succeeded meanwhile. Settings may fail at once as well. So a cause that another worker has met which
+// also succeeded is attributed to settings, and a worker that has succeeded itself rests only after kAlikeAfterSuccess
+// failures. Nothing is stored. The kMaxWorkers pairs of worker and study that were heard of last are remembered. A call
+// costs the logarithm of that, a failure kMaxCauses comparisons. Not thread-safe.
 class LoneFailures {
  public:
   static constexpr int kAlikeToRest = 3, kAlikeAfterSuccess = 10;
   static constexpr absl::Duration kFirstRest = absl::Minutes(10);
   static constexpr absl::Duration kLongestRest = absl::Hours(24);
   static constexpr size_t kMaxWorkers = 1000;
-  static constexpr size_t kMaxCauses = 16;  // Each study has at most so many.
+  static constexpr size_t kMaxCauses = 16;  // Most causes that are remembered of each study.
 
   struct Rest {
     storage::StudyKey study = 0;
     std::string study_id;
     absl::Duration until;  // Clock::Monotonic().
-    std::string failure;   // The newest, as its event has it.
+    std::string failure;   // The newest failure, as its event has it.
   };
 
-  // An attempt of `worker` failed, as `event` says. `at_once`: before it did work that could depend on its setting.
-  // `now` is Clock::Monotonic(). Returns true if the worker rests from now on.
+  // Counts a failed attempt of `worker`, as `event` says. `at_once`: it failed before it did work that could depend on
+  // its setting. `now` is Clock::Monotonic(). Returns true if the worker rests from now on.
   bool Failed(const std::string& worker, const storage::Event& event, bool at_once, absl::Duration now);
   void Succeeded(const std::string& worker, storage::StudyKey study);
-  // The worker was started anew, perhaps on a machine that was mended.
+  // Ends the worker's rests: it was started anew, perhaps on a machine that was mended.
   void Forget(const std::string& worker);
   void ForgetStudy(storage::StudyKey study);
   // Returns the studies that the worker rests from, by key.
@@ -50,9 +50,9 @@ class LoneFailures {
  private:
   using Key = std::pair<std::string, storage::StudyKey>;
   struct Entry {
-    bool succeeded = false;  // Ever.
-    int alike = 0;           // Failures in a row, of which …
-    study::Failure newest;   // … this is the newest; `text` is its event's.
+    bool succeeded = false;  // True if an attempt of the worker ever succeeded.
+    int alike = 0;           // Number of alike failures in a row.
+    study::Failure newest;   // The newest of them; `text` is its event's.
     std::string study_id, text;
     int64_t successes = 0;  // Study::successes when the row began or the worker last rested.
     absl::Duration until = -absl::InfiniteDuration();
@@ -61,7 +61,7 @@ class LoneFailures {
   };
   struct Study {
     int64_t entries = 0;
-    int64_t successes = 0;  // Since an entry was made: in a row of failures none of them is of its own worker.
+    int64_t successes = 0;  // Since an entry was made. During a row of failures none is of its own worker.
     std::deque<std::pair<std::string, study::Failure>> causes;  // Newest last, with workers that have succeeded.
   };
   using Entries = std::map<Key, Entry>;
@@ -70,7 +70,7 @@ class LoneFailures {
   static void AddCause(Study* study, const std::string& worker, const study::Failure& failure);
 
   Entries entries_;
-  std::list<Key> order_;  // Who was heard of last comes first.
+  std::list<Key> order_;  // The pair that was heard of last comes first.
   std::map<storage::StudyKey, Study> studies_;
 };
 

@@ -8,7 +8,7 @@
 #include "luthier/v1/trial.pb.h"
 #include "server/storage/storage.h"
 
-// Finds studies and trials that calls name. Errors: NOT_FOUND that says what there is not; those of Storage.
+// Finds studies and trials that calls name. Errors: NOT_FOUND naming what does not exist; those of Storage.
 namespace luthier::service {
 
 absl::StatusOr<storage::StudyRecord> FindStudy(storage::Storage* storage, const std::string& id);

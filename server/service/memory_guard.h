@@ -13,14 +13,14 @@
 
 namespace luthier::service {
 
-// Keeps the process within its memory: what would bring more work is refused first, what ends work is taken a little
-// longer. Counted is what is in use and what was promised to calls under way, so that many large calls at once are
-// refused before they take anything. Thread-safe.
+// Keeps the process within its memory. Calls that bring more work are refused at the limit, calls that end work a
+// little above it. Memory in use counts, and memory that was promised to calls under way, so that many large calls at
+// once are refused before they allocate anything. Thread-safe.
 class MemoryGuard {
  public:
   struct Options {
     int64_t limit = 0;  // Bytes; 0: none.
-    // Resident bytes of the process. Tests bring their own.
+    // Returns the resident bytes of the process. Tests bring their own.
     std::function<int64_t()> used = ResidentBytes;
     // Gives freed memory back to the system. Called when the limit is reached, at most once a second.
     std::function<void()> give_back = GiveBack;
@@ -28,7 +28,7 @@ class MemoryGuard {
   // `clock` must outlive it.
   MemoryGuard(Options options, const base::Clock* clock);
 
-  // Memory that a call was promised: it counts as used until this is gone.
+  // Memory that a call was promised. It counts as used until this is destroyed.
   class Promise {
    public:
     Promise() = default;
@@ -51,10 +51,11 @@ class MemoryGuard {
   // Work: asks, creates and reads. Ending: results, heartbeats, and calls that end studies or trials.
   enum class Kind { kWork, kEnding };
 
-  // RESOURCE_EXHAUSTED MEMORY with a delay: work from the limit on, what ends work from 1.1 times the limit on.
+  // Returns RESOURCE_EXHAUSTED MEMORY with a delay: for work from the limit on, for calls that end work from 1.1 times
+  // the limit on.
   absl::Status AdmitWork() const { return Admit(Kind::kWork, promised_, 0); }
   absl::Status AdmitResult() const { return Admit(Kind::kEnding, promised_, 0); }
-  // The same for what will take so many bytes more. The guard must outlive the promise.
+  // Reserves `bytes` for a call, with the same errors. The guard must outlive the promise.
   absl::StatusOr<Promise> Take(Kind kind, int64_t bytes) const;
 
   // Bytes that the process may use; 0: no limit.
@@ -66,7 +67,7 @@ class MemoryGuard {
  private:
   // OK if `more` can be taken besides what was promised to others.
   absl::Status Admit(Kind kind, int64_t promised, int64_t more) const;
-  // Bytes in use, as of at most 10 ms ago. Gives freed memory back if they are more than `bearable`.
+  // Returns the bytes in use, as of at most 10 ms ago. Gives freed memory back if they are more than `bearable`.
   int64_t Used(int64_t bearable) const;
 
   const Options options_;

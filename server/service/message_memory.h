@@ -18,8 +18,8 @@ class MessageMemory {
   // `type` must be of compiled code, as all types of services are.
   explicit MessageMemory(const google::protobuf::Descriptor* type);
 
-  // Returns the bytes that the message in `in` would take, rather more than fewer; stops counting at `most`. Of bytes
-  // that are no message those are counted that come before the first wrong one, where a parser stops, too.
+  // Returns the bytes that the message in `in` would take, rather too many than too few; stops counting at `most`. Of
+  // invalid bytes the part before the first wrong one counts, where a parser stops, too.
   int64_t Of(google::protobuf::io::CodedInputStream* in, int64_t most) const;
 
  private:
@@ -29,11 +29,11 @@ class MessageMemory {
     Kind kind = Kind::kUnknown;
     bool repeated = false;
     bool map = false;
-    int packed = 0;              // A byte of a packed list of numbers takes at most so many in memory.
+    int packed = 0;              // Bytes in memory that one byte of a packed list of numbers takes at most.
     const Type* type = nullptr;  // Null but for kMessage.
   };
   struct Type {
-    int64_t bytes = 0;          // An empty message takes so many.
+    int64_t bytes = 0;          // Bytes of an empty message.
     std::vector<Field> fields;  // By number.
   };
   class Count;

@@ -14,15 +14,15 @@ namespace luthier::service {
 inline constexpr int kDefaultPage = 100;
 inline constexpr int kMaxPage = 1000;
 
-// Returns the rows of a page, kDefaultPage for 0. INVALID_ARGUMENT beyond kMaxPage.
+// Returns the number of rows of a page, kDefaultPage for 0. INVALID_ARGUMENT beyond kMaxPage.
 absl::StatusOr<int> PageSize(int requested);
 
-// Returns a token for the page at `position`. It is good for the query it came from only.
+// Returns a token for the page at `position`. It is valid only for the query it came from.
 std::string MakePageToken(const std::string& query, const std::string& position);
 // Returns the position; "" for no token. INVALID_ARGUMENT for a token of another query.
 absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::string& token);
 
-// Counts what a page holds so far. The first row always fits: none is as large as a message.
+// Counts what a page holds so far. The first row always fits, since no row is as large as a message.
 class PageFill {
  public:
   static constexpr size_t kMaxBytes = size_t{3} << 20;  // A message may have 4 MiB.

@@ -8,8 +8,8 @@
 
 namespace luthier::service {
 
-// A study's spec may take so much in memory. Two copies of it are messages, the request and a reply; four are the
-// core's, its designer's, and those on the way to and from the database.
+// Bytes of memory that the copies of a study's spec may take. Two copies are messages, the request and a reply; four
+// are the core's, its designer's, and those on the way to and from the database.
 inline constexpr int64_t kMostSpecMemory = int64_t{32} << 20;
 
 // Estimates these copies from the message, before any of them is made. INVALID_ARGUMENT LIMIT_EXCEEDED beyond

@@ -71,9 +71,10 @@ class StudyService final : public v1::StudyService::CallbackService {
  private:
   grpc::ServerUnaryReactor* RunControl(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
                                        coordinator::Control control, v1::Study* response);
-  // Finishes the call with the study as the write left it, with counts of when it is read, and keeps that answer for
-  // repetitions of `request_id` (unless empty) before it leaves. `place`: for reading it, reserved before the write, so
-  // that busy readers refuse the call before anything has changed. UNAVAILABLE where the study can't be read back.
+  // Finishes the call with the study as the write left it, with the counts at the time of reading, and keeps that
+  // answer for repetitions of `request_id` (unless empty) before it leaves. `place` is for reading the study. It is
+  // reserved before the write, so that busy readers refuse the call before anything has changed. UNAVAILABLE if the
+  // study can't be read back.
   coordinator::Done<coordinator::StudyReply> AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
                                                              base::Executor::Place place, const std::string& request_id,
                                                              v1::Study* response);
@@ -85,7 +86,7 @@ class StudyService final : public v1::StudyService::CallbackService {
   std::atomic<int> watchers_{0};
   TrialTables tables_{backend_.memory, backend_.clock};
   Importances importances_;
-  std::atomic<bool> computing_{false};  // Importance or a prediction.
+  std::atomic<bool> computing_{false};  // True while importance or a prediction is computed.
 };
 
 }  // namespace luthier::service

@@ -11,9 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "lib/study/search_space.h"
 
-// Reads ListTrialsRequest.filter and .order_by: which trials of a list are wanted, and in which order.
-// v1::ListTrialsRequest says what the texts look like. Errors are INVALID_ARGUMENT for the field `filter` or `order_by`
-// and say where in the text.
+// Reads ListTrialsRequest.filter and .order_by, which select the trials of a list and their order.
+// v1::ListTrialsRequest describes the texts. Errors are INVALID_ARGUMENT for the field `filter` or `order_by` and say
+// where in the text.
 namespace luthier::service {
 
 enum class FilterOp { kEqual, kNotEqual, kLess, kAtMost, kMore, kAtLeast, kHas };
@@ -23,10 +23,10 @@ struct FilterTerm {
   std::string field;  // "params.lr"; without the quotes that it may have in the text.
   FilterOp op = FilterOp::kEqual;
   std::string value;             // Without quotes.
-  bool any = false;              // `:*`: whether the field has a value.
-  std::optional<double> number;  // The value as a finite number, where it is one and has no quotes.
-  size_t field_at = 0;           // The field begins here in the text, …
-  size_t value_at = 0;           // … and the value.
+  bool any = false;              // `:*`: true if the field has a value.
+  std::optional<double> number;  // The value as a finite number, if it is one and has no quotes.
+  size_t field_at = 0;           // Position of the field in the text.
+  size_t value_at = 0;           // Position of the value in the text.
 };
 
 // Terms joined by AND, OR and NOT.
@@ -40,7 +40,7 @@ class Filter {
   static absl::StatusOr<Filter> Parse(absl::string_view text);
 
   const std::vector<FilterTerm>& terms() const { return terms_; }
-  // Returns whether the filter is true where term i is `holds(i)`. Asks for no more terms than it needs.
+  // Returns true if the filter is true where term i is `holds(i)`. Evaluates no more terms than it needs.
   bool Matches(absl::FunctionRef<bool(size_t)> holds) const;
   // Checks that the fields are those of a study with this space, and that the operators and values suit them.
   absl::Status Check(const study::SearchSpace& space) const;

@@ -24,21 +24,21 @@ namespace luthier::service {
 // A study's columns in memory, which follow its log. Single-threaded.
 class TrialTable {
  public:
-  // Brings the table up to what is stored. O(trials that changed since). Errors as Storage, and of `memory`, which may
-  // be null; after one the table is empty.
+  // Brings the table up to date with storage. O(trials that changed since). Errors as Storage, and of `memory`, which
+  // may be null; after an error the table is empty.
   absl::Status Update(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
 
   struct Query {
     std::vector<std::string> columns;  // Empty: all but attributes.
     uint64_t after_seq = 0;
     int64_t after_number = 0;
-    size_t bytes = 0;  // The values of a page take about so many; at least one row is taken.
+    size_t bytes = 0;  // Approximate bytes of the values of a page; at least one row is taken.
   };
   // Fills `response` but for the page token, and returns the number of its last row; 0: there are no more.
-  // INVALID_ARGUMENT for columns that there are not.
+  // INVALID_ARGUMENT for unknown columns.
   absl::StatusOr<int64_t> Fill(const Query& query, v1::GetTrialTableResponse* response) const;
 
-  // Says which trials a list has, and in which order. Its field names are those of columns.
+  // Selects the trials of a list, and their order. Its field names are those of columns.
   struct Wanted {
     const Filter* filter = nullptr;         // Fits the study's space.
     std::vector<study::TrialState> states;  // Empty: all.
@@ -50,15 +50,14 @@ class TrialTable {
     int64_t number = 0;
     std::string place;  // For Wanted::after.
   };
-  // Returns the first trials that are wanted, in order, without deleted ones. INVALID_ARGUMENT for a place that is
-  // none.
+  // Returns the first trials that are wanted, in order, without deleted ones. INVALID_ARGUMENT for an invalid place.
   absl::StatusOr<std::vector<Selected>> Select(const Wanted& wanted) const;
 
   size_t bytes() const;
   uint64_t seq() const { return seq_; }
 
  private:
-  // Numbers, or places in `words`.
+  // Numbers, or indexes into `words`.
   struct Column {
     bool coded = false;
     std::vector<double> numbers;
@@ -68,7 +67,7 @@ class TrialTable {
     size_t word_bytes = 0;
   };
 
-  // A term of a filter with its column: true for words that are marked, or numbers that compare as it says.
+  // A term of a filter with its column: true for words that are marked, or for numbers that compare as it says.
   struct BoundTerm;
   BoundTerm Bind(const FilterTerm& term) const;
   struct Key;  // Trials are ordered by it.
@@ -78,7 +77,7 @@ class TrialTable {
   void Store(const storage::TrialRecord& record, const storage::StudyRecord& study);
   void StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study);
   void Clear(size_t row);
-  // The column of this name with a place for `row`; null where there are too many.
+  // Returns the column of this name, with room for `row`; null if there are too many.
   Column* Find(const std::string& name, bool coded, size_t row);
   void Set(const std::string& name, size_t row, double value);
   void Set(const std::string& name, size_t row, const std::string& word);
@@ -92,7 +91,7 @@ class TrialTable {
   int metrics_ = 0, attributes_ = 0;
 };
 
-// The tables that were asked for last, up to a number of bytes, and for some minutes. Thread-safe.
+// The tables that were used last, up to a number of bytes, and for some minutes. Thread-safe.
 class TrialTables {
  public:
   // `memory` may be null; both must outlive it. Tables take an eighth of its limit at most, or 64 MiB.
@@ -118,7 +117,7 @@ class TrialTables {
   };
   std::shared_ptr<Entry> Find(storage::StudyKey study);
   void Keep(storage::StudyKey study, size_t bytes);
-  // Drops what was not used for a while: nobody asks for the table of a deleted study.
+  // Drops tables that were not used for a while, such as those of deleted studies.
   void DropUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -126,8 +125,8 @@ class TrialTables {
   const base::Clock* const clock_;
   base::Mutex mutex_;
   std::map<storage::StudyKey, Kept> kept_ ABSL_GUARDED_BY(mutex_);
-  std::list<storage::StudyKey> used_ ABSL_GUARDED_BY(mutex_);  // The last used first.
-  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                   // All together take so many.
+  std::list<storage::StudyKey> used_ ABSL_GUARDED_BY(mutex_);  // Used last comes first.
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                   // Bytes of all tables together.
 };
 
 }  // namespace luthier::service

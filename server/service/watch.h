@@ -11,9 +11,9 @@ namespace luthier::service {
 v1::Event ToMessage(const storage::Event& event);
 
 // A WatchStudy stream: events in order of seq, stored ones first, then as they are committed. It reads storage on the
-// readers' threads, writes one event at a time (so a slow reader costs memory for one page only), and ends itself.
-// It ends with the caller's token, and is cut off where the caller does not read its end within a second.
-// `watchers` counts live streams; beyond `max_watchers` the call gets RESOURCE_EXHAUSTED.
+// readers' threads, writes one event at a time (so a slow reader costs memory for one page only), and ends by itself.
+// It ends with the caller's token, and is cut off if the caller does not read its end within a second. `watchers`
+// counts live streams; beyond `max_watchers` the call gets RESOURCE_EXHAUSTED.
 grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, grpc::CallbackServerContext* context,
                                                 const v1::WatchStudyRequest& request, std::atomic<int>* watchers,
                                                 int max_watchers);

@@ -19,9 +19,9 @@
 
 namespace luthier::service {
 
-// Knows which workers were seen since the server started, and how their attempts ended, from what the coordinator does;
-// nothing is stored. Keeps the names that were seen last, and the holders of trials that are RUNNING, which are as many
-// as the coordinator's leases. Thread-safe.
+// Knows which workers were seen since the server started, and how their attempts ended; nothing is stored. Keeps the
+// names that were seen last, and the holders of RUNNING trials, which are as many as the coordinator's leases.
+// Thread-safe.
 class WorkerLog final : public coordinator::Observer {
  public:
   static constexpr size_t kMaxNames = 1000;
@@ -42,16 +42,16 @@ class WorkerLog final : public coordinator::Observer {
   // An attempt that fails later than this, or after it reported a step, did work that depends on its setting.
   static constexpr absl::Duration kAtOnce = absl::Seconds(5);
 
-  // The worker asked or sent a heartbeat. `instance` differs from start to start of its process; empty: not said. A new
-  // one ends its rests.
+  // Notes that the worker asked or sent a heartbeat. `instance` is unique per process; empty: not said. A new one ends
+  // the worker's rests.
   void Seen(const std::string& name, const std::string& instance = "");
-  // It asked for trials of a pool (study::PoolKey), of `study` alone where that is not empty.
+  // Notes that it asked for trials of a pool (study::PoolKey), only of `study` if that is not empty.
   void Asked(const std::string& name, const std::string& pool, const std::string& study);
   // Returns why no worker takes trials of an ACTIVE study that has none running, for people: "waiting: no worker of
-  // pool gpus has asked since the coordinator started"; "" where one was seen within the last minute that asks for
-  // such.
+  // pool gpus has asked since the coordinator started"; "" if a worker that asks for such trials was seen within the
+  // last minute.
   std::string WhyNobodyTakes(const std::string& study, const std::string& pool) const;
-  // Returns the studies that the worker gets no trials of now (LoneFailures).
+  // Returns the studies of which the worker gets no trials now (LoneFailures).
   std::vector<coordinator::Rest> RestsOf(const std::string& name) const;
   // Returns the workers of a project with names above `after`, in order, at most `limit`.
   std::vector<Worker> List(const std::string& project, const std::string& after, size_t limit) const;
@@ -66,7 +66,8 @@ class WorkerLog final : public coordinator::Observer {
   struct Entry {
     Worker worker;
     std::string instance;
-    // Its process asked for these pools, of these studies alone where they are named: several projects ask in turn.
+    // Pools that its process asked for, with the study if one was named: a process may ask for several projects in
+    // turn.
     std::set<std::pair<std::string, std::string>> asked;
     std::list<std::string>::iterator place;  // In `order_`.
   };

@@ -12,9 +12,9 @@
 namespace luthier::storage {
 
 // Writes the committed state seen by `db` to `path`, one file that needs no other: VACUUM INTO a temporary name,
-// InspectFile, sync, rename. Commits go on meanwhile on other connections. An existing `path` is replaced. `db` must be
-// of OpenConnection, with the default VFS, outside a transaction. UNAVAILABLE STORAGE_FULL; DATA_LOSS that names what
-// is damaged.
+// InspectFile, sync, rename. Commits go on meanwhile on other connections. An existing `path` is replaced. `db` must
+// come from OpenConnection, with the default VFS, outside a transaction. UNAVAILABLE STORAGE_FULL; DATA_LOSS naming
+// what is damaged.
 absl::Status BackUp(SQLite::Database& db, const std::string& path);
 
 // The distance by which a restored fence jumps, so that no token granted after the backup can match one granted after

@@ -13,16 +13,16 @@
 // Options that the writing and the reading connections have in common.
 namespace luthier::storage {
 
-// Nothing should ever wait: there is one writer, and readers do not block it. Only opening and closing connections
-// lock.
+// Longest wait for a lock, in ms. Nothing should ever wait: there is one writer, and readers do not block it. Only
+// opening and closing connections lock.
 inline constexpr int kBusyTimeoutMs = 5000;
 
 struct ConnectionOptions {
   std::string path;
   std::string vfs;      // Empty: SQLite's default.
-  bool writer = false;  // Else read-only.
+  bool writer = false;  // False: read-only.
   bool unsafe_normal_sync = false;
-  bool unchecked = false;  // Pages are read whatever their checksums say: for looking at damage.
+  bool unchecked = false;  // True reads pages whatever their checksums say, to look at damage.
 };
 
 // Opens a connection for one thread at a time, in defensive mode, that writes nothing on close. It keeps and checks

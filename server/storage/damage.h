@@ -5,21 +5,21 @@
 #include "absl/strings/string_view.h"
 #include "server/storage/storage.h"
 
-// Damage: what is stored is not what was written. It is DATA_LOSS to who needs it, and others go on. Every other
+// Damage: what is stored is not what was written. Calls that need it get DATA_LOSS, and others go on. Every other
 // DATA_LOSS of storage means that the outcome of a write or the disk itself is in doubt, and the process must end.
 namespace luthier::storage {
 
-// In place of a study: the stored replies to requests, which belong to none.
+// Stands in place of a study for the stored replies to requests, which belong to none.
 inline constexpr StudyKey kDamagedRequests = -1;
 
-// Says that `what` ("trial 7") of a study is damaged; 0: nobody knows of which, or of none.
+// Says that `what` ("trial 7") of a study is damaged; 0: it belongs to no study, or to an unknown one.
 absl::Status Damaged(StudyKey study, absl::string_view what);
 bool IsDamage(const absl::Status& status);
-// The study that the damage was said of, or kDamagedRequests; 0: neither.
+// Returns the study whose damage the status reports, or kDamagedRequests; 0: neither.
 StudyKey DamagedStudy(const absl::Status& status);
 
-// The same damage: of `study` where none was said before, with the id in front of the message unless it is empty. Other
-// errors stay as they are.
+// Returns the same damage, attributed to `study` if it named none, with the id in front of the message unless that is
+// empty. Other errors stay as they are.
 absl::Status DamageOf(const absl::Status& damage, StudyKey study, absl::string_view id);
 
 }  // namespace luthier::storage

@@ -16,7 +16,7 @@ inline constexpr int32_t kApplicationId = 0x4C555448;  // "LUTH", in the header 
 std::string DatabasePath(const std::string& directory);
 std::string BackupsPath(const std::string& directory);
 
-// FAILED_PRECONDITION when the directory is on a network file system (NFS, SMB, 9p, FUSE, …), where locks and syncs do
+// FAILED_PRECONDITION if the directory is on a network file system (NFS, SMB, 9p, FUSE, …), where locks and syncs do
 // not promise what SQLite needs.
 absl::Status CheckLocalFileSystem(const std::string& directory);
 
@@ -37,12 +37,12 @@ class DirectoryLock {
 };
 
 enum class DatabaseKind {
-  kNew,  // No file, an empty one, or one whose creation was cut short: nothing is in it.
+  kNew,  // There is no file, or an empty one, or one whose creation was cut short.
   kOurs,
 };
 
 // Reads the first bytes of the file through the VFS (null: the default one), and nothing else: no journal is played
-// back, nothing is created. FAILED_PRECONDITION for a file that is not a database of ours; DATA_LOSS when it can't be
+// back, nothing is created. FAILED_PRECONDITION for a file that is not a database of ours; DATA_LOSS if it can't be
 // read.
 absl::StatusOr<DatabaseKind> ProbeDatabase(const std::string& path, const char* vfs);
 

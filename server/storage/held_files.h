@@ -11,13 +11,13 @@
 #include "absl/status/statusor.h"
 #include "lib/base/descriptor.h"
 
-// These find out whether a server can write its files, and whether paths still lead to those that it writes to.
+// Checks that a server can write its files, and that paths still lead to the files that it writes to.
 namespace luthier::storage {
 
-// Refuses a data directory that can't be written: the directory, or one of the files that are there already: the lock,
-// luthier.db and access.db with what SQLite keeps beside them. SQLite opens a file that it may not write for reading,
-// silently, and fails at the first write. A directory that is missing passes. FAILED_PRECONDITION naming the file, its
-// mode and owner, and what to do.
+// Refuses a data directory that can't be written: the directory, or one of the files that exist already, which are the
+// lock, luthier.db and access.db with what SQLite keeps beside them. SQLite opens a file that it may not write for
+// reading, silently, and fails at the first write. A directory that is missing passes. FAILED_PRECONDITION naming the
+// file, its mode and owner, and what to do.
 absl::Status CheckWritable(const std::string& directory);
 
 // Refuses a directory that has lost its database: luthier.db is missing or empty, and beside it are copies in backups/,
@@ -26,7 +26,7 @@ absl::Status CheckWritable(const std::string& directory);
 absl::Status CheckNothingLost(const std::string& directory);
 
 // Knows a data directory and files in it by device and inode, from a moment when they were open. Once one of them is
-// moved, removed, replaced or covered by a mount, what is written to the open ones reaches nobody who follows the path.
+// moved, removed, replaced or covered by a mount, data written to the open one is no longer found under its path.
 // Thread-safe.
 class HeldFiles {
  public:
@@ -35,7 +35,7 @@ class HeldFiles {
   static absl::StatusOr<std::unique_ptr<HeldFiles>> Note(const std::string& directory,
                                                          const std::vector<std::string>& names);
 
-  // OK as long as every path leads to what it led to then, and the file system takes writes. DATA_LOSS saying which
+  // OK as long as every path leads to the same file as then, and the file system takes writes. DATA_LOSS saying which
   // file it is, what happened to it, and what to do. It costs some microseconds: a call of stat for each file.
   absl::Status Check() const;
 
@@ -49,18 +49,18 @@ class HeldFiles {
   HeldFiles(std::string directory, base::Descriptor held) : directory_(std::move(directory)), held_(std::move(held)) {}
   absl::Status Gone(const Identity& file, const std::string& what) const;
 
-  const std::string directory_;  // Absolute: the process may not have moved, but who looks for the files may.
-  const base::Descriptor held_;  // It is open so that no other directory gets its inode.
-  std::vector<Identity> files_;  // The directory first.
+  const std::string directory_;  // Absolute, so that people who look for the files find them.
+  const base::Descriptor held_;  // Open so that no other directory gets its inode.
+  std::vector<Identity> files_;  // The directory comes first.
 };
 
 // Ends the process with exit code 74 (EX_IOERR of sysexits.h), because its storage can't be trusted any more. Says why
 // in the log, and in a line on standard error whatever the log's level. Nothing is closed, so nothing more is written.
 [[noreturn]] void EndForStorage(const absl::Status& why);
 
-// From now on SIGBUS ends the process as EndForStorage does: with 74, and a line on standard error that says what it
-// means. SQLite shares luthier.db-shm and access.db-shm with other processes through memory; who cuts one of them takes
-// pages away under its hands, and no look at a path could be in time.
+// Makes SIGBUS end the process as EndForStorage does: with 74, and a line on standard error that explains it. SQLite
+// shares luthier.db-shm and access.db-shm with other processes through memory; a process that truncates one of them
+// takes away mapped pages, which no check of paths could find in time.
 void EndAtLostPages();
 
 }  // namespace luthier::storage

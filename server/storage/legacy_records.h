@@ -10,7 +10,8 @@
 namespace luthier::storage {
 
 // Sets `event->step` and `event->ask_index` from the beginning of `event->detail`: "step=9" of points and pauses,
-// "step=9 ask=4" of promotions. Where the text says no such thing they stay absent; who needs them reports DATA_LOSS.
+// "step=9 ask=4" of promotions. If the text does not have them they stay absent, and callers that need them report
+// DATA_LOSS.
 void ReadLegacyEvent(Event* event);
 
 // Reads the text of a stored reply: "STUDY,TRIAL:TOKEN,…" (tokens in hexadecimal), "STUDY,TRIAL,…" or "SEQ".

@@ -15,15 +15,15 @@
 
 namespace luthier::storage {
 
-// Storage that lives as long as the process: for tests, simulations and servers that are told to keep nothing. Obeys
-// the same rules as the durable one (rules.h). Thread-safe; every call holds one lock. Reads cost O(rows returned),
+// Storage that lives as long as the process: for tests, simulations and servers without a data directory. Obeys the
+// same rules as the durable one (rules.h). Thread-safe; every call holds one lock. Reads cost O(rows returned),
 // Summarize O(trials of the study), ListSetAside O(events of the study).
 class MemoryStorage final : public Storage {
  public:
   MemoryStorage() = default;
 
   absl::Status Commit(const WriteBatch& batch) override;
-  absl::StatusOr<bool> EraseSome(int) override { return false; }  // Commit did.
+  absl::StatusOr<bool> EraseSome(int) override { return false; }  // Commit has erased them.
   absl::StatusOr<uint64_t> LastSeq() override;
   absl::StatusOr<uint64_t> LastFence() override;
   absl::StatusOr<absl::Duration> LastUptime() override;

@@ -19,11 +19,11 @@ struct Migration {
   std::string sql;
 };
 
-// All of them, version 1, 2, …, as built into the program.
+// Returns all migrations, version 1, 2, …, as built into the program.
 std::vector<Migration> Migrations();
 
-// The version of an open database; 0: nothing is in it. FAILED_PRECONDITION for one that is not empty and not ours, or
-// is newer than the last of `migrations`.
+// Returns the version of an open database; 0: it is empty. FAILED_PRECONDITION for one that is not empty and not ours,
+// or is newer than the last of `migrations`.
 absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migration>& migrations);
 
 // Applies every migration above `from`, each in a transaction of its own (from 0: all in one) that also checks all

@@ -20,8 +20,8 @@ namespace luthier::storage {
 inline constexpr int kPageBytes = 4096;  // Every database of ours has pages of this size.
 inline constexpr int kPageSumBytes = 8;
 
-// The name of the VFS in front of `base` (empty: SQLite's default one), which must be registered. It passes databases
-// without such bytes on as they are.
+// Returns the name of the VFS in front of `base` (empty: SQLite's default one), which must be registered. Databases
+// without room for checksums pass through it unchanged.
 absl::StatusOr<std::string> SummedVfs(const std::string& base);
 
 // Makes an empty database, or the next VACUUM, leave room for checksums.
@@ -29,15 +29,15 @@ absl::Status ReservePageSums(sqlite3* db);
 // True if the open database has them. It must be within or after a read.
 bool HasPageSums(sqlite3* db);
 
-// Writes the checksums of all pages of a file that nobody has open; nothing happens to one without room for them.
+// Writes the checksums of all pages of a file that nobody has open. A file without room for them is left as it is.
 absl::Status SealPages(const std::string& path);
 
-// It is read past SQLite; nobody may write the file meanwhile.
+// Result of reading a file past SQLite; nobody may write the file meanwhile.
 struct PageScan {
   int64_t pages = 0;
-  bool summed = false;         // It has room for checksums, so they are checked.
+  bool summed = false;         // True if it has room for checksums, which then are checked.
   std::vector<int64_t> wrong;  // Numbers of pages, from 1.
-  bool cut_off = false;        // The file is shorter than its header says.
+  bool cut_off = false;        // True if the file is shorter than its header says.
 };
 absl::StatusOr<PageScan> ScanPages(const std::string& path);
 

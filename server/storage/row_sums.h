@@ -5,10 +5,10 @@
 
 #include "absl/status/status.h"
 
-// Checksums of rows. The column `sum` of each table has what the SQL function row_sum gives for the table's name and
-// all other columns: a row under another key, a changed column, a row of another table do not fit theirs. It is
-// computed in the statement that writes the row, and again in each that reads it. What a page's checksum can't see is
-// seen here: changes in a WAL that is in use, changes by other programs, and mistakes of ours.
+// Checksums of rows. The column `sum` of each table has the value of the SQL function row_sum for the table's name and
+// all other columns. It does not fit a row under another key, a changed column, or a row of another table. It is
+// computed by the statement that writes the row, and again by each that reads it. It finds what a page's checksum
+// can't: changes in a WAL that is in use, changes by other programs, and our own mistakes.
 namespace luthier::storage {
 
 // Makes row_sum(table, column, …) known to the connection: XXH3 of the values, each with its type and its length.

@@ -21,29 +21,29 @@
 // used.
 namespace luthier::storage {
 
-// INTERNAL BUG: the coordinator asked for something that must not be stored.
+// Returns INTERNAL BUG: the coordinator asked for something that must not be stored.
 absl::Status Violation(absl::string_view what);
 
-// The rules one mutation can be checked against by itself: ranges of keys, numbers and enums, seqs and fences below
-// 2^63, request ids of 1 to 64 bytes, replies of a type.
+// Checks the rules that need nothing but the mutation: ranges of keys, numbers and enums, seqs and fences below 2^63,
+// request ids of 1 to 64 bytes, replies of a known type.
 absl::Status CheckMutation(const Mutation& mutation);
 
 // The counters of a database, and the rules about them.
 struct Counters {
-  uint64_t seq = 0;  // The newest event.
+  uint64_t seq = 0;  // Number of the newest event.
   uint64_t fence = 0;
   absl::Duration uptime = absl::ZeroDuration();
-  StudyKey key = 0;  // The largest ever given to a study.
+  StudyKey key = 0;  // Largest key ever given to a study.
 
   absl::Status TakeSeq(uint64_t next);
   absl::Status TakeFence(uint64_t next);
   absl::Status TakeUptime(absl::Duration next);
-  // `before`: the largest key before the batch.
+  // `before` is the largest key before the batch.
   absl::Status TakeNewStudy(StudyKey next, StudyKey before);
   void TakeDeletedStudy(StudyKey deleted);
 };
 
-// A stored study that is put again: its id and its metric stay.
+// Checks a stored study that is put again: its id and its metric must stay.
 absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec, const StudyRecord& next);
 // A request that is changed must be stored.
 absl::Status NoSuchRequest(const std::string& id);
@@ -52,18 +52,17 @@ absl::Status TrialWithoutStudy(StudyKey study);
 absl::Status MeasurementWithoutTrial(int64_t trial);
 absl::Status FinalTrialWouldChange(int64_t number);
 
-// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial that was not removed; absent
-// for all others.
-// Never -0.0.
+// Returns the number by which a trial is ranked: the finite final value of `metric` of a COMPLETE trial that was not
+// removed; absent for all others. Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
-// Without the row.
+// Returns the sketch without the row.
 TrialSketch SketchOf(const TrialRecord& record, const std::string& metric);
 
-// The end of the training of a COMPLETE trial that was not removed; absent for all others, and where nobody said.
+// Returns how the training of a COMPLETE trial ended that was not removed; absent for all others, and if nobody said.
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);
 
-// NOT_FOUND, as GetStudy and GetTrial return it.
+// Returns NOT_FOUND, as GetStudy and GetTrial do.
 absl::Status NoSuchStudy(const std::string& id);
 absl::Status NoSuchTrial(StudyKey study, int64_t number);
 

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// The border to SQLite: exceptions become statuses here and nowhere else, and which status follows from result codes,
-// never from text.
+// The border to SQLite. Exceptions become statuses here and nowhere else. The status depends on the result code, never
+// on a text.
 namespace luthier::storage {
 
 //   FULL -> UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled back
@@ -21,7 +21,7 @@ namespace luthier::storage {
 //   CONSTRAINT, TOOBIG, MISMATCH, RANGE, MISUSE, ERROR and SQLiteCpp's own -> INTERNAL BUG: our statement or data is
 //   wrong all others (IOERR, NOTADB, NOMEM, BUSY, …) -> DATA_LOSS: what is stored is unknown
 absl::Status ToStatus(const SQLite::Exception& error);
-// The same for a result code of sqlite3_*; `db` may be null. SQLITE_OK, ROW and DONE give OK.
+// Does the same for a result code of sqlite3_*; `db` may be null. SQLITE_OK, ROW and DONE give OK.
 absl::Status ToStatus(int code, sqlite3* db);
 
 // Runs f, which returns Status or StatusOr.
@@ -34,8 +34,8 @@ auto Guarded(F&& f) -> decltype(f()) {
   }
 }
 
-// Leaves a cached statement ready for its next use, however this one ends: a statement that is not reset keeps its read
-// transaction, and its connection's view of the past, open.
+// Resets a cached statement, however its use ends. A statement that is not reset keeps its read transaction open, and
+// with it its connection's view of the past.
 class ResetGuard {
  public:
   explicit ResetGuard(SQLite::Statement* statement) : statement_(statement) {}
@@ -47,8 +47,8 @@ class ResetGuard {
   SQLite::Statement* const statement_;
 };
 
-// Binding and reading of parameters and columns by position. Text and blobs are borrowed: they must live until the
-// statement was stepped. Unsigned numbers must be below 2^63 (rules.h).
+// Binds and reads parameters and columns by position. Text and blobs are borrowed: they must live until the statement
+// was stepped. Unsigned numbers must be below 2^63 (rules.h).
 void Bind(SQLite::Statement& statement, int index, int64_t value);
 void Bind(SQLite::Statement& statement, int index, uint64_t value);
 void Bind(SQLite::Statement& statement, int index, std::optional<double> value);
@@ -60,7 +60,7 @@ void BindNull(SQLite::Statement& statement, int index);
 int64_t Int64Column(const SQLite::Statement& statement, int column);
 uint64_t Uint64Column(const SQLite::Statement& statement, int column);
 std::optional<double> DoubleColumn(const SQLite::Statement& statement, int column);
-// Text or blob: valid until the next step or reset.
+// Returns text or a blob, valid until the next step or reset.
 absl::string_view BytesColumn(const SQLite::Statement& statement, int column);
 inline std::string StringColumn(const SQLite::Statement& statement, int column) {
   return std::string(BytesColumn(statement, column));

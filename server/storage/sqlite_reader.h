@@ -27,7 +27,7 @@ class SqliteReader {
   absl::StatusOr<uint64_t> LastSeq();
   absl::StatusOr<int64_t> Counter(const char* name);
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit);
-  // Keys and ids alone, as ListStudies, where rows can't be read.
+  // Lists keys and ids alone, like ListStudies, where rows can't be read.
   absl::StatusOr<std::vector<StudyRecord>> ListStudyIds(const std::string& after_id, int limit);
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id);
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number);
@@ -42,19 +42,19 @@ class SqliteReader {
   absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit);
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
-  // The id of a study, without a look at the rest of its row; "": there is none. For messages.
+  // Returns the id of a study without reading the rest of its row, for messages; "": there is none.
   absl::StatusOr<std::string> IdOf(StudyKey study);
-  // Studies that were deleted and have rows left.
+  // Lists studies that were deleted and have rows left.
   absl::StatusOr<std::vector<StudyKey>> ListDeleted();
   absl::StatusOr<Storage::Summary> Summarize(const StudyRecord& study);
 
  private:
   explicit SqliteReader(std::unique_ptr<SQLite::Database> db);
 
-  // Runs f within one read transaction: several statements, one moment.
+  // Runs f within one read transaction, so that several statements see one moment.
   template <typename F>
   auto InTransaction(F&& f) -> decltype(f());
-  // Damage when the table of trials ends before the study's row says. Within a transaction; may throw.
+  // Returns damage if the table of trials ends before the study's row says. Within a transaction; may throw.
   absl::Status CheckEnd(StudyKey study, int64_t last);
   absl::StatusOr<std::vector<TrialRecord>> ListInState(StudyKey study, study::TrialState state, int64_t after,
                                                        int limit);
@@ -68,7 +68,7 @@ class SqliteReader {
       count_in_state_, count_removed_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
-// A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.
+// A few readers that threads borrow in turn; a thread waits while all are in use. Thread-safe.
 class ReaderPool {
  public:
   static absl::StatusOr<std::unique_ptr<ReaderPool>> Open(const ConnectionOptions& options, int size);

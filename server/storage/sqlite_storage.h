@@ -24,13 +24,13 @@ namespace luthier::storage {
 
 struct SqliteOptions {
   std::string directory;  // The data directory; made when missing (its parent must exist). Holds luthier.db.
-  // Neither locks nor makes nor migrates anything: for looking at a server's data while it runs, or after it.
+  // True opens without locks, creation or migration: for looking at a server's data while it runs, or after it.
   bool read_only = false;
   bool force_network_filesystem = false;
-  int readers = 4;              // Connections for reads, so as many reads at once. At least 1.
+  int readers = 4;              // Connections for reads: as many reads run at once. At least 1.
   int checkpoint_pages = 1000;  // Pages of 4 KiB in the WAL after which a commit also checkpoints. At least 1.
 
-  // Leaves the check of all pages of a file that has the newest schema to BeginPageCheck: reading all of a large file
+  // True leaves the check of all pages to BeginPageCheck if the file has the newest schema: reading all of a large file
   // takes seconds.
   bool check_behind = false;
 
@@ -43,8 +43,8 @@ struct SqliteOptions {
 
 // Storage in one SQLite file (docs/design/storage.md). Commit from one thread at a time; reads from any thread, at most
 // options.readers at once, others wait. After an I/O error every call fails with the same DATA_LOSS and the disk is not
-// written again. Damage (damage.h) is told to who needs what is damaged, with its study's name; a batch that meets it
-// is refused, and nothing of it is written.
+// written again. Damage (damage.h) is reported to callers that need what is damaged, with its study's name; a batch
+// that meets it is refused, and nothing of it is written.
 class SqliteStorage final : public Storage {
  public:
   // Locks the directory, checks the file, brings its schema up to date (after a verified backup) and reads every pragma
@@ -59,16 +59,17 @@ class SqliteStorage final : public Storage {
   // FAILED_PRECONDITION. No other call may be running. An error means that the WAL stays, which the next Open reads.
   absl::Status Close();
 
-  // Starts the check of all pages that `check_behind` left out, beside all other work; once, from the thread that
-  // closes. Damage is logged: whoever needs what is damaged is told so in any case. Closing interrupts it.
+  // Starts the check of all pages that `check_behind` left out, beside all other work. To be called once, from the
+  // thread that closes. Damage is logged; callers that need what is damaged are told in any case. Closing interrupts
+  // it.
   void BeginPageCheck();
 
-  // A consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name has the
-  // schema version and the newest seq. Errors as BackUp.
+  // Makes a consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name
+  // has the schema version and the newest seq. Errors as BackUp.
   absl::StatusOr<std::string> Backup();
 
-  // OK while the directory and its files are where they were, DATA_LOSS for ever after they were not: HeldFiles. Commit
-  // looks by itself, between the sync and the answer. From any thread, but not beside Close.
+  // OK while the directory and its files are where they were, DATA_LOSS for ever once they were not: HeldFiles. Commit
+  // checks by itself, between the sync and the answer. From any thread, but not beside Close.
   absl::Status CheckHeld();
 
   absl::Status Commit(const WriteBatch& batch) override;
@@ -100,12 +101,12 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenDatabase();
   absl::Status BringUpToDate(SQLite::Database& db);
   ConnectionOptions Connection(bool writer) const;
-  absl::Status Unusable(const absl::Status& status) const;  // Says which file, and the way out.
+  absl::Status Unusable(const absl::Status& status) const;  // Says which file it is, and how to mend it.
   void CheckPages();
   void StopCheck();
   template <typename T, typename F>
   absl::StatusOr<T> Read(F&& f);
-  // The same of rows of one study, which damage then names.
+  // Does the same for rows of one study, which damage then names.
   template <typename T, typename F>
   absl::StatusOr<T> ReadOf(StudyKey study, F&& f);
   absl::Status Named(const absl::Status& status, StudyKey study);
@@ -120,8 +121,9 @@ class SqliteStorage final : public Storage {
   std::unique_ptr<Acknowledged> acknowledged_;  // Null when read-only, and for a VFS that keeps no files.
 
   base::Mutex deleted_mutex_;
-  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);   // Studies that have rows left.
-  std::set<StudyKey> erasable_ ABSL_GUARDED_BY(deleted_mutex_);  // Part of them: not those whose erasure met damage.
+  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);  // Studies that have rows left.
+  std::set<StudyKey> erasable_
+      ABSL_GUARDED_BY(deleted_mutex_);  // Part of them, without those whose erasure met damage.
 
   bool check_behind_ = false;  // True if `options_` wants it and the schema allows it.
   base::Mutex check_mutex_;

@@ -17,19 +17,20 @@
 
 namespace luthier::storage {
 
-// The one read-write connection with its prepared statements. One thread at a time. Reports what it can't survive to
-// `health`, which must outlive it, and writes nothing after that.
+// The one read-write connection with its prepared statements. One thread at a time. Reports fatal errors to `health`,
+// which must outlive it, and writes nothing after that.
 class SqliteWriter {
  public:
-  // `db` has its schema and pragmas. `checkpoint_pages`: WAL pages after which a commit also checkpoints.
+  // `db` has its schema and pragmas. `checkpoint_pages` is the number of WAL pages after which a commit also
+  // checkpoints.
   static absl::StatusOr<std::unique_ptr<SqliteWriter>> Create(std::unique_ptr<SQLite::Database> db,
                                                               int checkpoint_pages, Health* health);
 
   // As Storage::Commit.
   absl::Status Commit(const WriteBatch& batch);
-  // Erases at most so many rows of a deleted study, in one transaction. False: none is left. Errors as Storage::Commit.
+  // Erases at most `rows` rows of a deleted study, in one transaction. False: none is left. Errors as Storage::Commit.
   absl::StatusOr<bool> Erase(StudyKey study, int rows);
-  // The newest event's seq, as committed.
+  // Returns the seq of the newest committed event.
   uint64_t last_seq() const { return counters_.seq; }
   // Moves the whole WAL into the database file and empties it; call it before the last connection closes.
   absl::Status CheckpointAll();
@@ -41,7 +42,7 @@ class SqliteWriter {
     int64_t newest_trial = 0;
     int64_t events = 0;
   };
-  // So much a batch adds to the rows that a study has.
+  // Rows that a batch adds to those of a study.
   struct Added {
     int64_t newest_trial = 0;
     int64_t events = 0;
@@ -53,12 +54,12 @@ class SqliteWriter {
   absl::Status ApplyAll(const WriteBatch& batch);
   absl::Status RollBack(absl::Status cause);
   void CheckpointIfDue();
-  // Notes what the batch adds, for the studies' rows, which say how many others there are.
+  // Counts the rows that the batch adds, for the studies' rows, which hold the numbers of the others.
   void CountAdded(const WriteBatch& batch);
   void TakeAdded(StudyKey key, KnownStudy& known);
   absl::Status WriteAdded();
   absl::Status SetCounter(const char* name, int64_t value);
-  // The study's id and spec as stored in this transaction; null when there is none.
+  // Returns the study's id and spec as stored in this transaction; null if there is none.
   absl::StatusOr<KnownStudy*> Find(StudyKey key);
 
   absl::Status Apply(const PutStudy& put, StudyKey keys_before);
@@ -82,9 +83,9 @@ class SqliteWriter {
       put_former_spec_, put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
-  std::map<StudyKey, Added> added_;         // The batch adds it, and no study's row says so yet.
-  bool keep_requests_ = false;              // Old ones can't be erased for damage: they stay.
-  int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.
+  std::map<StudyKey, Added> added_;         // Rows that the batch added and that no study's row counts yet.
+  bool keep_requests_ = false;              // True if old requests can't be erased because of damage, and stay.
+  int wal_pages_ = 0;                       // Number after the newest commit; set by SQLite's hook.
   int next_checkpoint_ = 0;
 };
 

@@ -33,11 +33,11 @@ struct StudyRecord {
   uint64_t update_seq = 0;     // Newest event of the study or its trials.
   uint64_t resume_seq = 0;     // Failures with a finish_seq above it count towards the pause after many in a row.
   std::string created_digest;  // Digest of the spec that the study was created with; empty in those of old programs.
-  int64_t added_trials = 0;    // By how much imports and retries raised spec.budget.max_trials.
-  int64_t bytes = 0;           // About what its ended trials and the points of curves take; it only grows.
+  int64_t added_trials = 0;    // Number that imports and retries added to spec.budget.max_trials.
+  int64_t bytes = 0;           // Estimated bytes of its ended trials and of points of curves; it only grows.
   // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
   absl::Duration create_uptime = absl::ZeroDuration();
-  absl::Status damage;  // ListStudies alone sets it: the row is damaged (damage.h), only key and id hold.
+  absl::Status damage;  // Set by ListStudies alone: the row is damaged (damage.h), and only key and id are valid.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -49,7 +49,8 @@ struct GrantRecord {
   study::TrialState reply_state = study::TrialState::kPending;
   std::vector<std::string> reply_warnings;
   uint64_t reply_seq = 0;
-  std::string request_id = "";  // The ask that it answered; empty: that had no id, or an older program granted.
+  std::string request_id =
+      "";  // Id of the request that it answered; empty: that had none, or an older program granted.
   // Storage::LastUptime's clock when it was given, and when its attempt ended; both 0 where an older program gave it.
   absl::Duration uptime = absl::ZeroDuration();
   absl::Duration end_uptime = absl::ZeroDuration();
@@ -230,7 +231,7 @@ using Mutation = std::variant<PutStudy, DeleteStudy, PutFormerSpec, PutTrial, Pu
                               ChangeRequest, ForgetRequestsBefore, SetUptime, SetFence>;
 using WriteBatch = std::vector<Mutation>;
 
-// A trial as the rules of its study look at it once it is final, and, where that was asked for, its whole row.
+// A final trial as the rules of its study see it, and its whole row if that was asked for.
 struct TrialSketch {
   int64_t number = 0;
   study::TrialState state = study::TrialState::kPending;

@@ -22,9 +22,9 @@ namespace luthier::coordinator {
 struct Batch {
   // The clock, read once at the beginning.
   absl::Duration now = absl::ZeroDuration();
-  absl::Time wall;        // A label of what happens; nothing compares it.
-  absl::Duration uptime;  // Storage::LastUptime's clock.
-  bool timed = false;     // A study's time was looked at, which goes by `uptime`.
+  absl::Time wall;        // Time stamp of events; nothing compares it.
+  absl::Duration uptime;  // Now, on the clock of Storage::LastUptime.
+  bool timed = false;     // True if an operation compared the age of a study with `uptime`.
   Counters at_begin;
 
   std::vector<storage::Event> events;
@@ -36,8 +36,8 @@ struct Batch {
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.
   std::vector<std::pair<std::string, study::Directive>>
-      ending_leases;                                              // Until the commit their holders hear nothing of it.
-  std::vector<std::string> finishing_leases;                      // The same: to be told kFinish.
+      ending_leases;                          // Leases that end with the commit; their holders are not told before.
+  std::vector<std::string> finishing_leases;  // Leases whose holders are told kFinish after the commit.
   std::vector<std::function<void(const absl::Status&)>> answers;  // Called with the outcome of the commit.
 
   storage::WriteBatch sealed;
@@ -47,7 +47,7 @@ struct Batch {
 struct Outbox {
   std::vector<storage::Event> events;
   std::vector<HistoryUpdate> updates;
-  std::vector<storage::StudyKey> invalidated;  // Studies whose designer knows of what never happened.
+  std::vector<storage::StudyKey> invalidated;  // Studies whose designer saw changes that were rolled back.
 };
 
 }  // namespace luthier::coordinator

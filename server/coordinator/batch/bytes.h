@@ -7,15 +7,15 @@
 #include "absl/strings/string_view.h"
 #include "server/coordinator/batch/context.h"
 
-// Counts what studies keep on disk, and holds projects to their quota of it. StudyRecord::bytes is the estimate: it
-// grows with each trial that ends and each point of a curve, and goes with the study.
+// Counts what studies keep on disk, and holds projects to their quota of it. StudyRecord::bytes is an estimate, which
+// grows with each trial that ends and each point of a curve.
 namespace luthier::coordinator {
 
-// Counts `bytes` more for the study. An event of the same batch must write its row.
+// Adds `bytes` to the estimate of the study. An event of the same batch must write its row.
 void AddBytes(Context& c, StudyState& s, size_t bytes);
 
-// RESOURCE_EXHAUSTED LIMIT_EXCEEDED where the project keeps as many bytes as its quota allows, or more: it gets no new
-// studies, trials and leases then; results of trials that run are taken.
+// RESOURCE_EXHAUSTED LIMIT_EXCEEDED if the project keeps at least as many bytes as its quota allows. It then gets no
+// new studies, trials and leases; results of running trials are accepted.
 absl::Status CheckBytes(const Context& c, absl::string_view project);
 
 }  // namespace luthier::coordinator

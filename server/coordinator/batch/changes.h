@@ -17,21 +17,21 @@ namespace luthier::coordinator {
 storage::Event& AddEvent(Context& c, StudyState& s, storage::EventType type,
                          const storage::TrialRecord* record = nullptr);
 
-// The row of this trial changed.
+// Notes that the row of this trial changed.
 void MarkDirty(Context& c, StudyState& s, storage::TrialRecord& record);
 
 // Tells designers of the change that the newest event is about. `fill` (may be null) sets what `kind` needs.
 void PushUpdate(Context& c, StudyState& s, HistoryUpdate::Kind kind, int64_t number,
                 const std::function<void(HistoryUpdate&)>& fill);
 
-// Suggestions that are ready or being computed are worthless: what they continue or leave room for has changed.
+// Drops suggestions that are ready or being computed, because what they continue or leave room for has changed.
 void DropReady(Context& c, StudyState& s);
 
 // Ends the lease when the batch commits: until then its holder must not hear of it.
 void EndLease(Context& c, const std::string& token, study::Directive directive);
 
-// Answers after the commit. If the commit fails the answer is its error: even an error may be about something that
-// never happened.
+// Answers after the commit. If the commit fails, its error is the answer, even in place of another error, which may be
+// about something that never happened.
 template <typename Reply>
 void Answer(Context& c, Done<Reply> done, absl::StatusOr<Reply> reply) {
   if (!done) return;

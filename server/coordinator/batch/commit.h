@@ -11,12 +11,12 @@ namespace luthier::coordinator {
 // Empty: nothing to commit. The reference holds until EndBatch.
 const storage::WriteBatch& Seal(Context& c);
 
-// `committed`: what became of the transaction. On success events and updates go to the outbox; on failure memory goes
-// back to what storage holds. Then every answer of the batch is called. Errors as RollBack.
+// Ends the batch; `committed` is the result of its transaction. On success events and updates go to the outbox; on
+// failure memory goes back to what storage holds. Then every answer of the batch is called. Errors as RollBack.
 absl::Status EndBatch(Context& c, const absl::Status& committed);
 
-// Nothing of the batch happened: memory goes back to what storage holds. Asks that wait for a study that never was are
-// refused with `cause`. Errors as LoadStudy: memory is in no state then, and must not be used any more.
+// Undoes the batch: memory goes back to what storage holds. Asks that wait for a study that was never stored are
+// refused with `cause`. Errors as LoadStudy: memory is then undefined, and must not be used any more.
 absl::Status RollBack(Context& c, const absl::Status& cause);
 
 }  // namespace luthier::coordinator

@@ -19,13 +19,13 @@ namespace luthier::coordinator {
 
 struct CoreOptions {
   uint64_t token_seed = 0;     // Seeds the random half of lease tokens: from the system's entropy in production.
-  int failures_to_pause = 20;  // In a row.
-  int alike_to_pause = 3;      // The first ones: CommonFailure.
+  int failures_to_pause = 20;  // Failures in a row that pause a study.
+  int alike_to_pause = 3;      // First failures of one cause that pause a study (CommonFailure).
   absl::Duration alike_within = absl::Seconds(5);
-  absl::Duration request_lifetime = absl::Hours(24);  // Uptime that a request is known for.
-  // A longer time between two batches is our own fault, and every lease is extended by it.
+  absl::Duration request_lifetime = absl::Hours(24);  // Uptime for which a request is remembered.
+  // A longer time between two batches is the coordinator's own fault, and every lease is extended by it.
   absl::Duration stall = absl::Seconds(1);
-  // While other studies, too, wait for suggestions, asks wait so long for those of one study (StoreLate).
+  // Time that asks wait for suggestions of one study while other studies wait, too (StoreLate).
   absl::Duration suggest_deadline = absl::Seconds(10);
   Limits limits;
   StopperFactory stoppers = stopping::CreateStopper;

@@ -9,13 +9,13 @@
 
 namespace luthier::coordinator {
 
-// The study with what is known of its trials. NOT_FOUND, DATA_LOSS where it is damaged, or errors as Storage.
+// Returns the study with its trials. NOT_FOUND; DATA_LOSS if it is damaged; errors as Storage.
 absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id);
-// Null where there is none.
+// Null if there is none.
 absl::StatusOr<StudyState*> FindStudy(Context& c, storage::StudyKey key);
 
-// The slot with its row: that of a final trial is read from storage and stays for the rest of the batch. NOT_FOUND, or
-// errors as Storage.
+// Returns the slot of the trial with its row. The row of a final trial is read from storage and stays for the rest of
+// the batch. NOT_FOUND, or errors as Storage.
 absl::StatusOr<TrialSlot*> FindTrial(Context& c, StudyState& s, int64_t number);
 
 struct FoundTrial {

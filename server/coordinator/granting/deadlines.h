@@ -6,11 +6,11 @@
 
 namespace luthier::coordinator {
 
-// At the beginning of a batch, of studies whose timer has come: a running trial whose lease ran out may be granted to
-// another; one without further attempts, or of a finished study, ends.
+// Looks at studies whose timer has come, at the beginning of a batch. A running trial whose lease ran out may be
+// granted to another worker; one without further attempts, or of a finished study, ends.
 void CheckDeadlines(Context& c);
 
-// Gives every lease so much more time: for a time in which it could not have been renewed or stored.
+// Extends every lease by `by`, for a time in which none could be renewed or stored.
 void ExtendLeases(Context& c, absl::Duration by);
 
 }  // namespace luthier::coordinator

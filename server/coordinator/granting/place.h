@@ -6,11 +6,11 @@
 
 namespace luthier::coordinator {
 
-// Puts the study where it belongs in its pool. `fresh`: it changed since asks were looked at.
+// Puts the study at its place in its pool. `fresh`: true if it changed since asks were looked at.
 void Place(Context& c, StudyState& s, bool fresh);
 
-// Compares what is kept in step of studies and asks with what it is kept in step with. For tests; O(studies + asks).
-// INTERNAL says what differs.
+// Compares the indexes of studies and asks with the studies and asks. For tests; O(studies + asks). INTERNAL says what
+// differs.
 absl::Status CheckIndexes(const Context& c);
 
 }  // namespace luthier::coordinator

@@ -5,12 +5,12 @@
 
 namespace luthier::coordinator {
 
-// Grants trials to asks that wait, in order of arrival, and notes in `demand` what designers are to compute for the
-// others. Looks only at asks that are new and at those of studies that changed, in the first place as many as can get
-// something: that no other ask could have anything held before, and holds again afterwards.
+// Grants trials to waiting asks, in order of arrival, and notes in `demand` what designers are to compute for the
+// others. Looks only at new asks and at those of changed studies, and first at as many of these as can be granted
+// something. Invariant, before and after: no other waiting ask could be granted anything that is held.
 void Serve(Context& c);
 
-// Answers asks whose deadline has passed with what can be granted now, if with nothing.
+// Answers asks whose deadline has passed with the trials that can be granted now, if any.
 void ServeDue(Context& c);
 
 }  // namespace luthier::coordinator

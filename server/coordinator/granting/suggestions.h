@@ -17,14 +17,13 @@ bool CanGrantReady(const Context& c, const StudyState& s);
 // the number of the trial, which waits for a worker.
 int64_t StoreReady(Context& c, StudyState& s);
 
-// Suggestions that are wanted now: at most one request for each study that `which` accepts. The study counts as
-// computing until a ProposalsOp with the request's generation answers it.
+// Takes the suggestions that are wanted now: at most one request for each study that `which` accepts. The study counts
+// as computing until a ProposalsOp with the request's generation answers it.
 std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::function<bool(storage::StudyKey)>& which);
 
 // Gives asks that have waited for their study's designer beyond the deadline, while other studies wait, too, a point
-// that needs no model (proposals/late.h). The designer goes on and serves the next ask. What is computed for
-// `reproducible` studies, and where trials are paused at rungs, is waited for: points from elsewhere would change
-// which results a suggestion sees.
+// that needs no model (proposals/late.h). The designer goes on and serves the next ask. `reproducible` studies, and
+// those whose trials pause at rungs, get no such points, which would change the results that a suggestion sees.
 void StoreLate(Context& c);
 
 }  // namespace luthier::coordinator

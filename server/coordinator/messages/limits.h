@@ -10,8 +10,8 @@
 
 namespace luthier::coordinator {
 
-// Limits on what the coordinator keeps of anything that callers add to. What would exceed a limit is refused as a
-// whole, RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/reference/api.md
+// Limits on what the coordinator keeps of anything that callers add to. A call that would exceed a limit is refused as
+// a whole, RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/reference/api.md
 // lists these and the limits on single values, which are checked where a request is read.
 struct Limits {
   // Unexpired leases of one worker. Also the most one ask may want and one heartbeat may list. A worker that takes
@@ -19,9 +19,9 @@ struct Limits {
   int leases_per_worker = 64;
   // Running trials of a study without a smaller max_parallel; asks beyond it wait.
   int64_t leases_per_study = study::kMaxParallel;
-  // Not counting deleted ones.
+  // Studies, not counting deleted ones.
   int64_t studies = 100'000;
-  // Changes of one study's ranges.
+  // Changes of the ranges of one study.
   int64_t range_changes = 20;
   // Calls that add parameters to a study's open space.
   int64_t declarations = 200;
@@ -31,8 +31,8 @@ struct Limits {
   int64_t open_space_bytes = int64_t{1} << 20;
   // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
-  // Bytes of the trials that one call may add, as its reply has them: defaults are filled in. A reply must fit a
-  // message, and what does not is refused before anything is stored.
+  // Bytes of the trials that one call may add, as its reply has them, with defaults filled in. The reply must fit a
+  // message, so a larger call is refused before anything is stored.
   int64_t enqueued_bytes = int64_t{3} << 20;
   // Bytes of the gradients along that curve; the gradient of the final result is not counted.
   int64_t gradient_bytes = int64_t{16} << 20;

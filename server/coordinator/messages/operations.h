@@ -28,7 +28,7 @@ using Done = std::function<void(absl::StatusOr<Reply>)>;
 struct StudyReply {
   storage::StudyRecord record;
   uint64_t seq = 0;
-  std::string message = "";  // The first answer (KeepAnswerOp) to a repeated request, where one was kept.
+  std::string message = "";  // The kept first answer (KeepAnswerOp) to a repeated request; empty: none.
 };
 
 struct CreateStudyOp {
@@ -44,7 +44,7 @@ enum class Control { kPause, kResume, kStop, kCancel, kDelete };
 struct ControlOp {
   std::string id;
   Control control = Control::kPause;
-  std::string request_id;  // May be empty: then the call's own idempotence must do.
+  std::string request_id;  // May be empty: repetitions then rely on the call being idempotent.
   std::string actor;
   Done<StudyReply> done;
 };
@@ -52,16 +52,16 @@ struct ControlOp {
 struct UpdateStudyOp {
   std::string id;
   study::SpecChange change;
-  std::string content;  // The request as it was sent: two with the same one are the same change.
-  // Checks the changed spec for what the core does not know, builtin objectives. May be null.
+  std::string content;  // The request as it was sent. Equal contents are the same change.
+  // Checks the parts of the changed spec that the core does not know: builtin objectives. May be null.
   std::function<absl::Status(const study::StudySpec&)> validate;
   std::string request_id;
   std::string actor;
   Done<StudyReply> done;
 };
 
-// Keeps what the service makes of the answer to a ControlOp or UpdateStudyOp, before that leaves, for repetitions. The
-// answer is what is to be given: `message`, or what was kept before.
+// Keeps the answer that the service made to a ControlOp or UpdateStudyOp, before it leaves, for repetitions. The reply
+// is the answer to send: `message`, or the one that was kept before.
 struct KeepAnswerOp {
   std::string request_id;
   std::string message;
@@ -113,7 +113,7 @@ struct ImportOp {
 // Tries settings again, as new trials in place of the old ones.
 struct RetryOp {
   std::string id;
-  std::vector<int64_t> numbers;  // Empty: of all trials that FAILED, up to `limit`.
+  std::vector<int64_t> numbers;  // Empty: all trials that FAILED, up to `limit`.
   int64_t limit = 0;
   std::string request_id;
   std::string actor;
@@ -132,7 +132,7 @@ struct CancelTrialOp {
   Done<TrialReply> done;
 };
 
-// A running trial is to end with what its holder has.
+// Asks for the end of a running trial with the value that it has.
 struct StopTrialOp {
   std::string id;
   int64_t number = 0;
@@ -164,9 +164,9 @@ struct Grant {
   std::string token;
   int32_t attempt = 0;
   std::string resume_checkpoint;
-  int64_t target_step = 0;                                  // To pause at; 0: none.
+  int64_t target_step = 0;                                  // Step at which to pause; 0: none.
   int64_t resume_step = 0;                                  // The step of the checkpoint.
-  study::GradientUse gradient = study::GradientUse::kNone;  // The study's algorithm can use this.
+  study::GradientUse gradient = study::GradientUse::kNone;  // Derivative that the study's algorithm can use.
 };
 
 struct SuggestReply {
@@ -176,7 +176,7 @@ struct SuggestReply {
   uint64_t seq = 0;
 };
 
-// A study that a worker gets no trials of for a while.
+// A study of which a worker gets no trials for a while.
 struct Rest {
   storage::StudyKey study = 0;
   absl::Duration left;
@@ -189,8 +189,8 @@ struct SuggestOp {
   int count = 1;
   std::string request_id;
   bool fail_if_paused = false;
-  // An ask that names such a study is answered at once, without trials; studies with an external objective do not
-  // count.
+  // Studies of which the worker gets none. An ask that names one is answered at once, without trials. Studies with an
+  // external objective do not count.
   std::vector<Rest> rests = {};
   absl::Duration deadline = absl::InfiniteDuration();  // Clock::Monotonic().
   base::StopToken caller_gone;                         // Raised when nobody waits for the reply any more.
@@ -209,17 +209,17 @@ struct ReportOp {
   std::string token;
   std::vector<study::Measurement> measurements;
   std::string checkpoint;
-  std::optional<int64_t> start_step = std::nullopt;  // The attempt went on from here; absent: not said.
+  std::optional<int64_t> start_step = std::nullopt;  // Step that the attempt went on from; absent: not said.
   Done<ReportReply> done;
-  std::optional<int64_t> checkpoint_step = std::nullopt;  // The step that `checkpoint` holds; absent: not said.
+  std::optional<int64_t> checkpoint_step = std::nullopt;  // Step at which `checkpoint` was saved; absent: not said.
 };
 
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
-  std::string gradient_problem;  // The reason why the caller's gradient could not even be read; it is dropped then.
-  bool paused = false;           // The target was reached, and the trial can go on.
-  std::string training_problem = "";  // The same of what is said about the training.
+  std::string gradient_problem;       // Reason why the gradient could not be read and is dropped; empty: it could.
+  bool paused = false;                // The target was reached, and the trial can go on.
+  std::string training_problem = "";  // Reason why the training could not be read and is dropped; empty: it could.
 };
 struct ReleaseContent {};
 
@@ -229,7 +229,7 @@ struct FinishReply {
   uint64_t seq = 0;
 };
 
-// Complete, Fail or Release: whatever ends a grant.
+// Complete, Fail or Release: the end of a grant.
 struct FinishOp {
   std::string id;
   int64_t number = 0;
@@ -244,11 +244,11 @@ struct FinishOp {
 };
 
 struct DeclareReply {
-  study::Parameters parameters;  // Values of those that were asked for.
+  study::Parameters parameters;  // Values of the declared parameters.
   uint64_t seq = 0;
 };
 
-// A running trial names parameters that its open space may lack.
+// Names parameters of a running trial that its open space may lack.
 struct DeclareOp {
   std::string id;
   int64_t number = 0;
@@ -261,7 +261,7 @@ struct HeartbeatReply {
   std::vector<study::Directive> directives;
 };
 
-// A heartbeat in which some lease had expired: taking it back is a change that is stored.
+// A heartbeat with an expired lease, whose return to its holder is a change that is stored.
 struct HeartbeatOp {
   std::string worker;
   std::vector<std::string> tokens;
@@ -278,8 +278,8 @@ struct ProposalRequest {
   int count = 0;
 };
 
-// Suggestions on their way in. `more`: others of the same request follow. `blocked`: no more until another trial
-// finishes. `exhausted`: none ever.
+// Suggestions on their way to the core. `more`: others of the same request follow. `blocked`: no more come until
+// another trial finishes. `exhausted`: no more ever come.
 struct ProposalsOp {
   storage::StudyKey study = 0;
   uint64_t generation = 0;  // As in the request; a stale answer is ignored.

@@ -10,10 +10,10 @@
 // Estimates of how much room messages take.
 namespace luthier::coordinator {
 
-// Memory that the content of an operation takes.
+// Estimates the memory that the content of an operation takes.
 size_t BytesOf(const Operation& operation);
 
-// Bytes of a spec in a message, or more.
+// Returns an upper bound on the bytes of a spec in a message.
 size_t BytesOf(const study::StudySpec& spec);
 
 // Bytes of a granted trial in a message, its study's spec included.

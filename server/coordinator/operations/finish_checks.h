@@ -13,13 +13,13 @@
 // Checks of a Complete, Fail or Release before it has an effect.
 namespace luthier::coordinator {
 
-// The value of the study's `metric`, as sent; absent where there is none. INVALID_ARGUMENT names every field that is
-// wrong. `trial` is the one that the call ends an attempt of.
+// Returns the value of the study's `metric` as it was sent, absent if it was not. INVALID_ARGUMENT names every field
+// that is wrong. `trial` is the one whose attempt the call ends.
 absl::StatusOr<std::optional<double>> CheckFinish(const FinishOp& op, const study::Trial& trial,
                                                   const std::string& metric);
 
-// A warning about a trial that completes without having said on its way how far it is, where that would have been used;
-// "": none. `reports`: points of the newest attempt's curve.
+// Returns a warning if a trial completes without the reports that would have let it pause or be stopped, or beyond its
+// target; else "". `reports` is the number of points of the newest attempt's curve.
 std::string MissedTarget(const study::Trial& trial, const study::StudySpec& spec, size_t reports);
 
 }  // namespace luthier::coordinator

@@ -14,13 +14,13 @@
 
 namespace luthier::coordinator {
 
-// The reply stored for the request `id`, absent when the request is new. INVALID_ARGUMENT REQUEST_ID_REUSED when the
-// id belongs to a request of another `digest`, be it an ask that still waits. Errors as RequestLog::Find.
+// Returns the reply stored for the request `id`, absent if the request is new. INVALID_ARGUMENT REQUEST_ID_REUSED if a
+// request of another `digest` has the id, even an ask that still waits. Errors as RequestLog::Find.
 absl::StatusOr<std::optional<storage::StoredReply>> FindReply(const Context& c, const std::string& id,
                                                               const std::string& digest);
 
-// Answers a request that was answered before with what `rebuild` makes of the `Stored` reply; with an error one whose
-// id was used for another request, or whose reply is damaged. False: the request is new, and not answered.
+// Answers a request that was answered before with what `rebuild` makes of the `Stored` reply. If another request has
+// its id, or its reply is damaged, the answer is an error. False: the request is new, and not answered.
 template <typename Stored, typename Reply>
 bool AnswerRepeated(Context& c, const std::string& id, const std::string& digest, const Done<Reply>& done,
                     const std::function<absl::StatusOr<Reply>(const Stored&)>& rebuild) {
@@ -33,19 +33,19 @@ bool AnswerRepeated(Context& c, const std::string& id, const std::string& digest
   return true;
 }
 
-// The row of a trial that the stored reply to the request `id` names: DATA_LOSS if there is none.
+// Returns the row of a trial that the stored reply to the request `id` names. DATA_LOSS if there is none.
 absl::StatusOr<const storage::TrialRecord*> FindRepliedTrial(Context& c, StudyState& s, int64_t number,
                                                              const std::string& id);
 
-// The study of key `key` and id `id`, which a stored reply is about. NOT_FOUND: it was deleted, be there another of
-// this name or not. `key` 0, from an older program: whichever has the name.
+// Returns the study with key `key` and id `id`, which a stored reply is about. NOT_FOUND if it was deleted, even if
+// another study has its name now. `key` 0, from an older program: any study with that name.
 absl::StatusOr<StudyState*> FindRepliedStudy(Context& c, const std::string& id, storage::StudyKey key);
 
-// The spec of the study as it was after the event `seq`. Errors as Storage.
+// Returns the spec of the study as it was after the event `seq`. Errors as Storage.
 absl::StatusOr<study::StudySpec> SpecThen(const Context& c, const StudyState& s, uint64_t seq);
 
-// Returns what a call answered that changed the study `id`: its spec and seq of then, and the answer where one was
-// kept. The rest of the record is as it is now.
+// Returns the answer of a call that changed the study `id`: spec and seq as they were then, and the kept answer if
+// there is one. The rest of the record is as it is now.
 absl::StatusOr<StudyReply> RebuildStudy(Context& c, const std::string& id, const storage::ChangedStudy& stored);
 
 // Returns what EnqueueTrials and RetryTrials answered in the study `id`. Replies that an older program stored are put

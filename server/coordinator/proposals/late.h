@@ -17,7 +17,7 @@ inline bool IsLate(const study::Provenance& provenance) {
 }
 
 // True if asks of the study may get such settings. `reproducible` studies wait, and those whose trials are trained in
-// parts. So do those with few settings, of which a blind choice would often have been tried.
+// parts. So do studies with few settings, where a blind choice would often repeat a trial.
 bool MayBeLate(const study::StudySpec& spec);
 
 // The setting of the late trial `number`: point `number` of a scrambled Sobol sequence of the study's own.

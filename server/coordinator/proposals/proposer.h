@@ -23,16 +23,15 @@ using DesignerFactory = std::function<std::unique_ptr<search::Designer>(const st
 // grows.
 bool UsesHistory(const study::StudySpec& spec);
 
-// One suggestion. `history` must hold all asks of smaller index. Absent: it must wait for a trial to pause or to end.
-// A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
-// replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
-// SPACE_EXHAUSTED.
-// Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED.
+// Returns one suggestion. `history` must hold all asks of smaller index. Absent: the designer must wait for a trial to
+// pause or to end. If the designer fails unexpectedly, asks for an impossible direction, or continues a trial that
+// can't be continued, a random setting of origin "designer_failed" takes the suggestion's place; if the budget has no
+// room for one, SPACE_EXHAUSTED. Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED.
 absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* designer, const study::StudySpec& spec,
                                                              const study::History& history, uint64_t ask_index,
                                                              const base::StopToken& stop);
 
-// The suggestion is on its way to the store: asks of larger index know of it.
+// Adds a suggestion that is on its way to the store to the history, so that asks of larger index know of it.
 void Note(const search::Suggestion& suggestion, uint64_t ask_index, study::History* history);
 
 // One study's designer, with the history that it was told. Used by one thread at a time.
@@ -42,18 +41,19 @@ class StudyProposer {
   StudyProposer(storage::Storage* storage, storage::StudyKey study, std::shared_ptr<const study::StudySpec> spec,
                 const DesignerFactory& create);
 
-  // In order of seq.
+  // Takes in an update. In order of seq.
   void Update(const HistoryUpdate& update);
-  // The suggestions of `request`, which is the next of this study: earlier ones are in the history. CANCELLED: nothing
-  // was suggested, and it may be asked again.
+  // Computes the suggestions of `request`, which is the next of this study: earlier ones are in the history. CANCELLED:
+  // nothing was suggested, and the request may be repeated.
   absl::StatusOr<ProposalsOp> Propose(const ProposalRequest& request, const base::StopToken& stop);
 
-  // An estimate of what designer and history hold.
+  // Estimates the bytes that designer and history hold.
   int64_t bytes() const;
   const study::StudySpec* spec() const { return spec_.get(); }
 
  private:
-  // NOT_FOUND for a study that was deleted, DATA_LOSS for one that is damaged, and errors of storage.
+  // Reads the history. NOT_FOUND for a study that was deleted, DATA_LOSS for one that is damaged, and errors of
+  // storage.
   absl::Status ReadHistory(uint64_t prefix_seq);
 
   storage::Storage* const storage_;
@@ -66,8 +66,8 @@ class StudyProposer {
   uint64_t seq_ = 0;  // `history_` holds all updates up to it.
 };
 
-// A StudyProposer for each of the studies that ask, at most kMost; beyond, all are made again as they ask. Used by one
-// thread.
+// Holds a StudyProposer for each study that asks, at most kMost. Beyond that all are dropped, and made again when they
+// ask. Used by one thread.
 class Proposer {
  public:
   static constexpr size_t kMost = 1000;
@@ -76,7 +76,7 @@ class Proposer {
   explicit Proposer(storage::Storage* storage, DesignerFactory create = search::CreateDesigner)
       : storage_(storage), create_(std::move(create)) {}
 
-  // In order of seq. Studies that never asked are skipped: their first request reads storage.
+  // Takes in an update. In order of seq. Studies that never asked are skipped: their first request reads storage.
   void Update(const HistoryUpdate& update);
   void Forget(storage::StudyKey study) { studies_.erase(study); }
   ProposalsOp Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec);

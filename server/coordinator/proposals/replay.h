@@ -12,7 +12,7 @@ namespace luthier::coordinator {
 
 struct ReplayReport {
   int64_t checked = 0;                  // Suggestions computed again.
-  int64_t other_version = 0;            // Skipped: made by another version of the algorithm.
+  int64_t other_version = 0;            // Number skipped, because another version of the algorithm made them.
   std::vector<std::string> mismatches;  // One line each; empty: every bit agrees.
 };
 

@@ -28,45 +28,46 @@ namespace luthier::coordinator {
 
 // Computes the suggestions of all studies on threads of low priority, one suggestion at a time. Thread-safe.
 //
-// Next is the project that has had the least time, and in it the study that has had the least for its weight; one that
-// comes back after a pause has had as much as the others (start-time fair queueing, Goyal, Vin & Cheng 1996; projects
-// above studies as in Goyal, Guo & Vin 1996). Two threads never compute for one study at once. A project whose quota of
-// processors is used up pauses. A study whose last suggestion was quick is light. One thread is for light studies
-// alone, so that these never wait for the models of the others.
+// The next suggestion is for the project that has had the least computing time, and in it for the study that has had
+// the least for its weight. One that comes back after a pause starts level with the others (start-time fair queueing,
+// Goyal, Vin & Cheng 1996; projects above studies as in Goyal, Guo & Vin 1996). Two threads never compute for one study
+// at once. A project whose quota of processors is used up pauses. A study whose last suggestion was quick is light. One
+// thread serves light studies alone, so that these never wait for the models of the others.
 class SuggestionQueue {
  public:
   struct Options {
-    int threads = 2;  // Besides the one for light studies.
+    int threads = 2;  // Threads besides the one for light studies.
     DesignerFactory designers = search::CreateDesigner;
-    // A study is light if its last suggestion took less. Zero: none is.
+    // A study is light if its last suggestion took less than this. Zero: none is.
     absl::Duration light = absl::Milliseconds(50);
-    // Designers of studies that nothing is computed for may hold so much (StudyProposer::bytes). Beyond it, the one
-    // that was asked the longest ago goes. It is made again from storage.
+    // Bytes that designers of idle studies may hold (StudyProposer::bytes). Beyond it, the designer that was asked the
+    // longest ago is dropped. It is made again from storage.
     int64_t max_idle_bytes = int64_t{256} << 20;
     const study::QuotaTable* quotas = nullptr;  // Must outlive the queue. Null: no project has any.
   };
-  // Takes suggestions; those of one request in order, the last of them without `more`. On the queue's threads.
+  // Receives suggestions, on the queue's threads: those of one request in order, the last of them without `more`.
   using Deliver = std::function<void(ProposalsOp)>;
-  // Told how long a suggestion took. May be null.
+  // Receives the time that a suggestion took. May be null.
   using Observe = std::function<void(const study::StudySpec&, absl::Duration)>;
 
   // `storage` and `clock` must outlive it.
   SuggestionQueue(storage::Storage* storage, const base::Clock* clock, Options options, Deliver deliver,
                   Observe observe);
-  // Stops what is computed and drops what waits: after a restart it is computed again.
+  // Stops computations and drops waiting requests: after a restart they are made again.
   ~SuggestionQueue();
 
-  // Calls about one study must come in the order of its changes: what `update` tells is in the history that later
-  // requests see, and in none before.
+  // Calls about one study must come in the order of its changes: requests see the updates that were told before them,
+  // and no others.
   void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec);
   void Update(HistoryUpdate update);
-  // The study's designer is made anew for its next request. What is computed for it is stopped, and not delivered.
+  // Drops the study's designer; its next request makes a new one. A computation under way is stopped, and not
+  // delivered.
   void Forget(storage::StudyKey study);
 
  private:
   using Task = std::variant<HistoryUpdate, ProposalRequest>;
-  // A designer and what it is yet to be told and asked. Whoever computes holds it, too, while the study may have
-  // another one already.
+  // A designer with the updates and requests that it has not seen yet. The thread that computes shares it, while the
+  // study may have another one already.
   struct Work {
     std::shared_ptr<const study::StudySpec> spec;
     std::unique_ptr<StudyProposer> proposer;  // Null: not made yet.
@@ -74,42 +75,42 @@ class SuggestionQueue {
     base::StopSource stop;
     int64_t bytes = 0;  // StudyProposer::bytes
   };
-  // Studies that can be computed for, by virtual time.
+  // Studies that can be computed for, in order of virtual time.
   using Ready = std::set<std::pair<double, storage::StudyKey>>;
   struct Project {
     std::string name;
     double time = 0.0;  // Virtual: seconds computed.
     Ready light, heavy;
-    int64_t lines = 0;  // Studies; 0: it is forgotten.
+    int64_t lines = 0;  // Number of studies; 0: the project is forgotten.
   };
-  // A project may compute `seconds` at `at`, at most kBurst times its quota; they grow with time.
+  // Computing time of a project: `seconds` at the time `at`. It grows with time, to at most kBurst times the quota.
   struct Credit {
     double seconds;
     absl::Duration at;
   };
   struct Line {
     Project* project = nullptr;  // Its own in `projects_`.
-    std::shared_ptr<Work> work;  // Null: forgotten while busy.
+    std::shared_ptr<Work> work;  // Null: forgotten while a thread computed.
     bool busy = false;           // A thread computes for this study.
     double time = 0.0;           // Virtual: seconds computed ÷ weight.
-    std::optional<bool> light;   // It is absent until a suggestion was computed.
+    std::optional<bool> light;   // Not known until a suggestion was computed.
     uint64_t idle_since = 0;     // Its place in `idle_`; 0: not there.
   };
   void Loop(bool light_only);
-  // Computes for the study at the head of a line, which leaves it. Unlocks meanwhile.
+  // Computes for the study at the head of a line, which leaves the line. Unlocks the mutex meanwhile.
   void RunOne(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nullopt: none can; it is worth looking again at `again`.
+  // Returns the study to compute for. Nullopt: there is none; look again at `again`.
   std::optional<storage::StudyKey> Next(bool light_only, absl::Duration* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the project out of the orders of projects, or puts it where it belongs.
   void Leave(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // When the project may compute, by its quota: now, or later.
+  // Returns when the project may compute, by its quota: `now`, or later.
   absl::Duration MayCompute(const Project& project, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Erases the line, which is not busy, and its project with the last one.
   void Erase(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts the study where it belongs after a change, …
+  // Puts the study where it belongs after a change.
   void Place(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // … and within its project, which is in no order meanwhile.
+  // Puts the study where it belongs within its project, which is in no order meanwhile.
   void PlaceWithin(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the study, once nobody computes for it.
   void Drop(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -126,13 +127,14 @@ class SuggestionQueue {
   base::CondVar changed_;
   std::map<storage::StudyKey, Line> lines_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Project> projects_ ABSL_GUARDED_BY(mutex_);
-  // By name; of those with a quota. They outlive the projects' studies: who deletes these owes what they used.
+  // Credits of the projects that have a quota, by name. They outlive the projects' studies: deleting these does not
+  // give back the time that they used.
   std::map<std::string, Credit> credits_ ABSL_GUARDED_BY(mutex_);
-  // Projects with light studies, and with any, that can be computed for, by virtual time.
+  // Projects with light studies, and projects with any, that can be computed for, in order of virtual time.
   std::set<std::pair<double, Project*>> light_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<double, Project*>> ready_ ABSL_GUARDED_BY(mutex_);
-  double now_ ABSL_GUARDED_BY(mutex_) = 0.0;           // Virtual: that of the study begun last.
-  double projects_now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Virtual: that of its project.
+  double now_ ABSL_GUARDED_BY(mutex_) = 0.0;           // Virtual time of the study begun last.
+  double projects_now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Virtual time of its project.
   std::map<uint64_t, storage::StudyKey> idle_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_idle_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -15,7 +15,7 @@ class Askers {
     if (worker != newest_.worker) second_ = std::exchange(newest_, {worker, now});
     newest_.asked = now;
   }
-  // -InfiniteDuration where no other ever asked.
+  // Returns -InfiniteDuration if no other worker ever asked.
   absl::Duration LastBeside(const std::string& worker) const {
     return worker == newest_.worker ? second_.asked : newest_.asked;
   }

@@ -21,12 +21,12 @@ namespace luthier::coordinator {
 
 // Numbers that only grow; storage keeps them beyond the rows they came from.
 struct Counters {
-  uint64_t seq = 0;           // The newest event.
-  uint64_t fence = 0;         // The newest lease.
-  storage::StudyKey key = 0;  // The largest ever given to a study.
+  uint64_t seq = 0;           // Number of the newest event.
+  uint64_t fence = 0;         // Fence of the newest lease.
+  storage::StudyKey key = 0;  // Largest key ever given to a study.
 };
 
-// Studies that share workers: asks of any study are asks of any study of a pool.
+// Studies that share workers. An ask for any study is an ask for any study of one pool.
 struct Pool {
   std::set<Rank> open;   // Studies of which one more ask may get a trial, now or once their designer answers.
   std::set<Rank> fresh;  // Part of `open`: studies that changed since asks were looked at.
@@ -48,13 +48,13 @@ struct DamagedStudy {
   absl::Status damage;
 };
 
-// The memory of the core between batches. The asks that wait and the workers that asked last live here alone;
-// everything else follows from storage. Nothing is looked at in every batch: a change of a study wakes it (index.h),
-// and what follows from time has a deadline.
+// The memory of the core between batches. Waiting asks and the workers that asked last live here alone; everything else
+// follows from storage. No batch looks at all of it: a change of a study wakes it (index.h), and what depends on time
+// has a deadline.
 struct CoreState {
   std::map<storage::StudyKey, StudyState> studies;
   std::unordered_map<std::string, storage::StudyKey> by_id;
-  // Studies whose rows are damaged, by id. They are in no other list: their calls are refused with `damage`, but for
+  // Studies whose rows are damaged, by id. They are in no other list. Their calls are refused with `damage`, except for
   // their deletion.
   std::map<std::string, DamagedStudy> damaged;
   uint64_t damaged_version = 0;  // Each change of `damaged` raises it.
@@ -64,18 +64,19 @@ struct CoreState {
   std::map<std::string, ProjectUse> projects;  // Projects that use something; CountUse(), kept up to date.
   std::set<std::string> held_back;             // Projects with stalled asks.
   uint64_t held_back_version = 0;              // Grows when they change.
-  uint64_t quotas_version = 0;                 // Version of the QuotaTable that stalled asks were held back by.
+  uint64_t quotas_version = 0;                 // Version of the QuotaTable by which stalled asks were held back.
 
   Waiters waiters;
-  std::set<uint64_t> unsettled;  // Asks to be looked at though no study changed: new ones, and those of Recount.
+  std::set<uint64_t> unsettled;  // Asks to be looked at though no study changed: new ones, and those that Recount left.
   uint64_t checked = 0;          // The last ask that was checked in passing.
   std::map<std::string, Pool> pools;
 
-  std::set<storage::StudyKey> woken;     // Studies that changed, or are gone, since their asks were last looked at.
-  std::set<storage::StudyKey> departed;  // Studies that compute for an ask that went: woken in the next batch.
+  std::set<storage::StudyKey> woken;  // Studies that changed, or are gone, since their asks were last looked at.
+  std::set<storage::StudyKey>
+      departed;  // Studies that compute for an ask that is gone; they are woken in the next batch.
   // Studies that a request for suggestions is under way for, by StudyState::computing_since.
   std::set<std::pair<absl::Duration, storage::StudyKey>> computing;
-  std::set<storage::StudyKey> wanting;  // Every study that wants suggestions, and maybe others.
+  std::set<storage::StudyKey> wanting;  // All studies that want suggestions, and possibly others.
   std::set<storage::StudyKey> expired;  // Studies with expired leases.
   std::set<storage::StudyKey> put_off;  // Finished studies whose trials were not read yet.
   std::set<std::pair<absl::Duration, storage::StudyKey>> timers;  // StudyState::timer of all that have one.

@@ -8,14 +8,14 @@
 #include "server/coordinator/state/study_state.h"
 #include "server/storage/storage.h"
 
-// Who may still say something about a trial.
+// Checks of who may still report on a trial.
 namespace luthier::coordinator {
 
-// OK while the trial is RUNNING and `token` is of its newest grant. Else why a call with that token has no effect:
-// FAILED_PRECONDITION TRIAL_FINAL or LEASE_LOST. The slot has its row.
+// OK while the trial is RUNNING and `token` belongs to its newest grant. Otherwise says why a call with that token has
+// no effect: FAILED_PRECONDITION TRIAL_FINAL or LEASE_LOST. The slot has its row.
 absl::Status CheckHolder(const TrialSlot& slot, const std::string& token);
 
-// FAILED_PRECONDITION TRIAL_FINAL.
+// Returns FAILED_PRECONDITION TRIAL_FINAL.
 absl::Status AlreadyFinal(const study::Trial& trial);
 
 // True if the trial was cancelled, or pruned by a stopping rule, while `token` held it: its holder is told to stop

@@ -11,14 +11,14 @@
 #include "server/coordinator/state/core_state.h"
 #include "server/storage/storage.h"
 
-// Memory from rows. Errors as Storage. A study whose rows are damaged or do not fit each other is set aside
+// Builds memory from rows. Errors as Storage. A study whose rows are damaged or do not fit each other is set aside
 // (CoreState::damaged), and the others are read.
 namespace luthier::coordinator {
 
 // Makes the rule that stops trials of a study early; null: none does.
 using StopperFactory = std::function<std::unique_ptr<stopping::Stopper>(const study::StudySpec&)>;
 
-// Reading needs this beside the rows. Leases of RUNNING trials get a full TTL from `now`.
+// Inputs of a load. Leases of RUNNING trials get a full TTL from `now`.
 struct Source {
   storage::Storage* storage = nullptr;
   LeaseTable* leases = nullptr;
@@ -26,18 +26,17 @@ struct Source {
   absl::Duration now;  // Clock::Monotonic().
 };
 
-// Says how much is read at once. kUnfinished puts off the trials of studies that are finished and whose trials have all
-// ended, until LoadPutOff: whoever needs them sees to that, and the holders of trials that were stopped hear LOST
-// instead of STOP.
+// Says how much is read at once. kUnfinished puts off the trials of finished studies whose trials have all ended.
+// Callers that need them call LoadPutOff; until then the holders of trials that were stopped hear LOST instead of STOP.
 enum class Extent { kAll, kUnfinished };
 
 // Reads into an empty `state`.
 absl::Status LoadState(const Source& source, Extent extent, CoreState& state);
 
-// Reads the trials of the study, if they were put off. Damage, for which it was set aside, is returned, too.
+// Reads the trials of the study, if they were put off. Returns the damage for which the study was set aside, too.
 absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& state);
 
-// Takes the study out of all lists but `damaged`; asks that wait for it alone are refused. The log says so.
+// Takes the study out of all lists but `damaged`, and logs that. Asks that wait for it alone are refused.
 void SetAsideDamaged(const Source& source, storage::StudyKey key, const std::string& id, const absl::Status& damage,
                      CoreState& state);
 

@@ -31,8 +31,8 @@ struct Curve {
   std::optional<study::Measurement> last;  // The point of the largest step with a finite metric, without its gradient.
 };
 
-// The place of a study among those of its pool. An ask of any study gets the study with the least running trials for
-// its weight, and of equals the one whose turn is the longest ago. So none starves, also where studies are more than
+// The place of a study among those of its pool. An ask for any study gets the study with the fewest running trials for
+// its weight, and of equal ones the one whose turn is the longest ago. So no study starves, even with more studies than
 // workers.
 struct Rank {
   double share = 0.0;      // Running trials ÷ StudySpec::weight.
@@ -64,7 +64,8 @@ struct StudyState {
   std::set<int64_t> running;                              // RUNNING.
   std::set<int64_t> paused;                               // PAUSED.
   std::set<int64_t> expired;  // Part of `running`: lease past its deadline when last looked at.
-  // No lease ends before, and no trial that is kept for others may be had by its last worker. SetTimer.
+  // No lease of the study ends before this, and no trial that is kept for other workers becomes free for its last one.
+  // SetTimer.
   absl::Duration timer = absl::InfiniteDuration();
 
   uint64_t asks_stored = 0;                    // Trials with an ask index, and promotions.
@@ -76,23 +77,23 @@ struct StudyState {
   uint64_t generation = 0;                                    // Raised whenever suggestions under way become worthless.
   // A request for suggestions is under way: since then, or since it last brought one (SetComputing). Infinite: none is.
   absl::Duration computing_since = absl::InfiniteDuration();
-  bool blocked = false;        // The designer waits for a trial to finish or to pause, …
-  uint64_t unblocked = 0;      // … as one did at this seq.
+  bool blocked = false;        // The designer waits for a trial to finish or to pause.
+  uint64_t unblocked = 0;      // Number of the newest event by which a trial finished or paused.
   bool exhausted = false;      // The designer has nothing more to suggest.
   absl::Status history;        // DATA_LOSS: what the designer must know is damaged; it is not asked again.
   int64_t demand = 0;          // New trials that waiting asks could have.
-  std::set<uint64_t> counted;  // The asks that `demand` counts, …
-  int64_t departed = 0;        // … and how much of it is of asks that were told to come again in this batch.
+  std::set<uint64_t> counted;  // The asks that `demand` counts.
+  int64_t departed = 0;        // The part of `demand` that is for asks that were told, in this batch, to come again.
 
   std::string pool;  // study::PoolKey
-  // The fence of the newest lease granted since the study was read; 0: none. The one thing besides suggestions that
-  // rows do not tell: after a restart all turns are as long ago.
+  // Fence of the newest lease granted since the study was read; 0: none. Besides suggestions it is the only field that
+  // does not follow from rows: after a restart all turns are equally long ago.
   uint64_t last_turn = 0;
   std::optional<Rank> rank;  // Its place in Pool::open; absent: not there.
 
   int failures_in_row = 0;
-  std::optional<double> best_score;  // study::Score of the best COMPLETE trial, …
-  int64_t best_trial = 0;            // … and which that is.
+  std::optional<double> best_score;  // study::Score of the best COMPLETE trial.
+  int64_t best_trial = 0;            // Number of the best COMPLETE trial.
   int64_t removed_failed = 0;        // FAILED trials that were removed (study::IsRemoved).
   int64_t finished_since_best = 0;
 };

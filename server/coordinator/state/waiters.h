@@ -22,7 +22,7 @@ struct Waiter {
   storage::StudyKey study = 0;  // 0: any of the pool.
   std::string pool;
   storage::StudyKey counted_for = 0;  // The study whose designer computes for the ask; 0: none does.
-  int64_t counted = 0;                // It adds so much to the `demand` of that study.
+  int64_t counted = 0;                // The part of that study's `demand` that is for the ask.
 };
 
 // The asks that wait, numbered in order of arrival. Every call costs at most the logarithm of their number.
@@ -33,24 +33,24 @@ class Waiters {
 
   // Returns the ask's number. Its request id, if it has one, must not wait yet.
   uint64_t Add(Waiter waiter);
-  // The ask must wait.
+  // Removes an ask, which must wait, and returns it.
   Waiter Take(uint64_t number);
 
   // Null: no such ask waits.
   Waiter* Find(uint64_t number);
   const Waiter* Find(uint64_t number) const { return const_cast<Waiters*>(this)->Find(number); }
-  // The number of the ask with this request id; 0: none waits.
+  // Returns the number of the ask with this request id; 0: none waits.
   uint64_t FindRequest(const std::string& request_id) const;
 
   // Asks that name the study, and asks of any study of the pool. The reference holds until the next Add or Take.
   const Queue& Of(storage::StudyKey study) const;
   const Queue& OfPool(const std::string& pool) const;
 
-  // Numbers of the asks whose deadline has passed.
+  // Returns the numbers of the asks whose deadline has passed.
   std::vector<uint64_t> Due(absl::Duration now) const;
-  // The earliest deadline; InfiniteDuration when none waits.
+  // Returns the earliest deadline; InfiniteDuration if no ask waits.
   absl::Duration NextDeadline() const;
-  // The first asks behind `number`, at most `count`.
+  // Returns the first asks behind `number`, at most `count`.
   std::vector<std::pair<uint64_t, const Waiter*>> Behind(uint64_t number, size_t count) const;
   size_t size() const { return all_.size(); }
 

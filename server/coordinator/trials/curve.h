@@ -8,19 +8,19 @@
 #include "lib/study/measurement.h"
 #include "server/coordinator/batch/context.h"
 
-// Learning curves: what an attempt reported on its way.
+// Learning curves: the points that an attempt reported.
 namespace luthier::coordinator {
 
 // Reads the curve of the newest attempt into `slot.curve`, unless it is there. Errors as Storage.
 absl::Status LoadCurve(Context& c, const StudyState& s, TrialSlot& slot);
 
-// A new point of the trial's curve: its row, its event, and what designers are told. `slot.curve` must be loaded.
+// Adds a point to the trial's curve: its row, its event, and what designers are told. `slot.curve` must be loaded.
 void AddPoint(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& point);
 
-// Equal for points of equal content.
+// Returns equal texts for points of equal content.
 std::string PointDigest(const study::Measurement& point);
 
-// Bytes of the point's gradient; 0 without one.
+// Returns the bytes of the point's gradient; 0 without one.
 int64_t GradientBytes(const study::Measurement& point);
 
 }  // namespace luthier::coordinator

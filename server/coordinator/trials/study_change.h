@@ -12,10 +12,10 @@
 // Changes of a study that goes on.
 namespace luthier::coordinator {
 
-// Gives the study the spec `next`, with one STUDY_UPDATED event. What designers went by before is kept, and they begin
-// anew.
+// Gives the study the spec `next`, with one STUDY_UPDATED event. The spec that designers used so far is kept, and they
+// begin anew.
 void ChangeSpec(Context& c, StudyState& s, study::StudySpec next, const std::string& actor);
-// Gives it a space with more parameters, which a trial declares, with one PARAMETERS_DECLARED event.
+// Adds parameters that a trial declares to the study's space, with one PARAMETERS_DECLARED event.
 void GrowSpace(Context& c, StudyState& s, study::SearchSpace space, TrialSlot& slot);
 
 // Raises max_trials by `trials`, which are then stored in the same batch. RESOURCE_EXHAUSTED LIMIT_EXCEEDED beyond
@@ -25,18 +25,19 @@ absl::Status AddRoom(Context& c, StudyState& s, int64_t trials, const std::strin
 // FAILED_PRECONDITION STUDY_FINISHED for a study that a user stopped or cancelled: only a COMPLETED one can go on.
 absl::Status CheckMayGoOn(const StudyState& s);
 
-// Takes a COMPLETED study back to ACTIVE where nothing ends it any more, and completes an ACTIVE one that something
-// does. To be called at the end of a change.
+// Takes a COMPLETED study back to ACTIVE if no rule ends it any more, and completes an ACTIVE one if a rule does. To be
+// called at the end of a change.
 void GoOnOrEnd(Context& c, StudyState& s, const std::string& why, const std::string& actor);
 
-// The trial no longer counts: designers take it for cancelled from the newest event on, which is about it.
+// Makes the trial no longer count: from the newest event on, which is about it, designers take it for cancelled.
 // RecountFinished must follow.
 void Remove(Context& c, StudyState& s, TrialSlot& slot);
 
 // Returns all trials of the study as they are now, the first one first. O(trials). Errors as Storage.
 absl::StatusOr<std::vector<storage::TrialSketch>> ReadSketches(Context& c, const StudyState& s);
 
-// Counts the trials that are final anew (CountAllFinished) after the batch removed some. `before`: ReadSketches then.
+// Counts the final trials anew (CountAllFinished) after the batch removed some. `before` is what ReadSketches returned
+// before.
 void RecountFinished(Context& c, StudyState& s, std::vector<storage::TrialSketch> before);
 
 }  // namespace luthier::coordinator

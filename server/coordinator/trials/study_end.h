@@ -5,7 +5,7 @@
 
 #include "server/coordinator/batch/context.h"
 
-// When a study ends or pauses by itself, and what becomes of its trials.
+// Rules by which a study ends or pauses by itself, and what happens to its trials.
 namespace luthier::coordinator {
 
 // The reason of a study that a user paused.
@@ -23,13 +23,13 @@ void CompleteWhenDone(Context& c, StudyState& s);
 // Returns why the budget ends the study as it is now, besides max_trials; "": it does not.
 std::string ReasonToEnd(const Context& c, const StudyState& s);
 
-// The end of the study as the reason why a trial ended.
+// Returns the reason of a trial that ended with the study.
 std::string StudyEnded(const StudyState& s);
 
-// True if the study had its time (Budget::max_wall) when the batch began: it goes on while a coordinator runs, whatever
-// the wall clock says.
+// True if the study had used up its time (Budget::max_wall) when the batch began. That time passes only while a
+// coordinator runs, and does not depend on the wall clock.
 bool TimeIsUp(const Context& c, const StudyState& s);
-// Sees to it that a study with max_wall is looked at when that may have passed.
+// Makes a study with max_wall be looked at when its time may be used up.
 void WatchTime(Context& c, StudyState& s);
 
 // Ends a study that is not finished, if ReasonToEnd says so or CompleteWhenDone does.

@@ -13,17 +13,17 @@ namespace luthier::coordinator {
 inline constexpr size_t kMaxText = 4096;      // Bytes, in a trial's row.
 inline constexpr size_t kMaxEventText = 256;  // Bytes, in an event's detail.
 
-// The last `size` bytes of `text`.
+// Returns the last `size` bytes of `text`.
 std::string Tail(std::string text, size_t size = kMaxText);
 
-// The first `size` bytes of `text`.
+// Returns the first `size` bytes of `text`.
 std::string Head(std::string text, size_t size = kMaxText);
 
-// "step=9 text", for events.
+// Returns "step=9 text", for events.
 std::string StepDetail(int64_t step, absl::string_view text);
 
-// "REASON: message", for events. Of a message longer than kMaxEventText the first line and the end are kept: what
-// programs print ends with the error itself.
+// Returns "REASON: message", for events. Of a message longer than kMaxEventText the first line and the end are kept:
+// programs print the error itself last.
 std::string FailureText(const std::string& reason, const std::string& message);
 
 }  // namespace luthier::coordinator

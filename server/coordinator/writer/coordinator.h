@@ -28,7 +28,7 @@
 
 namespace luthier::coordinator {
 
-// Refusals that pass: UNAVAILABLE DRAINING and RESOURCE_EXHAUSTED QUEUE_FULL, each with a retry delay. `what`: "asks".
+// Temporary refusals: UNAVAILABLE DRAINING and RESOURCE_EXHAUSTED QUEUE_FULL, each with a retry delay. `what`: "asks".
 absl::Status Draining();
 absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay = absl::Milliseconds(100));
 
@@ -42,18 +42,20 @@ class Coordinator {
     Core::Options core;
     int suggest_threads = 2;
     DesignerFactory designers = search::CreateDesigner;
-    size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
-    size_t max_ask_ops = 256;                    // Suggest, enqueue, create, control waiting for the writer.
-    size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.
-    int max_waiting_asks = 100'000;              // Long polls.
-    // Designers of studies that nothing is computed for may hold so much (SuggestionQueue::Options).
+    size_t max_finish_ops = 4096;  // Complete, Fail, Release, Report waiting for the writer.
+    size_t max_ask_ops = 256;      // Suggest, enqueue, create, control waiting for the writer.
+    size_t max_queued_bytes =
+        size_t{64} << 20;            // Bytes of waiting operations of either class. One operation alone always fits.
+    int max_waiting_asks = 100'000;  // Long polls.
+    // Bytes that designers of idle studies may hold (SuggestionQueue::Options).
     int64_t max_idle_designer_bytes = SuggestionQueue::Options().max_idle_bytes;
     size_t max_batch = 1024;
     absl::Duration tick = absl::Milliseconds(100);
-    // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.
+    // Returns the free bytes of the disk that holds the database; below `min_free_bytes` no new work is granted. Null:
+    // not watched.
     std::function<int64_t()> free_bytes;
     int64_t min_free_bytes = int64_t{256} << 20;
-    // Told of what happens; must outlive the coordinator. Null: nobody.
+    // Is told what happens; must outlive the coordinator. Null: nobody is.
     Observer* observer = nullptr;
     // Called when storage can't be trusted any more; must not return. Default: exits the process with 74.
     std::function<void(const absl::Status&)> on_fatal;
@@ -66,22 +68,21 @@ class Coordinator {
   // Commits what is queued, refuses waiting asks with UNAVAILABLE DRAINING, joins the threads.
   ~Coordinator();
 
-  // Every operation is answered exactly once. RESOURCE_EXHAUSTED QUEUE_FULL with a retry delay when too many wait;
-  // UNAVAILABLE DRAINING after Drain; UNAVAILABLE STORAGE_FULL, STORAGE_LOW.
-  // `deadline` (Clock::Monotonic()): an operation still queued then is dropped, DEADLINE_EXCEEDED.
-  // `permit`: as Core::Apply.
+  // Queues an operation, which is answered exactly once. RESOURCE_EXHAUSTED QUEUE_FULL with a retry delay when too many
+  // wait; UNAVAILABLE DRAINING after Drain; UNAVAILABLE STORAGE_FULL, STORAGE_LOW. `deadline` (Clock::Monotonic()): an
+  // operation still queued then is dropped, DEADLINE_EXCEEDED. `permit`: as Core::Apply.
   void Submit(Operation operation, absl::Duration deadline = absl::InfiniteDuration(),
               std::shared_ptr<const base::Permit> permit = nullptr);
-  // DATA_LOSS that says what is damaged, if the study was set aside for it: nothing of it is written any more, and it
-  // can be deleted.
+  // DATA_LOSS naming the damage, if the study was set aside for it. Nothing of such a study is written any more; it can
+  // be deleted.
   absl::Status DamageOf(const std::string& id);
-  // True if asks of the project wait until fewer of its trials run, as its quota wants it.
+  // True if asks of the project wait until fewer of its trials run, because of its quota.
   bool HeldBack(const std::string& project);
-  // Memory only, unless some lease had expired.
+  // Renews leases in memory alone, unless one of them had expired.
   void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done,
                  std::shared_ptr<const base::Permit> permit = nullptr);
-  // Returns true when every batch that had begun before is stored, or has failed: whatever a permit allowed that is
-  // over by now has happened. False: it takes longer than `timeout`.
+  // Waits until every batch that began before is stored or has failed. True: all effects of permits that are over by
+  // now have happened. False: it takes longer than `timeout`.
   bool AwaitBatch(absl::Duration timeout);
 
   // Refuses new asks and answers waiting ones; results are still taken.
@@ -114,15 +115,15 @@ class Coordinator {
   // Erases some rows of deleted studies. True: others are left, and nothing is in the way.
   bool EraseSome(bool idle);
   void CommitAndAnswer(absl::Duration now, size_t operations);
-  // `tried`: something was committed or failed to.
+  // `tried`: true if a commit succeeded or failed.
   void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
   // Storage can't be trusted any more: ends the process.
   [[noreturn]] void Fail(const absl::Status& status);
   void AfterCommit(absl::Duration now);
-  // Tells DamageOf and HeldBack what the core knows.
+  // Copies what DamageOf and HeldBack return from the core.
   void NoteForReaders();
   void Observe(absl::Duration now, const std::vector<storage::Event>& events);
-  // Turns the operation away.
+  // Refuses the operation.
   void TurnAway(Operation& operation, const absl::Status& status);
   void ObserveSuggestion(const study::StudySpec& spec, absl::Duration took);
 

@@ -13,17 +13,17 @@
 
 namespace luthier::coordinator {
 
-// Results must always get in; what asks for more work may be turned away earlier.
+// Results must always get in; requests for more work may be refused earlier.
 enum class OperationClass { kResults, kRequests };
 inline constexpr size_t kOperationClassCount = 2;
 
-// Operations that wait, of one class of operations.
+// The waiting operations of one class.
 struct Load {
   size_t ops = 0;
   size_t bytes = 0;
 };
 
-// A census of everything; index of `trials`: study::TrialState, of `queues`: OperationClass.
+// Numbers of everything. Index of `trials`: study::TrialState; of `queues`: OperationClass.
 struct Census {
   std::array<int64_t, study::kTrialStateCount> trials{};
   size_t leases = 0;
@@ -31,19 +31,20 @@ struct Census {
   std::array<Load, kOperationClassCount> queues;
 };
 
-// Whoever counts what a coordinator does. Calls come from several threads; they must be short and must not block.
+// Counts what a coordinator does. Calls come from several threads; they must be short and must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
-  // An operation was turned away unseen: too many wait, the server stops, the disk is nearly full, its deadline passed.
+  // An operation was refused without being applied: too many wait, the server stops, the disk is nearly full, or its
+  // deadline passed.
   virtual void OnRefused(OperationClass operation_class, const absl::Status& status) = 0;
   // A batch that changed something was written and synced, or failed to be.
   virtual void OnCommit(absl::Duration took, size_t operations, const absl::Status& status) = 0;
-  // After its commit, each event once.
+  // Called for each event once, after its commit.
   virtual void OnEvent(const storage::Event& event) = 0;
-  // A suggestion was computed; where designers ignore history, those of one request.
+  // A suggestion was computed; if the designer ignores history, all those of one request.
   virtual void OnSuggestions(absl::string_view algorithm, absl::Duration took) = 0;
-  // Every second.
+  // Called every second.
   virtual void OnCensus(const Census& census) = 0;
 };
 

@@ -15,32 +15,33 @@
 
 namespace luthier::coordinator {
 
-// Calls whoever wants to know of the commits of a study. A commit costs as much as the watchers it wakes. Thread-safe;
-// calls of watchers hold the lock, so a watcher must not add or remove any.
+// Wakes callers that wait for commits of a study. A commit costs as much as the watchers it wakes. Thread-safe;
+// watchers are called under the lock, so a watcher must not add or remove any.
 class Watchers {
  public:
   // Reasons to wake a watcher.
   enum class Wake {
-    kCommit,  // There are new events of its study.
-    kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.
+    kCommit,  // Its study has new events.
+    kTick,    // Time has passed, or draining has begun: it may try again what failed before.
   };
 
-  // Each watcher is woken after so much time, if by nothing else. `tick` is above 0.
+  // Each watcher is woken at least every `tick`, which is above 0.
   explicit Watchers(absl::Duration tick);
 
   // `wake` is called until Remove returns. Returns a number for Remove.
   uint64_t Add(storage::StudyKey study, absl::Duration now, std::function<void(Wake)> wake);
   void Remove(uint64_t number);
 
-  // Wakes the watchers of the studies `changed`, and those whose tick has come. Returns how many calls that took.
+  // Wakes the watchers of the studies `changed`, and those whose tick has come. Returns the number of calls that this
+  // took.
   size_t Notify(const std::set<storage::StudyKey>& changed, absl::Duration now);
-  // Wakes all, as by their ticks.
+  // Wakes all watchers, with kTick.
   void TickAll();
 
  private:
   struct Watcher {
     storage::StudyKey study = 0;
-    absl::Duration tick;  // When the next one is due.
+    absl::Duration tick;  // When the next tick is due.
     std::function<void(Wake)> wake;
   };
 

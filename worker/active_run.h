@@ -22,7 +22,7 @@ inline std::string TrialText(const std::string& study, int64_t trial) {
   return absl::StrCat(study, "/", trial);
 }
 
-// A lease and the run that uses it. What the objective's thread and others share is guarded by the runtime's mutex.
+// A lease and the run that uses it. The runtime's mutex guards what the objective's thread shares with others.
 class Runtime::ActiveRun final : public RunSink {
  public:
   ActiveRun(Runtime* runtime, Lease lease) : runtime_(runtime), lease_(std::move(lease)) {
@@ -53,17 +53,17 @@ class Runtime::ActiveRun final : public RunSink {
   const Lease& lease() const { return lease_; }
   const RunRequest& request() const { return request_; }
   StopSignal& stop_signal() { return stop_; }
-  // Before the run begins.
+  // To be called before the run begins.
   void SetSlot(int slot) { request_.slot = slot; }
   std::string text() const { return TrialText(lease_.study, lease_.trial.number); }
-  // The last step that this attempt has done, as far as it told: that it reported, or went on from.
+  // Returns the last step that this attempt is known to have done: one that it reported, or went on from.
   int64_t LastStep() const {
     if (newest_) return newest_->step;
     return start_step_.value_or(lease_.resume_step);
   }
-  // Since the run began.
+  // Returns the seconds since the run began.
   double ElapsedSeconds() const { return absl::ToDoubleSeconds(runtime_->clock_->Monotonic() - start_); }
-  // For people, at the end of the output; the first few different ones are kept.
+  // Adds a note for people at the end of the output; the first few different ones are kept.
   void Note(std::string note) {
     constexpr size_t kMaxNotes = 10;
     if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
@@ -73,12 +73,12 @@ class Runtime::ActiveRun final : public RunSink {
 
   // Guarded by the runtime's mutex.
   ReportQueue queue_;
-  bool sending_ = false;   // A batch is on its way.
-  bool flushing_ = false;  // The slot's thread sends the rest; the reporter keeps off.
+  bool sending_ = false;   // A batch is being sent.
+  bool flushing_ = false;  // The slot's thread sends the remaining points, and the reporter does not.
   std::vector<std::string> notes_;
   std::optional<study::Failure> rejected_;
   std::optional<int64_t> start_step_;
-  std::optional<study::Measurement> newest_;  // Point of the curve, without its gradient.
+  std::optional<study::Measurement> newest_;  // Newest point of the curve, without its gradient.
 
  private:
   Runtime* const runtime_;

@@ -10,9 +10,9 @@
 
 namespace luthier::worker {
 
-// Snapshots of builtin objectives, one file an attempt, so that the next attempt of a trial goes on where the last one
-// was. The service only carries the reference, "file:<study>.<trial>.a<attempt>"; the next attempt finds the file if it
-// runs on the same machine or the directory is shared, and starts afresh if not.
+// Snapshots of builtin objectives, one file an attempt, from which the next attempt of a trial goes on. The service
+// only carries the reference, "file:<study>.<trial>.a<attempt>"; the next attempt finds the file if it runs on the same
+// machine or the directory is shared, and starts afresh if not.
 //
 // Each attempt writes its own file: a holder that lost its lease cannot overwrite its successor's. Files begin with a
 // magic word, length and checksum and are read as hostile input. Thread-safe for different attempts.
@@ -21,18 +21,19 @@ class CheckpointStore {
   // Makes the directory.
   static absl::StatusOr<CheckpointStore> Open(std::string directory);
 
-  // Replaces the attempt's snapshot; returns its reference. UNAVAILABLE when the disk does not do it.
+  // Replaces the attempt's snapshot; returns its reference. UNAVAILABLE if the disk fails.
   absl::StatusOr<std::string> Save(const std::string& study, int64_t trial, int32_t attempt,
                                    absl::string_view snapshot) const;
-  // NOT_FOUND: not a reference of ours, or no such file here. DATA_LOSS: damaged.
+  // NOT_FOUND: the reference has another form, or there is no such file here. DATA_LOSS: damaged.
   absl::StatusOr<std::string> Load(const std::string& reference) const;
   // No effect when there is none.
   void Remove(const std::string& reference) const;
-  // Removes those of all trials of a study.
+  // Removes the snapshots of all trials of a study.
   void RemoveStudy(const std::string& study) const;
 
   static std::string Reference(const std::string& study, int64_t trial, int32_t attempt);
-  // As an attempt: what other trials of the study can start from, when this one is complete. Goes with the study.
+  // Number in place of an attempt: the model of a complete trial, from which other trials of the study can start. It is
+  // removed with the study.
   static constexpr int32_t kModel = 0;
 
  private:

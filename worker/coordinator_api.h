@@ -23,9 +23,9 @@ struct Lease {
   absl::Duration ttl = absl::Seconds(60);
   study::StudySpec spec;
   std::string resume_checkpoint;
-  int64_t resume_step = 0;  // The step that it was reported at.
+  int64_t resume_step = 0;  // The step at which it was reported.
   int32_t attempt = 1;
-  int64_t target_step = 0;  // To pause at; 0: none.
+  int64_t target_step = 0;  // Step at which to pause; 0: none.
   // The derivative that the search can use; kDirectional: along trial.provenance.direction.
   study::GradientUse gradient = study::GradientUse::kFull;
 };
@@ -50,10 +50,10 @@ struct ReportRequest {
   std::vector<study::Measurement> measurements;
   std::string checkpoint;
   std::optional<int64_t> start_step;  // RunSink::Started; absent: not said.
-  int64_t checkpoint_step = 0;        // The step that `checkpoint` holds.
+  int64_t checkpoint_step = 0;        // The step at which `checkpoint` was saved.
 };
 
-// The end of an attempt with an answer; what the spool keeps.
+// The end of an attempt with a result, as the spool keeps it.
 struct FinalResult {
   std::string study;
   int64_t trial = 0;
@@ -66,7 +66,7 @@ struct FinalResult {
   study::Failure failure;  // If failed.
   std::string checkpoint;  // Unless failed.
   std::optional<int64_t> checkpoint_step =
-      std::nullopt;  // The step that it holds; absent: of an older program's spool.
+      std::nullopt;  // The step at which it was saved; absent: of an older program's spool.
   std::string output_tail;
   friend bool operator==(const FinalResult&, const FinalResult&) = default;
 };
@@ -81,18 +81,18 @@ struct FinishReply {
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;
-  // NOT_FOUND. FAILED_PRECONDITION: this program can't read it.
+  // Returns NOT_FOUND, or FAILED_PRECONDITION if this program can't read the spec.
   virtual absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) = 0;
-  // The project that the coordinator takes for this worker's own: that of its token.
+  // Returns the worker's own project for the coordinator: that of its token.
   virtual absl::StatusOr<std::string> OwnProject() = 0;
   virtual absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) = 0;
-  // The running and all later calls of Suggest return CANCELLED at once.
+  // Makes the running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;
-  // One directive for each token, in order.
+  // Returns one directive for each token, in order.
   virtual absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
                                                                   const std::vector<std::string>& tokens) = 0;
   virtual absl::StatusOr<study::Directive> Report(const ReportRequest& request) = 0;
-  // Complete or Fail.
+  // Sends Complete or Fail.
   virtual absl::StatusOr<FinishReply> Finish(const FinalResult& result) = 0;
   virtual absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
                                               const std::string& checkpoint, int64_t checkpoint_step) = 0;

@@ -17,20 +17,21 @@ namespace luthier::worker {
 struct GrpcCoordinatorOptions {
   absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
   absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
-  std::string pool;                                 // Whose studies are asked for; empty: the default one's.
-  // The same, for each of them in turn; empty: the token's. Asks of several wait for a few seconds alone.
+  std::string pool;                                 // Pool whose studies are asked for; empty: the default one.
+  // Projects whose studies are asked for in turn; empty: the token's. Each ask of several projects waits for a few
+  // seconds only.
   std::vector<std::string> projects;
-  std::string instance;  // Differs from process to process; empty: not said.
+  std::string instance;  // Unique per process; empty: not said.
 };
 
-// CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows
-// what may be repeated, and when. A lease that this program cannot read (a newer service) is given back as
+// CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime
+// decides what is repeated, and when. A lease that this program cannot read, from a newer service, is given back as
 // FAILED(INFRA, WORKER_ERROR) and left out.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
                                                     std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options = {});
 
-// The same over a new channel. It connects at the first call. Errors as wire::CreateChannel.
+// Makes one over a new channel. It connects at the first call. Errors as wire::CreateChannel.
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
                                                                    const wire::ChannelSecurity& security = {},
                                                                    GrpcCoordinatorOptions options = {});

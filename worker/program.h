@@ -3,7 +3,7 @@
 
 namespace luthier::worker {
 
-// The program luthier-worker. Takes what main takes, and returns the exit code.
+// Runs the program luthier-worker, with the arguments of main. Returns the exit code.
 int Main(int argc, char** argv);
 
 }  // namespace luthier::worker

@@ -11,22 +11,22 @@
 
 namespace luthier::worker {
 
-// Points of one attempt's learning curve that wait to be sent: training never waits for the network, and a coordinator
-// that is away for a day costs bounded memory. Not thread-safe.
+// Points of one attempt's learning curve that wait to be sent. Training never waits for the network, and even a day
+// without a coordinator costs bounded memory. Not thread-safe.
 class ReportQueue {
  public:
-  // As the service's limits: points an attempt, points a call.
+  // Limits of the service: points an attempt, points a call.
   static constexpr int kMaxPoints = 10'000;
   static constexpr int kMaxBatch = 1'000;
-  // Bytes of gradients that wait; the oldest are dropped first, their points are kept.
+  // Largest number of bytes of waiting gradients; the oldest gradients are dropped first, and their points are kept.
   static constexpr size_t kMaxGradientBytes = 16 << 20;
-  // Bytes of one call, well below the 4 MiB a message may have.
+  // Largest number of bytes of one call, well below the 4 MiB of a message.
   static constexpr size_t kMaxBatchBytes = 1 << 20;
 
   enum class Added { kYes, kRepeatedStep, kTooMany };
-  // A step counts once: the service would refuse it with other content.
+  // Adds a point. Each step is added once: the service would refuse it with other content.
   Added Add(study::Measurement measurement);
-  // `step`: the last one of the curve that the checkpoint holds.
+  // `step` is the one at which the checkpoint was saved.
   void SetCheckpoint(std::string checkpoint, int64_t step) {
     checkpoint_ = std::move(checkpoint);
     checkpoint_step_ = step;
@@ -35,13 +35,13 @@ class ReportQueue {
   int64_t checkpoint_step() const { return checkpoint_step_; }
 
   bool empty() const { return points_.empty(); }
-  // The oldest points, as many as one call takes; they stay until Pop.
+  // Returns the oldest points, as many as one call takes; they stay until Pop.
   std::vector<study::Measurement> Front() const;
   void Pop(size_t count);
   void Clear();
-  // Points keep their values, those that wait and those to come, but lose their gradients: the service takes no more.
+  // Removes the gradients of waiting points, and of later ones, which keep their values: the service accepts no more.
   void DropGradients();
-  // Nothing more will be taken.
+  // Ends the queue: no more points are accepted.
   void Close() {
     Clear();
     closed_ = true;

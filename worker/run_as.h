@@ -11,13 +11,13 @@
 
 namespace luthier::worker {
 
-// Returns the account whose commands' processes are to be, or nothing where that is this process's own. `uid`: the user
-// of this process. INVALID_ARGUMENT when --run-as can't be followed, and when root would run the commands of others
-// without being told as whom. A root that works for one study may still find that it has no command: then
-// `flags->commands.needs_account` is set instead.
+// Returns the account under which commands run, or nothing if it is this process's own. `uid` is the user of this
+// process. INVALID_ARGUMENT if --run-as can't be followed, and if root would run the commands of others without
+// --run-as. A root that works for one study may still find that it has no command: then `flags->commands.needs_account`
+// is set instead.
 //
-// Root is spared where only itself can be asking: at a coordinator's Unix socket that belongs to it, in a folder where
-// nobody else can put another one (base::CheckOwnership).
+// Root needs no --run-as if all asks come from itself: at a coordinator's Unix socket that belongs to root, in a folder
+// where no other user can replace it (base::CheckOwnership).
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid);
 
 }  // namespace luthier::worker

@@ -25,9 +25,9 @@ struct RunRequest {
   int64_t trial = 0;  // Number within the study.
   int32_t attempt = 1;
   study::Parameters parameters;
-  // The derivative that the search can use.
+  // Derivative that the search can use.
   study::GradientUse gradient = study::GradientUse::kFull;
-  // kDirectional: along this (study::Gradient::direction); else empty.
+  // Direction of kDirectional (study::Gradient::direction); else empty.
   std::vector<double> direction;
   // Accuracy that the search needs of inner problem and gradient (study::Provenance::tolerance).
   std::optional<double> tolerance;
@@ -35,17 +35,17 @@ struct RunRequest {
   uint32_t seed = 0;
   // The checkpoint that an earlier attempt reported; empty: start afresh.
   std::string resume_checkpoint;
-  // The step that it was reported at.
+  // The step at which it was reported.
   int64_t resume_step = 0;
-  // The step of the learning curve to pause at: its measurement, a checkpoint, kPaused. 0: run to the end.
+  // Step of the learning curve at which to pause, with its measurement, a checkpoint and kPaused. 0: run to the end.
   int64_t target_step = 0;
-  // The earlier trial of the study from whose model training is to start; 0: from zero.
+  // Earlier trial of the study from whose model training is to start; 0: from zero.
   int64_t warm_start = 0;
-  // The slot of the worker that runs it, from 0. No two runs have the same one at once.
+  // Slot of the worker that runs it, from 0. No two runs have the same one at once.
   int slot = 0;
 };
 
-// RunRequest::seed of a trial.
+// Returns RunRequest::seed of a trial.
 uint32_t ObjectiveSeed(uint64_t study_seed, int64_t trial);
 
 enum class RunResult {
@@ -53,7 +53,7 @@ enum class RunResult {
   kPruned,    // As complete; the objective itself stopped early.
   kPaused,    // `measurement` is that of the target, and `checkpoint`, if any, lets another run go on from there.
   kFailed,    // `failure` says how.
-  kStopped,   // It ended because the stop signal asked; only `checkpoint` and `output_tail` mean something.
+  kStopped,   // The run ended because of the stop signal; only `checkpoint` and `output_tail` have a meaning.
 };
 
 struct RunOutcome {
@@ -66,18 +66,18 @@ struct RunOutcome {
 
 RunOutcome Failed(study::FailureKind kind, absl::string_view reason, absl::string_view message);
 
-// The runtime as a run sees it. Never blocks on the network.
+// The runtime's side of a run. Never blocks on the network.
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  // End the run soon once it is requested, and return kStopped.
+  // When a stop is requested, end the run soon and return kStopped.
   virtual const StopSignal& stop() const = 0;
-  // A point of the learning curve; `checkpoint` may be empty. Called by the thread that called Run.
+  // Adds a point of the learning curve; `checkpoint` may be empty. Called by the thread that called Run.
   virtual void Report(study::Measurement measurement, std::string checkpoint) = 0;
-  // A checkpoint alone.
+  // Reports a checkpoint alone.
   virtual void Checkpoint(std::string checkpoint) = 0;
-  // Said once it is known: the last step that the checkpoint holds which the run goes on from, 0 for none. `why`: why
-  // one that was given is not used; empty: it is.
+  // Reports, once it is known, the last step of the checkpoint that the run goes on from, 0 for none. `why` says why a
+  // checkpoint that was given is not used; empty: it is used.
   virtual void Started(int64_t step, const std::string& why) = 0;
 };
 
@@ -86,21 +86,21 @@ class RunSink {
 class Runner {
  public:
   virtual ~Runner() = default;
-  // For a worker of one study, before it takes a trial: whether any can be evaluated here. Loads what all of them
-  // share. An error says what is missing.
+  // For a worker of one study, before it takes a trial: checks that its trials can be evaluated here, and loads what
+  // all of them share. An error says what is missing.
   virtual absl::Status Open(const study::StudySpec& /*spec*/) { return absl::OkStatus(); }
-  // Blocks until the result is there or the stop signal was obeyed.
+  // Blocks until the result is there or the run has stopped.
   virtual RunOutcome Run(const RunRequest& request, RunSink* sink) = 0;
-  // The trial is final: whatever Run kept for a later attempt may go.
+  // The trial is final: data that Run kept for a later attempt may be removed.
   virtual void Discard(const RunRequest& /*request*/) {}
-  // The same for all trials of a study: none of them will ever be run again.
+  // The same for all trials of a study, none of which will ever be run again.
   virtual void DiscardStudy(const std::string& /*study*/) {}
-  // The process is about to end without waiting: take down whatever would outlive it. Any thread.
+  // The process is about to end without waiting: end everything that would outlive it. Any thread.
   virtual void Abort() {}
 };
 
-// Cuts to the last `limit` bytes at a character boundary; control characters but newline and tab, and bytes that are no
-// UTF-8, become '?'; a carriage return becomes a newline.
+// Cuts to the last `limit` bytes at a character boundary. Control characters but newline and tab, and bytes that are
+// not UTF-8, become '?'; a carriage return becomes a newline.
 std::string PrintableTail(absl::string_view text, size_t limit);
 inline constexpr size_t kTailBytes = 4096;
 

@@ -15,7 +15,7 @@ class SignalWatcher {
 
   // `on_signal(signal, count)`: count is 1 for the first signal of either kind, then 2, ….
   explicit SignalWatcher(std::function<void(int, int)> on_signal);
-  // No call is running or comes after this.
+  // No call runs or comes after this.
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;

@@ -10,7 +10,7 @@
 
 namespace luthier::worker {
 
-// The file that keeps the result of the lease with this token, within a spool's directory.
+// Returns the name of the file that keeps the result of the lease with this token, within a spool's directory.
 std::string SpoolFileName(const std::string& token);
 
 // Final results on their way to the coordinator, one file each, so that a worker that dies after hours of training
@@ -21,20 +21,20 @@ std::string SpoolFileName(const std::string& token);
 // be mixed. Thread-safe: each call works on files of its own.
 class Spool {
  public:
-  // Makes the directory. UNAVAILABLE when it cannot be used.
+  // Makes the directory. UNAVAILABLE if it cannot be used.
   static absl::StatusOr<Spool> Open(std::string directory);
 
-  // OK when a result could be written now. A directory that was removed or moved while the worker ran is made again,
-  // and the log says so. UNAVAILABLE when that can't be done, or when it can't be written to.
+  // OK if a result could be written now. A directory that was removed or moved while the worker ran is made again, and
+  // the log says so. UNAVAILABLE if that can't be done, or it can't be written to.
   absl::Status Ready() const;
   // Durable when it returns OK. Replaces an earlier result with the same token. Errors as Ready.
   absl::Status Write(const FinalResult& result) const;
-  // Writes it unless it is there: another process may have moved the directory away since.
+  // Writes the result unless it is there: another process may have moved the directory away since.
   absl::Status Keep(const FinalResult& result) const;
   void Remove(const FinalResult& result) const;
-  // The service will never take it: kept for people under another name.
+  // Keeps a result that the service will never accept for people, under another name.
   void SetAside(const FinalResult& result) const;
-  // All results, in order of file name. Files that are none are set aside with a log line.
+  // Returns all results, in order of file name. Files that are not results are set aside with a log line.
   std::vector<FinalResult> Leftovers() const;
   const std::string& directory() const { return directory_; }
 
@@ -43,7 +43,7 @@ class Spool {
   std::string directory_;
 };
 
-// The file's text. Exact: every double, non-finite ones included, reads back with the same bits.
+// Returns the file's text. Exact: every double, non-finite ones included, reads back with the same bits.
 std::string SerializeResult(const FinalResult& result);
 absl::StatusOr<FinalResult> ParseResult(const std::string& text);
 

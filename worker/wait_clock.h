@@ -7,7 +7,7 @@
 
 namespace luthier::worker {
 
-// A clock one can wait on together with a condition variable, so that tests need not sleep. Thread-safe.
+// A clock on which one can wait together with a condition variable, so that tests need not sleep. Thread-safe.
 class WaitClock {
  public:
   virtual ~WaitClock() = default;

@@ -8,7 +8,8 @@
 
 namespace luthier::cli {
 
-// The program `luthier`: `args` without the program's name. Returns the exit code. docs/reference/cli.md is the manual.
+// Runs the program `luthier`. `args` lacks the program's name. Returns the exit code. docs/reference/cli.md is the
+// manual.
 int RunCli(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace luthier::cli

@@ -9,8 +9,8 @@
 
 namespace luthier::cli {
 
-// Returns a script that lets a shell complete the verbs and options of `app`, with what its help says of them. `shell`:
-// bash, zsh or fish. INVALID_ARGUMENT for others.
+// Returns a script that lets a shell complete the verbs and options of `app`, with the descriptions of its help.
+// `shell`: bash, zsh or fish. INVALID_ARGUMENT for others.
 absl::StatusOr<std::string> CompletionScript(const CLI::App& app, absl::string_view shell);
 
 }  // namespace luthier::cli

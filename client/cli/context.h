@@ -18,7 +18,7 @@
 
 namespace luthier::cli {
 
-// Everything that a verb's handler works with.
+// The things that a verb's handler works with.
 class Context {
  public:
   Context(const Environment& environment, const Options& options) : environment_(environment), options_(options) {}
@@ -30,53 +30,53 @@ class Context {
   std::istream& in() const { return *environment_.in; }
   // True if results are for programs: JSON or YAML, by Print.
   bool structured() const { return options_.format == OutputFormat::kJson || options_.format == OutputFormat::kYaml; }
-  // True if results are for the eye: a table, or text.
+  // True if results are for people: a table, or text.
   bool shown() const { return options_.format == OutputFormat::kTable || options_.format == OutputFormat::kWide; }
-  // True if names alone are wanted.
+  // True if only names are wanted.
   bool names() const { return options_.format == OutputFormat::kName; }
   // True if all numbers of vectors are wanted.
   bool wide() const { return options_.wide || options_.format == OutputFormat::kWide; }
-  // The room that tables have: COLUMNS, where it is a number; else the terminal's width; without a terminal no limit,
-  // since what a program reads must be whole.
+  // Returns the room that tables have: COLUMNS, if it is a number; else the terminal's width; without a terminal no
+  // limit, since output for programs must be whole.
   TableRoom room() const;
   // True if the output is a terminal that has colours, and NO_COLOR is not set.
   bool colour() const;
 
-  // A client of --server, or of the coordinator of --db, which is started in this process if need be.
+  // Returns a client of --server, or of the coordinator of --db, which is started in this process if need be.
   absl::StatusOr<client::Client*> client();
-  // The same for verbs about tokens and projects.
+  // Returns a client for verbs about tokens and projects.
   absl::StatusOr<client::Client*> admin_client();
-  // Whose token is for another project than the default one names studies of that project: asks the server for it,
-  // where a token is used and a verb names a study without a project. Sets *project, unless it was given.
+  // Sets *project, unless it was given. Studies without a project are those of the caller's token, so if a token is
+  // used and a verb names such a study, it asks the server for the token's project.
   absl::Status FindProject(std::string* project);
   // Returns how calls to the server are protected, by options, else variables. A usage error for files that can't be
-  // read, and where no server is named that may be used.
+  // read, and if no server is named that may be used.
   absl::StatusOr<wire::ChannelSecurity> Security() const;
-  // From now on the client talks to `local`.
+  // Makes the client talk to `local` from now on.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);
   void Disconnect();
   // Returns the key of this server's studies in the token store.
   std::string ServerKey() const;
 
-  // Text of a file, "-" for standard input; at most a little more than a study file may have.
+  // Returns the text of a file, "-" for standard input; at most a little more than a study file may have.
   absl::StatusOr<std::string> ReadFile(const std::string& path) const;
-  // The same of at most `most` bytes and one more.
+  // Returns at most `most` bytes of the text, and one more if it is longer.
   absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) const;
-  // --file as a study, with the id it gets: `name`, or the slug of the file's stem.
+  // The file of --file as a study, with its id: `name`, or the slug of the file's stem.
   struct StudyToCreate {
     wire::StudyFile file;
     std::string id;
   };
   absl::StatusOr<StudyToCreate> ReadStudy(const std::string& path, const std::string& name) const;
 
-  // One table in the format that was asked for, JSON and YAML aside. Says on `err` which columns had no room.
+  // Prints a table in the format that was asked for, except JSON and YAML. Says on `err` which columns had no room.
   void Print(const Table& table) const;
   // Says on `err` which columns of a table had no room, if there are any.
   void SayLeftOut(const TableShape& shape) const;
-  // One value, where structured().
+  // Prints a value, if structured().
   void Print(const nlohmann::ordered_json& value) const;
-  // One element of a list that is printed as it comes, where structured(); `first`: none was before. Without any
-  // ClosePrintedList alone is called.
+  // Prints an element of a list as it comes, if structured(). `first`: true if no element was printed before. For an
+  // empty list ClosePrintedList alone is called.
   void PrintElement(const nlohmann::ordered_json& element, bool first) const;
   void ClosePrintedList(bool empty) const;
 
@@ -89,9 +89,10 @@ class Context {
   std::unique_ptr<client::Client> client_;
 };
 
-// A command line that makes no sense although every option does: exit code 2.
+// Returns the error of a command line whose options are valid but contradict each other: exit code 2.
 absl::Status UsageError(absl::string_view option, absl::string_view what);
-// The same for an INVALID_ARGUMENT of lib/wire, whose fields are options without their dashes, and variables.
+// Turns an INVALID_ARGUMENT of lib/wire, whose fields are options without their dashes, and variables, into such an
+// error.
 absl::Status UsageError(const absl::Status& status);
 
 // Tells a person what went wrong and what to do next; returns the exit code.

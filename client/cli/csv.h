@@ -8,25 +8,25 @@
 #include "absl/strings/string_view.h"
 
 // Fields of CSV, RFC 4180 with \n. A text that a spreadsheet would run as a formula gets a leading ', as spreadsheets
-// mark texts themselves, and so does one that begins with such a ': taking one off gives the text again.
+// mark texts themselves. So does a text that begins with such a ', so that removing one gives the text again.
 namespace luthier::cli {
 
 // True if a spreadsheet would take the text for a formula: it begins with = + - @, tab or CR, and is no number.
 bool LooksLikeFormula(absl::string_view text);
 
-// Returns `text` with a ' before it where Unmarked would change it, or a spreadsheet run it.
+// Returns `text` with a ' before it if Unmarked would change it, or a spreadsheet would run it.
 std::string MarkedFormula(absl::string_view text);
-// The same, also for texts that look like a number or a switch, as the label "7" does.
+// Does the same, also for texts that look like a number or a switch, as the label "7" does.
 std::string MarkedText(absl::string_view text);
-// Takes the mark off. `marked`, if not null: whether there was one.
+// Removes the mark. `marked`, if not null, is set to true if there was one.
 std::string Unmarked(absl::string_view field, bool* marked = nullptr);
 
-// Returns the text in quotes where it needs them.
+// Returns the text in quotes if it needs them.
 std::string CsvField(absl::string_view text);
 
-// The fields of one record after another: commas, "quoted fields" with "" for a quote and line ends, CR LF or CR.
-// Blanks around a field that is not quoted are no part of it. INVALID_ARGUMENT "source:line: ..." for a quote that is
-// not closed, for texts in UTF-16 and for a header whose fields are separated otherwise.
+// Reads the fields of one record after another: commas, "quoted fields" with "" for a quote and line ends, CR LF or CR.
+// Blanks around a field that is not quoted do not belong to it. INVALID_ARGUMENT "source:line: ..." for a quote that is
+// not closed, for texts in UTF-16 and for a header with another separator.
 absl::StatusOr<std::vector<std::vector<std::string>>> ParseCsv(absl::string_view text, absl::string_view source);
 
 }  // namespace luthier::cli

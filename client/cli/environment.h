@@ -9,19 +9,19 @@
 
 namespace luthier::cli {
 
-// The program's view of the world: tests give it another one.
+// Everything outside the program that it uses, so that tests can replace it.
 struct Environment {
-  std::ostream* out = nullptr;  // Results, and nothing else.
+  std::ostream* out = nullptr;  // Takes results, and nothing else.
   // Returns true if nobody reads `out` any more (the other end of a pipe was closed). Null: never.
   std::function<bool()> out_closed;
-  std::ostream* err = nullptr;  // Everything for people.
+  std::ostream* err = nullptr;  // Takes everything for people.
   std::istream* in = nullptr;   // Read for the file name "-".
   std::function<std::optional<std::string>(const std::string&)> getenv;
   uint64_t seed = 0;              // Seed of request ids and jitter: different in each process.
   int terminal_width = 0;         // Columns of `err`; 0: not a terminal.
   int out_width = 0;              // Columns of `out`; 0: not a terminal.
   std::string program_directory;  // The folder in which luthier-worker is looked for.
-  std::string host;               // For the default name of those who ask.
+  std::string host;               // For the default name of the worker that asks.
 };
 
 // Exit codes of every verb.
@@ -33,7 +33,7 @@ inline constexpr int kExitNotAllowed = 4;
 inline constexpr int kExitNotFound = 5;
 inline constexpr int kExitTimedOut = 124;
 inline constexpr int kExitInterrupted = 130;
-inline constexpr int kExitPipe = 141;  // As a shell shows a program that SIGPIPE ended.
+inline constexpr int kExitPipe = 141;  // Exit code that a shell shows for a program that SIGPIPE ended.
 
 }  // namespace luthier::cli
 

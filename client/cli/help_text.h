@@ -10,7 +10,7 @@ namespace luthier::cli {
 inline constexpr size_t kHelpColumn = 36;
 
 // Breaks the lines of `help` that are longer than 80 columns between words. Descriptions go on in their column.
-// Examples, which begin with "  luthier", stay as they are: people copy them.
+// Examples, which begin with "  luthier", are not broken, because people copy them.
 std::string WrapHelp(const std::string& help);
 
 }  // namespace luthier::cli

@@ -10,7 +10,7 @@
 
 namespace luthier::cli {
 
-// `--db PATH` as the data directory it means: PATH, or the directory of PATH when it names the file luthier.db.
+// Returns the data directory that `--db PATH` means: PATH, or the directory of PATH if it names the file luthier.db.
 // Absolute.
 std::string DataDirectory(const std::string& path);
 
@@ -19,8 +19,8 @@ std::string DataDirectory(const std::string& path);
 class LocalServer {
  public:
   enum class Use {
-    kRun,    // Make the directory when missing; fail when another process has it.
-    kLook,   // NOT_FOUND when there is no database; use the coordinator that has it, when one does.
+    kRun,    // Makes the directory if it is missing; fails if another process has it.
+    kLook,   // NOT_FOUND if there is no database; uses the coordinator that has it, if one does.
     kAdmin,  // As kLook; tokens and projects can be made.
   };
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& directory, Use use);
@@ -28,8 +28,9 @@ class LocalServer {
   virtual const std::string& address() const = 0;
 };
 
-// The newest leases of running trials whose worker's name begins with `prefix`, read from the database without locking
-// it. With a coordinator that died, its local workers died: their trials need not wait for the leases to run out.
+// Reads from the database, without locking it, the newest leases of running trials whose worker's name begins with
+// `prefix`. When a coordinator died, so did its local workers, and their trials need not wait for the leases to run
+// out.
 absl::StatusOr<std::vector<client::LeaseRef>> LeasesOfWorkers(const std::string& directory, const std::string& study,
                                                               const std::string& prefix);
 

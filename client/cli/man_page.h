@@ -8,8 +8,8 @@
 
 namespace luthier::cli {
 
-// Returns the manual page (section 1, roff) of `app`, with its verbs and their options, from what its help says.
-// `version` stands at its foot.
+// Returns the manual page (section 1, roff) of `app`, with its verbs and their options, made from its help. `version`
+// stands at its foot.
 std::string ManPage(const CLI::App& app, absl::string_view version);
 
 }  // namespace luthier::cli

@@ -14,13 +14,13 @@ namespace luthier::cli {
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kCsv, kName };
 
-// Every option of every verb, as given; each verb's help says which it has.
+// The options of all verbs, as given. Each verb's help says which ones it has.
 struct Options {
   std::string verb;  // The last word of it: "get".
   std::string path;  // All of its words: "study get".
   // All verbs.
   std::string server;         // Never empty.
-  absl::Status server_trust;  // Not OK: nobody named `server`, and it must not be used (wire::FindDefaultServer).
+  absl::Status server_trust;  // An error if nobody named `server`, and it must not be used (wire::FindDefaultServer).
   wire::ChannelSecurity security;
   std::string token_file;
   std::string project;  // The project of studies that are named without one.
@@ -39,7 +39,7 @@ struct Options {
   // run
   int workers = 0;  // 0: as many as cores.
   int slots = 1;
-  std::string gpus;        // The one worker of `run` gets these; empty: no option.
+  std::string gpus;        // GPUs of the one worker of `run`; empty: no option.
   std::string if_changed;  // continue, fresh or raise; empty: a warning.
   std::string data_root = ".";
 

@@ -18,14 +18,16 @@ struct IssuedCertificate {
   std::string not_after;    // "2027-11-23T10:00:00Z".
 };
 
-// Makes the directory and an authority for ten years. FAILED_PRECONDITION: there is one; nothing is overwritten.
+// Makes the directory and an authority that is valid for ten years. FAILED_PRECONDITION: there is one; nothing is
+// overwritten.
 absl::StatusOr<IssuedCertificate> MakeAuthority(const std::string& directory);
 
-// A certificate of the directory's authority for a server, for one year: DIR/server.pem and DIR/server.key, replacing
-// those before. `hosts`: the names and IP addresses by which clients reach it, at least one.
+// Issues a certificate of the directory's authority for a server, valid for one year: DIR/server.pem and
+// DIR/server.key, replacing those before. `hosts` has the names and IP addresses by which clients reach it, at least
+// one.
 absl::StatusOr<IssuedCertificate> IssueServer(const std::string& directory, const std::vector<std::string>& hosts);
 
-// The same for a client or a worker: DIR/NAME.pem and DIR/NAME.key. `name` is an id.
+// Issues one for a client or a worker: DIR/NAME.pem and DIR/NAME.key. `name` is an id.
 absl::StatusOr<IssuedCertificate> IssueClient(const std::string& directory, const std::string& name);
 
 }  // namespace luthier::cli

@@ -5,7 +5,8 @@
 
 namespace luthier::cli {
 
-// The program luthier, the command line. Takes what main takes and the folder of luthier-worker; returns the exit code.
+// Runs the program luthier, the command line, with the arguments of main and the folder of luthier-worker. Returns the
+// exit code.
 int Main(int argc, char** argv, const std::string& program_directory);
 
 }  // namespace luthier::cli

@@ -10,12 +10,12 @@
 
 namespace luthier::cli {
 
-// "[######········] 23/40  best 0.123 (trial 17)  2 running  1 failed  1.3/s  ETA 0:13", at most `width` characters.
-// `rate`: finished trials a second; 0: unknown.
+// Returns "[######········] 23/40  best 0.123 (trial 17)  2 running  1 failed  1.3/s  ETA 0:13", at most `width`
+// characters. `rate` is the number of finished trials a second; 0: unknown.
 std::string ProgressLine(const v1::Study& study, double rate, int width);
 
-// Shows how a study gets on. A terminal gets one line that is written over; a pipe gets a line every five seconds in
-// which something changed, and one a minute else, so that a log shows life.
+// Shows the progress of a study. A terminal gets one line that is overwritten. A pipe gets a line every five seconds in
+// which something changed, and otherwise one a minute, so that a log shows life.
 class Progress {
  public:
   // `width` 0: not a terminal. `out` must outlive the object.
@@ -23,7 +23,7 @@ class Progress {
   ~Progress() { End(); }
 
   void Show(const v1::Study& study, absl::Duration now);
-  // The line stays, and the cursor goes below it.
+  // Ends the line, so that what follows is printed below it.
   void End();
 
  private:

@@ -15,49 +15,51 @@
 // renamed.
 namespace luthier::cli {
 
-// "[0.6, -0.8]": a direction as JSON, and as the command line takes it.
+// Returns "[0.6, -0.8]": a direction as JSON, and as the command line takes it.
 std::string DirectionText(const google::protobuf::RepeatedField<double>& direction);
 
-// The last part of a resource name.
+// Returns the last part of a resource name.
 std::string IdOf(const v1::Study& study);
 
 // "projects/default/studies/s/trials/3": the name of a trial as the API has it.
 
-// The state's name; "DAMAGED" where the coordinator can't say it.
+// Returns the state's name; "DAMAGED" if the coordinator can't say it.
 std::string StudyStateText(const v1::Study& study);
 
-// The message (lib/wire/json.h) with "id" in front.
+// Returns the message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
-// number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds,
+// Returns number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds,
 // gradient_seconds, gradient, training (outcome in lower case, gradient_norm, duality_gap), gradient_set_aside,
-// failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements where asked for.
+// failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements if they were asked
+// for.
 nlohmann::ordered_json TrialJson(const v1::Trial& trial);
 
-// JSON as it is printed, in one line or indented. Characters that a terminal obeys or hides are escapes in it.
+// Returns JSON as it is printed, in one line or indented. Characters that control a terminal, or are invisible, are
+// escaped.
 std::string JsonText(const nlohmann::ordered_json& value, int indent = -1);
 void PrintJson(std::ostream& out, const nlohmann::ordered_json& value);
 
 Table StudyTable(const std::vector<v1::Study>& studies);
-// Columns: number, state, metrics (the study's first), parameters in the order of the space, training (where a trial
-// says how its training ended), attempts, origin, worker, note. A metric that is called as a parameter gets the prefix
-// "metric.".
-// `wide`: a column for each number of a vector parameter; else its least, its median and its largest.
+// Returns a table with the columns number, state, metrics (the study's first), parameters in the order of the space,
+// training (if a trial says how its training ended), attempts, origin, worker, note. A metric with the name of a
+// parameter gets the prefix "metric.". `wide`: a column for each number of a vector parameter; else its minimum, median
+// and maximum.
 Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, bool wide = false);
 
 // Prints the algorithm that the service chose for `study`, and why. Prints nothing if the study names its algorithm.
 void PrintResolution(std::ostream& out, const v1::Study& study);
-// The same in one line: the algorithm's name and the first reason.
+// Prints the algorithm's name and the first reason in one line.
 void PrintChoice(std::ostream& out, const v1::Study& study);
-// The detail that people want to see.
+// The amount of detail that people want to see.
 struct Detail {
-  bool verbose = false;  // With what algorithm and solver keep to themselves.
+  bool verbose = false;  // Also chosen defaults and origins, and other details of algorithm and solver.
   bool wide = false;     // All numbers of vector parameters, however many.
 };
 
-// For people: a line that sums up a study or a trial, then what there is to know of it.
+// Prints a study or a trial for people: a line that sums it up, then the details.
 void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail = {});
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail = {});
-// The end of a failed trial's message, indented: at most ten lines.
+// Returns the end of a failed trial's message, indented: at most ten lines.
 std::string FailureText(const v1::Trial& trial);
 // Prints why the setting of a trial was tried, and how it turned out.
 void PrintExplanation(std::ostream& out, const v1::ExplainTrialResponse& explained, Detail detail = {});
@@ -65,16 +67,16 @@ void PrintExplanation(std::ostream& out, const v1::ExplainTrialResponse& explain
 // of a terminal.
 std::string EventLine(const v1::Event& event, bool colour);
 
-// "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
+// Returns "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
 std::string Summary(const v1::Study& study);
-// "37 converged, 1 precision, 2 limit": trainings by how they ended; "" where no trial says.
+// Returns trainings by how they ended, "37 converged, 1 precision, 2 limit"; "" if no trial says.
 std::string TrainingsText(const v1::TrainingCounts& counts);
-// "2 of 40 trainings ended at their limit (max_iterations): their losses are not those of the optimum": a sentence for
-// people; "" where none did.
+// Returns a sentence for people: "2 of 40 trainings ended at their limit (max_iterations): their losses are not those
+// of the optimum"; "" if none did.
 std::string LimitWarning(const v1::Study& study);
-// Trials that are final.
+// Returns the number of final trials.
 int64_t DoneTrials(const v1::TrialCounts& counts);
-// Nothing will change any more: finished, and no trial is open.
+// True if nothing will change any more: the study is finished, and no trial is open.
 bool IsOver(const v1::Study& study);
 
 }  // namespace luthier::cli

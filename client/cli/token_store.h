@@ -10,8 +10,8 @@
 
 namespace luthier::cli {
 
-// Lease tokens between `ask` and `tell`, which are two processes: DIR/tokens.json, mode 0600. Several processes may use
-// it at once. The newest kMaxTokens are kept, told ones too, so that a `tell` can be repeated.
+// Keeps lease tokens from `ask` to `tell`, which are two processes: DIR/tokens.json, mode 0600. Several processes may
+// use it at once. The newest kMaxTokens are kept, even after their `tell`, so that it can be repeated.
 class TokenStore {
  public:
   static constexpr size_t kMaxTokens = 10'000;
@@ -19,7 +19,7 @@ class TokenStore {
   // The directory is made (0700) at the first Put.
   explicit TokenStore(std::string directory) : directory_(std::move(directory)) {}
 
-  // Tokens of one answer. `server`: what tells this server from others: its address, or "db:" and the data directory.
+  // Stores the tokens of one answer. `server` identifies the server: its address, or "db:" and the data directory.
   absl::Status Put(const std::string& server, const std::vector<client::LeaseRef>& leases) const;
   // Returns std::nullopt if the study was not asked for here. A damaged file counts as empty.
   absl::StatusOr<std::optional<std::string>> Find(const std::string& server, const std::string& study,

@@ -14,27 +14,26 @@
 namespace luthier::cli {
 
 // Worker processes that live and die with this one. Each runs in a process group of its own, so that a terminal's
-// Ctrl-C reaches this program alone; the kernel kills them when this process dies (PR_SET_PDEATHSIG). One that ends is
-// started again after 0.5 s, then 1 s, … 30 s. All calls from the thread that made the pool: the kernel's promise is
-// about that thread.
+// Ctrl-C reaches this program alone. The kernel kills them when the thread that made the pool ends (PR_SET_PDEATHSIG),
+// so all calls must come from that thread. A worker that ends is started again after 0.5 s, then 1 s, … 30 s.
 class WorkerPool {
  public:
   struct Worker {
     std::vector<std::string> argv;  // argv[0]: path of the program.
     std::string log;                // File that takes what it prints, appended.
   };
-  // Nothing is started yet. `clock` must outlive the pool.
+  // Starts nothing yet. `clock` must outlive the pool.
   WorkerPool(std::vector<Worker> workers, const base::Clock* clock);
-  // Kills what still runs.
+  // Kills the workers that still run.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Collects those that ended, starts what is due. FAILED_PRECONDITION when a worker says that it can't evaluate the
-  // study, with its words; when workers die at once again and again, with the end of the log; INTERNAL when none can be
-  // started.
+  // Collects the workers that ended, and starts those that are due. FAILED_PRECONDITION if a worker says that it can't
+  // evaluate the study, with its words; if workers end at once again and again, with the end of the log; INTERNAL if
+  // none can be started.
   absl::Status Tick();
-  // Asks all to finish (SIGTERM), waits at most `patience` or until `hurry` returns true, then kills.
+  // Asks all workers to finish (SIGTERM), waits at most `patience` or until `hurry` returns true, then kills them.
   void Stop(absl::Duration patience, const std::function<bool()>& hurry = [] { return false; });
   int restarts() const { return restarts_; }
 
@@ -47,7 +46,7 @@ class WorkerPool {
     int quick_deaths = 0;  // In a row.
   };
   absl::Status Launch(Slot* slot);
-  // True when it does not run (any more); *code is how it ended: exit code, or 128 + signal.
+  // True if it does not run (any more); *code says how it ended: exit code, or 128 + signal.
   static bool Reap(Slot* slot, int* code);
 
   std::vector<Slot> slots_;

@@ -6,7 +6,7 @@
 
 namespace luthier::cli {
 
-// Returns `value` as a YAML document in block style, which readers of YAML 1.1 and 1.2 take for the same values: texts
+// Returns `value` as a YAML document in block style that readers of YAML 1.1 and 1.2 read as the same values: texts
 // that look like anything else are quoted. Ends with a line end.
 std::string YamlText(const nlohmann::ordered_json& value);
 

@@ -29,17 +29,17 @@ class Channel;
 namespace luthier::client {
 
 struct ClientOptions {
-  // Request ids and jitter come from it. Two clients that may live at the same time need different ones: programs take
-  // it from the kernel (EntropySeed), tests fix it.
+  // Seed of request ids and jitter. Two clients that may live at the same time need different ones: programs take it
+  // from the kernel (EntropySeed), tests fix it.
   uint64_t seed = 0;
   // Deadline of each attempt of a call; Suggest and WatchStudy have their own.
   absl::Duration timeout = absl::Seconds(30);
   // Attempts of calls other than Report, Complete, Fail and Release.
   int max_attempts = 5;
-  // Such a call may take so long in all, with the waits that the server asks for (base/backoff.h). After that
-  // its answer is returned at once.
+  // Longest time of such a call in all, with the waits that the server asks for (base/backoff.h). After that its answer
+  // is returned at once.
   absl::Duration patience = absl::InfiniteDuration();
-  // The time for which those four are repeated while their outcome is unknown.
+  // Time for which those four are repeated while their outcome is unknown.
   absl::Duration finish_patience = absl::Hours(24);
   // Null: the system's clock, and real sleeps that Interrupt() ends. Both must outlive the client.
   const base::Clock* clock = nullptr;
@@ -54,7 +54,7 @@ struct NewTrial {
   std::map<std::string, std::string> attributes;
 };
 
-// The right to go on with a trial: both fields come with its Lease.
+// The right to report on a trial: both fields come with its Lease.
 struct LeaseRef {
   std::string study;
   int64_t trial = 0;
@@ -72,19 +72,19 @@ class Client {
   Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options);
   ~Client();
 
-  // Calls in flight end with CANCELLED, later ones too. For shutting down; not for signal handlers.
+  // Ends calls in flight, and later ones, with CANCELLED. For shutting down; not for signal handlers.
   void Interrupt();
 
   // --- Studies ---
   absl::StatusOr<v1::Study> CreateStudy(const std::string& id, const v1::StudySpec& spec);
   absl::StatusOr<v1::Study> GetStudy(const std::string& id);
-  // With its certificate, where there is one, and with what the stages of its algorithm learnt.
+  // Returns the study with its certificate, if there is one, and with what the stages of its algorithm learnt.
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // Returns which parameters a metric depends on. `request` is complete but for the study's name.
   absl::StatusOr<v1::GetImportanceResponse> GetImportance(const std::string& id, v1::GetImportanceRequest request);
-  // All pages.
+  // Returns all pages.
   absl::StatusOr<std::vector<v1::Study>> ListStudies(const std::string& project = "");
-  // `fields`: paths within the spec, "budget.max_trials".
+  // `fields` are paths within the spec: "budget.max_trials".
   absl::StatusOr<v1::Study> UpdateStudy(const std::string& id, const v1::StudySpec& spec,
                                         const std::vector<std::string>& fields);
   absl::StatusOr<v1::Study> PauseStudy(const std::string& id);
@@ -95,7 +95,7 @@ class Client {
 
   // --- Trials ---
   absl::StatusOr<v1::Trial> GetTrial(const std::string& study, int64_t number, bool with_measurements = false);
-  // Page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
+  // Reads page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
   absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
   struct WhichTrials {
@@ -105,12 +105,12 @@ class Client {
   absl::Status FindTrials(const std::string& study, const WhichTrials& which,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
-  // In as many calls as the limits ask for, each all or nothing. Returns their numbers; an error says
-  // how many are in.
+  // Makes as many calls as the limits need, each of which adds all of its trials or none. Returns their numbers; an
+  // error says how many were added.
   absl::StatusOr<std::vector<int64_t>> ImportTrials(const std::string& study, const std::vector<v1::Trial>& trials,
                                                     const std::string& source);
   absl::StatusOr<std::vector<v1::Trial>> RetryTrials(const std::string& study, const std::vector<int64_t>& numbers);
-  // All that failed, however many.
+  // Retries all trials that failed, however many.
   absl::StatusOr<std::vector<v1::Trial>> RetryFailedTrials(const std::string& study);
   absl::Status DeleteTrial(const std::string& study, int64_t number);
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
@@ -119,18 +119,18 @@ class Client {
   absl::StatusOr<v1::PredictResponse> Predict(v1::PredictRequest request);
   absl::StatusOr<v1::ExplainTrialResponse> ExplainTrial(const std::string& study, int64_t number);
   absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
-  // In order of name.
+  // Lists workers in order of name.
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers(const std::string& project = "");
 
   struct WatchOptions {
     uint64_t after_seq = 0;
-    // OK after the event that finishes the study and its last trial.
+    // True returns OK after the event that finishes the study and its last trial.
     bool until_finished = true;
-    // The time for which nothing may be heard from a server that can't be reached.
+    // Time for which a server may be out of reach.
     absl::Duration patience = absl::Minutes(5);
   };
-  // Every event once and in order of seq, across broken connections and restarts of the server, until the study is
-  // finished or `event` returns false (OK both).
+  // Passes on every event once and in order of seq, across broken connections and restarts of the server, until the
+  // study is finished or `event` returns false (OK both).
   absl::Status WatchStudy(const std::string& study, const WatchOptions& options,
                           absl::FunctionRef<bool(const v1::Event&)> event);
 
@@ -144,7 +144,8 @@ class Client {
                                             const std::string& checkpoint = "");
   absl::StatusOr<v1::FinishResponse> Complete(const LeaseRef& lease, const v1::Measurement& measurement,
                                               bool pruned = false);
-  // The lease's target is reached: the trial can go on from `checkpoint` (empty: it would begin afresh).
+  // Reports that the lease's target is reached and the trial can go on from `checkpoint` (empty: it would begin
+  // afresh).
   absl::StatusOr<v1::FinishResponse> Pause(const LeaseRef& lease, const v1::Measurement& measurement,
                                            const std::string& checkpoint = "");
   absl::StatusOr<v1::FinishResponse> Fail(const LeaseRef& lease, const v1::Failure& failure);
@@ -154,16 +155,16 @@ class Client {
 
   // --- Tokens and projects: for admins ---
 
-  // Changes are sent again where their answer got lost; `request_id` is set here.
+  // Sends changes again if their answer got lost; `request_id` is set here.
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(v1::CreateTokenRequest request);
   absl::StatusOr<v1::CreateTokenResponse> RotateToken(v1::RotateTokenRequest request);
-  // "": of all projects.
+  // `project` "": tokens of all projects.
   absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& project);
   absl::StatusOr<v1::Token> RevokeToken(const std::string& id);
   absl::StatusOr<v1::Project> CreateProject(const std::string& id, const v1::Quotas& quotas = {});
   absl::StatusOr<v1::Project> UpdateProject(const std::string& id, const v1::Quotas& quotas);
   absl::StatusOr<std::vector<v1::Project>> ListProjects();
-  // Newest first, before the entry of that number (0: from the newest); at most 1,000.
+  // Lists entries newest first, before the entry of that number (0: from the newest); at most 1,000.
   absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count,
                                                         v1::AuditKind kind = v1::AUDIT_KIND_UNSPECIFIED);
 
@@ -172,7 +173,7 @@ class Client {
   std::unique_ptr<Impl> impl_;
 };
 
-// A seed from the kernel's random numbers.
+// Returns a seed from the kernel's random numbers.
 uint64_t EntropySeed();
 
 }  // namespace luthier::client

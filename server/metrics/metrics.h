@@ -28,8 +28,7 @@ struct MetricsOptions {
   std::function<bool()> ready;       // Returns true if the server takes writes now. Null: it does not.
   std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts tokens in force by role. Null: there are none.
   bool insecure = false;  // True: strangers can read what is sent, or need no token.
-  std::function<std::map<std::string, double>()> certificates =
-      {};  // Days left of each certificate. Null: there are none.
+  std::function<std::map<std::string, double>()> certificates = {};  // Returns the days left of each. Null: none.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {

@@ -77,14 +77,14 @@ class WorkerLog final : public coordinator::Observer {
     bool reported = false;
   };
   Worker& Touch(const std::string& name, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The attempt of this trial's holder ended; of `actor` where the holder is not known.
+  // Counts the end of an attempt of the trial's holder, or of `actor` if the holder is not known.
   void End(const storage::Event& event, Outcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const base::Clock* const clock_;
   coordinator::Observer* const next_;
   mutable base::Mutex mutex_;
   std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mutex_);
-  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // Who was seen last comes first.
+  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // The worker that was seen last comes first.
   std::map<std::pair<storage::StudyKey, int64_t>, Holder> holders_ ABSL_GUARDED_BY(mutex_);
   LoneFailures lone_ ABSL_GUARDED_BY(mutex_);
 };

@@ -121,9 +121,8 @@ class SqliteStorage final : public Storage {
   std::unique_ptr<Acknowledged> acknowledged_;  // Null when read-only, and for a VFS that keeps no files.
 
   base::Mutex deleted_mutex_;
-  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);  // Studies that have rows left.
-  std::set<StudyKey> erasable_
-      ABSL_GUARDED_BY(deleted_mutex_);  // Part of them, without those whose erasure met damage.
+  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);   // Studies that have rows left.
+  std::set<StudyKey> erasable_ ABSL_GUARDED_BY(deleted_mutex_);  // Part of them: erasure met no damage.
 
   bool check_behind_ = false;  // True if `options_` wants it and the schema allows it.
   base::Mutex check_mutex_;

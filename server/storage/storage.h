@@ -49,8 +49,7 @@ struct GrantRecord {
   study::TrialState reply_state = study::TrialState::kPending;
   std::vector<std::string> reply_warnings;
   uint64_t reply_seq = 0;
-  std::string request_id =
-      "";  // Id of the request that it answered; empty: that had none, or an older program granted.
+  std::string request_id = "";  // The ask that it answered; empty: it had no id, or an older program granted.
   // Storage::LastUptime's clock when it was given, and when its attempt ended; both 0 where an older program gave it.
   absl::Duration uptime = absl::ZeroDuration();
   absl::Duration end_uptime = absl::ZeroDuration();

@@ -21,9 +21,10 @@ namespace luthier::worker {
 // Runs `builtin` objectives of lib/objectives. Data is loaded once and kept for the last kCached studies, shared by all
 // slots.
 //
-// Open loads the data: a worker of one study ends there when it can't be read, and no trial is spent on it. For others,
-// failures: what the study says is wrong for every worker (an unknown model, a damaged file) -> FAILED(CONFIG,
-// BAD_OBJECTIVE); what another worker may have (the file, the right to read it) -> FAILED(INFRA, BAD_OBJECTIVE).
+// Open loads the data. So a worker of one study ends before it takes a trial if data can't be read. For other workers
+// failures are of two kinds: an error that every worker would meet (an unknown model, a damaged file) is FAILED(CONFIG,
+// BAD_OBJECTIVE); one that may be this worker's own (a missing file, no right to read it) is FAILED(INFRA,
+// BAD_OBJECTIVE).
 class BuiltinRunner final : public Runner {
  public:
   static constexpr size_t kCached = 4;
@@ -31,8 +32,8 @@ class BuiltinRunner final : public Runner {
   // Makes the objective of a study, until it is stopped; objectives::CreateObjective but for tests.
   using Factory = std::function<absl::StatusOr<std::unique_ptr<objectives::Objective>>(
       const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&, const base::StopToken&)>;
-  // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh;
-  // `cache` may be null: then data are parsed by every worker. All must outlive the runner.
+  // `root` is the directory of data files, and may be null. `checkpoints` may be null: then an interrupted trial starts
+  // afresh. `cache` may be null: then every worker parses data. All must outlive the runner.
   BuiltinRunner(const data::DataRoot* root, const CheckpointStore* checkpoints, const data::DataCache* cache = nullptr);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
@@ -50,7 +51,7 @@ class BuiltinRunner final : public Runner {
     std::shared_ptr<const objectives::Objective> made;
   };
 
-  // CANCELLED when stopped, also while another slot loads what this one waits for.
+  // Returns the objective of a study. CANCELLED when stopped, also while another slot loads it.
   absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec,
                                                                     const base::StopToken& stop);
 
@@ -60,7 +61,7 @@ class BuiltinRunner final : public Runner {
   base::Mutex mutex_;
   base::CondVar loaded_;
   bool loading_ ABSL_GUARDED_BY(mutex_) = false;       // One slot makes an objective; the others wait.
-  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // Newest use first.
+  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // Used last comes first.
 };
 
 }  // namespace luthier::worker

@@ -17,17 +17,17 @@
 namespace luthier::worker {
 
 struct CommandOptions {
-  // The folder in which each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
+  // Folder in which each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
   std::string temporary_root;
-  // Between SIGTERM and SIGKILL; and between the wish to pause and SIGTERM.
+  // Time between SIGTERM and SIGKILL, and between the wish to pause and SIGTERM.
   absl::Duration grace = absl::Seconds(5);
-  // The newest line may turn out to be the final result, so it is reported as an intermediate one only when another
-  // follows or so much time has passed.
+  // Time after which the newest line is reported as an intermediate result. Before that it may turn out to be the final
+  // one, so it is reported only when another line follows.
   absl::Duration hold = absl::Seconds(1);
   // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, whatever the study says of that variable. Empty: runs see
   // those that this process sees.
   std::vector<std::string> gpus;
-  // The user as whom programs run; absent: this process's own. For root alone.
+  // User as whom programs run; absent: this process's own. For root alone.
   std::optional<Account> account;
   // Variables of this process that programs get, besides those that any needs (environment.h): names, with * and ?.
   std::vector<std::string> environment_allowed;
@@ -62,11 +62,11 @@ class CommandRunner final : public Runner {
   // `keeper` must outlive it.
   explicit CommandRunner(Keeper* keeper, CommandOptions options = {}) : keeper_(keeper), options_(std::move(options)) {}
 
-  // NOT_FOUND or PERMISSION_DENIED when the program is none of this machine's; when its name depends on parameters, or
-  // it is looked up in a PATH of the study's own, only Run can tell.
+  // NOT_FOUND or PERMISSION_DENIED if this machine can't run the program. If its name depends on parameters, or it is
+  // looked up in a PATH of the study's own, only Run can tell.
   absl::Status Open(const study::StudySpec& spec) override;
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
-  // SIGKILL to all running programs and what descends from them, and no new ones.
+  // Sends SIGKILL to all running programs and their descendants, and starts no new ones.
   void Abort() override;
 
  private:
@@ -77,7 +77,7 @@ class CommandRunner final : public Runner {
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The material of a run's arguments and environment.
+// The values from which a run's arguments and environment are made.
 struct CommandInputs {
   std::map<std::string, std::string> values;     // Values of placeholders (study::ExpandTemplate).
   std::map<std::string, std::string> variables;  // LUTHIER_*, by name.
@@ -85,10 +85,10 @@ struct CommandInputs {
 CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_file,
                        const std::string& direction_file);
 
-// Contents of the parameters' file: a JSON object in the order of the space.
+// Returns the contents of the parameters' file: a JSON object in the order of the space.
 std::string ParametersJson(const RunRequest& request);
 
-// LUTHIER_PARAM_<NAME>: upper case, dots to underscores.
+// Returns LUTHIER_PARAM_<NAME>: upper case, dots to underscores.
 std::string ParameterVariable(const std::string& name);
 
 }  // namespace luthier::worker

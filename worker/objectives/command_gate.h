@@ -12,15 +12,16 @@
 
 namespace luthier::worker {
 
-// Whose commands a worker runs, as its own command line says it. Nothing that a coordinator sends widens it.
+// The projects whose commands a worker runs, by its own command line. Nothing that a coordinator sends widens it.
 struct CommandPolicy {
-  bool any = false;                // True: it runs those of every project.
-  bool none = false;               // True: it runs none at all.
-  std::set<std::string> projects;  // It runs those of these; of its own where no field says anything.
-  bool needs_account = false;      // True: it is root and was not told as whom to run them, so it runs none.
+  bool any = false;   // Commands of every project are run.
+  bool none = false;  // No commands are run.
+  // Projects whose commands are run; if empty, without `any` and `none`: the worker's own.
+  std::set<std::string> projects;
+  bool needs_account = false;  // The worker is root and has no user to run commands as, so it runs none.
 };
 
-// Goes on from "this worker".
+// Continues a sentence that begins with "this worker".
 inline constexpr char kNeedsAccount[] =
     "would run the commands of others with root's rights; give --run-as USER, or --commands-from none to run none "
     "(docs/reference/worker.md)";
@@ -28,17 +29,17 @@ inline constexpr char kNeedsAccount[] =
 // The reason of trials that are refused; they fail as INFRA, so another worker may run them.
 inline constexpr char kCommandRefused[] = "COMMAND_REFUSED";
 
-// Passes on the runs of projects whose commands this worker takes, and refuses the others.
+// Passes on runs of projects whose commands this worker accepts, and refuses the others.
 class CommandGate final : public Runner {
  public:
-  // `study`: the id of the only study that is worked for, or empty. `own_project`: asks which project is the worker's
-  // own; called until it has answered once, and not at all where the policy needs no answer. Both pointers must outlive
-  // the gate.
+  // `study` is the id of the worker's only study, or empty. `own_project` returns the worker's own project; it is
+  // called until it has answered once, and not at all if the policy needs no answer. Both pointers must outlive the
+  // gate.
   CommandGate(Runner* command, CommandPolicy policy, std::string study,
               std::function<absl::StatusOr<std::string>()> own_project)
       : command_(command), policy_(std::move(policy)), study_(std::move(study)), own_project_(std::move(own_project)) {}
 
-  // FAILED_PRECONDITION for a study whose commands are not taken.
+  // FAILED_PRECONDITION for a study whose commands are not accepted.
   absl::Status Open(const study::StudySpec& spec) override;
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   void Discard(const RunRequest& request) override { command_->Discard(request); }
@@ -46,7 +47,7 @@ class CommandGate final : public Runner {
   void Abort() override { command_->Abort(); }
 
  private:
-  // FAILED_PRECONDITION with the flag that mends it; errors of `own_project`.
+  // FAILED_PRECONDITION naming the flag that mends it; errors of `own_project`.
   absl::Status Admit(const std::string& study);
 
   Runner* const command_;

@@ -3,18 +3,18 @@
 
 #include <sys/types.h>
 
-// For processes that adopt what their descendants leave behind (PR_SET_CHILD_SUBREAPER). Everything is
+// For processes that adopt the orphans among their descendants (PR_SET_CHILD_SUBREAPER). Everything is
 // async-signal-safe and for processes of one thread.
 namespace luthier::worker {
 
-// Sends SIGKILL to each child of this process that is not among `spared`, and to its process group where that began
-// below us: nothing can be forked into a group that is being killed. Children of those who die become ours, so to
-// repeat this until no child is left ends all descendants, whatever sessions they began. Only children are signalled:
-// nobody else can get their number before we have waited for them. Returns how many there were, or -1 where /proc
-// can't be read.
+// Sends SIGKILL to each child of this process that is not among `spared`, and to its process group if that began below
+// us: nothing can be forked into a group that is being killed. Children of killed processes become ours, so repeating
+// this until no child is left ends all descendants, whatever sessions they began. Only children are signalled, since no
+// other process can get their number before we have waited for them. Returns how many there were, or -1 if /proc can't
+// be read.
 int KillChildren(const pid_t* spared, int spared_count);
 
-// Waits until a child may have ended or become ours, at most `milliseconds`. `signals`: signalfd of SIGCHLD.
+// Waits until a child may have ended or become ours, at most `milliseconds`. `signals` is a signalfd of SIGCHLD.
 void AwaitChild(int signals, int milliseconds);
 
 // Gives this process another name and command line, for people who list processes.

@@ -5,7 +5,7 @@
 
 namespace luthier::worker {
 
-// Hands each run to the one who knows the study's kind of objective. Both must outlive it.
+// Passes each run to the runner of the study's kind of objective. Both runners must outlive it.
 class Dispatch final : public Runner {
  public:
   Dispatch(Runner* builtin, Runner* command) : builtin_(builtin), command_(command) {}

@@ -16,33 +16,33 @@ struct ProcessSpec {
   std::vector<std::string> argv;         // Not empty, no zero bytes. A program without '/' is looked up in PATH of …
   std::vector<std::string> environment;  // … NAME=value, the whole environment.
   int64_t memory_limit_bytes = 0;        // RLIMIT_AS of each process; 0: none.
-  const Account* account = nullptr;      // Whose process it becomes; null: ours. For root alone.
+  const Account* account = nullptr;      // User as whom the program runs; null: ours. For root alone.
 };
 
 // Descriptors that go to the keeper with each program to be started, in this order.
 struct LaunchDescriptors {
   int output = -1, error = -1, result = -1;  // Pipes to write to.
   int reply = -1;                            // A pipe to read from.
-  int control = -1;                          // A socket: packets of SupervisorOrder come in, SupervisorNews go out.
-  int request = -1;                          // A file with what PackRequest returned.
+  int control = -1;  // A socket: SupervisorOrder packets come in, SupervisorNews packets go out.
+  int request = -1;  // A file with what PackRequest returned.
 };
 inline constexpr int kLaunchDescriptors = 6;
 static_assert(sizeof(LaunchDescriptors) == kLaunchDescriptors * sizeof(int));
 
-// Sent to a supervisor: a signal for the program's process group, or kKillAll. The end of the socket: kill all, and
-// end.
+// A packet to a supervisor: a signal for the program's process group, or kKillAll. When the socket ends, the supervisor
+// kills all, and ends.
 struct SupervisorOrder {
-  static constexpr int32_t kKillAll = -1;  // Everything that descends from the program, whatever its group or session.
+  static constexpr int32_t kKillAll = -1;  // Every descendant of the program, whatever its group or session.
   int32_t signal = 0;
 };
 
-// Sent by a supervisor: kStarted or one of the refusals first, then kEnded. The end of the socket: nothing of the run
-// is left.
+// A packet from a supervisor: kStarted or one of the refusals first, then kEnded. When the socket ends, nothing of the
+// run is left.
 struct SupervisorNews {
   enum Kind : int32_t {
     kStarted,         // `value` is the program's process id.
-    kRefused,         // It was not started: errno of execve, or of a call on the way there.
-    kAccountRefused,  // The same of becoming the account, or of entering the directory as that.
+    kRefused,         // It was not started; the value is errno of execve, or of a call before it.
+    kAccountRefused,  // The same for switching to the account, or for entering the directory as that user.
     kEnded,           // The program itself has ended, with this wait status.
   };
   Kind kind = kEnded;
@@ -62,9 +62,9 @@ struct LaunchRequest {
   const gid_t* groups = nullptr;
 };
 
-// `path`: the program that spec.argv[0] was found to be.
+// Packs a request. `path` is the program that was found for spec.argv[0].
 std::string PackRequest(const std::string& path, const ProcessSpec& spec);
-// Maps what `fd` holds; false, with errno, when that fails. Async-signal-safe. The memory stays mapped.
+// Maps the content of `fd`; false, with errno, if that fails. Async-signal-safe. The memory stays mapped.
 bool MapRequest(int fd, LaunchRequest* request);
 
 }  // namespace luthier::worker

@@ -9,7 +9,7 @@
 
 namespace luthier::worker {
 
-// A line of a program's text. A carriage return ends one, too, as a terminal would show what follows in its place.
+// A line of a program's text. A carriage return ends one, too, since a terminal would overwrite it with what follows.
 struct TextLine {
   absl::string_view text;   // Without its end.
   int64_t number = 1;       // Counted from 1 by newlines alone, as editors do.
@@ -26,7 +26,7 @@ class LineSplitter {
   LineSplitter(size_t limit, std::function<void(const TextLine&)> on_line);
 
   void Add(absl::string_view bytes);
-  // The last line, if nothing ended it.
+  // Passes on the last line, if nothing ended it.
   void Finish();
 
  private:
@@ -40,7 +40,7 @@ class LineSplitter {
   bool overwrites_ = false;
 };
 
-// The last bytes of a stream. Not thread-safe.
+// Keeps the last bytes of a stream. Not thread-safe.
 class Tail {
  public:
   explicit Tail(size_t limit) : limit_(limit) {}

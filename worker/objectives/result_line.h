@@ -15,40 +15,40 @@ namespace luthier::worker {
 
 // One line a program wrote about its progress. docs/guide/command_objective.md is the manual of the format.
 struct ResultLine {
-  study::Measurement measurement;  // Without metrics: the line carries a checkpoint only. `step` is 0 when not given.
+  study::Measurement measurement;  // Without metrics: the line has a checkpoint only. `step` is 0 if not given.
   bool has_step = false;
   bool along_asked = false;  // The gradient is a slope without a direction: along the one that was asked for.
   std::string checkpoint;
   bool final = false;
   bool pruned = false;
-  bool complete = false;              // Training is at its end, even if the target was not reached.
+  bool complete = false;              // Training has ended, even if the target was not reached.
   std::optional<int64_t> start_step;  // The run goes on from this step; 0: it began afresh.
-  std::vector<std::string> notes;     // For people: each part of the line that was wrong and is left out.
+  std::vector<std::string> notes;     // For people: one for each part of the line that was wrong and is left out.
 };
 
 inline constexpr int kMaxMetrics = 32;
 inline constexpr size_t kMaxCheckpointBytes = 1024;
 
-// `metric`: the study's. NaN and infinity are read in any spelling, bare or in quotes, and the metric's null as NaN.
-// Bytes that are no UTF-8 are no obstacle in texts that do not count. What is wrong with anything that is neither the
-// study's metric nor says what the line means is left out with a note.
-// INVALID_ARGUMENT: no JSON object, the study's metric missing, no number or there twice, a malformed field.
+// `metric` is the study's. NaN and infinity are read in any spelling, bare or in quotes, and null of the metric as NaN.
+// Texts without a meaning here may have bytes that are not UTF-8. Errors in fields other than the study's metric and
+// those that decide the meaning of the line leave the field out, with a note.
+// INVALID_ARGUMENT: no JSON object; the study's metric is missing, no number or there twice; a malformed field.
 absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric);
 
-// A LineContent says what a line of standard output is.
+// The kind of a line of standard output.
 struct LineContent {
   enum class Kind {
     kText,       // Just output.
     kResult,     // `line`.
-    kMalformed,  // It has the study's metric and cannot be read: `why`.
-    kAside,      // It has the metric's `value` behind other text. `why` says how to write it.
-    kOther,      // It has metrics, and not the study's: `why`.
+    kMalformed,  // The line has the study's metric and cannot be read; `why` gives the reason.
+    kAside,      // The line has the metric's `value` behind other text; `why` says how to write it.
+    kOther,      // The line has metrics, but not the study's; `why` says so.
   };
   Kind kind = Kind::kText;
   ResultLine line;
   std::string why;
   double value = 0.0;
-  bool final = false;  // A malformed one that says it is the last.
+  bool final = false;  // A malformed line says that it is the last.
 };
 
 // Finds results in the lines of standard output. Not thread-safe. A result is a JSON object, on a line of its own or
@@ -72,8 +72,8 @@ class ResultFinder {
   bool behind_text_ = false;  // It began so.
 };
 
-// A number as people write it: decimal, or NaN or infinity in any spelling (notation::ParseNonFinite). NaNs are all the
-// same NaN, so that a value survives being written and read bit for bit.
+// Reads a number as people write it: decimal, or NaN or infinity in any spelling (notation::ParseNonFinite). All NaNs
+// are the same NaN, so that a value survives being written and read bit for bit.
 std::optional<double> ParseNumber(absl::string_view text);
 
 }  // namespace luthier::worker

@@ -81,15 +81,15 @@ absl::StatusOr<int> Algorithms(Context& context);
 absl::StatusOr<int> VerifyReplayVerb(Context& context);
 absl::StatusOr<int> Version(Context& context);
 
-// Changes those fields of the study in which `spec` differs from it and that may change. An error for the others.
+// Changes the fields of the study that differ in `spec` and may change. An error if others differ.
 absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& study, const v1::StudySpec& spec);
 
-// The answer of every verb that changes a study. Returns the exit code.
+// Prints the answer of a verb that changes a study. Returns the exit code.
 int PrintChanged(Context& context, const v1::Study& study);
 
-// The setting that --file and --set give.
+// Returns the setting that --file and --set give.
 absl::StatusOr<study::Parameters> GivenSetting(Context& context);
-// "NAME=VALUE" texts of `option`; a usage error for others, and for a name that is there twice.
+// Reads "NAME=VALUE" texts of `option`. A usage error for others, and for a name that is there twice.
 absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option,
                                                               const std::vector<std::string>& texts);
 

@@ -9,20 +9,20 @@
 #include "client/cpp/client.h"
 #include "luthier/v1/study.pb.h"
 
-// Results of a program that was edited since are told from those before by the names of the workers of `luthier run`,
-// which every attempt has: "local-1.0123456789ab". The Python package does the same (luthier/_fingerprint.py).
+// Results from before a program was edited differ from those after by the names of the workers of `luthier run`, which
+// every attempt has: "local-1.0123456789ab". The Python package does the same (luthier/_fingerprint.py).
 namespace luthier::cli {
 
 // Returns 12 hexadecimal digits for a command: a digest of its arguments, its variables and the files that arguments
-// name, such as its script. What these read in turn is not seen. "" for other objectives.
+// name, such as its script, but not of files that these read in turn. "" for other objectives.
 std::string FingerprintOf(const v1::Objective& objective);
 
-// Returns the fingerprint that a worker's name carries; "" where it has none.
+// Returns the fingerprint that a worker's name carries; "" if it has none.
 std::string FingerprintIn(absl::string_view worker);
 
-// Compares a fingerprint with those of a study's trials. Where there are others, does as --if-changed says: continue,
-// raise (FAILED_PRECONDITION) or fresh, which returns the id of a study of its own, NAME-2 and so on; without it warns.
-// Returns the id of the study to go on with.
+// Compares a fingerprint with those of a study's trials. If they have others, follows --if-changed: continue, raise
+// (FAILED_PRECONDITION) or fresh, which returns the id of a new study, NAME-2 and so on; without it warns. Returns the
+// id of the study to go on with.
 absl::StatusOr<std::string> LookForEdit(Context& context, client::Client& client, const std::string& study,
                                         const std::string& fingerprint);
 

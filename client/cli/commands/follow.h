@@ -10,15 +10,15 @@
 
 namespace luthier::cli {
 
-// Takes SIGINT, SIGTERM and SIGHUP from the threads that start while it lives (and from this one): they are asked for
-// instead of ending the program. Make it before any thread starts.
+// Blocks SIGINT, SIGTERM and SIGHUP in this thread and in those that start while it lives: the program asks for them,
+// and is not ended by them. Make it before any thread starts.
 class SignalScope {
  public:
   SignalScope();
   ~SignalScope();
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;
-  // Waits until a signal comes (true) or the time is up.
+  // Waits until a signal comes (true) or `duration` is over (false).
   bool Wait(absl::Duration duration);
 
  private:
@@ -30,7 +30,7 @@ enum class Ending { kOver, kPaused, kTimedOut, kInterrupted };
 
 struct FollowOptions {
   absl::Duration timeout = absl::InfiniteDuration();
-  absl::Duration interval = absl::Seconds(1);  // Between looks at the study.
+  absl::Duration interval = absl::Seconds(1);  // Time between looks at the study.
   absl::Duration patience = absl::Minutes(5);  // The time a server may be away.
   bool stop_when_paused = false;
   std::function<absl::Status()> tick;  // Called at each look; an error ends the following.

@@ -12,15 +12,15 @@
 #include "client/cli/commands/follow.h"
 #include "client/cli/context.h"
 
-// The parts of --watch of lists and gets.
+// Parts of --watch that the lists and gets share.
 namespace luthier::cli {
 
-// Prints things as they are now, and again as they change: for the eye and as CSV rows below one line of column names,
-// whose widths stay; as JSON an object a line; as YAML a document each; of names a line each.
+// Prints things as they are now, and again as they change. Tables and CSV have rows below one line of column names,
+// whose widths stay; JSON has an object a line, YAML a document each, and names have a line each.
 class ChangeWriter {
  public:
   explicit ChangeWriter(Context& context) : context_(context) {}
-  // The rows of `table`, of which `values` has the JSON form where that is wanted. All tables have the same columns.
+  // Writes the rows of `table`. `values` has their JSON form if that is wanted. All tables have the same columns.
   void Write(const Table& table, const std::vector<nlohmann::ordered_json>& values);
 
  private:

@@ -10,12 +10,13 @@ namespace luthier::cli {
 
 inline constexpr int kEqualResults = 10;
 
-// Returns a warning when `kEqualResults` trials or more are complete, not all at one setting, and all their results are
-// equal, so that the search has nothing to go by; else "". Reads trials until one differs. Errors of the server.
+// Returns a warning if at least `kEqualResults` trials are complete, not all at one setting, and all their results are
+// equal, so that the search learns nothing; else "". Reads trials until one differs. Errors of the server.
 absl::StatusOr<std::string> EqualResultsWarning(client::Client& client, const v1::Study& study);
 
-// Returns a note when the best value of a finished study has been there, to six digits, for half of the results and at
-// least `kUnchangedResults` of them, so that a smaller budget would have done; else "". Nothing is said of noisy
+// Returns a note if the best value of a finished study was reached, to six digits, so early that half of the results,
+// and at least `kUnchangedResults`, did not improve it: a smaller budget would have sufficed; else "". "" for noisy
+// studies, too. Reads one trial. Errors of the server.
 // studies. Reads one trial. Errors of the server.
 inline constexpr int kUnchangedResults = 10;
 absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::Study& study);

@@ -11,7 +11,8 @@
 #include "luthier/v1/study.pb.h"
 #include "luthier/v1/trial.pb.h"
 
-// Results as a table, in CSV (client/cli/csv.h): a header and a row for each trial. What a column is goes by its name:
+// Results as a table, in CSV (client/cli/csv.h): a header and a row for each trial. The name of a column decides its
+// meaning:
 //
 //   params_NAME   a parameter; a vector's cell is a JSON list, [0.1,0.2]
 //   METRIC        the study's metric, or else metrics_METRIC, or value
@@ -28,31 +29,30 @@ namespace luthier::cli {
 
 struct TableTrials {
   std::vector<v1::Trial> trials;
-  std::vector<std::string> ignored;  // Columns that are nothing of the above.
-  int64_t open = 0;                  // Rows of trials that have no result.
+  std::vector<std::string> ignored;  // Columns that have none of these meanings.
+  int64_t open = 0;                  // Rows of trials without a result.
   int64_t incomplete = 0;            // Rows of FAILED trials that lack a parameter.
 };
 
-// Writes all trials, the open ones, too. Numbers are exact, and texts carry the mark of spreadsheets where they need
-// it.
+// Writes all trials, open ones included. Numbers are exact. Texts that a spreadsheet would run are marked.
 void WriteTrialsCsv(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, std::ostream& out);
 
 // Reads the results of a study with this spec. INVALID_ARGUMENT "source:line: ...".
 absl::StatusOr<TableTrials> ReadTrialsCsv(absl::string_view text, absl::string_view source, const v1::StudySpec& spec);
 
-// A spec for a table with the results of `metric`: floats over the range that they span, in the logarithm where that is
-// more than two powers of ten; integers; switches; and labels for what are no numbers, for marked texts and for
-// integers beyond 2^53. A parameter that rows lack exists where another one has the values that it has in the rows with
-// it. `ignored`: columns to leave out. INVALID_ARGUMENT for a table without the metric, for decimal commas, and for
-// empty cells that nothing explains.
+// Guesses a spec for a table with the results of `metric`: floats over the range that they span, in the logarithm if
+// that is more than two powers of ten; integers; switches; and labels for columns that are not numbers, for marked
+// texts and for integers beyond 2^53. A parameter that some rows lack exists where another parameter has one of the
+// values that it has in the rows with it. `ignored` has the columns to leave out. INVALID_ARGUMENT for a table without
+// the metric, for decimal commas, and for empty cells that nothing explains.
 absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_view source, const std::string& metric,
                                         bool maximize, const std::vector<std::string>& ignored);
 
-// The names of a table's columns that are never parameters, and what names of others begin with.
+// Returns the names of a table's columns that are never parameters, and prefixes of such names.
 const std::vector<std::string>& ReservedColumns();
 const std::vector<std::string>& ReservedPrefixes();
 
-// The names of a file's columns for a message: quoted, at most ten.
+// Returns the names of a file's columns for a message: quoted, at most ten.
 std::string SomeColumns(const std::vector<std::string>& names);
 
 }  // namespace luthier::cli

@@ -10,8 +10,8 @@
 #include "client/cli/options.h"
 #include "lib/command_line/command_line.h"
 
-// The verbs of luthier: words, help, options and who does it. With cli.cc the only files that know the command-line
-// library.
+// The verbs of luthier: words, help, options and handlers. These files and cli.cc are the only ones that use the
+// command-line library.
 namespace luthier::cli {
 
 struct Verb {
@@ -31,12 +31,12 @@ std::vector<Verb> TrialVerbs();
 std::vector<Verb> ModelVerbs();
 std::vector<Verb> AdminVerbs();
 
-// Options of several verbs.
+// Adds options that several verbs have.
 void None(CLI::App& app, Options& o);
 void Study(CLI::App& app, Options& o);
 void StudyAndTrial(CLI::App& app, Options& o);
 CLI::Option* Duration(CLI::App& app, const char* name, absl::Duration* duration, const char* what);
-// `until` says when it ends, as "until interrupted".
+// `until` says when watching ends: "until interrupted".
 void Watch(CLI::App& app, Options& o, const char* until);
 
 }  // namespace luthier::cli

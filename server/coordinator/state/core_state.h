@@ -71,10 +71,9 @@ struct CoreState {
   uint64_t checked = 0;          // The last ask that was checked in passing.
   std::map<std::string, Pool> pools;
 
-  std::set<storage::StudyKey> woken;  // Studies that changed, or are gone, since their asks were last looked at.
-  std::set<storage::StudyKey>
-      departed;  // Studies that compute for an ask that is gone; they are woken in the next batch.
-  // Studies that a request for suggestions is under way for, by StudyState::computing_since.
+  std::set<storage::StudyKey> woken;     // Studies that changed, or are gone, since their asks were last looked at.
+  std::set<storage::StudyKey> departed;  // Studies that compute for an ask that is gone: woken in the next batch.
+  // Studies with a request for suggestions under way, by StudyState::computing_since.
   std::set<std::pair<absl::Duration, storage::StudyKey>> computing;
   std::set<storage::StudyKey> wanting;  // All studies that want suggestions, and possibly others.
   std::set<storage::StudyKey> expired;  // Studies with expired leases.

@@ -42,11 +42,10 @@ class Coordinator {
     Core::Options core;
     int suggest_threads = 2;
     DesignerFactory designers = search::CreateDesigner;
-    size_t max_finish_ops = 4096;  // Complete, Fail, Release, Report waiting for the writer.
-    size_t max_ask_ops = 256;      // Suggest, enqueue, create, control waiting for the writer.
-    size_t max_queued_bytes =
-        size_t{64} << 20;            // Bytes of waiting operations of either class. One operation alone always fits.
-    int max_waiting_asks = 100'000;  // Long polls.
+    size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
+    size_t max_ask_ops = 256;                    // Suggest, enqueue, create, control waiting for the writer.
+    size_t max_queued_bytes = size_t{64} << 20;  // Content of waiting operations. One alone always fits.
+    int max_waiting_asks = 100'000;              // Long polls.
     // Bytes that designers of idle studies may hold (SuggestionQueue::Options).
     int64_t max_idle_designer_bytes = SuggestionQueue::Options().max_idle_bytes;
     size_t max_batch = 1024;

@@ -38,7 +38,7 @@ using base::Descriptor;
 
 constexpr absl::string_view kMagic = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHead = 9;
-constexpr size_t kFrameType = 3;  // Where it is in the head.
+constexpr size_t kFrameType = 3;  // Its position in the head.
 constexpr char kSettings = 4;
 // A record of TLS: its kind, two bytes of version, two of length; then the kind of its first message.
 constexpr size_t kHelloHead = 6;
@@ -46,9 +46,9 @@ constexpr char kHandshakeRecord = 22;
 constexpr char kTlsMajor = 3;
 constexpr char kClientHello = 1;
 constexpr int kReserve = 256;
-// While somebody's preface is awaited: how often patience is looked at.
+// Time between two checks of patience while a preface is awaited.
 constexpr int kTickMs = 100;
-constexpr int kUserTimeoutMs = 10'000;  // Of sent bytes that nobody acknowledges.
+constexpr int kUserTimeoutMs = 10'000;  // Limit for sent bytes that are not acknowledged.
 
 absl::Status Taken(const ListenAddress& address) {
   return base::MakeError(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
@@ -71,7 +71,7 @@ int PortOf(int fd) {
                                              : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-// Who is at the other end, without the port. "": somebody on this machine, by a Unix socket.
+// Returns the address of the other end, without the port. "": a process on this machine, by a Unix socket.
 std::string PeerOf(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
@@ -86,7 +86,7 @@ std::string PeerOf(const sockaddr_storage& address) {
 
 absl::StatusOr<Descriptor> ListenUnix(const ListenAddress& address) {
   struct stat info;
-  // One that nobody listens on was left behind: CheckFree has looked.
+  // A socket file on which nobody listens was left behind: CheckFree has checked that.
   if (stat(address.path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) unlink(address.path.c_str());
   sockaddr_un name = {};
   name.sun_family = AF_UNIX;
@@ -99,7 +99,7 @@ absl::StatusOr<Descriptor> ListenUnix(const ListenAddress& address) {
   return fd;
 }
 
-// Invalid where the address can't be had. Connections inherit the options.
+// Returns a listening descriptor, invalid if the address can't be had. Connections inherit the options.
 Descriptor ListenTcp(const addrinfo& address, int port, bool both_families) {
   Descriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return fd;
@@ -127,7 +127,7 @@ struct Bound {
   int port = 0;
 };
 
-// All addresses of the host, on one port. A wildcard stands for both families, as it does for gRPC.
+// Binds all addresses of the host on one port. A wildcard stands for both families, as it does for gRPC.
 absl::StatusOr<Bound> BindTcp(const ListenAddress& address) {
   const bool wildcard = address.host == "0.0.0.0" || address.host == "::";
   addrinfo hints = {};
@@ -150,7 +150,7 @@ absl::StatusOr<Bound> BindTcp(const ListenAddress& address) {
 }
 
 absl::StatusOr<Bound> Bind(const ListenAddress& address) {
-  constexpr int kAttempts = 16;  // A port that is free for one address of a name may be taken for another.
+  constexpr int kAttempts = 16;  // A port that is free for one address of a name may be in use for another.
   if (address.unix_socket()) {
     LUTHIER_ASSIGN_OR_RETURN(Descriptor fd, ListenUnix(address));
     Bound bound;
@@ -230,7 +230,7 @@ class AcceptorImpl final : public Acceptor {
       const bool idle = unfinished_.empty() && accepting;
       if (poll(waits.data(), waits.size(), idle ? -1 : kTickMs) < 0 && errno != EINTR) {
         base::LogError("listener_poll", {{"error", std::strerror(errno)}});
-        return;  // The self-check ends the process.
+        return;  // The self-check then ends the process.
       }
       if (waits[0].revents != 0) return;
       size_t i = 1 + listeners_.size();
@@ -249,7 +249,7 @@ class AcceptorImpl final : public Acceptor {
     }
   }
 
-  // False: no more can be accepted for now.
+  // Accepts one connection. False: no more can be accepted for now.
   bool Accept(int listener) {
     while (true) {
       sockaddr_storage address = {};
@@ -272,8 +272,7 @@ class AcceptorImpl final : public Acceptor {
     }
   }
 
-  // The descriptors are used up: the new connection is closed, and the oldest that says nothing makes room for the
-  // next.
+  // All descriptors are in use: closes the new connection, and the oldest silent one to make room for the next.
   void Refuse() {
     if (!unfinished_.empty()) Drop(unfinished_.begin());
     if (!log_.Admit("")) return;
@@ -316,7 +315,7 @@ class AcceptorImpl final : public Acceptor {
     return c.received[kMagic.size() + kFrameType] == kSettings ? Preface::kFinished : Preface::kWrong;
   }
 
-  // Closes it, unless it was handed over.
+  // Closes the connection, unless it was handed over.
   void Drop(std::list<Connection>::iterator c) {
     const auto mine = of_peer_.find(c->peer);
     if (--mine->second == 0) of_peer_.erase(mine);
@@ -325,12 +324,12 @@ class AcceptorImpl final : public Acceptor {
 
   const std::vector<Descriptor> listeners_;
   ListenAddress bound_;
-  struct stat file_ = {};  // Of a Unix socket.
+  struct stat file_ = {};  // Identity of a Unix socket's file.
   const base::Clock* const clock_;
   AcceptorOptions options_;
   const Descriptor wake_;
   HandOver hand_over_;
-  // Of the thread alone. In order of arrival.
+  // Used by the thread alone. In order of arrival.
   std::list<Connection> unfinished_;
   std::map<std::string, int> of_peer_;
   base::LogLimit log_{clock_};

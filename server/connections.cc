@@ -33,7 +33,7 @@ Address AddressOf(Name name, int fd) {
   return address;
 }
 
-// As gRPC names it; "": not a connection over TCP.
+// Returns the peer's name as gRPC writes it; "" if `fd` is not a connection over TCP.
 std::string PeerOf(int fd) {
   const Address address = AddressOf(getpeername, fd);
   if (!address.known) return "";
@@ -70,8 +70,8 @@ bool AcceptedOn(const ListenAddress& bound, int fd) {
   }
 }
 
-// Calls `end` with each descriptor that `wanted` holds for. Returns how many there were. gRPC may close one at any
-// time, and its number may go to another: so a second descriptor of the same socket is looked at again, and passed on.
+// Calls `end` with each descriptor for which `wanted` holds. Returns the number of these. gRPC may close one at any
+// time, and another file may get its number: so a second descriptor of the same socket is checked again, and passed on.
 int ForEach(const std::function<bool(int)>& wanted, const std::function<void(int)>& end) {
   std::vector<int> open;
   std::error_code error;
@@ -93,7 +93,7 @@ int ForEach(const std::function<bool(int)>& wanted, const std::function<void(int
 }  // namespace
 
 bool AbortConnection(absl::string_view peer) {
-  if (peer.empty()) return false;  // What is no connection has no name either.
+  if (peer.empty()) return false;  // A descriptor without a connection has no name either.
   return ForEach([&](int fd) { return PeerOf(fd) == peer; },
                  [](int fd) {
                    // Unlike shutdown, this drops what has been received.

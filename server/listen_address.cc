@@ -41,7 +41,7 @@ absl::Status InUse(const ListenAddress& address) {
 
 absl::StatusOr<ListenAddress> ParseUnix(absl::string_view text) {
   absl::string_view path = text.substr(kUnix.size());
-  if (absl::StartsWith(path, "///")) path.remove_prefix(2);  // unix:///path, as some write it.
+  if (absl::StartsWith(path, "///")) path.remove_prefix(2);  // unix:///path, as some users write it.
   if (path.empty()) return Refuse(text, "names no socket; give unix:PATH");
   if (absl::StrContains(path.substr(path.rfind('/') + 1), ',')) {
     return Refuse(text, "has a comma in the socket's own name, which no gRPC client can reach");
@@ -67,12 +67,12 @@ absl::Status CheckUnix(const ListenAddress& address) {
     return Refuse(address.Target(),
                   absl::StrCat("can't be made: there is no folder ", base::Quote(folder.string()), "; make it first"));
   }
-  // Before a socket is made: there is no better time to say so.
+  // Checked before a socket is made, while a clear error can still be given.
   if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return CannotListen(address, errno);
   struct stat info;
   if (stat(address.path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) return Refuse(address.Target(), "is a file that is no socket; choose another path");
-  // One that nobody listens on was left behind, and is replaced.
+  // A socket file on which nobody listens was left behind, and is replaced.
   const base::Descriptor probe = NewSocket(AF_UNIX);
   sockaddr_un peer = {};
   peer.sun_family = AF_UNIX;
@@ -174,7 +174,7 @@ absl::Status CheckFree(const ListenAddress& address) {
       possible = true;
       continue;
     }
-    // Also where another address of the name is free: clients would find the wrong server.
+    // An error even if another address of the name is free: clients would find the wrong server.
     if (errno == EADDRINUSE) return InUse(address);
     problem = errno;
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kExitDeaf = 70;  // EX_SOFTWARE of sysexits.h.
 constexpr int kMaxFailures = 3;
-// Of HTTP/2: its magic, then the head of an empty SETTINGS frame.
+// Preface of HTTP/2: its magic, then the head of an empty SETTINGS frame.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 
 bool Waits(int fd, short events, absl::Duration timeout) {
@@ -31,7 +31,7 @@ bool Waits(int fd, short events, absl::Duration timeout) {
   return poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) == 1;
 }
 
-// The first message of a client of TLS that speaks HTTP/2.
+// Returns the first message of a TLS client that speaks HTTP/2.
 std::string ClientHello() {
   const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   if (!context) return "";
@@ -43,13 +43,13 @@ std::string ClientHello() {
   constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_set_alpn_protos(client.get(), kHttp2, sizeof(kHttp2));
   SSL_set_connect_state(client.get());
-  SSL_do_handshake(client.get());  // Ends when it wants an answer.
+  SSL_do_handshake(client.get());  // It ends when it needs an answer.
   char* data = nullptr;
   const long size = BIO_get_mem_data(out, &data);
   return std::string(data, static_cast<size_t>(size));
 }
 
-// `timeout` is for either step: a packet filter may swallow what is sent, a server may take it and say nothing.
+// `timeout` is for each step: a packet filter may drop packets, a server may accept a connection and say nothing.
 bool Dial(int family, const sockaddr* address, socklen_t size, const std::string& greeting, absl::Duration timeout) {
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
@@ -103,8 +103,8 @@ bool Serves(const std::function<void(int fd, const std::string& received)>& hand
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
   const base::Descriptor client(ends[0]);
   hand_over(ends[1], std::string(kPreface, sizeof(kPreface) - 1));
-  // Its settings may come from the thread that hands over, which may read on. What arrives later is read by the threads
-  // that this is about.
+  // The server's settings may come from the thread that hands over, which may read on. Only what arrives later is read
+  // by the threads that are to be checked.
   if (!Waits(client.get(), POLLIN, timeout)) return false;
   poll(nullptr, 0, kPauseMs);
   if (send(client.get(), kPing.data(), kPing.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kPing.size())) return false;

@@ -30,7 +30,7 @@ std::string Read(const std::string& path) {
 }
 
 std::atomic<void*> reserve{nullptr};
-std::atomic<bool> reserving{false};  // ReserveMemory was called.
+std::atomic<bool> reserving{false};  // True once ReserveMemory was called.
 
 void PutBy() {
   void* const kept = mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

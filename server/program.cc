@@ -26,9 +26,10 @@ namespace luthier::server {
 namespace {
 
 constexpr char kDefaultDirectory[] = "luthier-data";
-constexpr int kArenas = 4;  // Of the allocator: the writer, and some threads that read or compute.
+constexpr int kArenas = 4;  // Arenas of the allocator: for the writer, and some threads that read or compute.
 
-// Whoever else can write to the data directory makes tokens, and reads and changes all studies.
+// True if other users can write to the default data directory, and so could make tokens, and read and change all
+// studies.
 bool OthersHaveDefaultDirectory() {
   const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
   if (owned.ok() || absl::IsNotFound(owned)) return false;
@@ -38,7 +39,7 @@ bool OthersHaveDefaultDirectory() {
   return true;
 }
 
-// Whoever holds the other end of standard input is gone once it ends.
+// Ends the process when standard input ends, that is, when the process at its other end is gone.
 void StopWithStdin() {
   char ignored[256];
   ssize_t got = 0;
@@ -48,7 +49,7 @@ void StopWithStdin() {
   kill(getpid(), SIGTERM);
 }
 
-// What is wrong with the value of --memory-limit; empty: nothing.
+// Returns what is wrong with the value of --memory-limit; empty: nothing.
 std::string CheckMemoryLimit(const std::string& text) {
   constexpr int64_t kLeast = int64_t{64} << 20, kMost = int64_t{1} << 50;
   const int64_t bytes = text == "auto" ? 0 : ParseMemoryLimit(text);
@@ -183,7 +184,7 @@ int Main(int argc, char** argv) {
 
   auto server = Server::Start(flags.options);
   if (!server.ok()) {
-    // A field is an option.
+    // Fields of such errors are options.
     const bool usage = absl::IsInvalidArgument(server.status());
     std::cerr << "luthierd: " << (usage ? "--" : "") << server.status().message() << "\n";
     return usage ? command_line::kExitUsage : 1;

@@ -61,13 +61,13 @@ constexpr int kReaderThreads = 4;
 constexpr int kScannerThreads = 2;
 constexpr size_t kMaxQueuedReads = 256;
 constexpr int kMaxMessageBytes = 4 << 20;
-constexpr size_t kMaxGrpcBytes = size_t{1} << 30;  // What connections and calls may take without a memory limit.
+constexpr size_t kMaxGrpcBytes = size_t{1} << 30;  // Memory of connections and calls if there is no memory limit.
 constexpr int kMaxMetadataBytes = 8 << 10;
 // One connection may carry many long polls; results must still get through beside them.
 constexpr int kMaxStreams = 1000;
 constexpr char kHealthService[] = "luthier.v1.Coordinator";
 
-// Whether the socket is inside the data directory: its lock keeps others off, and the directory may not exist yet.
+// True if the socket is inside the data directory: the directory's lock keeps others off, and it may not exist yet.
 bool IsInside(const ListenAddress& address, const std::string& directory) {
   const auto normal = [](const std::string& path) {
     std::string text = std::filesystem::absolute(path).lexically_normal().string();
@@ -78,7 +78,8 @@ bool IsInside(const ListenAddress& address, const std::string& directory) {
          normal(std::filesystem::path(address.path).parent_path() / ".") == normal(directory);
 }
 
-// Soft to hard: each connection takes a descriptor, and gRPC 1.51 never recovers from running out.
+// Raises the soft limit to the hard one: each connection takes a descriptor, and gRPC 1.51 never recovers from running
+// out.
 void RaiseDescriptorLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -86,8 +87,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The socket that every data directory has, for programs of its owner on the same machine. Absent where its path would
-// be too long for one.
+// Returns the socket that every data directory has, for programs of its owner on the same machine. Absent if its path
+// would be too long for a socket.
 std::optional<ListenAddress> SocketOf(const std::string& directory) {
   constexpr size_t kMaxSocketPath = 100;
   if (directory.empty()) return std::nullopt;
@@ -97,7 +98,7 @@ std::optional<ListenAddress> SocketOf(const std::string& directory) {
   return address;
 }
 
-// Where to serve metrics: an address whose host is a number.
+// Returns the address at which metrics are served. Its host is a number.
 absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
   absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
   if (!address.ok()) return base::BadField("metrics-listen", address.status().message());
@@ -113,7 +114,7 @@ absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
   return address;
 }
 
-// Listening in plain text beyond loopback must be asked for.
+// Checks that plain text beyond loopback was asked for.
 absl::Status CheckReach(absl::string_view option, const ListenAddress& address, bool accept_plaintext) {
   if (address.loopback() || accept_plaintext) return absl::OkStatus();
   return base::BadField(option,
@@ -123,14 +124,14 @@ absl::Status CheckReach(absl::string_view option, const ListenAddress& address, 
                                      "network is trusted"));
 }
 
-// Without a data directory nothing is kept, tokens neither.
+// Returns who needs a token. Without a data directory tokens are not kept.
 absl::StatusOr<access::Auth> AuthOf(const ServerOptions& options, const ListenAddress& listen) {
   if (!options.data_dir.empty() || options.auth == access::Auth::kOff) return options.auth;
   if (options.auth == access::Auth::kAuto && listen.loopback()) return access::Auth::kOff;
   return base::BadField("auth", "needs a data directory, where tokens are kept; give --data-dir, or --auth off");
 }
 
-// Whether the process at the other end of a Unix socket is of the coordinator's user, or of root.
+// True if the process at the other end of a Unix socket runs as the coordinator's user, or as root.
 bool IsOwnUser(int fd) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
@@ -143,7 +144,7 @@ bool IsUnixSocket(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-// "WorkerService/Suggest", … of all our services.
+// Returns "WorkerService/Suggest", … for all calls of our services.
 std::vector<std::string> Methods() {
   std::vector<std::string> names;
   for (const char* service :
@@ -182,7 +183,7 @@ class ServerImpl final : public Server {
       if (tls_) {
         LUTHIER_ASSIGN_OR_RETURN(tls_keeper_, TlsKeeper::Open(options.tls, &clock_));
       }
-      // Before the database is made or brought up to date.
+      // Checked before the database is made or brought up to date.
       if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
     }
     ListenAddress metrics_listen;
@@ -193,7 +194,7 @@ class ServerImpl final : public Server {
     farewell_ = options.farewell;
     grace_ = options.grace;
     wire::PrepareGrpc();
-    wire::SendMapsInOrder();  // A repeated answer is the first one to the byte.
+    wire::SendMapsInOrder();  // Makes a repeated answer equal to the first one, to the byte.
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
@@ -254,7 +255,7 @@ class ServerImpl final : public Server {
     acceptor_.reset();
     own_acceptor_.reset();
     if (grpc_) {
-      // While it shuts down, gRPC 1.51 tells calls that arrive CANCELLED. So it gets no more of them.
+      // While gRPC 1.51 shuts down, it answers new calls with CANCELLED. So it gets no more of them.
       const absl::Duration latest = clock_.Monotonic() + grace_;
       calls_->WaitForNone(grace_);
       EndConnections(listening_);
@@ -263,7 +264,7 @@ class ServerImpl final : public Server {
     }
     readers_.reset();
     scanners_.reset();
-    exposer_.reset();  // Before what it looks at.
+    exposer_.reset();  // Destroyed before the objects that it reads.
     coordinator_.reset();
     grpc_.reset();
     storage_.reset();
@@ -359,7 +360,7 @@ class ServerImpl final : public Server {
     };
     connections_ = connections(tls_ ? tls_keeper_->Credentials() : grpc::InsecureServerCredentials());
     unix_connections_ = connections(grpc::InsecureServerCredentials());
-    // By these calls know that they come from the coordinator's own user (access::FromOwnUser).
+    // The credentials mark these connections as those of the coordinator's own user (access::FromOwnUser).
     own_connections_ = connections(grpc::experimental::LocalServerCredentials(UDS));
   }
 
@@ -440,7 +441,7 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
-  // Of the listener that clients are told of.
+  // Returns the options of the listener that clients are told of.
   AcceptorOptions Accepting() {
     AcceptorOptions accepting;
     accepting.tls = tls_;
@@ -477,7 +478,7 @@ class ServerImpl final : public Server {
     return signs;
   }
 
-  // Whether everything that paths lead to is still in its place. Sockets whose file is missing are made again.
+  // Checks that all files are still in their place. Sockets whose file is missing are made again.
   absl::Status CheckHeld() {
     if (file_ != nullptr) LUTHIER_RETURN_IF_ERROR(file_->CheckHeld());
     if (access_) LUTHIER_RETURN_IF_ERROR(access_->CheckHeld());
@@ -499,7 +500,8 @@ class ServerImpl final : public Server {
       missing_.erase(path);
       return absl::OkStatus();
     }
-    // Not at the first look: who removes a whole directory must find it empty at the end.
+    // The socket is not made again at the first look: a user who removes the whole directory must find it empty at the
+    // end.
     if (missing_.insert(path).second) return absl::OkStatus();
     absl::StatusOr<std::unique_ptr<Acceptor>> again =
         Acceptor::Listen((*acceptor)->bound(), &clock_, acceptor == &acceptor_ ? Accepting() : AcceptorOptions());
@@ -516,7 +518,7 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
-  // What strangers can do, as the options have it.
+  // Returns the exposures that follow from the options.
   std::vector<Exposure> Exposures(const ServerOptions& options, const ListenAddress& listen,
                                   const ListenAddress& metrics_listen) const {
     std::vector<Exposure> exposures;
@@ -534,7 +536,7 @@ class ServerImpl final : public Server {
   }
 
   void Abort(const std::string& peer) {
-    if (!AbortConnection(peer)) return;  // It has ended.
+    if (!AbortConnection(peer)) return;  // The connection has ended by itself.
     if (const auto left_out = abort_log_.Admit("")) {
       base::LogWarning("connection_aborted", {{"peer", peer},
                                               {"reason", "it resets its streams faster than they end"},
@@ -547,15 +549,15 @@ class ServerImpl final : public Server {
   base::LogLimit abort_log_{&clock_}, socket_log_{&clock_};
   study::QuotaTable quotas_;
   std::unique_ptr<storage::Storage> storage_;
-  storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
+  storage::SqliteStorage* file_ = nullptr;  // Same as `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;
   std::unique_ptr<service::WorkerLog> workers_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   std::unique_ptr<metrics::Exposer> exposer_;
   std::unique_ptr<base::Executor> readers_, scanners_;
-  std::unique_ptr<access::Access> access_;  // Null: no listener.
+  std::unique_ptr<access::Access> access_;  // Null without a listener.
   bool tls_ = false;
-  std::unique_ptr<TlsKeeper> tls_keeper_;  // Null: plain text.
+  std::unique_ptr<TlsKeeper> tls_keeper_;  // Null for plain text.
   std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
@@ -566,13 +568,13 @@ class ServerImpl final : public Server {
   UnknownMethods unknown_methods_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
-  // These hand connections to `grpc_`: of the network, of Unix sockets, and among those of the coordinator's own user.
+  // They hand connections to `grpc_`: those of the network, of Unix sockets, and of the coordinator's own user.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
-  std::atomic<uint64_t> accepted_{0};                  // By `acceptor_`.
-  std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // The second: of the socket in the data directory.
+  std::atomic<uint64_t> accepted_{0};                  // Counted by `acceptor_`.
+  std::unique_ptr<Acceptor> acceptor_, own_acceptor_;  // `own_acceptor_` has the socket in the data directory.
   std::unique_ptr<ListenerCheck> listener_check_;
   std::unique_ptr<DirectoryWatch> directory_watch_;
-  std::set<std::string> missing_;  // Of the watch's thread: sockets whose file was missing when it last looked.
+  std::set<std::string> missing_;  // Used by the watch's thread: sockets whose file was missing when it last looked.
   std::vector<Exposure> exposures_;
   std::unique_ptr<ExposureReminder> reminder_;
   std::unique_ptr<HeapTrimmer> trimmer_;

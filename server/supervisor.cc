@@ -22,7 +22,7 @@ void TellSupervisor(absl::string_view state) {
   const base::Descriptor fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return;
   const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  // Nobody can be told that this failed: the manager's own timeout says so.
+  // A failure can't be reported to anybody: the manager's own timeout shows it.
   [[maybe_unused]] const ssize_t sent =
       sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
 }

@@ -50,12 +50,12 @@ Bio Reader(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), [](BIO* bio) { BIO_free(bio); });
 }
 
-// Nobody is asked for a password.
+// Refuses to ask for a password.
 int NoPassword(char*, int, int, void*) {
   return -1;
 }
 
-// All certificates of a text, in their order. What begins like one and is none is an error.
+// Returns all certificates of a text, in their order. A text that begins like a certificate and is not one is an error.
 absl::StatusOr<std::vector<X509Ptr>> Certificates(const char* option, const std::string& path,
                                                   const std::string& text) {
   std::vector<X509Ptr> certificates;
@@ -108,7 +108,7 @@ std::string Text(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
-// Other than before when a file was written or replaced.
+// Returns a text that changes when a file was written or replaced.
 std::string StampsOf(const TlsFiles& files) {
   std::string stamps;
   for (const std::string& path : {files.cert, files.key, files.client_ca}) {
@@ -154,8 +154,8 @@ absl::StatusOr<TlsContents> ReadTlsFiles(const TlsFiles& files, absl::Time now) 
   return contents;
 }
 
-// gRPC asks at each handshake whether there is something new; its own watcher of files takes key and certificate
-// whether they fit or not.
+// gRPC asks at each handshake whether there is something new. Its own watcher of files would use key and certificate
+// even if they do not fit.
 class TlsKeeper::Credentialed final : public grpc::ServerCredentials {
  public:
   explicit Credentialed(TlsKeeper* keeper)
@@ -173,8 +173,8 @@ class TlsKeeper::Credentialed final : public grpc::ServerCredentials {
     TlsContents contents;
     if (!static_cast<TlsKeeper*>(keeper)->Fetch(&contents)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{contents.key.c_str(), contents.cert.c_str()};
-    // gRPC 1.51 ends the process without authorities of clients, also where it asks them for no certificate. Then it
-    // does not look at this text.
+    // gRPC 1.51 ends the process if there are no authorities of clients, even if it asks them for no certificate. It
+    // then does not use this text.
     const std::string& authorities = contents.client_ca.empty() ? contents.cert : contents.client_ca;
     *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
@@ -272,7 +272,7 @@ void TlsKeeper::Tick() {
   base::MutexLock looking(&looking_);
   const absl::Duration monotonic = clock_->Monotonic();
   const std::string stamps = StampsOf(files_);
-  // What is in the way may pass with time.
+  // The reason why the files were refused may pass with time.
   if (stamps != stamps_ || !refused_.empty() || monotonic >= next_reading_) {
     stamps_ = stamps;
     next_reading_ = monotonic + kReadAnyway;

@@ -30,12 +30,12 @@ namespace reason = base::reason;
 using base::MakeError;
 using base::Quote;
 
-constexpr size_t kMaxTokens = 10'000;  // In force and not.
+constexpr size_t kMaxTokens = 10'000;  // Including those that are no longer in force.
 constexpr size_t kMaxProjects = 1000;
 constexpr size_t kMaxAuditText = 256;
 constexpr absl::Duration kToldFor = absl::Minutes(10);
 constexpr size_t kMaxTold = 1000;
-// Calls that last hear at most so late that their token has expired.
+// Longest delay after which lasting calls hear that their token has expired.
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 constexpr absl::string_view kBearer = "Bearer ";
 constexpr char kDone[] = "OK";  // Outcomes in the audit.
@@ -54,7 +54,7 @@ absl::Status NoToken() {
                          "luthierd with --auth off");
 }
 
-// The one value of "authorization". Null: there is none; absent: there are several.
+// Returns the one value of "authorization". Empty: there is none; absent: there are several.
 std::optional<std::string> Authorization(const grpc::CallbackServerContext& context) {
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
   if (begin == end) return "";
@@ -62,14 +62,14 @@ std::optional<std::string> Authorization(const grpc::CallbackServerContext& cont
   return std::string(begin->second.data(), begin->second.size());
 }
 
-// The beginning of a text in UTF-8: no character is cut in two, or no reply could tell it.
+// Returns the beginning of a text in UTF-8. No character is cut in two, since no reply could carry that.
 std::string Cut(absl::string_view text) {
   size_t size = std::min(text.size(), kMaxAuditText);
   while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
   return std::string(text.substr(0, size));
 }
 
-// No part has a space.
+// Returns the text that identifies the wanted token. No part of it has a space.
 std::string ContentOf(const TokenRecord& wanted) {
   std::string content = absl::StrCat("create ", wanted.name, " ", wanted.project, " ", wanted.commands, " ",
                                      wanted.certificate, " ", absl::FormatDuration(wanted.lifetime));
@@ -77,12 +77,13 @@ std::string ContentOf(const TokenRecord& wanted) {
   return content;
 }
 
-// Errors changed nothing, but for one whose answer got lost. What became of a call that hung up is not known.
+// True if the call changed nothing: it ended with an error other than REPLY_LOST. The effect of a call that hung up is
+// unknown.
 bool ChangedNothing(absl::string_view outcome) {
   return outcome != kDone && outcome != kHungUp && outcome != reason::kReplyLost;
 }
 
-// What gRPC knows of the connection by this name.
+// Returns the property of gRPC's connection that has this name.
 std::string PropertyOf(const grpc::CallbackServerContext& context, const char* name) {
   const auto auth = context.auth_context();
   if (!auth) return "";
@@ -94,7 +95,7 @@ std::string TransportOf(const grpc::CallbackServerContext& context) {
   return PropertyOf(context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
 }
 
-// Readable by its owner alone; nothing that is there is followed or kept.
+// Writes a file that its owner alone can read. Existing files are replaced, and links not followed.
 absl::Status WriteSecret(const std::string& path, const std::string& text) {
   const std::string made = path + ".new";
   unlink(made.c_str());
@@ -128,13 +129,13 @@ bool Private(const grpc::CallbackServerContext& context) {
   return transport == "local" || transport == "ssl" || transport == "tls" || absl::StartsWith(context.peer(), "unix:");
 }
 
-// A call, who makes it, and what the audit is to learn of it.
+// A call, its caller, and its entry for the audit.
 class Access::Context final : public grpc::CallbackServerContext {
  public:
   Caller caller;
-  std::shared_ptr<const Standing> standing;  // Null: none is needed.
+  std::shared_ptr<const Standing> standing;  // Null: the call needs none.
   const char* method = "";
-  std::optional<AuditRecord> entry;  // Until it is known how the call ends.
+  std::optional<AuditRecord> entry;  // Present until the call's outcome is known.
 };
 
 const Caller& Access::CallerOf(const grpc::CallbackServerContext& context) {
@@ -166,7 +167,7 @@ class Access::Allocator final : public grpc::ContextAllocator {
  public:
   explicit Allocator(Access* access) : access_(access) {}
   grpc::CallbackServerContext* NewCallbackServerContext() override { return new Context; }
-  // gRPC also releases contexts here that are its own: those of methods that the server lacks.
+  // gRPC releases its own contexts here, too: those of methods that the server lacks.
   void Release(grpc::CallbackServerContext* context) override {
     const std::unique_ptr<Context> owned(dynamic_cast<Context*>(context));
     if (owned) access_->Ended(owned.get(), "CANCELLED");
@@ -177,7 +178,7 @@ class Access::Allocator final : public grpc::ContextAllocator {
   Access* const access_;
 };
 
-// Sees how a call ends.
+// Observes how a call ends.
 class Access::Call final : public grpc::experimental::Interceptor {
  public:
   Call(Access* access, Context* context) : access_(access), context_(context) {}
@@ -266,7 +267,8 @@ absl::StatusOr<Holder> Access::Identify(const grpc::CallbackServerContext& conte
     holder = HolderOf(*authorization, [&] { return CertificateOf(context); });
   }
   if (holder.ok()) return holder;
-  // Who needs no token may send one that is of no use here, as programs do that take it from their environment.
+  // A caller who needs no token may still send one, even one that is unknown here: programs take it from their
+  // environment.
   Caller caller;
   caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
   if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context)))
@@ -354,7 +356,7 @@ Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request
   Refusal refusal{std::move(status)};
   if (absl::IsUnauthenticated(refusal.status)) {
     if (on_failure_) on_failure_(entry.outcome);
-    // Who sends none does not guess.
+    // A caller without a token does not guess secrets, and is not delayed.
     const absl::Duration delay = refusals_.Count(entry.peer);
     if (entry.outcome != reason::kNoToken) refusal.delay = delay;
   }
@@ -413,7 +415,7 @@ void Access::Ended(Context* context, const std::string& outcome) {
 
 void Access::EndedMidway(Context* context, const std::string& why) {
   if (on_failure_) on_failure_(why);
-  if (context->entry) return;  // Ended tells.
+  if (context->entry) return;  // Ended will record it.
   Request request;
   request.method = context->method;
   AuditRecord entry = EntryOf(*context, request, context->caller);
@@ -601,7 +603,7 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const st
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
                      absl::StrCat("token ", id, " was revoked; create another"));
   }
-  // An old secret that has expired does not come back.
+  // An old secret that has expired does not become valid again.
   token.previous_hash = token.in_force(now) && overlap > absl::ZeroDuration() ? token.hash : "";
   token.overlap_end = token.previous_hash.empty() ? absl::InfinitePast() : std::min(now + overlap, token.expire_time);
   token.expire_time = now + lifetime;
@@ -623,7 +625,7 @@ absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Cha
 
 absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& project) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
-  audit_->Flush();  // Their last uses.
+  audit_->Flush();  // Writes the last uses.
   LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
   if (!project.empty()) {
     tokens.erase(

@@ -30,9 +30,9 @@ using storage::Int64Column;
 using storage::StringColumn;
 
 constexpr int64_t kVersion = 7;
-constexpr int64_t kSummedVersion = 7;  // From here on each page has a checksum (page_sums.h).
+constexpr int64_t kSummedVersion = 7;  // First version in which each page has a checksum (page_sums.h).
 
-// Times are microseconds since 1970. Version 1; those after it follow.
+// Version 1 of the schema; later ones follow. Times are microseconds since 1970.
 constexpr char kSchema[] = R"(
 CREATE TABLE tokens (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, project TEXT NOT NULL, roles TEXT NOT NULL, commands INTEGER NOT NULL,
@@ -58,7 +58,7 @@ constexpr char kSchema3[] = "ALTER TABLE tokens ADD COLUMN certificate TEXT NOT 
 
 constexpr char kSchema4[] = "ALTER TABLE projects ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0";
 
-// Since then `audit` has changes alone. Numbers are those of one sequence.
+// From this version on `audit` has changes alone. Numbers of changes and refusals are those of one sequence.
 constexpr char kSchema5[] = R"(
 CREATE TABLE refusals (
   number INTEGER PRIMARY KEY, time INTEGER NOT NULL, last_time INTEGER NOT NULL, token TEXT NOT NULL,
@@ -80,11 +80,11 @@ CREATE TABLE requests (
 ) STRICT;
 )";
 
-// Callers take turns in losing so many entries where several have most.
+// Entries that a caller loses at a time, if several callers have most.
 constexpr int64_t kTakenAtLeast = 16;
 
 int64_t Micros(absl::Time time) {
-  return absl::ToUnixMicros(time);  // Infinite times become the least and the largest.
+  return absl::ToUnixMicros(time);  // Infinite times become the smallest and the largest number.
 }
 
 absl::Time TimeColumn(const SQLite::Statement& row, int column) {
@@ -107,7 +107,7 @@ std::set<Role> RolesOf(absl::string_view text) {
   return roles;
 }
 
-// Makes room for checksums of pages, which those of older programs lack.
+// Makes room for checksums of pages in databases of older programs, which have none.
 absl::Status PreparePages(SQLite::Database& db) {
   const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   if (version >= kSummedVersion) {
@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
 }
 
 AccessStore::~AccessStore() {
-  // What a path leads to that was given to others meanwhile is not touched.
+  // If other files were put at these paths meanwhile, they are not touched.
   if (!held_->Check().ok()) return;
   const int code = sqlite3_wal_checkpoint_v2(db_->getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (code != SQLITE_OK) base::LogWarning("access_checkpoint_failed", {{"error", sqlite3_errstr(code)}});
@@ -255,7 +255,7 @@ void PutRequest(SQLite::Database& db, const ChangeRecord& request) {
 
 absl::Status AccessStore::Put(const TokenRecord& t, const ChangeRecord& request) {
   return Write([&](SQLite::Database& db) {
-    // Its last use is written by NoteUse alone, which may know better.
+    // Only NoteUse writes the last use, since it may know a newer one.
     SQLite::Statement put(
         db,
         "INSERT INTO tokens (id, name, project, roles, commands, hash, previous_hash, overlap_end, create_time, "
@@ -362,7 +362,7 @@ absl::Status AccessStore::Append(std::vector<AuditRecord>* entries) {
     transaction.commit();
     return held_->Check();
   });
-  if (!status.ok()) changes_.counted = refusals_.counted = false;  // What was counted did not happen.
+  if (!status.ok()) changes_.counted = refusals_.counted = false;  // The transaction was undone.
   return status;
 }
 

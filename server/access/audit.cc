@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxWaiting = 10'000;
 constexpr absl::Duration kMinute = absl::Minutes(1);
-constexpr absl::Duration kFoldedFor = absl::Seconds(1);  // The longest that a larger number waits to be written.
+constexpr absl::Duration kFoldedFor = absl::Seconds(1);  // Longest wait of a larger number before it is written.
 constexpr char kOthers[] = "OTHERS";
 
 }  // namespace
@@ -121,7 +121,7 @@ void Audit::Loop() {
   while (true) {
     while (Idle() && !stopping_) changed_.Wait(&mutex_);
     if (Idle()) return;
-    // Numbers that grow are written once a second.
+    // Growing numbers are written once a second.
     while (waiting_.empty() && uses_.empty() && claims_.empty() && !urgent_ && !stopping_) {
       if (changed_.WaitFor(&mutex_, kFoldedFor)) break;
     }

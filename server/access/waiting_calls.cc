@@ -31,7 +31,7 @@ uint64_t WaitingCalls::Add(std::shared_ptr<const Standing> standing, Listener en
       if (groups_.size() == 1) changed_.Signal();
     }
   }
-  // It may have ended before it was known here.
+  // The secret may have ended before the call was added.
   Tick();
   return number;
 }
@@ -75,7 +75,7 @@ void WaitingCalls::TakeEnded(absl::Time now, std::vector<std::pair<Listener, abs
     by_end_.erase(by_end_.begin());
     Group& group = groups_.at(key);
     const absl::Status why = group.standing->Check(now);
-    if (why.ok()) {  // Its end has moved, and Look comes to say so.
+    if (why.ok()) {  // The end was moved; a later Look handles it.
       group.end = group.standing->end();
       by_end_.emplace(group.end, key);
       continue;

@@ -27,7 +27,7 @@ absl::Status ReplyDamaged(const std::string& id, absl::string_view why) {
 
 namespace {
 
-// The reply as a program of today writes it. DATA_LOSS: it can't be read.
+// Returns the reply as present programs write it. DATA_LOSS: it can't be read.
 absl::StatusOr<storage::StoredReply> Readable(const std::string& id, storage::StoredReply reply) {
   if (std::holds_alternative<storage::DamagedReply>(reply)) return ReplyDamaged(id, "its bytes are damaged");
   const auto* legacy = std::get_if<storage::LegacyReply>(&reply);
@@ -64,7 +64,7 @@ void RequestLog::Remember(const std::string& id, const std::string& digest, stor
 void RequestLog::Keep(const std::string& id, absl::Duration uptime, absl::Duration before) {
   if (id.empty() || pending_.count(id) > 0) return;
   absl::StatusOr<std::optional<storage::RequestRecord>> record = Read(id);
-  // Whoever sends it again is told of a row that can't be read.
+  // A row that can't be read is reported when its request is sent again.
   if (!record.ok() || !record->has_value() || (*record)->uptime >= before) return;
   absl::StatusOr<storage::StoredReply> reply = Readable(id, std::move((*record)->reply));
   if (!reply.ok()) return;

@@ -27,7 +27,7 @@ namespace {
 
 using base::Descriptor;
 
-// While somebody is connected: how often patience is looked at.
+// Time between two checks of patience while somebody is connected.
 constexpr int kTickMs = 100;
 
 std::string Reply(absl::string_view status, absl::string_view body) {
@@ -40,7 +40,7 @@ struct Connection {
   Descriptor fd;
   absl::Duration deadline;
   std::string request = "";
-  std::string reply = "";  // Empty: the request is not complete.
+  std::string reply = "";  // Empty while the request is not complete.
   size_t sent = 0;
 };
 
@@ -87,7 +87,7 @@ class HttpExposer final : public Exposer {
     while (true) {
       Descriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.get() < 0) {
-        // Out of descriptors, or worse: who waits is looked at again after a tick.
+        // No descriptor is left, or worse: accepting is tried again after a tick.
         if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) accepting_ = false;
         if (errno == ECONNABORTED || errno == EINTR) continue;
         return;
@@ -97,7 +97,7 @@ class HttpExposer final : public Exposer {
     }
   }
 
-  // False: the connection is over.
+  // Reads and writes. False: the connection is over.
   bool GoOn(Connection& c) {
     if (c.reply.empty()) {
       char buffer[4096];
@@ -116,7 +116,7 @@ class HttpExposer final : public Exposer {
     return false;
   }
 
-  // "": the request is not complete.
+  // Returns the reply; "" while the request is not complete.
   std::string Answer(absl::string_view request) const {
     if (request.size() > kMaxRequestBytes) return Reply("431 Request Header Fields Too Large", "");
     if (!absl::StrContains(request, "\r\n\r\n") && !absl::StrContains(request, "\n\n")) return "";
@@ -132,7 +132,7 @@ class HttpExposer final : public Exposer {
   const int port_;
   const std::shared_ptr<const Metrics> metrics_;
   const base::Clock* const clock_;
-  // Of the thread alone. In order of arrival.
+  // Used by the thread alone. In order of arrival.
   std::list<Connection> connections_;
   bool accepting_ = true;
   std::thread thread_;

@@ -27,7 +27,7 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 using storage::EventType;
 
 constexpr char kOther[] = "other";
-// Few, because each costs a series for each method or algorithm.
+// There are few buckets, because each costs a series for each method or algorithm.
 const Buckets& CallBuckets() {
   static const auto* const buckets = new Buckets{.005, .05, .5, 5};
   return *buckets;
@@ -45,7 +45,7 @@ const Buckets& BatchBuckets() {
   return *buckets;
 }
 
-// Codes that the service answers by its own decision; gRPC's own ones are seldom, and one series will do.
+// Codes that the service itself returns have labels of their own. gRPC's own codes are rare, and share one.
 std::string CodeLabel(absl::string_view code) {
   for (const absl::string_view known : {"OK", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INVALID_ARGUMENT",
                                         "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}) {
@@ -58,7 +58,7 @@ std::string ClassLabel(OperationClass operation_class) {
   return operation_class == OperationClass::kResults ? "results" : "requests";
 }
 
-// What happened to trials; empty: an event about something else.
+// Returns the label of what happened to a trial; empty: the event is about something else.
 absl::string_view TrialEventLabel(EventType type) {
   switch (type) {
     case EventType::kTrialSuggested:
@@ -216,7 +216,7 @@ Metrics::Metrics(MetricsOptions options)
   for (const std::string& method : options_.methods)
     rpc_seconds_of_[method] = &rpc_seconds_.Add({{"method", method}}, CallBuckets());
   rpc_seconds_of_[kOther] = &rpc_seconds_.Add({{"method", kOther}}, CallBuckets());
-  // Shown from the beginning, so that a rate over them is known when the first one comes.
+  // The series exist from the beginning, so that rates are known when the first event comes.
   gradients_rejected_total_.Add({{"reason", "invalid"}});
   gradients_rejected_total_.Add({{"reason", "contradicts_losses"}});
   for (const char* reason : kAuthReasons) auth_failures_total_.Add({{"reason", AuthLabel(reason)}});
@@ -234,7 +234,7 @@ void Metrics::OnAuthFailure(absl::string_view reason) {
 }
 
 void Metrics::OnRefused(OperationClass operation_class, const absl::Status& status) {
-  // A full disk, full queues, the end of the server: the reasons of lib/base/error.h, and deadlines, which have none.
+  // The reasons are those of lib/base/error.h: a full disk, full queues, the end of the server. Deadlines have none.
   const std::string reason = base::GetReason(status);
   shed_total_
       .Add({{"class", ClassLabel(operation_class)},

@@ -102,7 +102,7 @@ absl::StatusOr<access::AuditKind> FromMessage(v1::AuditKind kind) {
   }
 }
 
-// What the token began before its end may still be stored while this answer is on its way.
+// Returns UNAVAILABLE REPLY_LOST: changes that the token began before its end may still be stored.
 absl::Status NotYetStored(const std::string& token) {
   base::ErrorDetail detail;
   detail.reason = base::reason::kReplyLost;
@@ -114,7 +114,7 @@ absl::Status NotYetStored(const std::string& token) {
                          std::move(detail));
 }
 
-// Absent: zero.
+// Converts a duration; an absent one is zero.
 absl::Duration DurationOf(bool present, const google::protobuf::Duration& message, absl::string_view field,
                           base::Violations* violations) {
   if (!present) return absl::ZeroDuration();

@@ -11,9 +11,9 @@
 namespace luthier::service {
 namespace {
 
-// What is smaller is taken as it comes: there is hardly anything to promise.
+// Requests below this size get no promise, since they take hardly any memory.
 constexpr int64_t kSmall = int64_t{32} << 10;
-// A request, what is made of it, and what is written of that.
+// The copies are the request, the objects made from it, and what is written of these.
 constexpr int64_t kRequestCopies = 3;
 
 thread_local CallMemory* to_be_parsed = nullptr;
@@ -33,7 +33,7 @@ absl::Status TooLarge(int64_t most) {
 
 bool CallMemory::Weigh(int64_t bytes) {
   const int64_t limit = guard_ == nullptr ? 0 : guard_->limit();
-  // Of a small limit no request gets more than it can have with others beside it.
+  // With a small limit, a request gets at most a share that leaves room for others.
   const int64_t most = limit == 0 ? kMostRequestMemory : std::min(kMostRequestMemory, limit / (2 * kRequestCopies));
   if (bytes > most) {
     refusal_ = TooLarge(most);

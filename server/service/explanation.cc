@@ -13,7 +13,7 @@
 namespace luthier::service {
 namespace {
 
-constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/reference/lbo.md.
+constexpr int kCertificatePoints = 1024;  // Points behind a suggestion's excluded_share: docs/reference/lbo.md.
 
 const char* OriginText(const std::string& origin) {
   static const auto* const kOrigins = new std::map<std::string, const char*>{

@@ -22,12 +22,12 @@ namespace {
 
 constexpr size_t kMostAnswers = 16;
 constexpr int64_t kMostLooked = 10'000, kLeastLooked = 500;
-// What the observations may take, and each of their parameters does.
+// Bytes that all observations may take, and that each of their parameters takes.
 constexpr int64_t kObservationsBytes = int64_t{64} << 20, kParameterBytes = 128;
 
 struct Observations {
   std::vector<importance::Observation> values;
-  std::set<std::string> metrics;  // That COMPLETE trials have.
+  std::set<std::string> metrics;  // Names of metrics that COMPLETE trials have.
 };
 
 void Add(study::Trial trial, const std::string& metric, Observations* out) {
@@ -39,7 +39,7 @@ void Add(study::Trial trial, const std::string& metric, Observations* out) {
   out->values.push_back({std::move(trial.parameters), value->second});
 }
 
-// Of all trials, or, where they are more than `most`, of so many.
+// Reads the observations of all trials, or of `most` of them if there are more.
 absl::StatusOr<Observations> ReadObservations(storage::Storage* storage, const storage::StudyRecord& study,
                                               int64_t trials, int64_t most, const std::string& metric) {
   Observations out;

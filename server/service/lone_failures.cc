@@ -9,7 +9,7 @@
 namespace luthier::service {
 namespace {
 
-// Event::detail is "REASON: message". A failure that is not the setting's (kTrialRetried) may be the machine's as well.
+// Event::detail is "REASON: message". A failure that is not the setting's (kTrialRetried) may also be the machine's.
 study::Failure FailureOf(const storage::Event& event) {
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(event.detail, absl::MaxSplits(": ", 1));
   study::Failure failure;
@@ -61,7 +61,7 @@ bool LoneFailures::Failed(const std::string& worker, const storage::Event& event
   const bool of_settings = std::any_of(study.causes.begin(), study.causes.end(), [&](const auto& cause) {
     return cause.first != worker && coordinator::AreAlike(cause.second, failure);
   });
-  // Those that were under way when the rest began do not prolong it.
+  // Failures of attempts that were under way when the rest began do not prolong it.
   const bool rests = !of_settings && entry.alike >= (entry.succeeded ? kAlikeAfterSuccess : kAlikeToRest) &&
                      study.successes > entry.successes && now >= entry.until;
   if (rests) {

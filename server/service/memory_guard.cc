@@ -21,7 +21,7 @@ namespace {
 constexpr absl::Duration kLookEvery = absl::Milliseconds(10);
 constexpr absl::Duration kGiveBackEvery = absl::Seconds(1);
 
-// True for one of the callers when `next` has come; it is `period` later then.
+// True for one of the callers when `next` has come; `next` is then moved by `period`.
 bool Due(std::atomic<int64_t>& next, int64_t now, absl::Duration period) {
   int64_t planned = next.load();
   return now >= planned && next.compare_exchange_strong(planned, now + absl::ToInt64Nanoseconds(period));
@@ -34,7 +34,7 @@ MemoryGuard::MemoryGuard(Options options, const base::Clock* clock) : options_(s
 absl::Status MemoryGuard::Admit(Kind kind, int64_t promised, int64_t more) const {
   if (options_.limit == 0) return absl::OkStatus();
   const int64_t limit = kind == Kind::kWork ? options_.limit : options_.limit + options_.limit / 10;
-  // What asks for nothing in particular needs some memory nonetheless.
+  // A call that reserves nothing needs some memory nonetheless.
   const int64_t bearable = limit - promised - std::max<int64_t>(more, 1);
   const int64_t used = Used(bearable);
   if (used <= bearable) return absl::OkStatus();
@@ -49,7 +49,7 @@ absl::Status MemoryGuard::Admit(Kind kind, int64_t promised, int64_t more) const
 }
 
 absl::StatusOr<MemoryGuard::Promise> MemoryGuard::Take(Kind kind, int64_t bytes) const {
-  // It is promised before it is checked: of two calls at once each counts for the other.
+  // The bytes are promised before they are checked, so that two calls at once each count for the other.
   const int64_t before = promised_.fetch_add(bytes);
   Promise promise(this, bytes);
   LUTHIER_RETURN_IF_ERROR(Admit(kind, before, bytes));
@@ -70,7 +70,7 @@ int64_t MemoryGuard::ResidentBytes() {
   const base::Descriptor fd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   char text[128] = {};
   if (fd.get() < 0 || read(fd.get(), text, sizeof(text) - 1) <= 0) return 0;
-  const char* resident = std::strchr(text, ' ');  // After the size.
+  const char* resident = std::strchr(text, ' ');  // The resident size follows the total one.
   return resident == nullptr ? 0 : std::atoll(resident) * sysconf(_SC_PAGESIZE);
 }
 

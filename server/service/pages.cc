@@ -15,7 +15,7 @@ absl::StatusOr<int> PageSize(int requested) {
   return requested;
 }
 
-// "query hash.position"
+// A token is "query hash.position".
 std::string MakePageToken(const std::string& query, const std::string& position) {
   return absl::StrCat(absl::Hex(base::Hash64(query), absl::kZeroPad16), ".", position);
 }

@@ -9,7 +9,7 @@ namespace luthier::service {
 namespace {
 
 constexpr int64_t kMessages = 2, kCopies = 4;
-// Bytes in a message and in a copy: of a text, besides characters beyond the 15 that are within it; of a value; of an
+// Bytes in all messages and copies: of a text, besides characters beyond the 15 that are within it; of a value; of an
 // entry of a map; of a parameter. Measured with protobuf 3.21 and libstdc++ 12.
 constexpr int64_t kText = kMessages * 64 + kCopies * 32;
 constexpr int64_t kValue = kMessages * 64 + kCopies * 40;
@@ -48,7 +48,7 @@ int64_t BytesOf(const v1::ParameterSpec& p) {
   int64_t bytes = kParameter + BytesOf(p.name()) + BytesOf(p.display_name());
   bytes += BytesOfTexts(p.categorical().values()) + BytesOfTexts(p.ordinal().values());
   if (p.has_default_value()) bytes += BytesOf(p.default_value());
-  // Conditions are short but for their values.
+  // Conditions are short except for their values.
   for (const google::protobuf::Value& value : p.condition().values()) bytes += BytesOf(value);
   return bytes;
 }

@@ -19,11 +19,11 @@
 #include "server/service/trial_table.h"
 #include "server/service/watch.h"
 
-// Calls of StudyService that only look: tables, the log, importance, predictions.
+// Calls of StudyService that only read: tables, the log, importance, predictions.
 namespace luthier::service {
 namespace {
 
-// The study and, where it is the name of a trial, its number; else 0.
+// Returns the study and, if `name` is that of a trial, its number; else 0.
 absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
   absl::StatusOr<wire::TrialId> trial = wire::ParseTrialName("name", name);
   if (trial.ok()) return trial;
@@ -31,9 +31,9 @@ absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
   return wire::TrialId{std::move(id), 0};
 }
 
-constexpr size_t kMostEventsLooked = 20'000;  // Events that one call looks through for those of a trial.
+constexpr size_t kMostEventsLooked = 20'000;  // Largest number of events that one call reads to find those of a trial.
 
-// The events of a page; returns the position of the next one, or 0.
+// Fills a page with events; returns the position of the next one, or 0.
 absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey study, int64_t trial,
                                     bool oldest_first, uint64_t position, int page_size,
                                     v1::ListEventsResponse* response) {
@@ -54,7 +54,7 @@ absl::StatusOr<uint64_t> FillEvents(storage::Storage* storage, storage::StudyKey
   return position;
 }
 
-// The settings in their canonical form; of an open space with those of its parameters that they have.
+// Returns the settings in their canonical form. In an open space they have only the parameters that were given.
 absl::StatusOr<std::vector<study::Parameters>> ReadSettings(
     const study::SearchSpace& space, const google::protobuf::RepeatedPtrField<google::protobuf::Struct>& settings) {
   base::Violations violations;
@@ -151,7 +151,7 @@ grpc::ServerUnaryReactor* StudyService::Predict(grpc::CallbackServerContext* con
   });
 }
 
-// It takes seconds, and the other readers go on.
+// Computing takes seconds, so only one reader does it, and the others go on.
 absl::Status StudyService::OneAtATime(absl::FunctionRef<absl::Status()> compute) {
   if (computing_.exchange(true)) return backend_.Refused(coordinator::QueueFull("models", kReadRetry));
   const absl::Status status = compute();

@@ -41,7 +41,7 @@ constexpr int kMaxWatchers = 1000;
 // Leases carry the spec: with a trial it must fit a message.
 constexpr size_t kMaxSpecBytes = size_t{2} << 20;
 
-// What the objective says of a spec.
+// Checks a spec's objective.
 absl::Status CheckObjective(const study::StudySpec& spec) {
   base::Violations violations;
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
@@ -51,7 +51,7 @@ absl::Status CheckObjective(const study::StudySpec& spec) {
   return violations.ToStatus();
 }
 
-// Everything a spec can be wrong in, at once where possible.
+// Returns the checked spec, or all of its errors at once where possible.
 absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   base::Violations violations;
   if (message.ByteSizeLong() > kMaxSpecBytes) {
@@ -73,7 +73,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   return spec;
 }
 
-// What follows from the spec, which the coordinator has: it may be large, and is not kept with each answer.
+// Fills in what follows from the spec, which the coordinator has. It may be large, and is not kept with each answer.
 void FillSpec(const study::StudySpec& spec, v1::Study* message) {
   *message->mutable_spec() = wire::ToProto(spec);
   const search::Resolution resolution = search::Resolve(spec);
@@ -116,7 +116,7 @@ v1::Study AsMessage(const storage::StudyRecord& record, const storage::Storage::
   return message;
 }
 
-// With what has to be looked for: counts, the best trial, workers with wrong gradients.
+// Returns the study with values that are read from storage: counts, the best trial, workers with wrong gradients.
 absl::StatusOr<v1::Study> StudyMessage(storage::Storage* storage, const storage::StudyRecord& record) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
   v1::Study message = AsMessage(record, summary);
@@ -143,7 +143,7 @@ void MarkDamaged(const std::string& id, const absl::Status& damage, v1::Study* m
   message->set_state_reason(std::string(damage.message()));
 }
 
-// One of a list, which damage of one must not end.
+// Returns one study of a list, which goes on if the study is damaged.
 absl::StatusOr<v1::Study> ListedStudy(const Backend& backend, const storage::StudyRecord& record) {
   absl::Status damage = record.damage;
   absl::StatusOr<v1::Study> message = v1::Study();
@@ -163,8 +163,8 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
   return absl::OkStatus();
 }
 
-// In an ACTIVE study with nothing running, the reason of its state is why. One whose settings users ask for themselves
-// waits for nobody.
+// Sets the reason why nothing runs in an ACTIVE study, unless it has one. A study whose settings users ask for
+// themselves waits for nobody.
 void SayWhyNothingRuns(const Backend& backend, const std::string& id, v1::Study* study) {
   const bool idle = study->state() == v1::Study::ACTIVE && study->trials().running() == 0;
   if (!idle || !study->state_reason().empty() || backend.workers == nullptr) return;
@@ -179,7 +179,8 @@ void SayWhyNothingRuns(const Backend& backend, const std::string& id, v1::Study*
   study->set_state_reason(why);
 }
 
-// The study as a write left it, with counts of now. NOT_FOUND: it was deleted since, though another may have its name.
+// Fills in the study as a write left it, with present counts. NOT_FOUND: it was deleted since, even if another one has
+// its name.
 absl::Status FillWritten(storage::Storage* storage, const storage::StudyRecord& written, v1::Study* response) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(written.id));
   if (record.key != written.key) return absl::NotFoundError("it was deleted meanwhile");
@@ -187,7 +188,7 @@ absl::Status FillWritten(storage::Storage* storage, const storage::StudyRecord& 
   return absl::OkStatus();
 }
 
-// The answer to be kept, without what FillSpec adds.
+// Returns the answer to be kept, without what FillSpec adds.
 std::string KeptAnswer(v1::Study message) {
   message.clear_spec();
   message.clear_resolved_algorithm();
@@ -206,7 +207,7 @@ absl::Status NotReadBack(const absl::Status& cause) {
                          std::move(detail));
 }
 
-// Answers with what was kept of the first answer.
+// Answers with the kept first answer.
 void FinishAsBefore(grpc::ServerUnaryReactor* reactor, const std::string& kept, const study::StudySpec& spec,
                     v1::Study* response) {
   response->Clear();
@@ -219,7 +220,7 @@ void FinishAsBefore(grpc::ServerUnaryReactor* reactor, const std::string& kept, 
   reactor->Finish(grpc::Status::OK);
 }
 
-// From the results that are stored now.
+// Computes the certificate from the results that are stored now.
 absl::Status FillCertificate(storage::Storage* storage, const std::string& id, const v1::CertificateRequest& request,
                              v1::Study* response) {
   search::CertificateOptions options;
@@ -258,7 +259,7 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
   return absl::OkStatus();
 }
 
-// From the results that are stored now.
+// Computes the stages from the results that are stored now.
 absl::Status FillHarmonicaStages(const Backend& backend, const std::string& id, v1::Study* response) {
   storage::Storage* const storage = backend.storage;
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(storage, id));
@@ -300,7 +301,7 @@ absl::Status FillHarmonicaStages(const Backend& backend, const std::string& id, 
   return absl::OkStatus();
 }
 
-// Equal messages have equal bytes, whatever the order of their maps.
+// Serializes a message so that equal messages have equal bytes, whatever the order of their maps.
 std::string Deterministic(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -311,8 +312,8 @@ std::string Deterministic(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Ids are listed in the order of their bytes. Those of a project other than the default come together, after the first
-// of these and up to the second; a whole project is passed over in one step.
+// Ids are listed in the order of their bytes. All ids of a project other than the default lie between these two, so
+// that a whole project can be skipped in one step.
 std::string FirstIdOf(absl::string_view project) {
   return project == study::kDefaultProject ? "" : absl::StrCat(project, "/");
 }
@@ -383,7 +384,7 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
     }
     PageFill fill(page_size);
     for (std::string last = std::max(after, FirstIdOf(project));;) {
-      // One at a time: a spec of 2 MiB takes twenty times as much in memory.
+      // Studies are read one at a time: a spec of 2 MiB takes twenty times as much in memory.
       LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
       if (next.empty()) return absl::OkStatus();
       const std::string& id = next[0].id;
@@ -470,12 +471,12 @@ grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext*
 
 namespace {
 
-// What a study has cost is gone for ever with it: of users with tokens only its maker deletes it, and admins do.
-// Studies of before there were makers are anybody's.
+// Checks that the caller may delete the study, which cannot be undone: of users with tokens only its maker and admins
+// may. Studies from before makers were recorded may be deleted by anybody.
 absl::Status CheckMaker(const Backend& backend, const access::Caller& caller, const std::string& id) {
   if (caller.token.empty() || caller.any_project()) return absl::OkStatus();
   const absl::StatusOr<storage::StudyRecord> study = backend.storage->GetStudy(id);
-  if (!study.ok()) return absl::OkStatus();  // The deletion says so.
+  if (!study.ok()) return absl::OkStatus();  // The deletion reports the error.
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> first, backend.storage->ListEvents(study->key, 0, 1));
   if (first.empty() || first[0].actor.empty()) return absl::OkStatus();
   const std::string maker = first[0].actor.substr(0, first[0].actor.rfind('@'));

@@ -20,12 +20,12 @@ namespace luthier::service {
 namespace {
 
 constexpr size_t kMaxReplyBytes = size_t{4} << 20;
-constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Then points are cut short: 10,000 of those have below 1.1 MiB.
+constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Beyond it points are cut short: 10,000 take below 1.1 MiB then.
 constexpr int kMaxEnqueued = 1000;
 constexpr int kMaxAttributeBytes = 64 << 10;
 constexpr size_t kMaxListedAttribute = 1024;
 
-// Marks those of the trials, in order of number, whose gradients were set aside.
+// Marks the trials, which are in order of number, whose gradients were set aside.
 absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
                           google::protobuf::RepeatedPtrField<v1::Trial>* trials) {
   if (trials->empty()) return absl::OkStatus();
@@ -40,7 +40,7 @@ absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
   return absl::OkStatus();
 }
 
-// Lists have short attributes only.
+// Removes long attributes, which lists do not have.
 void LeaveOutLong(v1::Trial* trial) {
   for (auto it = trial->mutable_attributes()->begin(); it != trial->mutable_attributes()->end();) {
     if (it->second.size() <= kMaxListedAttribute) {
@@ -53,8 +53,8 @@ void LeaveOutLong(v1::Trial* trial) {
   std::sort(trial->mutable_attributes_left_out()->begin(), trial->mutable_attributes_left_out()->end());
 }
 
-// Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few at a time, so
-// that no more rows are in memory than the page will have. True: there are more.
+// Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few rows at a
+// time, so that memory holds no more of them than the page will have. True: there are more.
 absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRecord& study,
                               const storage::TrialFilter& filter, int64_t after, int page_size,
                               v1::ListTrialsResponse* response) {
@@ -75,8 +75,8 @@ absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRec
   }
 }
 
-// The same of the trials that a filter leaves, in its order. Returns the place of the last one where there are more,
-// else "". Trials are as they are when they are read, a moment after they were chosen.
+// Adds the trials that a filter selects, in its order. Returns the place of the last one if there are more, else "".
+// Each trial is read a moment after it was selected.
 absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storage::StudyRecord& study,
                                          const std::vector<TrialTable::Selected>& selected, int page_size,
                                          v1::ListTrialsResponse* response) {
@@ -93,12 +93,12 @@ absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storag
     last = entry.place;
     *response->add_trials() = std::move(trial);
   }
-  // One more was chosen than the page has, and some of them may be gone meanwhile.
+  // One trial more than the page has was selected, and some may have been deleted meanwhile.
   if (selected.size() > static_cast<size_t>(page_size)) return selected.back().place;
   return std::string();
 }
 
-// ListTrials with a filter or an order. `query`: what its page tokens are good for.
+// Answers ListTrials with a filter or an order. `query` identifies the query in page tokens.
 absl::Status ListSelected(storage::Storage* storage, TrialTables* tables, const storage::StudyRecord& study,
                           const v1::ListTrialsRequest& request, const storage::TrialFilter& states,
                           const std::string& query, v1::ListTrialsResponse* response) {
@@ -136,7 +136,7 @@ coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryR
   };
 }
 
-// Checks names and values; limits on all attributes of a trial together come with it.
+// Checks names and values. The limit on all attributes of a trial together is checked with the operation.
 void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attributes, const std::string& at,
                     std::map<std::string, std::string>* taken, base::Violations* violations) {
   if (attributes.size() > 64) violations->Add(at, "has more than 64 entries");
@@ -153,7 +153,7 @@ void TakeAttributes(const google::protobuf::Map<std::string, std::string>& attri
   }
 }
 
-// The fields of a trial that an import takes.
+// Reads the fields of an imported trial.
 coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string& source, const std::string& at,
                                     base::Violations* violations) {
   coordinator::ImportedTrial trial;
@@ -395,7 +395,7 @@ grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContex
 
 namespace {
 
-// Hands an operation on one trial over; the answer is the trial as it is then.
+// Submits an operation on one trial; the answer is the trial after it.
 template <typename Op>
 grpc::ServerUnaryReactor* RunOnTrial(const Backend& backend, grpc::CallbackServerContext* context,
                                      const std::string& name, v1::Trial* response) {

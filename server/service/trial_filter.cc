@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kShown = 24;  // Bytes of the text that an error shows.
 
-// The error that is wrong at byte `at` of the text.
+// Returns the error for something wrong at byte `at` of the text.
 absl::Status WrongAt(absl::string_view parameter, absl::string_view text, size_t at, absl::string_view what) {
   if (at >= text.size()) return base::BadField(parameter, absl::StrCat("at its end: ", what));
   size_t end = std::min(text.size(), at + kShown);
@@ -36,7 +36,7 @@ bool IsOperator(char c) {
 
 enum class FieldKind { kNumbers, kWords };
 
-// What the values of the field are. The error is a sentence without a place.
+// Returns the kind of the field's values. The error is a sentence without a place.
 absl::StatusOr<FieldKind> KindOf(absl::string_view field, const study::SearchSpace& space) {
   if (field == "number" || field == "update_seq") return FieldKind::kNumbers;
   if (field == "state" || field == "worker" || field == "designer") return FieldKind::kWords;
@@ -68,7 +68,7 @@ absl::StatusOr<FieldKind> KindOf(absl::string_view field, const study::SearchSpa
   return absl::InvalidArgumentError(absl::StrCat("the study has no such parameter", base::DidYouMean(name, known)));
 }
 
-// What a term needs of its field and has not; "": all is well. `value`: whether it is about the value.
+// Returns why a term does not fit its field; "": it does. `value`: true if the value is at fault.
 std::string Misfit(const FilterTerm& term, FieldKind kind, bool* value) {
   *value = true;
   if (term.any) return "";
@@ -102,7 +102,7 @@ class FilterParser {
     filter_.text_ = std::string(text_);
     if (Done()) return std::move(filter_);
     LUTHIER_ASSIGN_OR_RETURN(const size_t root, ParseOr(0));
-    (void)root;  // The last node.
+    (void)root;  // The root is the last node.
     if (!Done()) return Wrong(at_, "AND, OR or the end is expected");
     return std::move(filter_);
   }
@@ -119,7 +119,7 @@ class FilterParser {
     filter_.nodes_.push_back({kind, left, right});
     return filter_.nodes_.size() - 1;
   }
-  // Takes the word if it is there, and ends there.
+  // Reads the word if the text goes on with it as a whole word.
   bool Take(absl::string_view word) {
     if (!absl::StartsWith(text_.substr(at_), word)) return false;
     const size_t end = at_ + word.size();
@@ -228,7 +228,7 @@ class FilterParser {
     return absl::OkStatus();
   }
 
-  // Takes a text in quotes, in which a backslash stands before quotes and backslashes.
+  // Reads a text in quotes, in which a backslash stands before quotes and backslashes.
   absl::Status ParseQuoted(std::string* out) {
     const size_t begin = at_++;
     for (; !Done() && text_[at_] != '"'; ++at_) {
@@ -295,7 +295,7 @@ absl::StatusOr<Order> ParseOrder(absl::string_view text, const study::SearchSpac
     end -= direction.size();
   }
   order.field = std::string(absl::StripAsciiWhitespace(rest.substr(0, end)));
-  // A key as it stands in a filter.
+  // The key of an attribute may be in quotes, as in a filter.
   const size_t quote = order.field.find(".\"");
   if (quote != std::string::npos && order.field.size() > quote + 2 && order.field.back() == '"') {
     order.field = order.field.substr(0, quote + 1) + order.field.substr(quote + 2, order.field.size() - quote - 3);

@@ -38,8 +38,8 @@ constexpr char kDeleted[] = "DELETED";
 const char* const kFixed[] = {"number",  "state",    "update_seq", "create_time", "start_time", "end_time",
                               "seconds", "attempts", "worker",     "designer",    "origin",     "step"};
 
-// How long its attempts took by what the wall clock said; but not less than coordinators ran meanwhile, as they do
-// where it was set back.
+// Returns the time that the trial's attempts took by the wall clock, but not less than the time that coordinators ran
+// meanwhile: the clock may have been set back.
 double SecondsTaken(const storage::TrialRecord& record, double by_labels) {
   if (record.grants.empty()) return by_labels;
   const storage::GrantRecord& first = record.grants.front();
@@ -200,7 +200,7 @@ absl::Status TrialTable::ReadAll(storage::Storage* storage, const storage::Study
 
 absl::Status TrialTable::ReadChanges(storage::Storage* storage, const storage::StudyRecord& study,
                                      const MemoryGuard* memory) {
-  // Rows may be newer than the event that leads to them; then another event leads to them again.
+  // Rows may be newer than the event that leads to them; a later event then leads to them again.
   while (seq_ < study.update_seq) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> events, storage->ListEvents(study.key, seq_, kRead));
     std::set<int64_t> changed;
@@ -248,9 +248,9 @@ absl::StatusOr<int64_t> TrialTable::Fill(const Query& query, v1::GetTrialTableRe
   const Column& seqs = columns_.at("update_seq");
   const Column& states = columns_.at("state");
   const auto deleted = states.places.find(kDeleted);
-  // The rows of the page: no more than fit, with the words that they are the first to need.
+  // Rows of the page: as many as fit, with the words that they are the first to need.
   std::vector<size_t> rows;
-  std::vector<std::vector<uint32_t>> places(columns.size());  // On the page, of a column's words.
+  std::vector<std::vector<uint32_t>> places(columns.size());  // Index on the page of each of a column's words.
   for (size_t k = 0; k < columns.size(); ++k) places[k].assign(columns[k]->words.size(), kNoWord);
   std::vector<std::vector<uint32_t>> words(columns.size());
   size_t bytes = 0;
@@ -311,7 +311,7 @@ struct TrialTable::BoundTerm {
   FilterOp op = FilterOp::kEqual;
   bool any = false;
   double number = 0.0;
-  std::vector<bool> words;  // By place: equal to the value, or has it as a part.
+  std::vector<bool> words;  // By index: true if the word equals the value, or contains it.
 
   bool Holds(size_t row) const {
     const bool absent_holds = op == FilterOp::kNotEqual;
@@ -364,7 +364,7 @@ struct TrialTable::Key {
   double value = 0.0;
   const std::string* word = nullptr;
 
-  // Whether it comes before the other one.
+  // True if this comes before `other`.
   bool Before(const Key& other, bool descending) const {
     if (has_value != other.has_value) return has_value;
     if (has_value && word != nullptr) {
@@ -374,7 +374,7 @@ struct TrialTable::Key {
     }
     return number < other.number;
   }
-  // Its text: "n", "wHEX" or "-", then the number.
+  // Returns its text: "n", "wHEX" or "-", then the number.
   std::string Place() const {
     if (!has_value) return absl::StrCat(number, "-");
     if (word != nullptr) return absl::StrCat(number, "-w", absl::BytesToHexString(*word));
@@ -386,7 +386,7 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTable::Select(const Wante
   std::vector<BoundTerm> terms;
   for (const FilterTerm& term : wanted.filter->terms()) terms.push_back(Bind(term));
   const Column& states = columns_.at("state");
-  std::vector<bool> state_wanted;  // By place.
+  std::vector<bool> state_wanted;  // By index of the state's word.
   for (const std::string& word : states.words) {
     const std::optional<study::TrialState> state = study::ParseTrialState(word);
     state_wanted.push_back(state && (wanted.states.empty() || std::find(wanted.states.begin(), wanted.states.end(),

@@ -16,7 +16,7 @@ namespace {
 using coordinator::Coordinator;
 
 constexpr int kPage = 100;
-constexpr absl::Duration kLastWrite = absl::Seconds(1);  // So long may a write take that was begun before the end.
+constexpr absl::Duration kLastWrite = absl::Seconds(1);  // Longest time of a write that began before the end.
 
 // Kept alive by the call (until OnDone) and by tasks under way on the readers' threads.
 class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
@@ -30,7 +30,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
         watchers_(watchers),
         after_(request.after_seq()) {}
 
-  // Before gRPC sees the reactor.
+  // To be called before gRPC sees the reactor.
   void Start(const std::string& name) {
     self_ = shared_from_this();
     access::Access::Ending ending = backend_.OnTokenEnd(*context_, [weak = weak_from_this()](const absl::Status& why) {
@@ -73,7 +73,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     uint64_t subscription;
     access::Access::Ending ending;
     {
-      const base::MutexLock cutting(&cutting_);  // The context goes with the call.
+      const base::MutexLock cutting(&cutting_);  // The context is destroyed with the call.
       base::MutexLock lock(&mutex_);
       done_ = true;
       subscription = subscription_;
@@ -84,7 +84,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     self_.reset();  // May delete this.
   }
 
-  // Any thread.
+  // May be called on any thread.
   void Wake(Coordinator::Wake why) {
     if (why == Coordinator::Wake::kCommit) {
       base::MutexLock lock(&mutex_);
@@ -124,12 +124,12 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     if (done)
       backend_.coordinator->Unsubscribe(subscription);
     else
-      Wake(Coordinator::Wake::kCommit);  // There are stored ones.
+      Wake(Coordinator::Wake::kCommit);  // There are stored events.
   }
 
   // Writes the next event, or reads the next page, or waits.
   void Continue() {
-    // The caller resumes from the last event it has once the server is back.
+    // The caller resumes from its last event once the server is back.
     if (backend_.coordinator->draining()) {
       FinishOnce(wire::ToGrpc(coordinator::Draining()));
       return;
@@ -189,7 +189,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       Continue();
   }
 
-  // Whether the study has ended, its trials too, and `after_` is its last event.
+  // True if the study and its trials have ended, and `after_` is its last event.
   bool StudyHasFinished() {
     const absl::StatusOr<storage::StudyRecord> record = backend_.storage->GetStudy(id_);
     const bool gone = record.ok() ? record->key != key_ : record.status().code() == absl::StatusCode::kNotFound;
@@ -198,7 +198,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       const absl::StatusOr<storage::Storage::Summary> summary = backend_.storage->Summarize(*record);
       if (!summary.ok() || summary->by_state[0] > 0 || summary->by_state[1] > 0) return false;
     }
-    // Looked at last: what ended the study may have been committed since the page was read.
+    // Read last: the event that ended the study may have been committed since the page was read.
     const absl::StatusOr<std::vector<storage::Event>> more = backend_.storage->ListEvents(key_, after_, 1);
     if (more.ok() && more->empty()) return true;
     base::MutexLock lock(&mutex_);
@@ -206,7 +206,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     return false;
   }
 
-  // A write under way must end first: OnWriteDone finishes then.
+  // A write under way must end first: then OnWriteDone finishes the call.
   void FinishOnce(const grpc::Status& status) {
     {
       base::MutexLock lock(&mutex_);
@@ -224,8 +224,8 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     Finish(status);
   }
 
-  // A write ends when the caller reads. Whoever does not would hold the call for ever: it is cut off instead. On the
-  // writer's thread, where gRPC calls nothing of this back before TryCancel returns.
+  // A write ends when the caller reads. A caller that does not would hold the call for ever, so it is cut off. This
+  // runs on the writer's thread, where gRPC makes no callback before TryCancel returns.
   void CutOff() {
     const base::MutexLock cutting(&cutting_);
     {
@@ -248,7 +248,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   base::Mutex cutting_ ABSL_ACQUIRED_BEFORE(mutex_);  // While it is held, the call is not over.
   base::Mutex mutex_;
   std::deque<v1::Event> page_ ABSL_GUARDED_BY(mutex_);  // The front one is being written.
-  uint64_t after_;                                      // Touched by the one reader at a time.
+  uint64_t after_;                                      // Used by one reader at a time.
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -257,7 +257,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   bool deleted_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Duration ended_at_ ABSL_GUARDED_BY(mutex_);  // Where there is a final status.
+  absl::Duration ended_at_ ABSL_GUARDED_BY(mutex_);  // Set with the final status.
   access::Access::Ending ending_ ABSL_GUARDED_BY(mutex_);
   uint64_t subscription_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> final_status_ ABSL_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@ using storage::EventType;
 
 namespace {
 
-// A worker that has been silent for longer may be gone: one that waits asks again before, one that works sends
+// A worker that has been silent for longer may be gone: a waiting one asks again before that, a working one sends
 // heartbeats.
 constexpr absl::Duration kSilent = absl::Minutes(1);
 
@@ -79,7 +79,7 @@ std::vector<coordinator::Rest> WorkerLog::RestsOf(const std::string& name) const
 
 namespace {
 
-// Names are as access::Caller::Worker makes them.
+// Returns the project of a worker's name, as access::Caller::Worker makes it.
 absl::string_view ProjectOfWorker(absl::string_view name) {
   return std::count(name.begin(), name.end(), '/') < 2 ? study::kDefaultProject : name.substr(0, name.find('/'));
 }
@@ -124,7 +124,7 @@ void WorkerLog::End(const storage::Event& event, Outcome outcome) {
     const Holder held = holder->second;
     name = held.worker;
     holders_.erase(holder);
-    // A trial fails without its holder's word when the holder fell silent in the last attempt.
+    // A trial that fails without a word of its holder had a holder that fell silent in the last attempt.
     if (outcome == Outcome::kFailed && event.actor.empty()) outcome = Outcome::kExpired;
     const absl::Duration now = clock_->Monotonic();
     const bool at_once = !held.reported && now - held.since <= kAtOnce;
@@ -137,7 +137,7 @@ void WorkerLog::End(const storage::Event& event, Outcome outcome) {
     return;  // The actor is a user.
   }
   if (name.empty()) return;
-  // Who is cancelled, or falls silent, is not seen by that.
+  // A worker whose attempt was cancelled or expired was not seen thereby.
   const bool seen = outcome != Outcome::kExpired && outcome != Outcome::kCancelled;
   const auto known = workers_.find(name);
   if (!seen && known == workers_.end()) return;
@@ -151,7 +151,7 @@ void WorkerLog::OnEvent(const storage::Event& event) {
   switch (event.type) {
     case EventType::kTrialGranted: {
       Holder& holder = holders_[{event.study, event.trial}];
-      // Another had it, whose lease ran out.
+      // Another worker had the trial, and its lease ran out.
       if (const auto before = workers_.find(holder.worker); !holder.worker.empty() && before != workers_.end()) {
         ++before->second.worker.ended[static_cast<size_t>(Outcome::kExpired)];
       }

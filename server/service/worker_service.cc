@@ -27,7 +27,7 @@ constexpr int kMaxPoints = 1000;
 constexpr size_t kTokenBytes = 16;
 constexpr int kMaxDeclared = 100;
 constexpr size_t kMaxDeclaredBytes = size_t{64} << 10;
-constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB.
+constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB of it.
 
 v1::HeartbeatResponse::Directive EnumMessage(Directive directive) {
   switch (directive) {
@@ -85,17 +85,17 @@ void Fill(const coordinator::Grant& grant, const access::Caller& caller, v1::Lea
   lease->set_gradient(catalogue::MayDifferentiate(*grant.spec) ? EnumMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
 }
 
-// An ask that waits. It is over when it is answered, when its caller hangs up, and when its caller's token ends; of
-// what comes later nothing is sent.
+// A waiting ask. It ends when it is answered, when its caller hangs up, or when its caller's token ends; later answers
+// are not sent.
 class Ask final : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<Ask> {
  public:
-  // Kept by the call until OnDone.
+  // The call keeps it alive until OnDone.
   static std::shared_ptr<Ask> Begin() {
     auto ask = std::make_shared<Ask>();
     ask->self_ = ask;
     return ask;
   }
-  // Before it is handed over.
+  // To be called before the ask is submitted.
   void EndWithToken(const Backend& backend, const grpc::CallbackServerContext& context) {
     access::Access::Ending ending = backend.OnTokenEnd(context, [weak = weak_from_this()](const absl::Status& why) {
       if (const std::shared_ptr<Ask> self = weak.lock()) self->Answer(why);
@@ -104,7 +104,7 @@ class Ask final : public grpc::ServerUnaryReactor, public std::enable_shared_fro
     if (!done_) ending_ = std::move(ending);
   }
   base::StopToken caller_gone() const { return gone_.token(); }
-  // True for the first who says so: the answer, which Finish sends, is theirs.
+  // True for the first caller, whose answer Finish then sends.
   bool Take() { return !taken_.exchange(true); }
   void OnCancel() override { gone_.RequestStop(); }
   void OnDone() override {

@@ -49,7 +49,7 @@ std::string Acknowledged::Path(const std::string& directory) {
 }
 
 std::optional<uint64_t> Acknowledged::Read(const std::string& directory) {
-  // A pipe in its place keeps nobody waiting.
+  // O_NONBLOCK: a pipe in the file's place must not block.
   const base::Descriptor fd(open(Path(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return std::nullopt;
   const std::optional<uint64_t> seq = ReadLine(fd.get());
@@ -71,12 +71,12 @@ Acknowledged::~Acknowledged() {
 
 void Acknowledged::Note(uint64_t seq) {
   const std::string line = Line(seq);
-  // What is left of a shorter write is no line.
+  // A write that was cut short leaves no valid line, which readers notice.
   (void)!pwrite(fd_, line.data(), line.size(), 0);
 }
 
 absl::Status Acknowledged::Check() const {
-  constexpr int kLooks = 3;  // One may meet a write that is half done.
+  constexpr int kLooks = 3;  // A look may meet a write that is half done.
   for (int i = 0; i < kLooks; ++i) {
     if (ReadLine(fd_)) return absl::OkStatus();
   }

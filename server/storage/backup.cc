@@ -47,14 +47,14 @@ void RemoveWithJournals(const std::string& path) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) std::filesystem::remove(path + suffix, ignored);
 }
 
-// The copy is complete and sound, and durable under its final name.
+// Moves a copy that is complete and sound to its final name, durably.
 absl::Status Publish(const std::string& temporary, const std::string& path) {
   LUTHIER_RETURN_IF_ERROR(SyncFile(temporary));
   if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(absl::StrCat("rename to ", path));
   return SyncDirectory(std::filesystem::path(path).parent_path().string());
 }
 
-// The file is one that nobody has open.
+// Checks a file that nobody has open.
 absl::Status CheckWhole(const std::string& path) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Finding> findings, InspectFile(path));
   return ToStatus(path, findings);
@@ -65,12 +65,13 @@ absl::Status CopyInto(SQLite::Database& db, const std::string& path) {
     SQLite::Statement vacuum(db, "VACUUM INTO ?1");
     vacuum.bindNoCopy(1, path);
     vacuum.exec();
-    // The copy's first page, which says that pages have checksums, is not the first that SQLite writes.
+    // SQLite does not write the copy's first page, which says that pages have checksums, first: pages written before it
+    // lack theirs.
     return SealPages(path);
   });
 }
 
-// `copy` is a database of any version.
+// `copy` may have any version of the schema.
 absl::Status RaiseFence(const std::string& copy) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> db,
                            OpenConnection({.path = copy, .vfs = "", .writer = true}));
@@ -122,7 +123,7 @@ absl::Status Restore(const std::string& backup_path, const std::string& director
     LUTHIER_RETURN_IF_ERROR(CopyInto(*backup, temporary));
     return RaiseFence(temporary);
   });
-  // What another database here acknowledged does not bind this one.
+  // The number acknowledged by another database in this directory does not apply to this one.
   std::error_code ignored;
   if (status.ok()) std::filesystem::remove(Acknowledged::Path(directory), ignored);
   if (status.ok()) status = Publish(temporary, path);

@@ -29,18 +29,18 @@ struct Pragma {
   bool may_be_absent = false;
 };
 
-// All but the three that differ between connections. The WAL is checkpointed by the writer itself
+// All pragmas but the three that differ between connections. The writer itself checkpoints the WAL
 // (docs/design/storage.md).
 constexpr std::array<Pragma, 7> kPragmas = {{
     {"PRAGMA foreign_keys = ON", "PRAGMA foreign_keys", "1"},
     {"PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", "0"},
     {"PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", "1"},
-    {"PRAGMA mmap_size = 0", "PRAGMA mmap_size", "0", true},  // A VFS without memory mapping has no answer.
+    {"PRAGMA mmap_size = 0", "PRAGMA mmap_size", "0", true},  // A VFS without memory mapping returns no row.
     {"PRAGMA wal_autocheckpoint = 0", "PRAGMA wal_autocheckpoint", "0"},
     {"PRAGMA journal_size_limit = 67108864", "PRAGMA journal_size_limit", "67108864"},
     {"PRAGMA temp_store = MEMORY", "PRAGMA temp_store", "2"},
 }};
-// Every connection has a cache of its own, and the system has the file's pages, too: readers need few.
+// Every connection has a cache of its own, and the system caches the file, too: readers need few pages.
 constexpr Pragma kWriterCache = {"PRAGMA cache_size = -16384", "PRAGMA cache_size", "-16384"};
 constexpr Pragma kReaderCache = {"PRAGMA cache_size = -4096", "PRAGMA cache_size", "-4096"};
 constexpr Pragma kWal = {"PRAGMA journal_mode = WAL", "PRAGMA journal_mode", "wal"};
@@ -48,9 +48,9 @@ constexpr Pragma kFull = {"PRAGMA synchronous = FULL", "PRAGMA synchronous", "2"
 constexpr Pragma kNormal = {"PRAGMA synchronous = NORMAL", "PRAGMA synchronous", "1"};
 constexpr Pragma kQueryOnly = {"PRAGMA query_only = ON", "PRAGMA query_only", "1"};
 
-// May throw.
+// Sets and checks a pragma. May throw.
 absl::Status Set(SQLite::Database& db, const Pragma& pragma) {
-  // Some pragmas answer with a row, some do not: exec() takes either.
+  // exec() works for pragmas that return a row and for those that do not.
   db.exec(pragma.set);
   SQLite::Statement get(db, pragma.get);
   const bool present = get.executeStep();

@@ -33,7 +33,7 @@ std::string Errno(const std::string& what) {
   return absl::StrCat(what, ": ", std::strerror(errno));
 }
 
-// Magic numbers of statfs(2). A bind mount or overlay on a local disk has the local one's or its own and is fine.
+// Reads magic numbers of statfs(2). A bind mount or overlay on a local disk has the local one's or its own, and passes.
 const char* NetworkFileSystem(int64_t type) {
   static constexpr std::array<std::pair<int64_t, const char*>, 10> kNetwork = {{{0x6969, "NFS"},
                                                                                 {0xFF534D42, "CIFS"},
@@ -140,7 +140,7 @@ absl::StatusOr<DatabaseKind> ProbeDatabase(const std::string& path, const char* 
   };
   if (!exists(path)) return DatabaseKind::kNew;
   VfsFile opened(vfs);
-  // xOpen wants a name followed by an empty list of URI parameters.
+  // xOpen needs a name followed by an empty list of URI parameters.
   const std::string name = path + std::string(2, '\0');
   int code = vfs->xOpen(vfs, name.c_str(), opened.file(), SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, nullptr);
   if (code != SQLITE_OK) {
@@ -154,8 +154,8 @@ absl::StatusOr<DatabaseKind> ProbeDatabase(const std::string& path, const char* 
   if (code == SQLITE_OK) code = opened.file()->pMethods->xRead(opened.file(), header.data(), bytes, 0);
   if (code != SQLITE_OK) return absl::DataLossError(absl::StrCat("can't read ", path, ": ", sqlite3_errstr(code)));
 
-  // The header goes to disk in one sector together with the tables' root, so a creation that was cut short left zeros
-  // and a journal that says there was nothing before.
+  // The header reaches the disk in one sector together with the tables' root. So a creation that was cut short left
+  // zeros, and a journal that says that there was nothing before.
   if (std::all_of(header.begin(), header.end(), [](unsigned char c) { return c == 0; })) {
     if (exists(path + "-journal")) return DatabaseKind::kNew;
     return NotOurs(path, "begins with zeros: it is damaged, or not a database");

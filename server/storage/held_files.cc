@@ -32,7 +32,7 @@ std::string UserName(uid_t user) {
   return found == nullptr ? absl::StrCat("user ", user) : std::string(found->pw_name);
 }
 
-// `problem`: errno of the attempt.
+// `problem` is the errno of the attempt.
 absl::Status NotWritable(const std::string& path, const struct stat& info, int problem) {
   const uid_t self = geteuid();
   std::string remedy;
@@ -51,10 +51,10 @@ absl::Status NotWritable(const std::string& path, const struct stat& info, int p
                    UserName(info.st_uid), "); ", remedy));
 }
 
-// `rights`: of faccessat.
+// `rights` are those of faccessat.
 absl::Status CheckPathWritable(const std::string& path, int rights) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return absl::OkStatus();  // It is made, or fails with a message of its own.
+  if (stat(path.c_str(), &info) != 0) return absl::OkStatus();  // It will be made, or fails with its own message.
   if (faccessat(AT_FDCWD, path.c_str(), rights, AT_EACCESS) == 0) return absl::OkStatus();
   return NotWritable(path, info, errno);
 }
@@ -64,7 +64,7 @@ bool HasContent(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && info.st_size > 0;
 }
 
-// Only what is safe in a handler: no memory, no locks, no formats.
+// Only async-signal-safe calls are allowed: no memory, no locks, no formats.
 void OnLostPages(int /*signal*/) {
   constexpr char kText[] =
       "luthierd: SIGBUS: a file that is mapped into memory was cut while the server ran (luthier.db-shm or "
@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<HeldFiles>> HeldFiles::Note(const std::string& di
                                                            const std::vector<std::string>& names) {
   std::error_code error;
   const std::string absolute = std::filesystem::absolute(directory, error).lexically_normal().string();
-  // O_PATH: no lock that the process holds on a file is lost when such a descriptor is closed.
+  // O_PATH: closing such a descriptor drops no lock that the process holds on the file.
   base::Descriptor held(open(absolute.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   std::unique_ptr<HeldFiles> files(new HeldFiles(absolute, std::move(held)));
   std::vector<std::string> paths = {absolute};

@@ -23,13 +23,13 @@
 namespace luthier::storage {
 namespace {
 
-// What is asked: rows of (what, study).
+// A question to the database: a query for rows of (what, study).
 struct Question {
   const char* table;
   const char* sql;
 };
 
-// NOT INDEXED: what indexes say is compared by integrity_check.
+// NOT INDEXED, because integrity_check compares the indexes.
 constexpr Question kRows[] = {
     {"counter", "SELECT 'the counter ' || name, 0 FROM counter WHERE sum <> " LUTHIER_COUNTER_SUM},
     {"study", "SELECT 'its row', key FROM study NOT INDEXED WHERE sum <> " LUTHIER_STUDY_SUM},
@@ -117,7 +117,7 @@ class Inspection {
   std::vector<Finding> findings_;
 };
 
-// Whose the pages are, as far as the trees can be walked.
+// Returns the owners of pages, as far as the trees can be walked.
 std::map<int64_t, std::string> Owners(const std::string& path, const std::vector<int64_t>& pages) {
   std::map<int64_t, std::string> owners;
   const std::set<int64_t> wanted(pages.begin(), pages.end());
@@ -157,7 +157,7 @@ bool IsWhole(SQLite::Database& db, StudyKey study) {
   return status.ok();
 }
 
-// Which studies can be served, through a connection that checks pages.
+// Sorts studies into those that can be served and those that can't, through a connection that checks pages.
 void SortStudies(const std::string& path, Diagnosis* diagnosis) {
   const auto db = OpenConnection({.path = path, .vfs = ""});
   std::vector<std::pair<StudyKey, std::string>> studies;
@@ -183,7 +183,7 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// What was acknowledged and is not there.
+// Finds events that were acknowledged and are missing.
 absl::StatusOr<std::vector<Finding>> InspectEnd(SQLite::Database& db, const std::string& directory,
                                                 uint64_t acknowledged) {
   uint64_t last = 0;
@@ -269,7 +269,7 @@ absl::StatusOr<std::vector<Finding>> InspectFile(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<Finding>> DiagnoseFile(const std::string& path, bool in_use) {
-  // What is in the WAL makes pages of the file old, whatever they hold.
+  // Pages of the file that the WAL replaces may hold anything.
   std::error_code no_wal;
   const bool wal = std::filesystem::file_size(path + "-wal", no_wal) > 0 && !no_wal;
   if (!in_use && !wal) return InspectFile(path);
@@ -296,7 +296,7 @@ absl::StatusOr<Diagnosis> Diagnose(const std::string& directory) {
     diagnosis.running = !acquired.ok();
     if (acquired.ok()) lock = *std::move(acquired);
   }
-  // Before the database: a server writes it after, and whoever opens it makes a WAL.
+  // Read before the database: a server writes it after the database, and opening the database makes a WAL.
   const std::optional<uint64_t> acknowledged = Acknowledged::Read(directory);
   const absl::Status wal = diagnosis.running ? absl::OkStatus() : CheckWalThere(directory, acknowledged);
   LUTHIER_ASSIGN_OR_RETURN(diagnosis.findings, DiagnoseFile(path, diagnosis.running));
@@ -309,7 +309,7 @@ absl::StatusOr<Diagnosis> Diagnose(const std::string& directory) {
   SortStudies(path, &diagnosis);
   std::error_code ignored;
   if (!wal.ok() && std::filesystem::file_size(path + "-wal", ignored) == 0) {
-    // Looking made it, and beside it the next server would miss nothing.
+    // Opening the database made the WAL. With it, the next server would not notice a loss.
     std::filesystem::remove(path + "-wal", ignored);
   }
   return diagnosis;

@@ -15,7 +15,7 @@
 namespace luthier::storage {
 namespace {
 
-// Takes "NAME=NUMBER" and the space behind it off the front of `text`.
+// Removes "NAME=NUMBER" and the space behind it from the front of `text`.
 template <typename Number>
 std::optional<Number> ConsumeNumber(absl::string_view* text, absl::string_view name) {
   absl::string_view rest = *text;
@@ -29,7 +29,7 @@ std::optional<Number> ConsumeNumber(absl::string_view* text, absl::string_view n
   return number;
 }
 
-// Digits alone: SimpleAtoi also takes signs and spaces.
+// Reads digits alone: SimpleAtoi also accepts signs and spaces.
 template <typename Number>
 bool ReadDigits(absl::string_view text, Number* number) {
   return std::all_of(text.begin(), text.end(), absl::ascii_isdigit) && absl::SimpleAtoi(text, number);
@@ -50,7 +50,7 @@ absl::StatusOr<GrantedLease> ReadLease(absl::string_view text) {
 
 void ReadLegacyEvent(Event* event) {
   const bool promotion = event->type == EventType::kTrialPromoted;
-  // Details of other events begin with metrics or failures, which may be called anything.
+  // Details of other events begin with metrics or failures, which may have any names.
   if (!promotion && event->type != EventType::kMeasurement && event->type != EventType::kTrialPaused) return;
   absl::string_view text = event->detail;
   event->step = ConsumeNumber<int64_t>(&text, "step");

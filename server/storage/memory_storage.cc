@@ -13,7 +13,7 @@
 namespace luthier::storage {
 namespace {
 
-// Rows of a map with keys above `after`, at most `limit`, those `keep` likes.
+// Returns rows of a map with keys above `after` for which `keep` is true, at most `limit`.
 template <typename Map, typename Key, typename Keep>
 auto Page(const Map& rows, const Key& after, int limit, Keep keep) {
   std::vector<std::decay_t<decltype(*keep(rows.begin()->second))>> page;

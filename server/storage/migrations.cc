@@ -18,7 +18,7 @@ int UserVersion(SQLite::Database& db) {
   return db.execAndGet("PRAGMA user_version").getInt();
 }
 
-// Within a transaction.
+// To be called within a transaction.
 absl::Status ApplyOne(SQLite::Database& db, const Migration& migration) {
   db.exec(migration.sql);
   if (UserVersion(db) != migration.version) {
@@ -60,9 +60,9 @@ absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migrat
 }
 
 absl::Status Migrate(SQLite::Database& db, const std::vector<Migration>& migrations, int from) {
-  // A table that others refer to can only be rebuilt with enforcement off; ApplyOne checks afterwards.
+  // A table that others refer to can only be rebuilt without enforcement; ApplyOne checks the keys afterwards.
   LUTHIER_RETURN_IF_ERROR(Execute(db, "PRAGMA foreign_keys = OFF"));
-  // A new database comes whole or not at all: one that is half made would have to be backed up first.
+  // A new database is created whole or not at all: a half-made one would have to be backed up first.
   const bool together = from == 0;
   for (const Migration& migration : migrations) {
     if (migration.version <= from) continue;

@@ -51,7 +51,7 @@ bool IsPage(int bytes, sqlite3_int64 offset) {
   return bytes == kPageBytes && offset % kPageBytes == 0;
 }
 
-// One line a page; each statement that needs it would write the same.
+// Logs one line a page; otherwise each statement that needs the page would log the same.
 void LogDamage(const std::string& file, int64_t page) {
   static base::Mutex mutex;
   static auto* const logged = new std::set<std::pair<std::string, int64_t>>();
@@ -63,7 +63,7 @@ void LogDamage(const std::string& file, int64_t page) {
 // A database file; the file of the VFS below follows it in memory.
 struct SummedFile {
   sqlite3_file base;
-  bool summed;       // Its header says that there is room for checksums.
+  bool summed;       // True if its header says that there is room for checksums.
   const char* name;  // SQLite keeps it until the file is closed.
 };
 
@@ -88,7 +88,7 @@ int Read(sqlite3_file* file, void* buffer, int bytes, sqlite3_int64 offset) {
   const int code = Below(file)->pMethods->xRead(Below(file), buffer, bytes, offset);
   const auto* const page = static_cast<const char*>(buffer);
   if (code == SQLITE_OK && offset == 0 && bytes >= kFileHeaderBytes) ours->summed = HeaderHasRoom(page);
-  // SQLite believes the header, which says with another size of pages that it was changed.
+  // SQLite believes the header. A header with another size of pages was changed.
   if (ours->summed && offset == 0 && bytes >= kSmallestPage && bytes != kPageBytes) return SQLITE_IOERR_DATA;
   if (!ours->summed || !IsPage(bytes, offset)) return code;
   if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) return code;
@@ -150,7 +150,7 @@ int ShmUnmap(sqlite3_file* f, int remove) {
   return Below(f)->pMethods->xShmUnmap(Below(f), remove);
 }
 
-// Version 2: with shared memory, without memory mapping, whose reads we would not see.
+// Version 2 has shared memory, but no memory mapping, whose reads we would not see.
 constexpr sqlite3_io_methods Methods(int version) {
   return {version,
           Close,
@@ -176,7 +176,7 @@ constexpr sqlite3_io_methods kMethods1 = Methods(1);
 constexpr sqlite3_io_methods kMethods2 = Methods(2);
 
 int Open(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags, int* out_flags) {
-  // Journals and WALs are the other VFS's own.
+  // Journals and WALs belong to the VFS below.
   if ((flags & SQLITE_OPEN_MAIN_DB) == 0) return Below(vfs)->xOpen(Below(vfs), name, file, flags, out_flags);
   SummedFile* const ours = Ours(file);
   *ours = {{nullptr}, false, name};
@@ -251,7 +251,7 @@ absl::StatusOr<std::string> SummedVfs(const std::string& base) {
     entry->name = absl::StrCat("luthier-sums-", base);  // SQLite keeps its address.
   }
   sqlite3_vfs& vfs = entry->vfs;
-  // A VFS of this name may have gone and another come.
+  // The VFS of this name may have been replaced by another.
   if (!fresh && vfs.pAppData == below) return entry->name;
   if (!fresh) sqlite3_vfs_unregister(&vfs);
   vfs = {};
@@ -293,7 +293,7 @@ absl::Status SealPages(const std::string& path) {
     if (got < 0) return CannotRead(path);
     if (got < kPageBytes) return absl::OkStatus();
     if (number == 1 && !HeaderHasRoom(page.data())) return absl::OkStatus();
-    if (IsZero(page)) continue;  // Never used.
+    if (IsZero(page)) continue;  // The page was never used.
     const auto sum = SumOf(page.data(), number);
     if (std::memcmp(page.data() + kContentBytes, sum.data(), sum.size()) == 0) continue;
     if (pwrite(file.get(), sum.data(), sum.size(), offset + kContentBytes) != static_cast<ssize_t>(sum.size())) {
@@ -307,7 +307,7 @@ absl::StatusOr<PageScan> ScanPages(const std::string& path) {
   PageScan scan;
   Page page;
   int64_t wanted = 0;
-  bool any_right = false;  // Then there were checksums, whatever the header says now.
+  bool any_right = false;  // True if the file had checksums, whatever the header says now.
   for (int64_t number = 1;; ++number) {
     const ssize_t got = pread(file.get(), page.data(), page.size(), (number - 1) * kPageBytes);
     if (got < 0) return CannotRead(path);

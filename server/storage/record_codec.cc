@@ -74,7 +74,7 @@ absl::StatusOr<study::TrainingOutcome> OutcomeOf(const record::Training& in) {
   return wire::FromProto(static_cast<v1::Training::Outcome>(in.outcome()));
 }
 
-// Its outcome must be one that there is.
+// The outcome of `in` must be a known one.
 study::Measurement Decode(const record::Measurement& in) {
   study::Measurement measurement;
   measurement.step = in.step();
@@ -229,7 +229,7 @@ study::ParameterValue Decode(const record::Parameter& in) {
   return in.number();
 }
 
-// Enums index tables of names elsewhere: a damaged row must not get so far.
+// Enums index tables of names elsewhere, so damaged values must be found here.
 template <typename E>
 bool InRange(int32_t value, E last) {
   return value >= 0 && value <= static_cast<int32_t>(last);
@@ -271,7 +271,7 @@ absl::Time TimeFromNanos(int64_t nanos) {
 
 namespace {
 
-// Everything of the trial but its number and its state.
+// Encodes everything of the trial but its number and its state.
 record::Trial Encode(const study::Trial& trial) {
   record::Trial out;
   for (const auto& [name, value] : trial.parameters) Encode(name, value, out.add_parameters());
@@ -367,7 +367,7 @@ absl::StatusOr<int64_t> CountAsks(absl::string_view body) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(body.data()),
                                             static_cast<int>(body.size()));
-  // Whole tags, as a parser compares them: a field of another wire type is an unknown one.
+  // Whole tags are compared, as a parser does: a field of another wire type is an unknown one.
   constexpr auto kDelimited = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
   constexpr uint32_t kPromotion = WireFormatLite::MakeTag(record::Trial::kPromotionsFieldNumber, kDelimited);
   constexpr uint32_t kProvenance = WireFormatLite::MakeTag(record::Trial::kProvenanceFieldNumber, kDelimited);
@@ -496,8 +496,8 @@ absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec) {
 
 namespace {
 
-// Programs of schema version 7 and before did not write by which rules of `auto` a study goes, and whether history
-// counts as initial design: it goes by the first ones, and it does not.
+// Programs of schema version 7 and before did not store the version of the rules of `auto`, nor whether history counts
+// as initial design. Such studies keep the first rules, and history does not count.
 void KeepOldRules(v1::Algorithm* algorithm) {
   const auto bo = [](v1::Algorithm::Bo* options) {
     if (!options->has_count_history()) options->set_count_history(false);

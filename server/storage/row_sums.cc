@@ -33,7 +33,7 @@ void AddValue(sqlite3_value* value, std::string* out) {
     }
     case SQLITE_TEXT:
     case SQLITE_BLOB: {
-      // Text as its bytes, which need not be UTF-8.
+      // Text is read as bytes, which need not be UTF-8.
       const void* const bytes =
           type == SQLITE_TEXT ? static_cast<const void*>(sqlite3_value_text(value)) : sqlite3_value_blob(value);
       const auto size = static_cast<size_t>(sqlite3_value_bytes(value));

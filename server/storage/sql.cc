@@ -42,7 +42,7 @@ absl::Status StatusOf(int extended_code, absl::string_view message) {
     case SQLITE_RANGE:
     case SQLITE_MISUSE:
     case SQLITE_ERROR:
-    case 0xFF:  // -1: SQLiteCpp's own complaints.
+    case 0xFF:  // -1: errors of SQLiteCpp itself.
       return Violation(text);
     default:
       return absl::DataLossError(absl::StrCat("storage: ", text));

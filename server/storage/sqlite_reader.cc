@@ -29,12 +29,12 @@ namespace {
   "seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts, sum " \
   "= " LUTHIER_EVENT_SUM
 
-// The column that compares a row's checksum.
+// Reads the column that compares a row's checksum.
 bool IsWhole(const SQLite::Statement& row, int column) {
   return Int64Column(row, column) == 1;
 }
 
-// A row's own part of the message, where decoding says what is wrong.
+// Returns the damage of a row. Its message has what decoding found wrong.
 absl::Status DamagedRow(StudyKey study, absl::string_view what, const absl::Status& cause) {
   return Damaged(study, absl::StrCat(what, " (", cause.message(), ")"));
 }
@@ -129,7 +129,7 @@ absl::StatusOr<study::Measurement> MeasurementRow(const SQLite::Statement& row) 
   return point;
 }
 
-// The inverse of how the writer stores a double that a REAL column would change.
+// Returns the exact value of a double that a REAL column would change, as the writer stored it.
 std::optional<double> ExactValue(const SQLite::Statement& row, int value_column, int bits_column) {
   const absl::string_view bytes = BytesColumn(row, bits_column);
   if (bytes.empty()) return DoubleColumn(row, value_column);
@@ -225,7 +225,7 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
                             " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
       find_request_(
           *db_, "SELECT id, digest, reply, uptime_ns, typed, sum = " LUTHIER_REQUEST_SUM " FROM request WHERE id = ?1"),
-      // One state at a time: counting a range of an index costs half of grouping it.
+      // Counts one state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
       count_removed_(*db_,
                      "SELECT removed, state, count(*) FROM trial INDEXED BY trial_removed"
@@ -257,9 +257,9 @@ auto SqliteReader::InTransaction(F&& f) -> decltype(f()) {
   return Guarded([&]() -> decltype(f()) {
     const ResetGuard begin(&begin_);
     begin_.exec();
-    // The transaction ends whatever f did: its view of the past must not stay.
+    // The transaction ends whatever f returned: its view of the past must not stay open.
     decltype(f()) result = Guarded(f);
-    if (sqlite3_get_autocommit(db_->getHandle()) != 0) return result;  // SQLite ended it at a page that it can't read.
+    if (sqlite3_get_autocommit(db_->getHandle()) != 0) return result;  // SQLite ended it at an unreadable page.
     const ResetGuard end(&end_);
     end_.exec();
     return result;
@@ -389,7 +389,8 @@ absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInState(StudyKey stud
   });
 }
 
-// The index has each state's numbers in order: the first `limit` of their union are among the first `limit` of each.
+// The index has the numbers of each state in order, so the first `limit` of their union are among the first `limit` of
+// each.
 absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInStates(StudyKey study,
                                                                     const std::vector<study::TrialState>& states,
                                                                     int64_t after, int limit) {
@@ -562,7 +563,7 @@ absl::StatusOr<std::unique_ptr<ReaderPool>> ReaderPool::Open(const ConnectionOpt
 SqliteReader* ReaderPool::Take() {
   base::MutexLock lock(&mutex_);
   while (idle_.empty()) idle_again_.Wait(&mutex_);
-  // The one that has rested longest: all caches are full soon, and memory stays what it is then.
+  // The reader that was idle longest is taken, so that all caches fill soon and memory then stays the same.
   SqliteReader* reader = idle_.front();
   idle_.pop_front();
   return reader;

@@ -21,7 +21,7 @@
 namespace luthier::storage {
 namespace {
 
-// Under DIR/backups.
+// Writes a backup under DIR/backups.
 absl::StatusOr<std::string> BackUpNow(SQLite::Database& db, const std::string& directory) {
   std::string name;
   LUTHIER_RETURN_IF_ERROR(Guarded([&] {
@@ -42,9 +42,9 @@ absl::StatusOr<std::string> BackUpNow(SQLite::Database& db, const std::string& d
   return path;
 }
 
-constexpr int kSummedVersion = 13;  // From this schema on each page has a checksum.
+constexpr int kSummedVersion = 13;  // First schema in which each page has a checksum.
 
-// May throw.
+// Runs SQLite's quick_check. May throw.
 absl::Status QuickCheck(SQLite::Database& db) {
   const std::string result = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (result == "ok") return absl::OkStatus();
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const SqliteO
   absl::Status status = storage->OpenFiles();
   if (status.ok()) return storage;
   if (status.code() == absl::StatusCode::kDataLoss) status = storage->Unusable(status);
-  // Whatever was opened closes without a checkpoint.
+  // Connections that were opened are closed without a checkpoint.
   storage->readers_.reset();
   storage->writer_.reset();
   return status;
@@ -85,7 +85,7 @@ absl::Status SqliteStorage::OpenFiles() {
     LUTHIER_ASSIGN_OR_RETURN(lock_, DirectoryLock::Acquire(options_.directory));
     if (!options_.force_network_filesystem) LUTHIER_RETURN_IF_ERROR(CheckLocalFileSystem(options_.directory));
   }
-  // Before the database: a server that runs writes it after.
+  // Read before the database: a running server writes it after the database.
   std::optional<uint64_t> acknowledged;
   if (options_.vfs.empty()) {
     acknowledged = Acknowledged::Read(options_.directory);
@@ -122,7 +122,7 @@ void SqliteStorage::BeginPageCheck() {
   if (check_behind_ && !checker_.joinable()) checker_ = std::thread([this] { CheckPages(); });
 }
 
-// On a connection of its own: it must not take one from the readers for so long.
+// Uses a connection of its own, since it would take one from the readers for too long.
 void SqliteStorage::CheckPages() {
   const absl::StatusOr<std::unique_ptr<SQLite::Database>> db = OpenConnection(Connection(/*writer=*/false));
   absl::Status status = db.status();
@@ -150,7 +150,7 @@ void SqliteStorage::StopCheck() {
   if (checker_.joinable()) checker_.join();
 }
 
-// A connection to a checked database with the newest schema and all pragmas.
+// Returns a connection to a checked database with the newest schema and all pragmas.
 absl::StatusOr<std::unique_ptr<SQLite::Database>> SqliteStorage::OpenDatabase() {
   const std::string path = DatabasePath(options_.directory);
   LUTHIER_ASSIGN_OR_RETURN(const DatabaseKind kind,
@@ -204,21 +204,22 @@ SqliteStorage::~SqliteStorage() {
 absl::Status SqliteStorage::Close() {
   if (readers_ == nullptr) return absl::OkStatus();
   StopCheck();
-  // What a path leads to that was given to others meanwhile is not touched.
+  // If other files were put at these paths meanwhile, they are not touched.
   if (health_.Get().ok()) (void)CheckHeld();
   readers_.reset();
   held_.reset();
   absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
   writer_.reset();
   lock_.reset();
-  health_.Fail(absl::FailedPreconditionError("storage is closed"));  // Unless it failed before, which is more to know.
+  health_.Fail(absl::FailedPreconditionError("storage is closed"));  // Keeps an earlier failure, which says more.
   return status;
 }
 
 absl::StatusOr<std::string> SqliteStorage::Backup() {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   if (!options_.vfs.empty()) return absl::FailedPreconditionError("backups need SQLite's default VFS");
-  // A connection of its own: a long copy must not take one from the readers. Not query_only, which forbids VACUUM INTO.
+  // Uses a connection of its own: a long copy must not take one from the readers. It is not query_only, which forbids
+  // VACUUM INTO.
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> db, OpenConnection(Connection(/*writer=*/false)));
   return BackUpNow(*db, options_.directory);
 }
@@ -320,13 +321,13 @@ absl::StatusOr<std::vector<StudyRecord>> SqliteStorage::ListStudies(const std::s
   using Records = std::vector<StudyRecord>;
   absl::StatusOr<Records> whole = Read<Records>([&](SqliteReader& r) { return r.ListStudies(after_id, limit); });
   if (!IsDamage(whole.status())) return whole;
-  // One by one: those whose rows can be read, and of the others what the index says.
+  // Reads studies one by one. For those whose rows can't be read, the index has the id.
   absl::StatusOr<Records> ids = Read<Records>([&](SqliteReader& r) { return r.ListStudyIds(after_id, limit); });
   LUTHIER_RETURN_IF_ERROR(ids.status());
   Records records;
   for (StudyRecord& outline : *ids) {
     absl::StatusOr<StudyRecord> record = GetStudy(outline.id);
-    if (absl::IsNotFound(record.status())) continue;  // Deleted meanwhile.
+    if (absl::IsNotFound(record.status())) continue;  // The study was deleted meanwhile.
     if (!record.ok() && !IsDamage(record.status())) return record.status();
     if (!record.ok()) outline.damage = record.status();
     records.push_back(record.ok() ? *std::move(record) : std::move(outline));

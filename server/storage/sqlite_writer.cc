@@ -27,7 +27,7 @@ namespace {
 // Readers that hold an old view keep the WAL from being reused. When it has grown to so many times its usual length,
 // the checkpoint waits for them.
 constexpr int kWaitForReadersFactor = 8;
-constexpr int kWaitForReadersMs = 100;  // Commits wait meanwhile.
+constexpr int kWaitForReadersMs = 100;  // Longest wait for readers; commits wait, too.
 
 int Run(SQLite::Statement& statement) {
   const ResetGuard guard(&statement);
@@ -39,7 +39,7 @@ bool RealColumnKeeps(double value) {
   return std::isfinite(value) && !(value == 0.0 && std::signbit(value));
 }
 
-// The study whose rows a mutation writes, or kDamagedRequests; 0: those of none, or of all.
+// Returns the study whose rows a mutation writes, or kDamagedRequests; 0: rows of no study, or of all.
 StudyKey StudyOf(const Mutation& mutation) {
   if (const auto* m = std::get_if<PutStudy>(&mutation)) return m->record.key;
   if (const auto* m = std::get_if<DeleteStudy>(&mutation)) return m->key;
@@ -77,7 +77,7 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     " created_digest, sum)"
                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,"
                     " row_sum('study', ?1, ?15, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, ?16, ?10, ?11, ?12, ?13))"),
-      // Changes no row that is damaged, so that none becomes whole by it.
+      // Changes no damaged row, since the new checksum would hide the damage.
       update_study_(
           *db_,
           "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
@@ -108,7 +108,7 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       put_former_spec_(*db_,
                        "INSERT INTO former_spec (study, until_seq, max_trials, spec, back, sum)"
                        " VALUES (?1, ?2, ?3, ?4, ?5, row_sum('former_spec', ?1, ?2, ?3, ?4, ?5))"),
-      // Changes no row when a final trial's state would change.
+      // Changes no row if the state of a final trial would change.
       put_trial_(
           *db_,
           "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
@@ -238,7 +238,7 @@ absl::Status SqliteWriter::WriteAdded() {
   while (!added_.empty()) {
     const StudyKey key = added_.begin()->first;
     LUTHIER_ASSIGN_OR_RETURN(KnownStudy* const known, Find(key));
-    if (known == nullptr) {  // Deleted: its log goes on.
+    if (known == nullptr) {  // The study was deleted, and its log goes on.
       added_.erase(key);
       continue;
     }
@@ -253,7 +253,7 @@ absl::Status SqliteWriter::WriteAdded() {
 
 absl::Status SqliteWriter::RollBack(absl::Status cause) {
   if (cause.code() == absl::StatusCode::kDataLoss && !IsDamage(cause)) {
-    health_->Fail(cause);  // And not another write.
+    health_->Fail(cause);  // Nothing more is written.
     return cause;
   }
   if (sqlite3_get_autocommit(db_->getHandle()) != 0) return cause;  // SQLite rolled back by itself.
@@ -279,7 +279,7 @@ void SqliteWriter::CheckpointIfDue() {
   const int code = sqlite3_wal_checkpoint_v2(
       db_->getHandle(), nullptr, wait ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &log_pages, &done_pages);
   if (wait) sqlite3_busy_timeout(db_->getHandle(), kBusyTimeoutMs);
-  // A reader in the way, or a full disk: the WAL grows on meanwhile.
+  // A reader is in the way, or the disk is full: the WAL grows on meanwhile.
   next_checkpoint_ = checkpoint_pages_;
   if (code == SQLITE_OK && done_pages == log_pages) return;
   next_checkpoint_ = wal_pages_ + checkpoint_pages_;

@@ -41,13 +41,13 @@ void PushUpdate(Context& c, StudyState& s, HistoryUpdate::Kind kind, int64_t num
 
 void DropReady(Context& c, StudyState& s) {
   Wake(c.state, s.record.key);
-  c.state.wanting.insert(s.record.key);  // Asks may wait for what takes their place.
+  c.state.wanting.insert(s.record.key);  // Asks may wait for the suggestions that replace them.
   s.ready.clear();
   ++s.generation;
   SetComputing(c.state, s, absl::InfiniteDuration());
   s.blocked = false;
   s.exhausted = false;
-  // The designer's history holds suggestions that never were.
+  // The designer's history holds suggestions that were dropped.
   c.outbox.invalidated.push_back(s.record.key);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using storage::StudyKey;
 
-// Reads the study again. It may be that it never was, and that another one of its name is stored.
+// Reads the study again. It may never have been stored, or another study may be stored under its name.
 absl::Status Restore(Context& c, StudyKey key, const std::string& id, const absl::Status& cause) {
   c.outbox.invalidated.push_back(key);
   const absl::StatusOr<storage::StudyRecord> record = c.storage->GetStudy(id);
@@ -34,7 +34,7 @@ absl::Status Restore(Context& c, StudyKey key, const std::string& id, const absl
 
 absl::Status RollBack(Context& c, const absl::Status& cause) {
   c.state.counters = c.batch.at_begin;
-  // The newest first: a study that was deleted comes back once the one that took its name is gone.
+  // The newest comes first: a deleted study comes back once the one that took its name is gone.
   for (auto it = c.batch.touched.rbegin(); it != c.batch.touched.rend(); ++it) {
     LUTHIER_RETURN_IF_ERROR(Restore(c, it->first, it->second, cause));
   }

@@ -50,7 +50,7 @@ void Publish(Context& c) {
   c.outbox.invalidated.insert(c.outbox.invalidated.end(), c.batch.deleted.begin(), c.batch.deleted.end());
 }
 
-// The study that the batch could not write for damage.
+// Sets aside the study that the batch could not write because of damage.
 void SetAside(Context& c, const absl::Status& damage) {
   const storage::StudyKey key = storage::DamagedStudy(damage);
   std::string id;
@@ -125,7 +125,7 @@ absl::Status EndBatch(Context& c, const absl::Status& committed) {
   c.batch.wall = wall;
   c.batch.uptime = uptime;
   absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
-  // Only one of them met the damage, which is told at its next call.
+  // Only one of the operations met the damage, and its caller learns of it when it sends the operation again.
   if (storage::IsDamage(outcome) && answers.size() > 1) outcome = SendAgain(outcome);
   for (const auto& answer : answers) answer(outcome);
   return restored;

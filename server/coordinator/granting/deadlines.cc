@@ -26,7 +26,7 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
   const std::string token = record.grants.back().token;
   if (!c.leases->Expired(token, c.batch.now)) {
     SetTimer(c.state, s, *c.leases->Deadline(token));
-    ClearExpired(c.state, s, number);  // It was given more time since.
+    ClearExpired(c.state, s, number);  // Its lease was extended since.
     return;
   }
   if (record.trial.stop_requested) {
@@ -38,7 +38,7 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
   }
   const bool exhausted = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   if (!exhausted && !study::IsFinished(s.record.state)) {
-    // Eligible for another worker; until then its holder may come back.
+    // The trial may now go to another worker; until then its holder may come back.
     if (MarkExpired(c.state, s, number)) slot.eligible_since = c.batch.now;
     return;
   }
@@ -54,7 +54,7 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
 }  // namespace
 
 void CheckDeadlines(Context& c) {
-  // If we were not running, no lease was renewed through us: that must not cost a worker its lease.
+  // A time in which this process did not run must not cost a worker its lease: no lease could be renewed through it.
   const absl::Duration gap = c.batch.now - c.state.last_tick;
   if (gap > c.options.stall) ExtendLeases(c, gap);
   c.state.last_tick = c.batch.now;
@@ -68,7 +68,7 @@ void CheckDeadlines(Context& c) {
     for (const int64_t number : std::set<int64_t>(s.running)) CheckDeadline(c, s, number);
     if (TimeIsUp(c, s) && !study::IsFinished(s.record.state)) EndWhenDue(c, s);
     WatchTime(c, s);
-    Wake(c.state, key);  // A trial may no longer be kept for others.
+    Wake(c.state, key);  // A trial may no longer be kept for other workers.
   }
   for (const storage::StudyKey key : std::exchange(c.state.departed, {})) {
     const auto found = c.state.studies.find(key);
@@ -80,7 +80,7 @@ void CheckDeadlines(Context& c) {
 
 void ExtendLeases(Context& c, absl::Duration by) {
   c.leases->ShiftAll(by);
-  // Some of them may not be expired any more; the others only end later than at their timers.
+  // Some of these leases may no longer be expired; the others only end later than at their timers.
   for (const storage::StudyKey key : c.state.expired) {
     SetTimer(c.state, c.state.studies.at(key), absl::ZeroDuration());
   }

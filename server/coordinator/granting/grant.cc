@@ -69,7 +69,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
     EndAttempt(c, record, study::AttemptOutcome::kExpired);
   }
   Move(c.state, s, slot, study::TrialEvent::kGrant);
-  // Once for all attempts, which so have the same result.
+  // Chosen once, so that all attempts have the same result.
   if (record.trial.attempts.empty()) {
     record.trial.provenance.warm_start = study::NearestSource(s.models, record.trial.parameters);
   }
@@ -82,7 +82,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
     granted.detail = absl::StrCat("to start from the model of trial ", record.trial.provenance.warm_start);
   }
   MarkDirty(c, s, record);
-  // A holder behind a long partition is not given up lightly when it is the last.
+  // The last attempt gets a longer lease: its holder may only be behind a long partition.
   const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
   const std::string& token = record.grants.back().token;

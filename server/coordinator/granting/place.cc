@@ -17,7 +17,7 @@ namespace {
 
 using storage::StudyKey;
 
-// Only asks that name it get trials of a study whose objective nobody but its user has.
+// True if asks for any study may get trials of this one: those of an external objective go only to asks that name it.
 bool ForAnyWorker(const StudyState& s) {
   return !std::holds_alternative<study::ExternalObjective>(s.spec->objective);
 }
@@ -36,7 +36,7 @@ absl::Status CheckStudy(const Context& c, const StudyState& s, const std::map<St
   if (!s.running.empty() && s.expired.size() < s.running.size() && !has_timer)
     return Misplaced(s, "no timer for leases");
   if (s.expired.empty() != (c.state.expired.count(key) == 0)) return Misplaced(s, "not known to have expired leases");
-  if (c.state.woken.count(key) > 0) return absl::OkStatus();  // Placed anew in the next batch.
+  if (c.state.woken.count(key) > 0) return absl::OkStatus();  // The next batch places it anew.
   const bool open = ForAnyWorker(s) && MayServe(c, s);
   const auto pool = c.state.pools.find(s.pool);
   if (open != s.rank.has_value() || (open && *s.rank != RankOf(s))) return Misplaced(s, "not at its place in its pool");

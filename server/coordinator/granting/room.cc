@@ -9,15 +9,15 @@ namespace {
 
 using study::TrialState;
 
-// Another worker gets the first chance, for one TTL, if there is another: the fault may be the first one's. Who gave
-// the trial back was only shutting down, and may be there again. Returns when that ends; not after now: `worker` may
-// have the trial.
+// Another worker, if there is one, gets the first chance for one TTL, because the fault may lie with the first worker.
+// A worker that gave the trial back was only shutting down, and may have it again at once. Returns the end of that
+// time; if it is not after now, `worker` may have the trial.
 absl::Duration KeptForOthersUntil(const Context& c, const StudyState& s, const TrialSlot& slot,
                                   const std::string& worker) {
   const absl::Duration ttl = s.spec->lease.ttl;
   const study::Attempt& last = slot.record->trial.attempts.back();
   if (last.outcome == study::AttemptOutcome::kReleased || last.worker != worker) return -absl::InfiniteDuration();
-  // Whoever asked a TTL ago counts as there.
+  // A worker that asked within the last TTL counts as present.
   const absl::Duration others_gone = c.state.pools.at(s.pool).askers.LastBeside(worker) + ttl + absl::Nanoseconds(1);
   return std::min(slot.eligible_since + ttl, others_gone);
 }
@@ -72,7 +72,7 @@ bool MoreMayCome(const StudyState& s) {
 
 bool MayServe(const Context& c, const StudyState& s) {
   if (s.record.state != study::StudyState::kActive) return false;
-  if (!s.expired.empty()) return true;  // Who takes its place needs no room.
+  if (!s.expired.empty()) return true;  // A worker that takes the place of an expired holder needs no room.
   const int64_t room = RoomToRun(c, s);
   if (room > 0 && (!s.retries.empty() || !s.enqueued.empty())) return true;
   if (s.demand >= room || (s.paused.empty() && s.demand >= RoomForNew(c, s))) return false;

@@ -31,7 +31,7 @@ using base::Quote;
 using storage::StudyKey;
 using study::TrialState;
 
-// A message may have 4 MiB, a spec 2 MiB and the rest of a trial at most about 1.5 MiB: no further trial joins a reply
+// A message may have 4 MiB, a spec 2 MiB and the rest of a trial at most about 1.5 MiB, so no trial is added to a reply
 // that has grown to this.
 constexpr size_t kFullReply = size_t{1} << 20;
 const absl::Duration kRetryAfter = absl::Seconds(1);
@@ -39,7 +39,7 @@ constexpr size_t kChecked = 16;  // Asks, in each batch.
 
 const absl::Duration kLongestRetryAfter = absl::Seconds(30);
 
-// How long the asker gets no trials of the study; not above 0: it may have some.
+// Returns how long the asker gets no trials of the study; not above 0: it may have some.
 absl::Duration RestFrom(const SuggestOp& op, const StudyState& s) {
   if (std::holds_alternative<study::ExternalObjective>(s.spec->objective)) return absl::ZeroDuration();
   const auto rest =
@@ -47,15 +47,15 @@ absl::Duration RestFrom(const SuggestOp& op, const StudyState& s) {
   return rest == op.rests.end() ? absl::ZeroDuration() : rest->left;
 }
 
-// What an ask gets from one study.
+// The trials that an ask gets from one study.
 struct Share {
-  std::vector<int64_t> waiting;  // Trials that wait for a worker.
-  int64_t suggestions = 0;       // Of the ready ones.
+  std::vector<int64_t> waiting;  // Numbers of trials that wait for a worker.
+  int64_t suggestions = 0;       // Number of ready suggestions.
   bool none() const { return waiting.empty() && suggestions == 0; }
 };
 
-// What the study has for the ask, at most `count` trials. None while it is worth waiting for more, which is added to
-// its demand. `due`: takes what is there rather than wait.
+// Returns the study's trials for the ask, at most `count`. Returns none while it is worth waiting for more, which is
+// added to the study's demand. `due`: takes what is there rather than wait.
 Share ShareOf(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   Share share;
   absl::Duration again = absl::InfiniteDuration();
@@ -63,10 +63,10 @@ Share ShareOf(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, 
   SetTimer(c.state, s, again);
   int64_t taken = 0;
   for (const int64_t trial : share.waiting) taken += s.trials[trial - 1].state == TrialState::kPending ? 1 : 0;
-  // It can't be granted any more, and nothing behind it can be before it.
+  // The first suggestion can't be granted any more, and those behind it can't be granted before it.
   if (s.spec->resource && !s.ready.empty() && !CanGrantReady(c, s)) DropReady(c, s);
-  // To continue a PAUSED trial takes no row: the designer says whether it will. Rows that earlier asks wait for are
-  // spoken for.
+  // Continuing a PAUSED trial takes no row, and the designer decides whether it continues one. Rows that earlier asks
+  // wait for are reserved for these.
   const int64_t rows = s.paused.empty() ? RoomForNew(c, s) : std::numeric_limits<int64_t>::max();
   const int64_t want = std::clamp<int64_t>(std::min(rows, RoomToRun(c, s) - taken) - s.demand, 0,
                                            count - static_cast<int64_t>(share.waiting.size()));
@@ -103,7 +103,7 @@ bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter,
   return true;
 }
 
-// GrantFrom, after which the study is where it belongs: what it gave is no reason to look at it again.
+// Calls GrantFrom, then puts the study at its place: what it gave is no reason to look at it again.
 bool ServeFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   ++c.state.steps;
   const bool awake = c.state.woken.count(s.record.key) > 0;
@@ -117,7 +117,7 @@ int RoomOf(const Context& c, const Waiter& waiter) {
   return c.options.limits.leases_per_worker - Held(c.state, waiter.op.worker);
 }
 
-// Trials that may start running in the ask's project.
+// Returns the number of trials that may start running in the ask's project.
 int64_t RoomInProject(const Context& c, const Waiter& waiter) {
   if (c.options.quotas == nullptr) return std::numeric_limits<int64_t>::max();
   const absl::string_view project = study::ProjectOfPool(waiter.pool);
@@ -126,7 +126,7 @@ int64_t RoomInProject(const Context& c, const Waiter& waiter) {
   return std::max<int64_t>(0, quota - c.state.projects.at(std::string(project)).running);
 }
 
-// Why the ask can never be served; OK: it may be.
+// Returns why the ask can never be served; OK: it may be.
 absl::Status CheckWaiter(const Context& c, const Waiter& waiter) {
   if (waiter.op.caller_gone.stop_requested()) return absl::CancelledError("the caller hung up");
   if (waiter.op.permit != nullptr) LUTHIER_RETURN_IF_ERROR(waiter.op.permit->Check(c.batch.wall));
@@ -152,8 +152,8 @@ void AnswerWaiter(Context& c, uint64_t number, absl::StatusOr<SuggestReply> repl
   Answer<SuggestReply>(c, waiter.op.done, std::move(reply));
 }
 
-// One look at the asks that may get something: those that are unsettled, and, in order of arrival, those of studies
-// that changed for as long as there is something to have.
+// One look at the asks that may get something: those that are unsettled, and, in order of arrival, those of changed
+// studies as long as these have something.
 class Round {
  public:
   Round(Context& c, bool answer_due) : c_(c), answer_due_(answer_due) {}
@@ -176,7 +176,7 @@ class Round {
   }
 
  private:
-  // What asks want of the study is counted anew.
+  // Counts anew what asks want of the study.
   void Refresh(StudyKey key) {
     ++c_.state.steps;
     const auto found = c_.state.studies.find(key);
@@ -188,7 +188,7 @@ class Round {
     c_.state.woken.erase(key);
   }
 
-  // Whether the next ask that names this study, which changed, may be answered.
+  // True if the next ask that names this changed study may be answered.
   bool Walks(StudyKey key) const {
     const auto found = c_.state.studies.find(key);
     if (found == c_.state.studies.end()) return true;
@@ -196,7 +196,7 @@ class Round {
     return MayServe(c_, s) || StudyDone(s) || !s.history.ok();
   }
 
-  // The next ask of the queue is looked at, too.
+  // Makes the next ask of the queue be looked at, too.
   void GoOn(const Waiters::Queue& queue, uint64_t after, bool walks) {
     if (!walks) return;
     const auto next = queue.upper_bound(after);
@@ -246,8 +246,8 @@ class Round {
     AnswerWaiter(c_, number, std::move(nothing));
   }
 
-  // Studies that did not change had nothing for an ask that was looked at before. One whose designer computes for it
-  // goes before those behind it.
+  // A study that did not change has nothing for an ask that was looked at before. A study that computes for the ask
+  // comes before those behind it.
   bool ServeFromAny(uint64_t number, const Waiter& waiter, int count, bool due) {
     const Pool& pool = c_.state.pools[waiter.pool];
     const std::set<Rank>& candidates = unsettled_.count(number) > 0 ? pool.open : pool.fresh;
@@ -272,7 +272,8 @@ class Round {
   std::set<uint64_t> agenda_;
 };
 
-// Whoever hung up, or may hold no more leases, need not wait until it is its turn.
+// Looks at kChecked asks, and answers those that can't be served any more, for instance because the caller hung up,
+// before it is their turn.
 void CheckSome(Context& c) {
   const std::vector<std::pair<uint64_t, const Waiter*>> some = c.state.waiters.Behind(c.state.checked, kChecked);
   c.state.checked = some.size() < kChecked ? 0 : some.back().first;
@@ -283,7 +284,7 @@ void CheckSome(Context& c) {
   }
 }
 
-// Until the asks were looked at that are no longer in each other's way.
+// Makes rounds until no study is woken and no ask is unsettled.
 void Settle(Context& c, bool answer_due) {
   while (!c.state.woken.empty() || !c.state.unsettled.empty()) Round(c, answer_due).Run();
 }

@@ -18,7 +18,7 @@ namespace {
 
 using storage::EventType;
 
-// Takes the first ready suggestion off, all but its provenance, which is returned as it is to be stored.
+// Takes out the first ready suggestion. Returns its provenance as it is to be stored; the rest goes to `suggestion`.
 study::Provenance TakeReady(StudyState& s, search::Suggestion* suggestion) {
   study::Provenance provenance;
   provenance.prefix_seq = s.ready.front().first;
@@ -36,13 +36,13 @@ study::Provenance TakeReady(StudyState& s, search::Suggestion* suggestion) {
   return provenance;
 }
 
-// Those of the trials `numbers` that have a gradient and were not set aside before.
+// Returns those of the trials `numbers` that have a gradient and were not set aside before.
 std::vector<int64_t> NewlySetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers) {
   std::vector<int64_t> fresh;
   for (const int64_t number : numbers) {
     if (s.set_aside.count(number) > 0) continue;
     const absl::StatusOr<TrialSlot*> slot = FindTrial(c, s, number);
-    // Only what has a gradient can lose it. (A row that can't be read now is noted with a later suggestion.)
+    // Only a trial with a gradient can lose it. (A row that can't be read now is noted with a later suggestion.)
     if (!slot.ok() || !study::IsFinal((*slot)->state)) continue;
     const study::Trial& trial = (*slot)->record->trial;
     if (trial.final_measurement && trial.final_measurement->gradient) fresh.push_back(number);
@@ -60,7 +60,7 @@ void NoteSetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers
   }
 }
 
-// Suggestions that the designer is to be asked for now.
+// Returns the number of suggestions to ask of the designer now.
 int64_t Missing(const StudyState& s) {
   if (Computing(s) || s.exhausted || s.blocked || !s.history.ok()) return 0;
   if (s.record.state != study::StudyState::kActive) return 0;

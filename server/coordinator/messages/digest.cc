@@ -57,7 +57,7 @@ void Put(std::string* out, const study::Measurement& m) {
       }
     }
   }
-  // Digests of measurements without these, in databases that were written before there were any, stay as they are.
+  // Measurements without these keep the digests that they have in databases of older programs.
   if (m.training) {
     absl::StrAppend(out, "t", study::TrainingOutcomeName(m.training->outcome), ";");
     if (m.training->gradient_norm) Put(out, *m.training->gradient_norm);
@@ -153,7 +153,7 @@ std::string DigestOf(const SuggestOp& op) {
   Put(&text, op.id);
   Put(&text, op.worker);
   absl::StrAppend(&text, op.count);
-  // Digests of asks from before there were pools stay as they are.
+  // Asks of the default pool keep the digests that they had before there were pools.
   if (op.pool != study::PoolKey(study::kDefaultProject, study::kDefaultPool)) Put(&text, op.pool);
   return Finish(text);
 }

@@ -8,12 +8,12 @@
 namespace luthier::coordinator {
 namespace {
 
-// A number, a length or a name's frame.
+// Upper bound on the bytes of a number, a length or a name's frame.
 constexpr size_t kSmall = 16;
 
 size_t Bytes(const study::ParameterValue& value) {
   const std::string* text = std::get_if<std::string>(&value);
-  // As a list of google.protobuf.Value: a number with two frames.
+  // A vector is a list of google.protobuf.Value: each number has two frames.
   if (const auto* vector = std::get_if<std::vector<double>>(&value)) return kSmall + kSmall * vector->size();
   return kSmall + (text != nullptr ? text->size() : 0);
 }

@@ -59,7 +59,7 @@ absl::Status Cancel(Context& c, StudyState& s, const std::string& actor) {
   return absl::OkStatus();
 }
 
-// Its rows go when the batch commits.
+// Deletes the study, whose rows go when the batch commits.
 absl::Status Delete(Context& c, StudyState& s, const std::string& actor) {
   if (!s.running.empty()) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
@@ -92,13 +92,13 @@ absl::Status Apply(Context& c, StudyState& s, Control control, const std::string
   return absl::OkStatus();
 }
 
-// A deleted study is there no more.
+// Rebuilds the first answer. A deleted study has no row to read.
 absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storage::ChangedStudy& stored) {
   if (op.control == Control::kDelete) return StudyReply{{}, stored.seq};
   return RebuildStudy(c, op.id, stored);
 }
 
-// Of a damaged study nothing is known but its name, so nobody can tell whether trials run. Its rows are not read.
+// Of a damaged study only the name is known, so it is unknown whether trials run. Its rows are not read.
 StudyReply DeleteDamaged(Context& c, const ControlOp& op, storage::StudyKey key) {
   StudyState gone;
   gone.record.key = key;

@@ -20,7 +20,7 @@
 namespace luthier::coordinator {
 namespace {
 
-// Whether UpdateStudy changes the field of a study that has trials.
+// True if UpdateStudy can change the field of a study that has trials.
 bool CanChange(absl::string_view field) {
   constexpr absl::string_view kFields[] = {
       "display_name",        "description",         "labels",          "weight",         "budget.max_trials",
@@ -50,10 +50,10 @@ absl::Status StudyExists(const std::string& id, const std::string& differing_fie
                          std::move(detail));
 }
 
-// Where a study that is there differs from the one that is asked for; empty: nowhere. The parameters of an open space
-// are what trials have declared, so they are no difference.
+// Returns where an existing study differs from the one that is asked for; empty: nowhere. The parameters of an open
+// space were declared by trials, so they are no difference.
 std::string Difference(const StudyState& s, const CreateStudyOp& op) {
-  study::StudySpec asked = s.record.spec;  // Less what imports and retries added.
+  study::StudySpec asked = s.record.spec;  // Without what imports and retries added.
   asked.budget.max_trials -= s.record.added_trials;
   const bool now = s.record.spec == op.spec || (!op.digest.empty() && op.digest == s.record.created_digest);
   if (now) return "";
@@ -73,7 +73,7 @@ absl::Status TooManyStudies(size_t studies, int64_t limit) {
                                     "longer needed (`luthier study delete`)"));
 }
 
-// Whether the project may have one more study.
+// Checks that the project may have one more study.
 absl::Status CheckQuota(const Context& c, const std::string& id) {
   if (c.options.quotas == nullptr) return absl::OkStatus();
   const std::string project(study::ProjectOf(id));

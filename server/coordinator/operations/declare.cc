@@ -45,14 +45,14 @@ absl::Status CheckDeclarations(const Context& c, const StudyState& s) {
                                     " times; declare parameters that come one by one in the study's space"));
 }
 
-// What differs between a parameter that the study has and the same name declared again.
+// Returns the difference between a parameter of the study and a declared one of the same name.
 std::string Difference(const ParameterSpec& known, const ParameterSpec& declared) {
   if (known.domain.index() != declared.domain.index()) return "kind";
   if (known.count != declared.count) return "count";
   return "range";
 }
 
-// The parameters that the space lacks. INVALID_ARGUMENT; FAILED_PRECONDITION PARAMETER_DIFFERS.
+// Returns the parameters that the space lacks. INVALID_ARGUMENT; FAILED_PRECONDITION PARAMETER_DIFFERS.
 absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& space,
                                                    const std::vector<ParameterSpec>& declared) {
   base::Violations violations;
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
   return fresh;
 }
 
-// The spec with the larger space, checked as a new one.
+// Returns the larger space. The spec with it is checked as a new one.
 absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s,
                                          const std::vector<ParameterSpec>& fresh) {
   std::vector<ParameterSpec> all = s.record.spec.space.parameters();
@@ -115,8 +115,8 @@ absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s,
   return space;
 }
 
-// The value of a parameter that came after the trial was suggested: random, as for the first trial there is nothing to
-// go by; in an enqueued one the default, if there is one.
+// Returns the value of a parameter that was declared after the trial was suggested. It is random, as in the first
+// trial, since nothing is known of it; in an enqueued trial it is the default, if there is one.
 study::ParameterValue Draw(const study::StudySpec& spec, const study::Trial& trial, const ParameterSpec& parameter) {
   const absl::StatusOr<study::SearchSpace> alone = study::SearchSpace::Create({parameter});
   const ParameterSpec& p = alone->parameters().front();

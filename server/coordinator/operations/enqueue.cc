@@ -29,8 +29,8 @@ absl::Status TooManyBytes(int64_t limit, size_t fitting, size_t trials) {
                                     " trials fit a reply of ", limit, " bytes; add fewer in one call"));
 }
 
-// The settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong. RESOURCE_EXHAUSTED as soon as
-// the reply would have more than `max_bytes`: no more settings are completed then.
+// Returns the settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong. RESOURCE_EXHAUSTED as
+// soon as the reply would have more than `max_bytes`: no more settings are completed then.
 absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::SearchSpace& space,
                                                                 const std::vector<NewTrial>& trials,
                                                                 int64_t max_bytes) {
@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::Sea
   return settings;
 }
 
-// The same in an open space, of the parameters that it has: nothing is filled in, as objectives declare what they need.
+// Checks settings of an open space, with the parameters that it has. No defaults are filled in, since objectives
+// declare the parameters that they need.
 absl::StatusOr<std::vector<study::Parameters>> KnownSettings(const study::SearchSpace& space,
                                                              const std::vector<NewTrial>& trials, int64_t max_bytes) {
   base::Violations violations;
@@ -103,7 +104,7 @@ int64_t Store(Context& c, StudyState& s, study::Parameters setting, NewTrial add
   trial.parameters = std::move(setting);
   trial.attributes = std::move(added.attributes);
   if (s.spec->open_space) {
-    // Values of parameters still to be declared.
+    // Keeps values of parameters that are still to be declared.
     for (auto& [name, value] : added.parameters) {
       if (trial.parameters.count(name) == 0) trial.unused.emplace(name, std::move(value));
     }
@@ -141,8 +142,8 @@ void Run(Context& c, EnqueueOp op) {
     reply.trials.push_back(s.trials[number - 1].record->trial);
     stored.trials.push_back(number);
   }
-  // Suggestions computed for room that these trials took are not worthless: they stay for later room. But where trials
-  // are trained in parts there may be none, while others wait behind them.
+  // Suggestions stay valid though these trials took the room for which they were computed: they wait for later room.
+  // But where trials are trained in parts, room may never come, and other suggestions wait behind them.
   if (s.spec->resource) DropReady(c, s);
   stored.seq = reply.seq = c.state.counters.seq;
   stored.whole = reply.trials;

@@ -40,13 +40,13 @@ struct Ending {
   StudyState& s;
   TrialSlot& slot;
   FinishReply reply;
-  std::string training_warning = "";  // What the result says about its training was dropped.
+  std::string training_warning = "";  // Says which part of the result's training was dropped; empty: none.
 
   TrialRecord& record() const { return *slot.record; }
   study::Attempt& attempt() const { return slot.record->trial.attempts.back(); }
 };
 
-// Index of the attempt that `token` belongs to; the number of attempts when it belongs to none.
+// Returns the index of the attempt that `token` belongs to; the number of attempts if it belongs to none.
 size_t HolderOf(const TrialRecord& record, const std::string& token) {
   size_t holder = record.grants.size();
   for (size_t i = 0; i < record.grants.size(); ++i) {
@@ -55,8 +55,8 @@ size_t HolderOf(const TrialRecord& record, const std::string& token) {
   return holder;
 }
 
-// The answer to a call that was answered before; absent: it was not. FAILED_PRECONDITION CONFLICTING_REPORT for a call
-// of other content. `holder`: HolderOf.
+// Returns the answer to a call that was answered before; absent: it was not. FAILED_PRECONDITION CONFLICTING_REPORT for
+// a call of other content. `holder` is from HolderOf.
 absl::StatusOr<std::optional<FinishReply>> Repeated(const TrialRecord& record, size_t holder,
                                                     const std::string& digest) {
   if (holder == record.grants.size() || record.grants[holder].digest.empty()) return std::nullopt;
@@ -79,15 +79,15 @@ void NoteRefused(Context& c, StudyState& s, const TrialRecord& record, size_t ho
   if (value != measurement.metrics.end()) event.value = value->second;
 }
 
-// The largest step that the attempt reported to this program; 0: none.
+// Returns the largest step that the attempt reported to this program; 0: none.
 int64_t LastReported(const TrialSlot& slot) {
   return slot.curve && !slot.curve->digests.empty() ? slot.curve->digests.rbegin()->first : 0;
 }
 
-// What every ending leaves in the row.
+// Writes what every ending leaves in the row: checkpoint, output and the last step.
 void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
-    // Many give no step with their result.
+    // Many objectives give no step with their result.
     const int64_t step = complete->measurement.step;
     NoteTraining(c, e.s, e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
   }
@@ -97,7 +97,7 @@ void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
   EndLease(c, op.token, study::Directive::kLost);
 }
 
-// The trial is final, by a failure that its setting is to blame for.
+// Makes the trial final by a failure of its setting.
 void FailTrial(Context& c, const Ending& e, const study::Failure& failure) {
   e.record().trial.failure = failure;
   e.attempt().failure = failure;
@@ -118,7 +118,7 @@ void FailNonFinite(Context& c, Ending& e, double value) {
   FailTrial(c, e, failure);
 }
 
-// The result without what it says about its training where that is not legal: then a warning says so.
+// Returns the result without the parts of its training that are not legal; a warning then says so.
 study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) {
   study::Measurement measurement = content.measurement;
   std::string problem = content.training_problem;
@@ -134,7 +134,7 @@ study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) 
 }
 
 void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
-  // Often the same point was reported before.
+  // The same point was often reported before.
   if (e.slot.curve->digests.count(measurement.step) == 0) {
     study::Measurement point = measurement;
     point.gradient.reset();
@@ -147,7 +147,7 @@ void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement m
   PauseTrial(c, e.s, e.slot, std::move(measurement), with_checkpoint);
 }
 
-// The measurement as it is kept: a gradient that can't be used is dropped, with a warning.
+// Returns the measurement as it is kept: a gradient that can't be used is dropped, with a warning.
 study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteContent& content,
                                      study::Measurement measurement) {
   std::string problem = content.gradient_problem;
@@ -195,13 +195,13 @@ void Complete(Context& c, Ending& e, const CompleteContent& content, study::Meas
   ApplyStoppingRules(c, e.s, e.record().trial);
 }
 
-// The attempt ended without a result.
+// Gives the trial back after an attempt without a result.
 void GiveBack(Context& c, const Ending& e) {
   if (e.record().trial.stop_requested) return EndAsRequested(c, e.s, e.slot);
   RetryOrGiveUp(c, e.s, e.slot);
 }
 
-// The failure is not the setting's: the trial may be tried again.
+// Lets the trial be tried again after a failure that is not its setting's.
 void Retry(Context& c, const Ending& e, const study::Failure& failure) {
   e.attempt().failure = failure;
   e.attempt().failure->message = Tail(failure.message);
@@ -214,19 +214,20 @@ void Retry(Context& c, const Ending& e, const study::Failure& failure) {
 
 void Release(Context& c, const Ending& e) {
   EndAttempt(c, e.record(), study::AttemptOutcome::kReleased);
-  // Beyond the limit a release counts as an attempt, or a worker that drains for ever would keep the trial for ever.
+  // Beyond the limit a release counts as an attempt; otherwise a worker that always drains would keep the trial for
+  // ever.
   if (e.record().trial.releases < kMaxReleases) ++e.record().trial.releases;
   AddEvent(c, e.s, EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
   GiveBack(c, e);
 }
 
-// At the last target a trial has all that it gets: it is complete.
+// True if the trial pauses. At the last target its training is complete, and so is the trial.
 bool Pauses(const Ending& e, const CompleteContent& content, std::optional<double> value) {
   if (e.record().trial.stop_requested) return false;
   return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec->resource->max;
 }
 
-// Parameters that the objective did not ask for become inactive in a trial that is final now.
+// Makes parameters inactive that the objective of a final trial did not ask for.
 void LeaveOut(const Ending& e, const std::vector<std::string>& unused) {
   study::Trial& trial = e.record().trial;
   for (const std::string& name : unused) {
@@ -235,8 +236,8 @@ void LeaveOut(const Ending& e, const std::vector<std::string>& unused) {
   }
 }
 
-// Says of a setting that a user added what of it was not tried: values that the objective did not ask for, or that its
-// ranges lack. The caller hears it, as the explanation of the trial does.
+// Adds a warning for each value of a user's setting that was not tried, because the objective did not ask for it or its
+// range lacks it. The explanation of the trial says the same.
 void NoteNotUsed(Ending& e) {
   const study::Trial& trial = e.record().trial;
   if (trial.provenance.origin != "enqueued" || trial.unused.empty()) return;
@@ -250,7 +251,7 @@ void NoteNotUsed(Ending& e) {
                                           ", as the objective did not ask for it or its range lacks it"));
 }
 
-// Takes the trial to where the call leads. False: the trial may go on, PENDING or PAUSED.
+// Moves the trial to the state that the call leads to. False: the trial may go on, PENDING or PAUSED.
 bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
     study::Measurement measurement = WithLegalTraining(e, *content);
@@ -284,14 +285,14 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
   return false;
 }
 
-// Whether the points reported on the way count for how the trial ends.
+// True if the points reported so far decide how the trial ends.
 bool NeedsCurve(const Ending& e, const FinishOp& op, std::optional<double> value) {
   const auto* content = std::get_if<CompleteContent>(&op.content);
   if (content == nullptr) return e.record().trial.stop_requested;
   return e.s.spec->stopping || e.s.spec->resource || Pauses(e, *content, value);
 }
 
-// So that the same call gets the same answer.
+// Keeps the reply, so that the same call gets the same answer.
 void RememberReply(const Ending& e, const FinishOp& op, const std::string& digest) {
   GrantRecord& grant = e.record().grants.back();
   const bool completes = std::holds_alternative<CompleteContent>(op.content);

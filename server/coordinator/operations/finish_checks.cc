@@ -33,7 +33,7 @@ std::string LacksMetric(const study::Measurement& measurement, const std::string
                       absl::StrJoin(names, ", "));
 }
 
-// The value of `metric`.
+// Checks a Complete, and returns the value of `metric`.
 std::optional<double> CheckComplete(const CompleteContent& content, const study::Trial& trial,
                                     const std::string& metric, base::Violations* violations) {
   violations->AddAll("", CheckMeasurement(content.measurement, "measurement"));

@@ -12,7 +12,7 @@
 namespace luthier::coordinator {
 namespace {
 
-// An expired lease that nobody else was granted goes back to its holder.
+// Gives an expired lease that nobody else was granted back to its holder.
 void TakeBack(Context& c, StudyState& s, int64_t number) {
   const storage::TrialRecord& record = *s.trials[number - 1].record;
   ClearExpired(c.state, s, number);
@@ -20,7 +20,7 @@ void TakeBack(Context& c, StudyState& s, int64_t number) {
   AddEvent(c, s, storage::EventType::kTrialResumed, &record).actor = record.trial.attempts.back().worker;
 }
 
-// Those of the leases that expired and are the newest of their trials.
+// Returns those of the leases that expired and are the newest of their trials.
 std::set<std::pair<storage::StudyKey, int64_t>> ExpiredOf(const Context& c, const std::vector<std::string>& tokens) {
   std::set<std::pair<storage::StudyKey, int64_t>> trials;
   for (const std::string& token : tokens) {

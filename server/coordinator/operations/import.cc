@@ -60,7 +60,7 @@ void CheckCurve(const ImportedTrial& trial, const std::string& at, int64_t most,
   }
 }
 
-// A trial of an open space has those of its parameters that its objective asked for.
+// Returns the canonical setting. A trial of an open space has only the parameters that its objective asked for.
 absl::StatusOr<study::Parameters> CanonicalSetting(const study::StudySpec& spec, const study::Parameters& setting) {
   if (!spec.open_space) return spec.space.Canonical(setting);
   std::vector<study::ParameterSpec> some;
@@ -170,7 +170,7 @@ void Run(Context& c, ImportOp op) {
   if (!status.ok()) return Answer<ImportReply>(c, op.done, status);
   ImportReply reply;
   for (ImportedTrial& trial : op.trials) reply.numbers.push_back(Store(c, s, std::move(trial), op.actor));
-  // Failures elsewhere are no failures in a row here.
+  // Failures from elsewhere do not count as failures in a row here.
   s.record.resume_seq = c.state.counters.seq;
   s.failures_in_row = 0;
   GoOnOrEnd(c, s, absl::StrCat(count, " trials imported"), op.actor);

@@ -16,7 +16,7 @@ void Run(Context& c, ProposalsOp op) {
   s.history = op.history;
   for (search::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
   if (op.exhausted) s.exhausted = true;
-  // A trial may have finished or paused while the designer was looking; then it must look again.
+  // If a trial finished or paused while the designer computed, the designer must be asked again.
   if (!op.blocked || s.unblocked > op.prefix_seq) return;
   s.blocked = true;
   if (AnyOpenBesidesPaused(s) || !s.ready.empty()) return;

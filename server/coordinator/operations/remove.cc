@@ -44,7 +44,7 @@ absl::Status CheckMayRetry(const StudyState& s, const study::Trial& trial) {
                                 "; only FAILED and CANCELLED ones can be retried (enqueue its parameters instead)"));
 }
 
-// The trials to be tried again, their rows loaded. `sketches`: of all trials.
+// Returns the numbers of the trials to be tried again, and loads their rows. `sketches` has all trials.
 absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, const RetryOp& op,
                                                    const std::vector<storage::TrialSketch>& sketches) {
   std::vector<int64_t> numbers = op.numbers;
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, co
   return numbers;
 }
 
-// A study that paused by itself after many failures goes on.
+// Resumes a study that paused by itself after many failures.
 void ResumeAfterFailures(Context& c, StudyState& s, const std::string& why, const std::string& actor) {
   if (s.record.state != study::StudyState::kPaused || s.record.state_reason == kPausedByUser) return;
   s.record.state = study::StudyState::kActive;

@@ -9,7 +9,7 @@ namespace luthier::coordinator {
 
 absl::StatusOr<std::optional<storage::StoredReply>> FindReply(const Context& c, const std::string& id,
                                                               const std::string& digest) {
-  // An ask that waits owns its id already.
+  // A waiting ask owns its id, too.
   const Waiter* const waiter = c.state.waiters.Find(c.state.waiters.FindRequest(id));
   if (waiter != nullptr && waiter->digest != digest) return RequestIdReused(id);
   return c.requests.Find(id, digest);

@@ -24,7 +24,7 @@ using storage::TrialRecord;
 
 using Points = std::vector<const study::Measurement*>;
 
-// What can be said of the report by itself. INVALID_ARGUMENT names every field that is wrong.
+// Checks everything of the report that needs no state. INVALID_ARGUMENT names every field that is wrong.
 absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
   base::Violations violations;
   if (op.measurements.empty()) violations.Add("measurements", "is empty");
@@ -46,7 +46,8 @@ absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
   return violations.ToStatus();
 }
 
-// The points that are not on the curve yet. FAILED_PRECONDITION CONFLICTING_REPORT for another content of one that is.
+// Returns the points that are not on the curve yet. FAILED_PRECONDITION CONFLICTING_REPORT if the curve has other
+// content for a step.
 absl::StatusOr<Points> FreshPoints(const ReportOp& op, const Curve& curve) {
   Points fresh;
   for (const study::Measurement& m : op.measurements) {
@@ -62,7 +63,7 @@ absl::StatusOr<Points> FreshPoints(const ReportOp& op, const Curve& curve) {
   return fresh;
 }
 
-// Whether the curve has room for the points.
+// Checks that the curve has room for the points.
 absl::Status CheckLimits(const Limits& limits, int64_t number, const Curve& curve, const Points& fresh) {
   if (static_cast<int64_t>(curve.digests.size() + fresh.size()) > limits.points) {
     return LimitExceeded("points", limits.points,
@@ -88,7 +89,7 @@ void Store(Context& c, StudyState& s, TrialSlot& slot, const ReportOp& op, const
   if (NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &record.trial)) MarkDirty(c, s, record);
 }
 
-// Asks the study's rule about each point, in the order in which training came by them. True: the trial was stopped.
+// Asks the study's rule about each point, in order of step. True: the trial was stopped.
 bool StoppedByRule(Context& c, StudyState& s, TrialSlot& slot, Points fresh) {
   if (!s.stopper) return false;
   const int64_t number = slot.record->trial.number;
@@ -117,7 +118,7 @@ study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, cons
   return decision.verdict == stopping::Verdict::kPause ? study::Directive::kPause : study::Directive::kContinue;
 }
 
-// Gradients by names as they are kept. INVALID_ARGUMENT for those that can't be.
+// Converts gradients by names to the form in which they are kept. INVALID_ARGUMENT for those that can't be converted.
 absl::Status TakeNames(const study::SearchSpace& space, const study::Parameters& setting, ReportOp* op) {
   base::Violations violations;
   for (size_t i = 0; i < op->measurements.size(); ++i) {

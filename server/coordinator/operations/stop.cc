@@ -11,7 +11,7 @@
 #include "server/coordinator/trials/ending.h"
 #include "server/coordinator/trials/study_end.h"
 
-// A user asks a trial to end with what it has.
+// A user asks a trial to end with the value that it has.
 namespace luthier::coordinator {
 namespace {
 
@@ -37,7 +37,7 @@ absl::StatusOr<TrialReply> Stop(Context& c, const StopTrialOp& op) {
   AddEvent(c, s, storage::EventType::kTrialStopRequested, &record).actor = op.actor;
   MarkDirty(c, s, record);
   if (slot.state == TrialState::kPaused) {
-    DropReady(c, s);  // One of the suggestions may be to continue it.
+    DropReady(c, s);  // A suggestion may continue this trial.
     PrunePaused(c, s, slot, "its end was asked for");
     ApplyStoppingRules(c, s, record.trial);
   } else if (c.leases->Expired(record.grants.back().token, c.batch.now)) {

@@ -25,7 +25,7 @@ using base::MakeError;
 
 const absl::Duration kAskAgain = absl::Seconds(1);
 
-// The trial as it was granted under `token`, as far as its row of today tells: an older program answered.
+// Returns the trial as it was granted under `token`, as far as its present row tells: an older program kept no more.
 absl::StatusOr<study::Trial> TrialNow(Context& c, StudyState& s, const storage::GrantedLease& lease,
                                       const std::string& request_id) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, lease.trial, request_id));
@@ -38,7 +38,7 @@ absl::StatusOr<study::Trial> TrialNow(Context& c, StudyState& s, const storage::
   return ReplyDamaged(request_id, absl::StrCat("trial ", lease.trial, " was never granted under its token"));
 }
 
-// The first answer: trials, spec and seq as they were.
+// Rebuilds the first answer: trials, spec and seq as they were.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
   LUTHIER_ASSIGN_OR_RETURN(StudyState* const found, FindStudy(c, stored.study));
   if (found == nullptr) {
@@ -63,7 +63,7 @@ absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, 
   return reply;
 }
 
-// The key of the study that the ask names; 0: any.
+// Returns the key of the study that the ask names; 0: any.
 absl::StatusOr<storage::StudyKey> StudyOf(Context& c, const SuggestOp& op) {
   if (op.id.empty()) return 0;
   LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
@@ -73,7 +73,8 @@ absl::StatusOr<storage::StudyKey> StudyOf(Context& c, const SuggestOp& op) {
                                 "; `luthier study resume` lets it go on"));
 }
 
-// The caller sent the request again: its first call is dead, and only one of the two may get trials.
+// Answers an earlier call with the same request id: its caller has sent the request again, and only one of the two may
+// get trials.
 void DropEarlierCall(Context& c, const std::string& request_id) {
   const uint64_t number = c.state.waiters.FindRequest(request_id);
   if (number == 0) return;
@@ -81,7 +82,7 @@ void DropEarlierCall(Context& c, const std::string& request_id) {
   Answer<SuggestReply>(c, first.op.done, absl::CancelledError("the same request was sent again"));
 }
 
-// Anyone may name pools, and those that were named are remembered.
+// Limits the number of pools that are remembered, since any caller may name one.
 absl::Status KnowPool(const Context& c, const std::string& pool) {
   const int limit = c.options.limits.pools;
   if (c.state.pools.count(pool) > 0 || c.state.pools.size() < static_cast<size_t>(limit)) return absl::OkStatus();
@@ -91,7 +92,7 @@ absl::Status KnowPool(const Context& c, const std::string& pool) {
                                     "to forget those without studies"));
 }
 
-// RESOURCE_EXHAUSTED QUEUE_FULL: workers come back by themselves.
+// Returns RESOURCE_EXHAUSTED QUEUE_FULL: workers come back by themselves.
 absl::Status AskAgain(std::string why) {
   base::ErrorDetail detail;
   detail.reason = base::reason::kQueueFull;
@@ -99,7 +100,7 @@ absl::Status AskAgain(std::string why) {
   return MakeError(absl::StatusCode::kResourceExhausted, std::move(why), std::move(detail));
 }
 
-// Whether one more ask of the project may wait.
+// Checks that one more ask of the project may wait.
 absl::Status CheckAsks(const Context& c, const std::string& pool) {
   if (c.options.quotas == nullptr) return absl::OkStatus();
   const absl::string_view project = study::ProjectOfPool(pool);

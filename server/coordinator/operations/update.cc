@@ -23,15 +23,15 @@ absl::Status CheckRangeChanges(const Context& c, const StudyState& s) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::FormerSpec> former, c.storage->ListFormerSpecs(s.record.key));
   int64_t changes = std::count_if(former.begin(), former.end(), [](const auto& f) { return f.spec.has_value(); });
   for (const auto& [key, fresh] : c.batch.former_specs) changes += key == s.record.key && fresh.spec ? 1 : 0;
-  // Declarations of an open space are not told apart.
+  // Former specs do not tell declarations in an open space from other changes.
   const int64_t limit = c.options.limits.range_changes + (s.spec->open_space ? c.options.limits.declarations : 0);
   if (changes < limit) return absl::OkStatus();
   return LimitExceeded("range_changes", limit,
                        absl::StrCat("the ranges of a study can be changed ", limit, " times; start another study"));
 }
 
-// The changed spec. Besides the errors of study::ChangeSpec: what is wrong in it by itself, and a budget below the
-// trials that there are.
+// Returns the changed spec. Errors: those of study::ChangeSpec, of the checks of a new spec, and a budget below the
+// number of trials.
 absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, const UpdateStudyOp& op) {
   LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
   LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, study::ChangeSpec(s.record.spec, op.change));
@@ -42,7 +42,7 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, 
                    absl::StrCat(next.budget.max_trials, " is less than the ", rows, " trials that the study has"));
   }
   violations.AddAll("", study::ValidateSpec(next));
-  // An older version may have taken the objective that the study has.
+  // An unchanged objective is not checked: an older version may have accepted what this one refuses.
   if (next.objective != s.record.spec.objective) violations.AddAll("", study::ValidateNewSpec(next));
   violations.AddAll("", search::Validate(next));
   if (op.validate) violations.AddAll("", op.validate(next));

@@ -16,7 +16,7 @@
 namespace luthier::coordinator {
 namespace {
 
-// What workers are asked for must be something they can answer.
+// Checks that workers can return a derivative along the direction.
 absl::Status CheckDirection(const std::vector<double>& direction, const study::SearchSpace& space) {
   if (direction.empty()) return absl::OkStatus();
   study::Gradient answer;
@@ -24,7 +24,7 @@ absl::Status CheckDirection(const std::vector<double>& direction, const study::S
   return study::ValidateGradient(answer, static_cast<int>(space.differentiable().size()));
 }
 
-// Only a PAUSED trial can be continued, and only beyond where it is.
+// Checks that a continued trial is PAUSED, and that its target is beyond its step.
 absl::Status CheckTarget(const search::Suggestion& suggestion, const study::StudySpec& spec,
                          const study::History& history) {
   const int64_t most = spec.resource ? spec.resource->max : 0;
@@ -44,7 +44,7 @@ absl::Status CheckTarget(const search::Suggestion& suggestion, const study::Stud
                                           ", but is at ", trial->resource));
 }
 
-// A random setting where the designer has none.
+// Returns a random setting in place of a designer's.
 search::Suggestion Sample(const study::StudySpec& spec, uint64_t ask_index, const std::string& origin) {
   search::Suggestion suggestion;
   base::RandomStream random(spec.seed, origin, ask_index);
@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
                                                              const base::StopToken& stop) {
   absl::StatusOr<search::Suggestion> suggestion = absl::InternalError("");
   if (spec.space.size() == 0) {
-    suggestion = search::Suggestion();  // An open space before its first parameter.
+    suggestion = search::Suggestion();  // An open space has no parameter before the first declaration.
     suggestion->origin = "empty_space";
     suggestion->resource = study::FirstTarget(spec);
   } else if (spec.reproducible) {
@@ -85,7 +85,7 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
   absl::Status status = suggestion.status();
   if (status.ok()) status = CheckDirection(suggestion->direction, spec.space);
   if (status.ok()) status = CheckTarget(*suggestion, spec, history);
-  // It was asked for what a PAUSED trial may become, and has no answer.
+  // With a full budget the designer was asked which PAUSED trial to continue, and names none.
   if (spec.resource && full && (!status.ok() || !suggestion->resume)) {
     return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
                            "the budget has no room for another trial");
@@ -136,7 +136,7 @@ absl::StatusOr<ProposalsOp> StudyProposer::Propose(const ProposalRequest& reques
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   if (!read_) {
     if (const absl::Status status = ReadHistory(request.prefix_seq); !status.ok()) {
-      // Nothing suggested: the study, unless it is gone or damaged, asks again at once.
+      // Nothing was suggested. The study asks again at once, unless it is gone or damaged.
       if (!absl::IsNotFound(status)) base::LogError("history_unreadable", {{"error", std::string(status.message())}});
       if (absl::IsDataLoss(status)) op.history = status;
       return op;

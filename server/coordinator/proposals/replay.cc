@@ -45,8 +45,8 @@ bool SameBits(const std::map<std::string, double>& a, const std::map<std::string
                     [](const auto& x, const auto& y) { return x.first == y.first && SameBits(x.second, y.second); });
 }
 
-// A suggestion lists all gradients that it was made without, its row those among them that none before it was: `noted`
-// holds all that the rows up to this one list.
+// A suggestion lists all gradients that it was made without; its row lists those that no earlier suggestion did.
+// `noted` has all that the rows up to this one list.
 bool SetAsideAgrees(const search::Suggestion& again, const study::Provenance& stored, const std::set<int64_t>& noted,
                     const study::History& history) {
   const auto listed = [&](int64_t number) {
@@ -67,14 +67,14 @@ std::string Goal(bool promotion, int64_t number, int64_t resource) {
 // An ask as it was answered and stored.
 struct Ask {
   study::Provenance provenance;
-  study::Parameters parameters;  // Of a new trial.
+  study::Parameters parameters;  // Parameters of a new trial.
   int64_t number = 0;
   bool promotion = false;
 };
 
 struct Asks {
   std::map<uint64_t, Ask> by_index;
-  std::vector<Ask> late;  // In order of number. They have no index.
+  std::vector<Ask> late;  // In order of number. They have no ask index.
 };
 
 absl::StatusOr<Asks> ReadAsks(storage::Storage* storage, storage::StudyKey study) {
@@ -100,8 +100,8 @@ std::string Where(const Ask& ask) {
   return absl::StrCat("trial ", ask.number, " (ask ", *ask.provenance.ask_index, ")");
 }
 
-// How the suggestion that was computed again differs from the stored one; "": in no bit. `noted`: gradients set aside
-// so far.
+// Returns how the suggestion that was computed again differs from the stored one; "" if in no bit. `noted` has the
+// gradients set aside so far.
 std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& again, const std::set<int64_t>& noted,
                      const study::History& history) {
   if (!again) return "a result it depends on is missing";
@@ -123,7 +123,7 @@ std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& ag
   return "same parameters, other origin, details, carry, direction, tolerance or gradients set aside";
 }
 
-// The trial of that number, if it is stored and may go on to `resource`.
+// Returns the trial of that number, if it is stored and may go on to `resource`; else null.
 const study::HistoryTrial* Continuable(const study::History& history, int64_t number, int64_t resource) {
   const auto& trials = history.trials();
   if (number < 1 || number > static_cast<int64_t>(trials.size())) return nullptr;
@@ -132,7 +132,7 @@ const study::HistoryTrial* Continuable(const study::History& history, int64_t nu
   return may ? &trial : nullptr;
 }
 
-// Whether the event of a promotion finds the trial as it must be: paused, or continued by the ask that it answers.
+// Checks that a promotion finds its trial PAUSED, or continued by the ask that it answers.
 absl::Status CheckPromotion(storage::StudyKey study, const HistoryUpdate& update, const study::History& history,
                             const std::map<uint64_t, Ask>& asks, const std::set<uint64_t>& noted) {
   if (update.kind != HistoryUpdate::Kind::kPromoted) return absl::OkStatus();
@@ -148,8 +148,8 @@ absl::Status CheckPromotion(storage::StudyKey study, const HistoryUpdate& update
                                               update.trial.number, " while it was not paused,"));
 }
 
-// The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was
-// not paused.
+// Adds the stored answer to the history that later asks see. DATA_LOSS for the promotion of a trial that was not
+// paused.
 absl::Status NoteStored(storage::StudyKey study, const Ask& ask, study::History* history) {
   search::Suggestion stored;
   stored.parameters = ask.parameters;
@@ -176,7 +176,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
   ReplayReport report;
   const bool uses_history = UsesHistory(spec);
-  std::unique_ptr<search::Designer> designer;  // Made anew where the service makes it anew.
+  std::unique_ptr<search::Designer> designer;  // Made anew wherever the service makes it anew.
   size_t changes = 0;
   study::History history;
   std::set<int64_t> noted;      // Gradients set aside so far.

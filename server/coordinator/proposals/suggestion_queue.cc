@@ -7,11 +7,11 @@
 namespace luthier::coordinator {
 namespace {
 
-// Updates are told when there is a request, or so many of them.
+// Number of updates that are passed on even without a request.
 constexpr size_t kManyUpdates = 64;
-// A study that nothing was computed for yet, as after a restart, counts as light while its history is short.
+// A study for which nothing was computed yet, as after a restart, counts as light with fewer asks than this.
 constexpr uint64_t kFewAsks = 10;
-// A project that computed nothing may use so much of its quota at once.
+// Time over which the quota of a project that computes nothing adds up.
 constexpr absl::Duration kBurst = absl::Minutes(1);
 
 }  // namespace
@@ -32,7 +32,7 @@ SuggestionQueue::~SuggestionQueue() {
     base::MutexLock lock(&mutex_);
     stopping_ = true;
     for (const auto& [study, line] : lines_) {
-      if (line.work != nullptr) line.work->stop.RequestStop();  // In every study.
+      if (line.work != nullptr) line.work->stop.RequestStop();  // Stops all computations.
     }
   }
   changed_.SignalAll();
@@ -100,7 +100,7 @@ void SuggestionQueue::Enter(Project& project) {
 absl::Duration SuggestionQueue::MayCompute(const Project& project, absl::Duration now) {
   const double quota = options_.quotas == nullptr ? 0.0 : options_.quotas->Of(project.name).suggest_cpu;
   if (quota <= 0.0) {
-    credits_.erase(project.name);  // What was used without a quota is no debt under a later one.
+    credits_.erase(project.name);  // Time used without a quota does not count against a later quota.
     return now;
   }
   const double most = quota * absl::ToDoubleSeconds(kBurst);

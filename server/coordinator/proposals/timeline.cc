@@ -17,10 +17,10 @@ using storage::EventType;
 
 constexpr int kTimelinePage = 1000;
 
-// A study's updates by seq while they are gathered from its rows and its log.
+// The updates of a study by seq, while they are gathered from its rows and its log.
 struct Gathered {
   std::map<uint64_t, HistoryUpdate> updates;
-  std::map<std::pair<int64_t, uint64_t>, int64_t> promotions;  // Trial and ask, from the rows; to which step.
+  std::map<std::pair<int64_t, uint64_t>, int64_t> promotions;  // From the rows: trial and ask -> target step.
   int64_t trials = 0;
 };
 
@@ -30,7 +30,7 @@ absl::Status Damaged(const storage::Event& event) {
                                        event.detail, "; it may not fit the trial's row)"));
 }
 
-// The storing and the end of a trial, as far as they lie within `until`.
+// Gathers the creation and the end of a trial, if they are not after `until`.
 void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, const study::MetricSpec& metric,
                uint64_t until, Gathered* gathered) {
   if (record.create_seq > until) return;
@@ -69,19 +69,19 @@ void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, cons
   }
 }
 
-// A point, a pause or a promotion; other events say nothing that the rows do not.
+// Gathers a point, a pause or a promotion; other events add nothing to the rows.
 absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
   HistoryUpdate update;
   update.study = event.study;
   update.seq = event.seq;
   update.trial.number = event.trial;
-  // Its log outlives a study.
+  // The log outlives a study.
   if (event.trial > gathered->trials) {
     return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
   }
   if (event.type == EventType::kMeasurement) {
     if (!event.step) return Damaged(event);
-    if (!event.value) return absl::OkStatus();  // Of other metrics.
+    if (!event.value) return absl::OkStatus();  // The point has other metrics only.
     update.kind = Kind::kReported;
     update.point = {*event.step, *event.value};
   } else if (event.type == EventType::kTrialPaused) {
@@ -100,8 +100,8 @@ absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
   return absl::OkStatus();
 }
 
-// Whether each update finds its trial as it must be; if not, rows are missing or do not belong together, and a
-// study::History would not bear them.
+// Checks that each update finds its trial in the state that it needs. If not, rows are missing or do not belong
+// together, and study::History would fail on them.
 absl::Status CheckOrder(storage::StudyKey study, const std::map<uint64_t, HistoryUpdate>& updates) {
   struct Seen {
     bool final = false;

@@ -36,7 +36,7 @@ bool StoppedUnder(const TrialRecord& record, const std::string& token) {
   if (record.grants.empty() || record.grants.back().token != token) return false;
   const study::AttemptOutcome outcome = record.trial.attempts.back().outcome;
   if (record.trial.state == TrialState::kCancelled) return outcome == study::AttemptOutcome::kCancelled;
-  // Pruned, and not by its holder's word.
+  // The trial was pruned, and not by its holder.
   return record.trial.state == TrialState::kPruned && outcome == study::AttemptOutcome::kPruned &&
          record.grants.back().digest.empty();
 }

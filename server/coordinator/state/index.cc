@@ -20,7 +20,7 @@ void CountTrials(CoreState& state, const StudyState& s, int by) {
   }
 }
 
-// No designer need compute for the ask `number`.
+// Removes the ask `number` from the demand of its study.
 void Uncount(CoreState& state, uint64_t number) {
   Waiter& waiter = *state.waiters.Find(number);
   const StudyKey key = std::exchange(waiter.counted_for, 0);

@@ -22,7 +22,7 @@ absl::Status Broken(const StudyState& s, absl::string_view what) {
   return absl::InternalError(absl::StrCat("study ", base::Quote(s.record.id), ": ", what));
 }
 
-// What is counted while the rows go by.
+// Counts made while the rows are read.
 struct Counts {
   std::array<int64_t, study::kTrialStateCount> counts{};
   std::set<std::string> tokens;

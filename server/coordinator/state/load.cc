@@ -35,8 +35,8 @@ std::vector<TrialState> OpenStates() {
   return {TrialState::kPending, TrialState::kRunning, TrialState::kPaused};
 }
 
-// Trials whose whole rows are needed: open ones, those whose holders may have to be told to stop, and where others may
-// start from them.
+// Returns the states of trials whose whole rows are needed: open ones, those whose holders may have to be told to stop,
+// and complete ones if others may start from their models.
 std::vector<TrialState> NeededWhole(const study::StudySpec& spec) {
   std::vector<TrialState> states = OpenStates();
   states.push_back(TrialState::kPruned);
@@ -64,7 +64,7 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
   slot.record = std::make_unique<TrialRecord>(std::move(record));
 }
 
-// What the rest takes for granted of a trial whose row is needed.
+// Checks the grants of a trial whose row is needed, as the rest of the code relies on them.
 absl::Status CheckGrants(const StudyState& s, const storage::TrialSketch& trial) {
   if (!trial.record) return absl::OkStatus();
   const TrialRecord& record = *trial.record;
@@ -120,7 +120,7 @@ absl::Status LoadSetAside(const Source& source, StudyState& s) {
   }
 }
 
-// Whether nothing can happen in the study by itself any more.
+// True if nothing more can happen in the study by itself.
 absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& record) {
   if (!study::IsFinished(record.state)) return false;
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> open,
@@ -128,7 +128,7 @@ absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& re
   return open.empty();
 }
 
-// What is known of the study without its trials.
+// Returns the state of the study without its trials.
 StudyState Outline(const storage::StudyRecord& record) {
   StudyState s;
   s.record = record;
@@ -142,7 +142,7 @@ void PutOff(const storage::StudyRecord& record, CoreState& state) {
   state.put_off.insert(record.key);
 }
 
-// One of the studies that the database lists.
+// Loads one of the studies that the database lists.
 absl::Status LoadListed(const Source& source, const storage::StudyRecord& record, Extent extent, CoreState& state) {
   absl::StatusOr<bool> later = false;
   if (!record.damage.ok()) {
@@ -157,7 +157,7 @@ absl::Status LoadListed(const Source& source, const storage::StudyRecord& record
   return absl::OkStatus();
 }
 
-// Into `s`, which is not in `state` yet.
+// Reads the rows into `s`, which is not in `state` yet.
 absl::Status ReadRows(const Source& source, const CoreState& state, StudyState& s) {
   Finished finished;
   LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));

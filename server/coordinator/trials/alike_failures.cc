@@ -16,7 +16,8 @@ using study::TrialState;
 
 namespace {
 
-// A study with more failures than this, which was resumed again and again, is left to the rule of many in a row.
+// Largest number of failures that are compared. A study with more, which was resumed again and again, is left to the
+// rule for many failures in a row.
 constexpr size_t kMostFailures = 50;
 
 std::string WithoutDigits(absl::string_view line) {
@@ -79,7 +80,7 @@ std::optional<study::Failure> CommonFailure(Context& c, StudyState& s) {
   std::vector<const storage::TrialRecord*> seen;
   for (const int64_t number : failed) {
     const absl::StatusOr<TrialSlot*> slot = FindTrial(c, s, number);
-    if (!slot.ok()) return std::nullopt;  // The row is damaged: whoever asks for it is told.
+    if (!slot.ok()) return std::nullopt;  // The row is damaged, which calls that need it report.
     const storage::TrialRecord& record = *(*slot)->record;
     if (record.finish_seq <= s.record.resume_seq || study::IsRemoved(record.trial)) continue;
     if (!FailedAtOnce(c, s, **slot)) return std::nullopt;

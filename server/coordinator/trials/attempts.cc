@@ -57,7 +57,7 @@ void NoteTraining(Context& c, StudyState& s, TrialSlot& slot, std::optional<int6
   if (!s.spec->resource) return;
   TrialRecord& record = *slot.record;
   study::Attempt& attempt = record.trial.attempts.back();
-  // Since its grant it counts as going on from the checkpoint that it was given.
+  // Until now the attempt counts as going on from the checkpoint that it was given.
   int64_t start = attempt.start_step;
   if (start_step)
     start = std::min(*start_step, first);
@@ -88,7 +88,7 @@ bool NoteCheckpoint(const std::string& checkpoint, std::optional<int64_t> step, 
 void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement measurement, bool with_checkpoint) {
   TrialRecord& record = *slot.record;
   const study::Attempt& attempt = record.trial.attempts.back();
-  measurement.gradient.reset();  // It is not the trial's result.
+  measurement.gradient.reset();  // The gradient is not one of the trial's result.
   const int64_t step = measurement.step;
   const double value = measurement.metrics.at(s.spec->metric.name);
   EndAttempt(c, record, study::AttemptOutcome::kPaused);
@@ -114,7 +114,7 @@ void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement m
 
 namespace {
 
-// The trial is final: PRUNED with `last`. `actor`: whose attempt that ends, or empty.
+// Makes the trial PRUNED with `last`. `actor` is the worker whose attempt that ends, or empty.
 void PruneWith(Context& c, StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& actor,
                const std::string& reason) {
   TrialRecord& record = *slot.record;

@@ -17,7 +17,7 @@
 namespace luthier::coordinator {
 namespace {
 
-// Counts a point in.
+// Adds a point to the counts of the curve.
 void Count(const StudyState& s, const study::Measurement& m, Curve& curve) {
   curve.digests.emplace(m.step, PointDigest(m));
   curve.gradient_bytes += GradientBytes(m);

@@ -46,7 +46,7 @@ void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& 
     EndAttempt(c, record, study::AttemptOutcome::kCancelled);
     EndLease(c, record.grants.back().token, study::Directive::kStop);
   } else if (slot.state == TrialState::kPaused) {
-    DropReady(c, s);  // One of the suggestions may be to continue it.
+    DropReady(c, s);  // A suggestion may continue this trial.
   }
   Move(c.state, s, slot, study::TrialEvent::kCancel);
   AddEvent(c, s, EventType::kTrialCancelled, &record).detail = why;

@@ -23,7 +23,7 @@
 namespace luthier::coordinator {
 namespace {
 
-// What the batch has changed and added. Trials are numbered without a gap.
+// Applies the trials that the batch has changed and added. Trials are numbered without a gap.
 void TakeFromBatch(const Context& c, const StudyState& s, std::vector<storage::TrialSketch>* sketches) {
   for (auto it = c.batch.dirty_trials.lower_bound({s.record.key, 0});
        it != c.batch.dirty_trials.end() && it->first == s.record.key; ++it) {
@@ -39,7 +39,7 @@ void TakeFromBatch(const Context& c, const StudyState& s, std::vector<storage::T
 
 namespace {
 
-// `event`: which says so.
+// Replaces the spec. `event` is the one that says so.
 void Replace(Context& c, StudyState& s, study::StudySpec next, storage::Event& event) {
   const study::StudySpec& before = s.record.spec;
   event.detail = study::DescribeChange(before, next);

@@ -26,7 +26,7 @@ EventType EndOf(study::StudyState state) {
   return state == study::StudyState::kCancelled ? EventType::kStudyCancelled : EventType::kStudyCompleted;
 }
 
-// Trials that end with their study, in order of number.
+// Returns the trials that end with their study, in order of number.
 std::vector<int64_t> TrialsToCancel(const Context& c, const StudyState& s, bool cancel_running) {
   std::vector<int64_t> open(s.retries.begin(), s.retries.end());
   open.insert(open.end(), s.enqueued.begin(), s.enqueued.end());
@@ -55,7 +55,7 @@ bool TimeIsUp(const Context& c, const StudyState& s) {
 void WatchTime(Context& c, StudyState& s) {
   const std::optional<absl::Duration>& max_wall = s.spec->budget.max_wall;
   if (!max_wall || study::IsFinished(s.record.state)) return;
-  // Once a minute, so that a coordinator that is killed loses no more of the study's time.
+  // The uptime is stored once a minute, so that a coordinator that is killed loses no more of the study's time.
   c.batch.timed = true;
   const absl::Duration left = s.record.create_uptime + *max_wall - c.batch.uptime;
   SetTimer(c.state, s, c.batch.now + std::min(left, absl::Minutes(1)));
@@ -95,7 +95,7 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
   s.ready.clear();
   ++s.generation;
   SetComputing(c.state, s, absl::InfiniteDuration());
-  c.outbox.invalidated.push_back(s.record.key);  // Nobody waits for what is computed now.
+  c.outbox.invalidated.push_back(s.record.key);  // Nobody waits for suggestions under way.
   for (const int64_t number : TrialsToCancel(c, s, cancel_running)) {
     CancelTrial(c, s, s.trials[number - 1], absl::StrCat("study ", reason));
   }
@@ -107,7 +107,7 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
 void CompleteWhenDone(Context& c, StudyState& s) {
   if (study::IsFinished(s.record.state)) return;
   if (AnyOpenBesidesPaused(s)) return;
-  // One of them may yet be continued: the designer says when it has nothing more to ask for.
+  // A PAUSED trial may yet be continued: the designer says when it has nothing more to suggest.
   if (!s.paused.empty() && !s.exhausted) return;
   if (static_cast<int64_t>(s.trials.size()) >= s.spec->budget.max_trials) {
     FinishStudy(c, s, study::StudyState::kCompleted, "max_trials reached", "", /*cancel_running=*/false);

@@ -17,9 +17,9 @@
 namespace luthier::coordinator {
 namespace {
 
-constexpr int kLoadedWhenIdle = 16;    // Studies that are read at once while nobody waits for the writer.
-constexpr int kErasedWhenIdle = 1000;  // Rows of deleted studies that are erased then: some 15 ms.
-constexpr absl::Duration kEraseAnyway = absl::Seconds(1);  // Between two such erasures while somebody always waits.
+constexpr int kLoadedWhenIdle = 16;                        // Studies that are read at once while no operation waits.
+constexpr int kErasedWhenIdle = 1000;                      // Rows of deleted studies that are then erased: some 15 ms.
+constexpr absl::Duration kEraseAnyway = absl::Seconds(1);  // Time between erasures while operations always wait.
 
 absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
   base::ErrorDetail detail;
@@ -123,7 +123,8 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline, std::shar
     base::MutexLock lock(&mutex_);
     RefusalDelay& refusals = refusal_delays_[static_cast<size_t>(operation_class)];
     Load& load = loads_[static_cast<size_t>(operation_class)];
-    // Asks wait behind results, which count for them, too. What pauses or ends a study has its own room.
+    // Asks wait behind results, which therefore count against their limit, too. Calls that pause or end a study have
+    // their own.
     const bool ask = std::holds_alternative<SuggestOp>(operation);
     const size_t before = load.ops + (ask ? loads_[static_cast<size_t>(OperationClass::kResults)].ops : 0);
     const bool room = before < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
@@ -287,15 +288,15 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
   if (!batch.empty() && options_.observer != nullptr)
     options_.observer->OnCommit(clock_->Monotonic() - begin, operations, status);
-  // A server that can't write is not called any more: it must find out by itself when it can again.
+  // A server that can't write gets no more calls, so it must find out by itself when it can write again.
   const bool probe = batch.empty() && !storage_ok_;
-  if (storage::DamagedStudy(status) == 0) {  // Else it is that study's trouble, not the disk's.
+  if (storage::DamagedStudy(status) == 0) {  // Otherwise the study is at fault, not the disk.
     NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
                 now);
   }
   if (status.ok()) committed_seq_ = core_->last_seq();
-  NoteForReaders();  // Before the answers: who is told that a damaged study is deleted finds it gone.
-  // Only a restart helps where storage can't be read.
+  NoteForReaders();  // Before the answers, so that a caller who is told that a damaged study is deleted finds it gone.
+  // If storage can't be read, only a restart helps.
   if (const absl::Status restored = core_->EndBatch(status); !restored.ok()) Fail(restored);
 }
 

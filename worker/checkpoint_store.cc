@@ -34,7 +34,7 @@ uint64_t GetU64(absl::string_view bytes) {
   return value;
 }
 
-// Our names only: nothing that leaves the directory.
+// Reads a reference. Names of other forms are refused, so that none leaves the directory.
 bool FileName(const std::string& reference, std::string* name) {
   if (!absl::StartsWith(reference, kScheme)) return false;
   *name = reference.substr(sizeof(kScheme) - 1);
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> CheckpointStore::Save(const std::string& study, int6
   PutU64(snapshot.size(), &content);
   PutU64(base::Hash64(snapshot), &content);
   content.append(snapshot.data(), snapshot.size());
-  LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory_));  // It may have been removed while the worker ran.
+  LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory_));  // The directory may have been removed while the worker ran.
   LUTHIER_RETURN_IF_ERROR(WriteDurably(directory_, name, content));
   return reference;
 }

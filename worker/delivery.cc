@@ -1,4 +1,4 @@
-// The end of a run: what becomes of its points and its result.
+// The end of a run: delivery of its points and its result.
 #include <cmath>
 #include <exception>
 #include <string>
@@ -14,18 +14,18 @@
 namespace luthier::worker {
 namespace {
 
-// How often a result is sent again after errors other than outages and the server's lack of room.
+// Number of times that a result is sent again after errors other than outages and overload of the server.
 constexpr int kMaxOddErrors = 20;
-// The same for what may be lost: points of the curve, and leases that expire anyway.
+// The same number for what may be lost: points of the curve, and leases that expire anyway.
 constexpr int kMaxOddErrorsOfLess = 3;
 
-// True when the measurement can be the result of a trial that ends early.
+// True if the measurement can be the result of a trial that ends early.
 bool HasValue(const study::Measurement& m, const std::string& metric) {
   const auto value = m.metrics.find(metric);
   return value != m.metrics.end() && std::isfinite(value->second);
 }
 
-// True when the same call will never be taken.
+// True if the same call will never be accepted.
 bool IsSettled(base::RetryAdvice advice) {
   return advice == base::RetryAdvice::kRefused || advice == base::RetryAdvice::kMend ||
          advice == base::RetryAdvice::kAskForLess;
@@ -43,7 +43,7 @@ void Runtime::ActiveRun::Report(study::Measurement measurement, std::string chec
     if (const absl::Status valid = study::ValidateGradient(gradient, dimension); !valid.ok()) {
       Note(absl::StrCat("step ", measurement.step, ": the gradient is left out: ", Text(valid)));
       if (length != static_cast<size_t>(dimension) && !rejected_) {
-        // A mistake in the program, the same at every point: better seen in the first minute than after hours.
+        // The program is wrong, and at every point: it fails in the first minute rather than after hours.
         rejected_ = study::Failure{study::FailureKind::kConfig, study::failure::kBadOutput, Text(valid)};
         stop_.Request(StopReason::kRejected);
       }
@@ -165,7 +165,7 @@ bool Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   RunOutcome outcome;
   try {
     outcome = runner_->Run(run->request(), run);
-  } catch (const std::exception& e) {  // E.g. out of memory. The other slots go on.
+  } catch (const std::exception& e) {  // For instance, out of memory. The other slots go on.
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, e.what());
   }
   FinalResult result = Settle(run, &outcome);
@@ -192,7 +192,7 @@ bool Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
                                          : result.pruned ? "pruned"
                                          : result.paused ? "paused"
                                                          : "complete"}});
-  // Before anything else: whatever happens from here on, a restarted worker can send it.
+  // Written before anything else, so that a restarted worker can send it whatever happens from here on.
   if (spool_ != nullptr) {
     if (const absl::Status written = spool_->Write(result); !written.ok()) {
       base::LogWarning("spool_failed", {{"trial", run->text()}, {"error", Text(written)}});
@@ -222,7 +222,7 @@ void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, int
     const base::RetryAdvice advice = base::AdviceFor(reply.status());
     const bool hopeless = IsSettled(advice) || (!base::PassesWithTime(advice) && ++odd > kMaxOddErrorsOfLess);
     if (hopeless || !WaitToRetry(start, hurry, backoff->Next(reply.status()))) {
-      // No harm: the lease expires.
+      // This does no harm: the lease expires.
       base::LogWarning("release_failed", {{"trial", trial}, {"error", Text(reply.status())}});
       return;
     }
@@ -284,7 +284,7 @@ Runtime::Delivery Runtime::Deliver(const FinalResult& result, base::Backoff* bac
       }
       *error = absl::OkStatus();
       base::LogInfo("result_accepted", {{"trial", trial}, {"state", std::string(study::TrialStateName(reply->state))}});
-      // A trial that is to be tried again still needs what the objective kept.
+      // A trial that is tried again still needs the objective's data.
       return study::IsFinal(reply->state) ? Delivery::kAccepted : Delivery::kRefused;
     }
     *error = reply.status();

@@ -47,11 +47,12 @@ std::string Environment(const char* name) {
 std::string DefaultName() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
-  constexpr size_t kMaxHost = 50;  // Room for the process id within 64.
+  constexpr size_t kMaxHost = 50;  // Leaves room for the process id within 64.
   return study::Slug(absl::StrCat(std::string(host).substr(0, kMaxHost), "-", getpid()));
 }
 
-// Where nobody has a home, the folder is one that anybody could have made before: their files would go out as results.
+// Returns the folder for state. Without a home directory it is one that any user could have made before, so it must
+// belong to this user: files in it are sent as results.
 absl::StatusOr<std::string> StateDirectory() {
   if (const std::string state = Environment("XDG_STATE_HOME"); !state.empty()) return state + "/luthier";
   if (const std::string home = Environment("HOME"); !home.empty()) return home + "/.local/state/luthier";
@@ -64,12 +65,13 @@ absl::StatusOr<std::string> StateDirectory() {
   return shared;
 }
 
-// Results must go to the server their lease came from.
+// Returns the folder of a server's results: they must go to the server that granted their lease.
 std::string ServerDirectory(const std::string& server) {
   return absl::StrCat(study::Slug(server), "-", base::Sha256Hex(server).substr(0, 8));
 }
 
-// An error of lib/wire, which begins with an option without its dashes, or with a variable; else it is about `option`.
+// Turns an error of lib/wire, which begins with an option without its dashes, or with a variable, into one of that
+// option; any other error is one of `option`.
 absl::Status AsOption(absl::string_view option, const absl::Status& status) {
   if (status.ok()) return status;
   const bool variable = absl::StartsWith(status.message(), "LUTHIER_");
@@ -103,7 +105,7 @@ absl::Status Check(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// Whose commands are run: as it was said, else what the worker is there for.
+// Sets whose commands are run: as --commands-from says, else those that the worker is started for.
 absl::Status SetCommands(const std::vector<std::string>& from, Flags* flags) {
   CommandPolicy& policy = flags->commands;
   for (const std::string& project : from) {
@@ -127,7 +129,7 @@ absl::Status SetCommands(const std::vector<std::string>& from, Flags* flags) {
   return absl::OkStatus();
 }
 
-// One GPU for each slot, and as many slots as GPUs unless fewer were asked for.
+// Sets one GPU for each slot, and as many slots as GPUs unless fewer were asked for.
 absl::Status SetGpus(const std::string& text, GpuSources sources, bool slots_given, Flags* flags) {
   if (text.empty()) return absl::OkStatus();
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && !sources.visible) {
@@ -150,7 +152,8 @@ absl::Status SetGpus(const std::string& text, GpuSources sources, bool slots_giv
   return absl::OkStatus();
 }
 
-// What was not named. Whoever names a spool wants nothing to be kept elsewhere.
+// Sets directories that were not named. If the spool was named, the others lie beside it, and nothing is kept
+// elsewhere.
 absl::Status SetDirectories(Flags* flags) {
   const std::string server = ServerDirectory(flags->server);
   const bool named = !flags->spool.empty();

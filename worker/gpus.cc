@@ -52,7 +52,7 @@ absl::Status Bad(const std::string& text, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--gpus ", text, ": ", what));
 }
 
-// Says which GPUs there are.
+// Returns a text with the GPUs that exist.
 std::string Known(const std::vector<std::string>& visible) {
   return absl::StrCat("visible are ", absl::StrJoin(visible, ","));
 }
@@ -83,7 +83,7 @@ std::vector<std::string> VisibleGpus(const GpuSources& sources) {
   if (sources.visible) {
     for (const absl::string_view entry : absl::StrSplit(*sources.visible, ',')) {
       const absl::string_view name = absl::StripAsciiWhitespace(entry);
-      if (name.empty() || name[0] == '-') break;  // CUDA, too, ignores what follows one that is none.
+      if (name.empty() || name[0] == '-') break;  // CUDA, too, ignores entries after an invalid one.
       gpus.emplace_back(name);
     }
     return gpus;
@@ -96,7 +96,7 @@ std::vector<std::string> VisibleGpus(const GpuSources& sources) {
 absl::StatusOr<std::vector<std::string>> ChooseGpus(const std::string& text, const GpuSources& sources) {
   std::vector<std::string> visible = VisibleGpus(sources);
   if (text != "all" && !IsNumber(text)) {
-    // The driver numbers them; names that it does not show are for the variable, or for CUDA itself, to know.
+    // The driver only numbers GPUs; other names are known to the variable, or to CUDA itself.
     if (visible.empty() && sources.visible) return Bad(text, "CUDA_VISIBLE_DEVICES shows no GPU; unset or change it");
     return ParseList(text, visible);
   }

@@ -27,7 +27,7 @@ study::GradientUse GradientOf(const v1::Lease& message) {
       return study::GradientUse::kNone;
     case v1::GRADIENT_USE_FULL:
       return study::GradientUse::kFull;
-    default:  // Also of a coordinator that does not say, or says what this worker does not know.
+    default:  // An older coordinator says nothing, a newer one something unknown.
       return directional ? study::GradientUse::kDirectional : study::GradientUse::kFull;
   }
 }
@@ -61,7 +61,7 @@ study::Directive FromProto(v1::HeartbeatResponse::Directive directive) {
     case v1::HeartbeatResponse::FINISH:
       return study::Directive::kFinish;
     default:
-      return study::Directive::kContinue;  // What we do not know ends no run.
+      return study::Directive::kContinue;  // An unknown directive ends no run.
   }
 }
 
@@ -72,7 +72,7 @@ absl::StatusOr<FinishReply> FromProto(const v1::FinishResponse& response) {
   return reply;
 }
 
-// So long an ask waits where other projects are asked, too.
+// Longest wait of an ask if other projects are asked, too.
 constexpr absl::Duration kTurn = absl::Seconds(3);
 
 class GrpcCoordinator final : public CoordinatorApi {
@@ -110,10 +110,10 @@ class GrpcCoordinator final : public CoordinatorApi {
   const std::unique_ptr<v1::WorkerService::StubInterface> stub_;
   const std::unique_ptr<v1::StudyService::StubInterface> studies_;
   const GrpcCoordinatorOptions options_;
-  size_t turn_ = SIZE_MAX;  // Of `projects`, modulo their number; of the thread that asks alone.
+  size_t turn_ = SIZE_MAX;  // Index in `projects`, modulo their number; used by the asking thread alone.
   std::string turn_of_;     // The request id of the newest ask.
   base::Mutex mutex_;
-  grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the running Suggest.
+  grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Context of the running Suggest.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -168,7 +168,7 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
   reply.study_done = response.study_done();
   if (response.has_retry_after()) {
     LUTHIER_ASSIGN_OR_RETURN(reply.retry_after, wire::FromProto(response.retry_after()));
-    if (several) reply.retry_after = absl::ZeroDuration();  // That one has nothing, and it is the next one's turn.
+    if (several) reply.retry_after = absl::ZeroDuration();  // This project has nothing; the next one is asked at once.
   }
   for (const v1::Lease& lease : response.leases()) {
     absl::StatusOr<Lease> converted = FromProto(lease);

@@ -50,7 +50,7 @@ uint64_t EntropySeed() {
   return seed;
 }
 
-// Whoever misses a variable finds its name here.
+// Logs the names of variables that commands do not get, for users who miss one.
 void LogWithheld(const Flags& flags) {
   if (flags.commands.none) return;
   const std::vector<std::string> names = SortEnvironment(OwnEnvironment(), flags.environment_allowed).withheld;
@@ -60,7 +60,7 @@ void LogWithheld(const Flags& flags) {
 
 int Run(Flags flags) {
   base::SetLogLevel(flags.log_level);
-  // Before there are threads.
+  // Started before there are threads.
   const absl::StatusOr<std::unique_ptr<Keeper>> keeper = Keeper::Start();
   if (!keeper.ok()) return Complain("commands", keeper.status(), 1);
   wire::PrepareGrpc();
@@ -69,7 +69,7 @@ int Run(Flags flags) {
   absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
   if (!account.ok()) return Complain("--run-as", account.status(), 2);
   const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
-  // A folder that is missing may come: a mount, say. Then it is worth starting again.
+  // A missing folder may appear later, for instance when it is mounted: then the worker should be started again.
   if (!root.ok()) return Complain("--data-root", root.status(), absl::IsNotFound(root.status()) ? 1 : 2);
   const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
   if (!spool.ok()) return Complain("--spool", spool.status(), 2);
@@ -86,7 +86,7 @@ int Run(Flags flags) {
         data::DataCache::Open(flags.data_cache, {.max_bytes = flags.data_cache_bytes});
     if (opened.ok()) {
       cache = *std::move(opened);
-    } else {  // Slower, not wrong.
+    } else {  // Without the cache it is slower, not wrong.
       base::LogWarning("no_data_cache", {{"error", std::string(opened.status().message())}});
     }
   }

@@ -15,7 +15,7 @@
 namespace luthier::worker {
 namespace {
 
-// True for a Unix socket that `uid` made, or that nobody else can make where it is missing.
+// True for a Unix socket that `uid` made, or, if it is missing, that nobody else can make.
 bool IsOwnSocket(absl::string_view server, uid_t uid) {
   if (!absl::ConsumePrefix(&server, "unix:")) return false;
   if (absl::StartsWith(server, "//")) server.remove_prefix(2);
@@ -30,7 +30,7 @@ bool IsOwnSocket(absl::string_view server, uid_t uid) {
 
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid) {
   if (!flags->run_as.empty()) {
-    // Who has no entry may be named by number.
+    // A user without an entry may be named by number.
     if (flags->run_as == absl::StrCat(uid)) return std::optional<Account>();
     LUTHIER_ASSIGN_OR_RETURN(Account account, FindAccount(flags->run_as));
     if (account.uid == uid) return std::optional<Account>();

@@ -21,7 +21,7 @@ uint32_t ObjectiveSeed(uint64_t study_seed, int64_t trial) {
 
 std::string PrintableTail(absl::string_view text, size_t limit) {
   size_t begin = text.size() > limit ? text.size() - limit : 0;
-  // Do not begin inside a character: skip the rest of one that was cut.
+  // The text must not begin inside a character: skip the rest of one that was cut.
   for (int k = 0; begin > 0 && k < 3 && begin < text.size(); ++k) {
     if ((static_cast<unsigned char>(text[begin]) & 0xC0) != 0x80) break;
     ++begin;

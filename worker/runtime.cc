@@ -16,11 +16,11 @@
 namespace luthier::worker {
 namespace {
 
-constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Between two asks that brought nothing.
+constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Shortest time between two asks without a trial.
 constexpr absl::Duration kLongestAsk = absl::Minutes(5);
-constexpr absl::Duration kSpoolRetry = absl::Seconds(5);  // While results could not be kept.
+constexpr absl::Duration kSpoolRetry = absl::Seconds(5);  // Time between tries while results could not be kept.
 
-// Which of the service's limits was met; "" for other errors.
+// Returns which of the service's limits was exceeded; "" for other errors.
 std::string LimitOf(const absl::Status& status) {
   const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
   if (!detail || detail->reason != base::reason::kLimitExceeded) return "";
@@ -30,7 +30,7 @@ std::string LimitOf(const absl::Status& status) {
 
 // True for errors of a call by the asker that waiting does not mend.
 bool EndsAsking(const absl::Status& status) {
-  if (base::GetReason(status) == base::reason::kRequestIdReused) return false;  // The next request has another.
+  if (base::GetReason(status) == base::reason::kRequestIdReused) return false;  // The next request has another id.
   const base::RetryAdvice advice = base::AdviceFor(status);
   return advice == base::RetryAdvice::kMend || advice == base::RetryAdvice::kForbidden;
 }
@@ -169,7 +169,7 @@ absl::Duration Runtime::AfterError(const absl::Status& status, base::Backoff* ba
     fatal_ = status;
     return -absl::InfiniteDuration();
   }
-  if (absl::IsNotFound(status)) {  // It may be created in a moment.
+  if (absl::IsNotFound(status)) {  // The study may be created in a moment.
     if (!not_found_logged_) base::LogWarning("study_not_found", {{"study", options_.study}, {"error", Text(status)}});
     not_found_logged_ = true;
   } else {
@@ -186,7 +186,7 @@ absl::Duration Runtime::AskOnce(int count, base::Backoff* backoff, bool* fresh) 
   if (!reply.ok()) {
     const absl::Status& status = reply.status();
     *fresh = !base::OutcomeUnknown(base::AdviceFor(status));
-    // A long poll that brought nothing, as it seems; a dead connection is UNAVAILABLE.
+    // A long poll without a trial, as it seems; a dead connection is UNAVAILABLE.
     if (absl::IsDeadlineExceeded(status)) return now + kShortestAsk;
     return AfterError(status, backoff);
   }
@@ -220,7 +220,7 @@ void Runtime::StartRuns(std::vector<Lease> leases) {
         draining_ = true;
         drain_deadline_ = clock_->Monotonic() + options_.drain_timeout;
       }
-      if (active_.count(lease.token) != 0) continue;  // A repetition the service took for a new request's answer.
+      if (active_.count(lease.token) != 0) continue;  // It is held already: the service repeated an earlier answer.
       if (draining_ || static_cast<int>(active_.size()) >= options_.slots) {
         unwanted.push_back(std::move(lease));
         continue;
@@ -266,7 +266,7 @@ void Runtime::HeartbeatLoop() {
     absl::Status status;
     try {
       status = Beat();
-    } catch (const std::exception& e) {  // Whatever happens here, the next beat comes.
+    } catch (const std::exception& e) {  // Whatever fails here, the next heartbeat is sent.
       status = absl::InternalError(e.what());
     }
     if (status.ok()) {
@@ -284,7 +284,7 @@ absl::Status Runtime::Beat() {
     const base::MutexLock lock(&mutex_);
     for (const auto& [token, run] : active_) tokens.push_back(token);
   }
-  if (tokens.empty()) return absl::OkStatus();  // The last one has just been settled.
+  if (tokens.empty()) return absl::OkStatus();  // The last lease has just been settled.
   const absl::StatusOr<std::vector<study::Directive>> directives = api_->Heartbeat(options_.worker, tokens);
   NoteContact(directives.status());
   if (!directives.ok()) return directives.status();
@@ -377,7 +377,7 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
         return absl::OkStatus();
       }
       run->Note(absl::StrCat("points were refused: ", Text(status)));
-      // Of several points one may be at fault, or all together too large; the curve is not worth finding out which.
+      // One of several points may be invalid, or all together too large; the curve is not worth finding out which.
       run->queue_.Pop(request.measurements.size());
       if (base::GetReason(status) == base::reason::kLimitExceeded) run->queue_.Close();
       return absl::OkStatus();
@@ -414,7 +414,7 @@ void Runtime::SlotLoop(int slot) {
     const bool ended = Execute(run, &backoff);
     const base::MutexLock lock(&mutex_);
     if (ended) ++ended_;
-    // A trial that was stopped leaves reports behind, one of which may be on its way: the reporter still holds `run`.
+    // A trial that was stopped leaves reports behind, one of which may be on its way: the reporter still uses `run`.
     run->flushing_ = true;
     while (run->sending_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
     active_.erase(run->lease().token);

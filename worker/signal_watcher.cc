@@ -9,7 +9,7 @@
 namespace luthier::worker {
 namespace {
 
-constexpr int kEnd = SIGUSR1;  // To the watcher's own thread only.
+constexpr int kEnd = SIGUSR1;  // Sent to the watcher's own thread only.
 
 sigset_t Watched() {
   sigset_t set;

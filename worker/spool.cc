@@ -29,7 +29,7 @@ constexpr char kAsideSuffix[] = ".rejected";
 constexpr int kVersion = 1;
 constexpr size_t kMaxSpoolBytes = 64 << 20;
 
-// JSON has no NaN.
+// Writes a number: JSON has no NaN.
 Json Number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -58,7 +58,7 @@ Json Numbers(const std::vector<double>& values) {
   return json;
 }
 
-// Reads a file's fields, remembering whether all were there and of the right type.
+// Reads a file's fields, and remembers whether all were there and of the right type.
 class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {}
@@ -117,7 +117,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// One with an outcome that this version does not know is left out: the value still counts.
+// Leaves out a training with an outcome that this version does not know: the value still counts.
 bool ReadTraining(const Json& json, std::optional<study::TrainingReport>* out) {
   Reader reader(json);
   study::TrainingReport training;
@@ -311,7 +311,7 @@ std::vector<FinalResult> Spool::Leftovers() const {
       result = absl::InvalidArgumentError("holds another result");
     if (result.ok()) {
       results.push_back(*std::move(result));
-    } else if (!absl::IsNotFound(text.status())) {  // Not found: another worker has just delivered it.
+    } else if (!absl::IsNotFound(text.status())) {  // NOT_FOUND: another worker has just delivered it.
       base::LogWarning("spool_file_unreadable", {{"file", path}, {"error", std::string(result.status().message())}});
       rename(path.c_str(), (path + kAsideSuffix).c_str());
     }

@@ -7,7 +7,7 @@ namespace luthier::worker {
 void SystemWaitClock::WaitUntil(base::Mutex* mutex, base::CondVar* cv, absl::Duration deadline) {
   const absl::Duration wait = deadline - Monotonic();
   if (wait <= absl::ZeroDuration()) return;
-  // An hour at a time: far deadlines would overflow std::condition_variable's arithmetic.
+  // Waits an hour at a time: far deadlines would overflow std::condition_variable's arithmetic.
   cv->WaitFor(mutex, std::min(wait, absl::Hours(1)));
 }
 

@@ -49,7 +49,7 @@ std::vector<Verb> Verbs() {
   return Joined({StudyVerbs(), TrialVerbs(), ModelVerbs(), AdminVerbs()});
 }
 
-// Help in 80 columns.
+// Formats help in 80 columns.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
@@ -57,7 +57,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// The whole command line; *chosen becomes the handler of the verb that was given.
+// Builds the whole command line; *chosen becomes the handler of the verb that is given.
 std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   auto app = std::make_unique<CLI::App>(kDescription, "luthier");
   app->footer(kFooter);
@@ -123,13 +123,13 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   return app;
 }
 
-// STUDY as an id; the full name, as the API has it, and PROJECT/STUDY are taken too.
+// Turns STUDY into an id; the API's full name and PROJECT/STUDY are accepted, too.
 absl::Status CheckStudyId(Options* options) {
   if (!options->project.empty()) {
     const absl::Status project = study::ValidateId("--project", options->project);
     if (!project.ok()) return UsageError("--project", base::GetErrorDetail(project)->violations[0].description);
   }
-  if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks the id it takes.
+  if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks its id itself.
   const absl::StatusOr<std::string> full = wire::ParseStudyName("STUDY", options->study);
   if (full.ok()) {
     options->study = *full;
@@ -142,9 +142,9 @@ absl::Status CheckStudyId(Options* options) {
   return valid.ok() ? valid : UsageError("STUDY", base::GetErrorDetail(valid)->violations[0].description);
 }
 
-// Names of trials, as -o name prints them, in place of STUDY TRIAL: "projects/p/studies/s/trials/3" becomes
-// "projects/p/studies/s" "3", and after that other trials of the same study become their numbers. Values of options
-// stay as they are.
+// Replaces names of trials, as -o name prints them, by STUDY TRIAL: "projects/p/studies/s/trials/3" becomes
+// "projects/p/studies/s" "3", and further trials of the same study become their numbers. Values of options are not
+// changed.
 std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args) {
   std::vector<std::string> out;
   std::string study;
@@ -162,7 +162,7 @@ std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args)
   return out;
 }
 
-// Verbs whose results have names.
+// True for verbs whose results have names.
 bool HasNames(const Options& options) {
   static const auto* const kOthers = new std::set<std::string>{
       "study preview", "study importance", "study predict", "study export", "study schema",  "study watch",
@@ -214,7 +214,7 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
   const absl::StatusOr<int> result = handler(context);
   environment.out->flush();
   const bool written = environment.out->good();
-  // `| head`: who reads has enough, and nothing is wrong.
+  // `| head`: the reader has enough, which is no error.
   if (!written && environment.out_closed && environment.out_closed()) return kExitPipe;
   if (!result.ok()) return Explain(result.status(), options, *environment.err);
   if (!written) {

@@ -10,7 +10,7 @@
 namespace luthier::cli {
 namespace {
 
-constexpr size_t kShownText = 70;  // Of a description beside a word.
+constexpr size_t kShownText = 70;  // Characters of a description beside a word.
 
 // A verb, or the program, and the words that may follow it.
 struct Node {
@@ -50,7 +50,7 @@ std::string SingleQuoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// case patterns of all verbs: "luthier study"|"luthier study get"|...
+// Returns the case patterns of all verbs: "luthier study"|"luthier study get"|...
 std::string Patterns(const std::vector<Node>& nodes) {
   std::vector<std::string> quoted;
   for (size_t i = 1; i < nodes.size(); ++i) quoted.push_back(absl::StrCat("\"", nodes[i].path, "\""));

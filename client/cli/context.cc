@@ -29,10 +29,10 @@ namespace {
 namespace reason = base::reason;
 
 constexpr char kUsage[] = "USAGE";
-// How long a verb may wait for a server that is in trouble before it says so.
+// Longest time that a verb waits for a server in trouble before it says so.
 constexpr absl::Duration kPatience = absl::Seconds(15);
 
-// What to do next, by reason; "" where the message says it all.
+// Returns what to do next, by reason; "" if the message says it all.
 std::string Advice(const std::string& why, const Options& options) {
   const std::string study = options.study.empty() ? "STUDY" : options.study;
   if (why == reason::kStudyPaused) return absl::StrCat("to go on: luthier study resume ", study);
@@ -54,7 +54,7 @@ std::string Advice(const std::string& why, const Options& options) {
   return "";
 }
 
-// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s", and a study of
+// Shortens resource names for people: "projects/default/studies/s/trials/3" becomes "trial 3 of s", and a study of
 // another project "study vision/s".
 std::string WithoutNames(std::string message) {
   static const auto* const kName = new RE2("projects/([a-z0-9_.-]+)/studies/([a-z0-9_.-]+)(?:/trials/([0-9]+))?");
@@ -115,7 +115,7 @@ absl::StatusOr<client::Client*> Context::Connect() {
     LUTHIER_ASSIGN_OR_RETURN(options.security, Security());
   }
   options.seed = environment_.seed;
-  // A person waits: nobody wants a day of silent patience here.
+  // A person waits, and should not wait silently for a day.
   options.patience = kPatience;
   options.finish_patience = kPatience;
   absl::StatusOr<std::unique_ptr<client::Client>> made =
@@ -137,7 +137,7 @@ TableRoom Context::room() const {
 }
 
 bool Context::colour() const {
-  // no-color.org: set, to whatever, and not empty.
+  // no-color.org: the variable is set, with any value that is not empty.
   return environment_.out_width > 0 && environment_.getenv("NO_COLOR").value_or("").empty() &&
          environment_.getenv("TERM").value_or("dumb") != "dumb";
 }
@@ -159,7 +159,7 @@ std::string Context::ServerKey() const {
 
 namespace {
 
-// One byte beyond the limit, if there is as much.
+// Reads up to one byte beyond the limit.
 std::string ReadUpTo(std::istream& in, size_t most) {
   std::string text;
   constexpr size_t kAtATime = size_t{1} << 20;
@@ -188,7 +188,7 @@ absl::StatusOr<std::string> Context::ReadFile(const std::string& path, size_t mo
 }
 
 absl::StatusOr<std::string> Context::ReadFile(const std::string& path) const {
-  return ReadFile(path, wire::kMaxYamlBytes);  // Of a larger file the parser says that it is too much.
+  return ReadFile(path, wire::kMaxYamlBytes);  // For a larger file the parser reports that it is too large.
 }
 
 absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& path, const std::string& name) const {

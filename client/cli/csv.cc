@@ -23,7 +23,7 @@ absl::string_view WithoutMarks(absl::string_view text) {
   return text;
 }
 
-// A number, a switch, or what lists of them begin with.
+// True for a number, a switch, or a text that begins like a list of them.
 bool LooksLikeValue(absl::string_view text) {
   return !std::holds_alternative<std::string>(wire::ParseValue(text)) || absl::StartsWith(text, "[") ||
          absl::EqualsIgnoreCase(text, "true") || absl::EqualsIgnoreCase(text, "false") ||
@@ -34,7 +34,7 @@ absl::Status At(absl::string_view source, size_t line, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line, ": ", what));
 }
 
-// A header of one field that other separators would make several.
+// Refuses a header of one field that other separators would split.
 absl::Status CheckDialect(const Record& header, absl::string_view source) {
   if (header.size() != 1) return absl::OkStatus();
   for (const auto& [separator, name] : {std::pair<char, const char*>{';', "semicolons"}, {'\t', "tabs"}}) {

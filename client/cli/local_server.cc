@@ -35,7 +35,7 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// Whether somebody listens on the socket of a data directory, whose path may be longer than a socket's.
+// True if somebody listens on the socket of a data directory, even if its path is longer than a socket's may be.
 bool Answers(const std::string& directory) {
   const base::Descriptor folder(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const std::string path = absl::StrCat("/proc/self/fd/", folder.get(), "/socket");
@@ -46,8 +46,8 @@ bool Answers(const std::string& directory) {
   return folder.get() >= 0 && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// The path by which to listen in a data directory: its own, or, as paths of sockets are short, by way of a link to it
-// in a fresh private directory. So the socket is where other programs look for it.
+// Returns the path by which to listen in a data directory: its own, or, since paths of sockets are short, one through a
+// link to it in a fresh private directory. So the socket is where other programs look for it.
 absl::StatusOr<std::string> SocketPath(const std::string& directory, std::string* temporary) {
   const std::string inside = directory + "/socket";
   if (inside.size() <= kMaxSocketPath) return inside;
@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<ReplayResult>> VerifyReplay(const std::string& direct
     absl::StatusOr<coordinator::ReplayReport> replayed = record.damage.ok()
                                                              ? coordinator::VerifyReplay(storage.get(), record)
                                                              : absl::StatusOr<coordinator::ReplayReport>(record.damage);
-    if (storage::IsDamage(replayed.status())) {  // The others can be computed again all the same.
+    if (storage::IsDamage(replayed.status())) {  // Suggestions of other studies can be computed all the same.
       results.push_back({record.id, 0, 0, {std::string(replayed.status().message())}});
       continue;
     }

@@ -11,7 +11,7 @@
 namespace luthier::cli {
 namespace {
 
-// Text that roff shows as it is.
+// Escapes text for roff.
 std::string Roff(const std::string& text) {
   std::string out;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {

@@ -38,7 +38,7 @@ using Bio = std::unique_ptr<BIO, void (*)(BIO*)>;
 
 constexpr absl::Duration kAuthorityLife = absl::Hours(3653 * 24);
 constexpr absl::Duration kCertificateLife = absl::Hours(365 * 24);
-// Clocks of other machines may be a little late.
+// Certificates begin earlier by this, since clocks of other machines may be slow.
 constexpr absl::Duration kSlack = absl::Minutes(5);
 constexpr int kSerialBytes = 16;
 
@@ -60,7 +60,7 @@ Key NewKey() {
   return Key(EVP_EC_gen("P-256"), EVP_PKEY_free);
 }
 
-// Written beside it and renamed, so that who watches the file never sees a part.
+// Writes a file beside its path and renames it, so that readers never see a part.
 absl::Status WriteFile(const fs::path& path, const std::string& text, mode_t mode) {
   const std::string made = path.string() + ".new";
   unlink(made.c_str());
@@ -87,12 +87,12 @@ struct Wish {
   std::vector<std::pair<int, std::string>> extensions;
 };
 
-// Signed by `authority` with `authority_key`; null: by itself.
+// Signs with `authority` and `authority_key`; null: signs itself.
 absl::StatusOr<X509Ptr> Sign(const Wish& wish, EVP_PKEY* key, X509* authority, EVP_PKEY* authority_key) {
   X509Ptr certificate(X509_new(), X509_free);
   std::array<unsigned char, kSerialBytes> serial;
   if (!certificate || RAND_bytes(serial.data(), kSerialBytes) != 1) return Failed("a certificate");
-  serial[0] &= 0x7F;  // Positive.
+  serial[0] &= 0x7F;  // Makes the number positive.
   const std::unique_ptr<BIGNUM, void (*)(BIGNUM*)> number(BN_bin2bn(serial.data(), kSerialBytes, nullptr), BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
   X509_set_version(certificate.get(), X509_VERSION_3);
@@ -122,7 +122,7 @@ std::string FingerprintOf(X509* certificate) {
                        [](std::string* out, unsigned char byte) { absl::StrAppendFormat(out, "%02X", byte); });
 }
 
-// Key first: who watches both files takes the certificate as the sign that the pair is whole.
+// Writes the key first: programs that watch both files take a new certificate as the sign that the pair is complete.
 absl::StatusOr<IssuedCertificate> Write(const fs::path& directory, const std::string& name, X509* certificate,
                                         EVP_PKEY* key, X509* authority) {
   const Bio key_text = MemoryBio(), cert_text = MemoryBio();
@@ -177,7 +177,7 @@ absl::StatusOr<IssuedCertificate> Issue(const fs::path& directory, const std::st
   return Write(directory, file, certificate.get(), key.get(), nullptr);
 }
 
-// "DNS:db1.example", "IP:10.0.0.1". Commas would begin another extension.
+// Returns "DNS:db1.example" or "IP:10.0.0.1". A comma in it would begin another extension.
 absl::StatusOr<std::string> AlternativeName(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> address;
   if (inet_pton(AF_INET, host.c_str(), address.data()) == 1 || inet_pton(AF_INET6, host.c_str(), address.data()) == 1) {

@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Protobuf's maps have no order.
+// Sorts the entries: Protobuf's maps have no order.
 template <typename Map>
 auto Sorted(const Map& map) {
   return std::map<std::string, typename Map::mapped_type>(map.begin(), map.end());
@@ -50,7 +50,8 @@ double MedianOf(std::vector<double> values) {
   return (*std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half)) + values[half]) / 2;
 }
 
-// The value with all digits; a vector longer than a line has its first numbers and what the others are like.
+// Returns the value with all digits. Of a vector longer than a line it returns the first numbers and a summary of the
+// others.
 std::string ValueText(const google::protobuf::Value& value, bool wide) {
   constexpr size_t kShown = 8;
   const absl::StatusOr<study::ParameterValue> parsed = wire::FromProto(value);
@@ -66,7 +67,7 @@ std::string ValueText(const google::protobuf::Value& value, bool wide) {
 constexpr char kSetAside[] =
     "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
 
-// As people and scripts write it: "converged".
+// Returns the outcome as people and scripts write it: "converged".
 std::string OutcomeText(const v1::Training& training) {
   return absl::AsciiStrToLower(v1::Training::Outcome_Name(training.outcome()));
 }
@@ -80,7 +81,7 @@ Json TrainingJson(const v1::Training& training) {
   return json;
 }
 
-// How training ended, and what it took.
+// Prints how training ended, and what it took.
 void PrintEnding(std::ostream& out, const v1::Measurement& last) {
   if (last.has_training()) {
     const v1::Training& training = last.training();
@@ -99,7 +100,7 @@ void PrintEnding(std::ostream& out, const v1::Measurement& last) {
   }
 }
 
-// How large the gradient is, how exact, and how it was solved for.
+// Prints how large the gradient is, how exact, and how it was solved for.
 void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose) {
   if (!gradient.has_full()) {
     out << "slope: " << ShortNumber(gradient.directional().slope()) << " along the direction asked for";
@@ -123,7 +124,7 @@ void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose
   out << "\n";
 }
 
-// The option of a builtin objective that limits how long it trains; "": nothing is known of one.
+// Returns the option of a builtin objective that limits its training; "": none is known.
 std::string LimitOption(const v1::StudySpec& spec) {
   if (!spec.objective().has_builtin()) return "";
   const absl::StatusOr<const catalogue::ObjectiveInfo*> info =
@@ -135,7 +136,7 @@ std::string LimitOption(const v1::StudySpec& spec) {
   return "";
 }
 
-// Why the trial is not simply COMPLETE.
+// Returns why the trial is not simply COMPLETE.
 std::string Note(const v1::Trial& trial) {
   if (!trial.has_failure()) return "";
   return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
@@ -153,7 +154,7 @@ void PrintMap(std::ostream& out, const char* title, const std::map<std::string, 
   }
 }
 
-// `text` with its decimal numbers in six digits. Numbers within words, paths and versions are none.
+// Returns `text` with its decimal numbers in six digits. Digits within words, paths and versions are not changed.
 std::string WithShortNumbers(absl::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -173,12 +174,12 @@ std::string WithShortNumbers(absl::string_view text) {
   return out;
 }
 
-// "12.3 % (+-0.5 %)", of a share that was estimated by points.
+// Returns an estimated share: "12.3 % (+-0.5 %)".
 std::string ShareText(double share, double standard_error) {
   return absl::StrFormat("%.1f %% (+-%.1f %%)", 100.0 * share, 100.0 * standard_error);
 }
 
-// A bound on slopes, and what it is a bound on.
+// Returns the condition of a certificate: a bound on slopes, and the quantity that it bounds.
 std::string ConditionText(const std::string& what, double lipschitz) {
   return absl::StrCat("provided that ", what, " nowhere changes faster than L = ", ShortNumber(lipschitz),
                       " per side of the unit cube that the scaled parameters span");
@@ -196,7 +197,7 @@ std::string Percent(double share) {
   return absl::StrFormat("%.0f %%", 100.0 * share);
 }
 
-// What the product of a term must be: its values where it is one parameter, else the sign.
+// Returns the better side of a term: values if it has one parameter, else the sign of the product.
 std::string BetterText(const v1::HarmonicaStage::Term& term) {
   if (!term.better_values().empty()) return Printable(term.better_values());
   if (term.factors_size() == 2) return term.better_sign() > 0 ? "alike" : "different";
@@ -237,12 +238,12 @@ void PrintHarmonica(std::ostream& out, const v1::Study& study) {
   out << "never selected: " << absl::StrJoin(names, ", ") << "\n";
 }
 
-// "epochs", "steps", ….
+// Returns "epochs", "steps", ….
 std::string UnitOf(const v1::StudySpec& spec) {
   return spec.resource().unit().empty() ? "steps" : Printable(spec.resource().unit());
 }
 
-// The learning curve, and the result as its last line where it is no point of the curve.
+// Prints the learning curve, and the result as its last line unless it is a point of the curve.
 void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
   const std::string& metric = spec.metric().name();
   Table table({"step", metric, "elapsed_seconds"});
@@ -263,7 +264,7 @@ void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   table.PrintAligned(out);
 }
 
-// How far it is, and what that took.
+// Prints how far training got, and what that took.
 void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
   int64_t reached = 0;
   for (const v1::Attempt& attempt : trial.attempts()) reached = std::max(reached, attempt.last_step());
@@ -284,7 +285,7 @@ void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial
   }
 }
 
-// Names in the order of the space, then whatever else the trial has.
+// Returns names in the order of the space, then those that only trials have.
 std::vector<std::string> ParameterNames(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials) {
   std::vector<std::string> names;
   std::set<std::string> known;
@@ -374,7 +375,7 @@ bool IsOver(const v1::Study& study) {
   return finished && study.trials().running() == 0 && study.trials().pending() == 0;
 }
 
-// With a resource some should have.
+// True if no trial reported a step, though the study has a resource.
 bool NeverReportedAStep(const v1::Study& study) {
   return study.spec().has_resource() && study.trials().complete() > 0 && study.resource_spent() == 0;
 }
@@ -447,7 +448,7 @@ Table StudyTable(const std::vector<v1::Study>& studies) {
 
 namespace {
 
-// A column of a parameter: the parameter itself, or what stands for a vector, which has many numbers.
+// A column of a parameter: its value, or one that summarises a vector.
 struct ParameterColumn {
   enum class Kind { kWhole, kElement, kMin, kMedian, kMax };
   std::string parameter;
@@ -531,7 +532,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
   std::vector<std::string> metrics = {spec.metric().name()};
   metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
 
-  // What a narrow terminal does without, the last first.
+  // Columns that a narrow terminal leaves out, the last first.
   enum Rank { kNote = 1, kParameter, kOtherMetric, kTraining, kInternal };
   std::vector<Column> columns = {"number", "state"};
   for (const std::string& name : metrics) {
@@ -662,13 +663,13 @@ std::string EventLine(const v1::Event& event, bool colour) {
   Tone tone = Tone::kPlain;
   if (absl::EndsWith(type, "_COMPLETED")) tone = Tone::kGood;
   if (absl::EndsWith(type, "_FAILED") || absl::EndsWith(type, "_CANCELLED")) tone = Tone::kBad;
-  // An old program shows what a newer server says by its number.
+  // An old program shows a newer server's type by its number.
   std::string text = absl::StrFormat("%8d  %s  ", event.seq(), ShortTime(event.time()));
   const std::string shown = type.empty() ? absl::StrCat("event ", event.type()) : type;
   absl::StrAppend(&text, colour ? Painted(shown, tone) : shown,
                   std::string(16 - std::min<size_t>(16, shown.size()), ' '));
   if (event.trial() > 0) absl::StrAppend(&text, "  trial ", event.trial());
-  // Details name the metrics; that of the study has the same value.
+  // Details name metrics with their values. One that equals the event's value is the study's.
   const bool told = absl::StrContains(event.detail(), absl::StrCat("=", study::FormatDouble(event.value())));
   if (event.has_value() && !told) absl::StrAppend(&text, "  ", ShortNumber(event.value()));
   if (!event.detail().empty()) absl::StrAppend(&text, "  ", Printable(WithShortNumbers(event.detail())));
@@ -678,7 +679,7 @@ std::string EventLine(const v1::Event& event, bool colour) {
 std::string FailureText(const v1::Trial& trial) {
   constexpr size_t kMaxLines = 10;
   std::vector<std::string> lines = absl::StrSplit(absl::StripTrailingAsciiWhitespace(trial.failure().message()), '\n');
-  // The first line says what happened, the last ones of a program's errors usually why.
+  // The first line says what happened. The last ones of a program's errors usually say why.
   if (lines.size() > kMaxLines) {
     lines.erase(lines.begin() + 1, lines.end() - (kMaxLines - 2));
     lines.insert(lines.begin() + 1, "…");

@@ -23,7 +23,7 @@ bool IsIn(const CodeRange (&ranges)[n], char32_t code) {
                      [&](const CodeRange& range) { return range.first <= code && code <= range.last; });
 }
 
-// Combining marks of the scripts in use, and what joins or selects forms.
+// Combining marks of the scripts in use, and characters that join or select forms.
 constexpr CodeRange kNoColumns[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},
                                     {0x64B, 0x65F},   {0x93C, 0x93C},   {0x941, 0x948},   {0xE31, 0xE31},
                                     {0xE34, 0xE3A},   {0xE47, 0xE4E},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
@@ -59,12 +59,12 @@ constexpr size_t kGap = 2;
 // No column of words becomes narrower than this.
 constexpr size_t kLeastWords = 24;
 
-// What stands before the first word of `text`, and again before each line that it goes on in.
+// Returns the blanks before the first word of `text`, which are repeated before each further line of it.
 std::string Indentation(absl::string_view text) {
   return std::string(text.substr(0, std::min(text.find_first_not_of(' '), text.size())));
 }
 
-// `text` in lines of at most `width`, broken at spaces alone.
+// Returns `text` in lines of at most `width`, broken at spaces alone.
 std::vector<std::string> Lines(const std::string& text, size_t width) {
   if (ShownWidth(text) <= width) return {text};
   const std::string indentation = Indentation(text);
@@ -82,7 +82,7 @@ std::vector<std::string> Lines(const std::string& text, size_t width) {
   return lines;
 }
 
-// The width below which a line of `text` would break a word.
+// Returns the width below which a line of `text` would break a word.
 size_t LeastWidth(const std::string& text) {
   size_t least = 0;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
@@ -182,7 +182,7 @@ TableShape Table::Fit(const TableRoom& room) const {
   }
   std::sort(dropped.begin(), dropped.end());
   for (const size_t c : dropped) shape.left_out.push_back(columns_[c].name);
-  // What is too much is taken from the widest column of words.
+  // The excess is taken from the widest column of words.
   for (size_t excess = total(shape.widths); excess > room.width; excess = total(shape.widths)) {
     size_t widest = shape.widths.size();
     for (size_t i = 0; i < shape.widths.size(); ++i) {
@@ -202,7 +202,7 @@ void Table::PrintAligned(std::ostream& out) const {
 
 namespace {
 
-// Cells side by side in the columns of `shape`.
+// Prints cells side by side in the columns of `shape`.
 void PrintLine(std::ostream& out, const TableShape& shape, const std::vector<Cell>& cells, bool colour) {
   std::vector<std::vector<std::string>> lines;
   size_t height = 1;
@@ -212,7 +212,7 @@ void PrintLine(std::ostream& out, const TableShape& shape, const std::vector<Cel
   }
   for (size_t k = 0; k < height; ++k) {
     std::string text;
-    size_t owed = 0;  // Spaces that only what follows makes necessary.
+    size_t owed = 0;  // Spaces that are printed only if more follows.
     for (size_t i = 0; i < cells.size(); ++i) {
       const std::string cell = k < lines[i].size() ? lines[i][k] : "";
       const size_t width = ShownWidth(cell);

@@ -24,8 +24,8 @@ absl::Status SystemError(const char* what, const std::string& path) {
   return absl::InternalError(absl::StrCat("can't ", what, " ", path, ": ", std::strerror(errno)));
 }
 
-// The file, exclusively ours while the object lives. Writers change it in place under the lock; a crash in between
-// leaves a damaged file, which counts as empty: tokens can always be given by hand.
+// The file, locked for this process while the object lives. Writers change it in place under the lock. A crash
+// meanwhile leaves a damaged file, which counts as empty: tokens can always be given by hand.
 class LockedFile {
  public:
   LockedFile() = default;
@@ -63,7 +63,7 @@ class LockedFile {
   int fd_ = -1;
 };
 
-// A list of {server, study, trial, token}, newest last.
+// Reads a list of {server, study, trial, token}, newest last.
 PlainJson Parse(const std::string& text) {
   const PlainJson json = PlainJson::parse(text, nullptr, /*allow_exceptions=*/false);
   return json.is_array() ? json : PlainJson::array();

@@ -28,8 +28,8 @@ constexpr absl::Duration kFirstDelay = absl::Milliseconds(500);
 constexpr absl::Duration kLongestDelay = absl::Seconds(30);
 constexpr absl::Duration kQuick = absl::Seconds(5);
 constexpr int kMaxQuickDeaths = 5;
-// Exit codes of luthier-worker after which there is no use trying again: a wrong command line, and a study that it
-// can't evaluate.
+// Exit codes of luthier-worker after which it is not started again: a wrong command line, and a study that it can't
+// evaluate.
 constexpr int kUsageError = 2;
 constexpr int kCannotEvaluate = 78;
 
@@ -42,12 +42,12 @@ std::string EndOf(const std::string& path) {
   file.seekg(std::max<std::streamoff>(0, size - kShown));
   text << file.rdbuf();
   std::string end = text.str();
-  // Whole lines, where there are any.
+  // The text begins with a whole line, if there is one.
   if (const size_t newline = end.find('\n'); size > kShown && newline + 1 < end.size()) end.erase(0, newline + 1);
   return wire::ValidUtf8(end);
 }
 
-// The last line, without the program's name.
+// Returns the last line, without the program's name.
 std::string LastWords(const std::string& path) {
   const std::string end(absl::StripTrailingAsciiWhitespace(EndOf(path)));
   const size_t newline = end.rfind('\n');
@@ -55,8 +55,8 @@ std::string LastWords(const std::string& path) {
       absl::StripPrefix(newline == std::string::npos ? end : end.substr(newline + 1), "luthier-worker: "));
 }
 
-// The environment without the tokens and certificates for other coordinators: the socket that the workers are given
-// needs none, and what is wrong with them is nothing to it.
+// Returns the environment without tokens and certificates, which are for other coordinators: the socket that the
+// workers get needs none, and must not fail because of them.
 std::vector<char*> Variables() {
   std::vector<char*> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -80,7 +80,7 @@ WorkerPool::~WorkerPool() {
 }
 
 absl::Status WorkerPool::Launch(Slot* slot) {
-  // Everything that needs memory happens before fork: the child may only make system calls.
+  // Everything that allocates memory happens before fork: the child may only make system calls.
   std::vector<char*> argv;
   for (std::string& argument : slot->worker.argv) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -93,7 +93,7 @@ absl::Status WorkerPool::Launch(Slot* slot) {
   const pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // It died before the line above.
+    if (getppid() != parent) _exit(127);  // The parent died before the line above.
     setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     const int nothing = open("/dev/null", O_RDONLY);

@@ -11,13 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Words that some reader of YAML takes for a truth value or for nothing.
+// True for words that some reader of YAML takes for a boolean or for null.
 bool IsWord(const std::string& lower) {
   static constexpr const char* kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"};
   return std::any_of(std::begin(kWords), std::end(kWords), [&](const char* word) { return lower == word; });
 }
 
-// Identifiers stand as they are; everything else in double quotes, whose escapes are those of JSON.
+// Writes identifiers as they are, and everything else in double quotes, whose escapes are those of JSON.
 std::string Scalar(const Json& value) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -33,7 +33,7 @@ std::string Scalar(const Json& value) {
 void Append(const Json& value, const std::string& indent, std::string* out) {
   bool first = true;
   const auto item = [&](const std::string& head, const Json& child, bool list) {
-    // The first line of an entry stands behind the dash that the caller has written.
+    // The first line of an entry follows the dash that the caller has written.
     if (!first) absl::StrAppend(out, indent);
     first = false;
     absl::StrAppend(out, head);

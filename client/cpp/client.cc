@@ -35,10 +35,10 @@ namespace {
 
 constexpr int kPageSize = 1000;
 constexpr absl::Duration kHeartbeatTimeout = absl::Seconds(10);
-// A watch is renewed now and then, so that one whose server forgot it cannot hang for ever.
+// A watch is renewed now and then, so that it can't hang for ever if the server forgot it.
 constexpr absl::Duration kWatchTimeout = absl::Minutes(30);
 
-// RFC 9562, version 4.
+// Makes a UUID: RFC 9562, version 4.
 std::string Uuid(base::RandomStream random) {
   const uint64_t high = (random.NextU64() & ~uint64_t{0xF000}) | 0x4000;
   const uint64_t low = (random.NextU64() & ~(uint64_t{0xC} << 60)) | (uint64_t{0x8} << 60);
@@ -66,7 +66,7 @@ class Client::Impl {
     return {.max_attempts = options_.max_attempts, .give_up_after = options_.patience, .budget = &budget_};
   }
 
-  // One logical call: attempts of `timeout` each, as `policy` has it, none beyond the time at which it gives up.
+  // Makes one logical call: attempts of `timeout` each, by `policy`, none after the time at which it gives up.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -136,7 +136,7 @@ class Client::Impl {
     context->set_deadline(wire::DeadlineIn(timeout));
   }
 
-  // The error of a call that the server lacks. gRPC answers such a call by itself, without a word.
+  // Returns the error of a call that the server lacks, to which gRPC itself answers without a message.
   absl::Status OfAnotherVersion() {
     grpc::ClientContext context;
     SetDeadline(&context, options_.timeout);
@@ -171,7 +171,7 @@ class Client::Impl {
   std::set<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
 
  public:
-  // Below what they use nothing of: stubs are thread-safe.
+  // The mutex does not guard these: stubs are thread-safe.
   const std::unique_ptr<v1::StudyService::Stub> studies;
   const std::unique_ptr<v1::WorkerService::Stub> workers;
   const std::unique_ptr<v1::AdminService::Stub> admin;
@@ -193,7 +193,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
     v1::Event event;
     bool wanted = true;
     while (wanted && reader->Read(&event)) {
-      // At least once: what came before the connection broke may come again.
+      // Events come at least once: those from before a broken connection may come again.
       if (event.seq() <= request.after_seq()) continue;
       request.set_after_seq(event.seq());
       backoff.Reset();
@@ -205,7 +205,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
     if (!wanted || (status.ok() && options.until_finished)) return absl::OkStatus();
     if (interrupted()) return absl::CancelledError("interrupted");
     if (!status.ok() && !base::MayRepeat(base::AdviceFor(status))) return status;
-    if (status.code() == absl::StatusCode::kDeadlineExceeded) heard = clock_.Monotonic();  // It was quiet, not gone.
+    if (status.code() == absl::StatusCode::kDeadlineExceeded) heard = clock_.Monotonic();  // It was silent, not gone.
     if (clock_.Monotonic() - heard > options.patience) return status;
     if (!sleeper_.Sleep(backoff.Next(status))) return absl::CancelledError("interrupted");
   }
@@ -316,7 +316,7 @@ absl::Status Client::DeleteStudy(const std::string& id) {
 
 namespace {
 
-// The error of a later call: what the earlier ones did stands. Fields count from `first` on.
+// Returns the error of a later call, whose predecessors took effect. Fields count from `first` on.
 absl::Status AfterSome(const absl::Status& status, size_t imported, size_t first) {
   if (imported == 0) return status;
   const std::string what =

@@ -23,7 +23,7 @@
 namespace luthier::worker {
 namespace {
 
-// What the child that tries an account ends with.
+// Exit codes of the child that tries an account.
 constexpr int kMayNot = 100, kNoDirectory = 101;
 
 }  // namespace
@@ -53,7 +53,7 @@ absl::StatusOr<Account> FindAccount(const std::string& user) {
 }
 
 bool BecomeUser(uid_t uid, gid_t gid, const gid_t* groups, size_t group_count) {
-  // The functions of the C library speak to the other threads, of which the child has none.
+  // The functions of the C library would signal the other threads, of which the child has none.
   return syscall(SYS_setgroups, group_count, groups) == 0 && syscall(SYS_setresgid, gid, gid, gid) == 0 &&
          syscall(SYS_setresuid, uid, uid, uid) == 0;
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr absl::Duration kLookForStop = absl::Milliseconds(10);
 
 RunOutcome Unfit(const absl::Status& status) {
-  // What the setting needs is above its limit at every worker.
+  // True if the setting would exceed its limit at every worker.
   const bool everywhere =
       absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || absl::IsResourceExhausted(status);
   return Failed(everywhere ? study::FailureKind::kConfig : study::FailureKind::kInfra, study::failure::kBadObjective,
@@ -83,7 +83,8 @@ absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find
     }
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
     if (!loading_) break;
-    // Slots that start together on one study shall not load it twice. Nothing wakes whoever is told to stop here.
+    // Slots that start together on one study must not load it twice. A stop does not wake this wait, so it has a time
+    // limit.
     loaded_.WaitFor(&mutex_, kLookForStop);
   }
   loading_ = true;
@@ -91,7 +92,7 @@ absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find
   absl::StatusOr<std::unique_ptr<objectives::Objective>> made = [&] {
     try {
       return factory_(objective, spec.space, spec.metric, stop);
-    } catch (...) {  // E.g. out of memory: the others go on.
+    } catch (...) {  // For instance, out of memory: the other slots go on.
       mutex_.Lock();
       loading_ = false;
       loaded_.SignalAll();
@@ -133,7 +134,8 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
     sink->Report(measurement, "");
     return true;  // A stop comes through `context.stop`, which saves a checkpoint.
   };
-  std::string cold = "its model is of other data or settings";  // Why no model of another trial is started from.
+  // Reason why training does not start from the model of another trial.
+  std::string cold = "its model is of other data or settings";
   std::string why = "it is of another version, other data or other options";
   if (checkpoints_ == nullptr) {
     why = cold = "this worker keeps no checkpoints";
@@ -189,7 +191,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
 void BuiltinRunner::Discard(const RunRequest& request) {
   if (checkpoints_ == nullptr) return;
   checkpoints_->Remove(CheckpointStore::Reference(request.study, request.trial, request.attempt));
-  // Only this trial's own: the reference came from the service and might name another's.
+  // Only this trial's own files are removed: the reference came from the service and might name another's.
   for (int32_t attempt = 1; attempt < request.attempt; ++attempt) {
     checkpoints_->Remove(CheckpointStore::Reference(request.study, request.trial, attempt));
   }

@@ -35,15 +35,15 @@ namespace luthier::worker {
 namespace {
 
 constexpr size_t kMaxResultLine = 8 << 20;  // A gradient of 100,000 numbers takes about 2 MB.
-constexpr size_t kShownLine = 200;          // Of the last line, in the message of a program without a result.
+constexpr size_t kShownLine = 200;  // Bytes of the last line that the message of a program without a result shows.
 constexpr size_t kChunk = 1 << 16;
 constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
 constexpr size_t kMaxNotes = 10;
-constexpr double kRounding = 1e-3;  // Relative: a value that is printed twice may be rounded once.
+constexpr double kRounding = 1e-3;  // Relative tolerance: a value that is printed twice may be rounded once.
 constexpr char kAfterFinal[] = "lines after the final one are ignored";
 constexpr size_t kMaxVariable = 64 << 10;  // Bytes of a parameter's environment variable; Linux allows 128 KiB.
 
-// A directory only this user can read, removed with all it holds at the end.
+// A directory that only this user can read, removed with its contents at the end.
 class PrivateDirectory {
  public:
   static absl::StatusOr<PrivateDirectory> Create(const std::string& root) {
@@ -65,7 +65,8 @@ class PrivateDirectory {
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
-  // Makes it and the files in it the account's, the directory last: until then nobody else can put anything there.
+  // Gives the directory and the files in it to the account, the directory last: until then nobody else can put anything
+  // there.
   absl::Status HandTo(const Account& account) const {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
@@ -121,7 +122,7 @@ class CommandRun {
         stdout_lines_(kMaxResultLine, [this](const TextLine& line) { OnStdoutLine(line); }),
         finder_(metric_) {}
 
-  // What the program is started with. The directory must outlive it.
+  // Returns the specification of the process. The directory must outlive it.
   absl::StatusOr<ProcessSpec> Prepare(const PrivateDirectory& directory);
   absl::Status PreparePatterns() {
     LUTHIER_ASSIGN_OR_RETURN(PatternMatcher matcher, PatternMatcher::Create(command_.stdout_patterns, metric_));
@@ -141,19 +142,19 @@ class CommandRun {
   void OnContent(const TextLine& line, LineContent found, bool torn);
   // A line of standard output that has the metric and is no result. It counts unless a result follows.
   void OnUnreadable(const TextLine& line, const LineContent& found);
-  // A result of either descriptor.
+  // Handles a result of either descriptor.
   void OnResult(ResultLine line);
   void Accept(ResultLine line);
   void AcceptPoint(const PatternMatcher::Point& point);
   void EmitHeld();
   void Note(const std::string& text);
-  // Says which variables a program that failed speaks of and did not get.
+  // Notes which variables the message of a failed program mentions that were kept from it.
   void NoteWithheld(absl::string_view failure);
-  // Reads what is there, at most `chunks` times; closed descriptors become -1.
+  // Reads what is available, at most `chunks` times; closed descriptors become -1.
   void Read(int* fd, int chunks, LineSplitter* lines, bool standard_error);
   void Terminate(Process* process, Ending why);
   RunOutcome Judge(int wait_status);
-  // Of a program whose supervisor was killed.
+  // Returns the outcome of a program whose supervisor was killed.
   RunOutcome Lost();
   RunOutcome Result();
   RunOutcome Fail(const char* reason, absl::string_view what, study::FailureKind kind = study::FailureKind::kConfig);
@@ -168,7 +169,7 @@ class CommandRun {
   LineSplitter result_lines_, stdout_lines_;
   Tail all_tail_{kTailBytes}, error_tail_{kTailBytes};
   std::optional<PatternMatcher> patterns_;
-  std::optional<ResultLine> held_;  // The newest line: the final result unless another follows.
+  std::optional<ResultLine> held_;  // The newest line, which is the final result unless another follows.
   bool held_emitted_ = false;
   bool final_seen_ = false;
   absl::Duration held_since_;
@@ -181,10 +182,10 @@ class CommandRun {
   std::string unreadable_;        // The newest line of standard output, if it has the metric and is no result.
   bool unreadable_final_ = false;
   std::string doubtful_line_;  // The newest line of standard output that was almost a result.
-  std::string last_line_;      // The newest one that is not blank, or its beginning.
+  std::string last_line_;      // The newest line that is not blank, or its beginning.
   std::vector<std::string> notes_;
   std::vector<std::string> withheld_;  // Names of variables that the program did not get.
-  bool reached_ = false;               // The target.
+  bool reached_ = false;               // True once the target was reached.
   Ending ending_ = Ending::kNatural;
   absl::Duration kill_at_ = absl::InfiniteDuration();
 };
@@ -225,7 +226,7 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   for (const auto& [name, value] : inputs.variables) environment[name] = value;
   if (static_cast<size_t>(request_.slot) < options_.gpus.size()) {
     environment["CUDA_VISIBLE_DEVICES"] = options_.gpus[static_cast<size_t>(request_.slot)];
-    // Numbers of the driver's are those of nvidia-smi; those of the worker's own variable mean what they meant.
+    // GPUs numbered by the driver have nvidia-smi's numbers; those of the worker's own variable keep their meaning.
     if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) environment.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   }
   for (const auto& [name, value] : environment) spec.environment.push_back(absl::StrCat(name, "=", value));
@@ -276,7 +277,7 @@ void CommandRun::OnStdoutLine(const TextLine& line) {
   if (const absl::string_view text = absl::StripAsciiWhitespace(line.text); !text.empty()) {
     last_line_ = std::string(text.substr(0, kShownLine));
   }
-  // Where it was stopped, a program may have been in the midst of a line.
+  // A program that was stopped may have been in the middle of a line.
   const bool torn = !line.ended && ending_ != Ending::kNatural;
   if (!command_.stdout_patterns.empty()) {
     if (torn) return;
@@ -303,7 +304,7 @@ void CommandRun::OnContent(const TextLine& line, LineContent found, bool torn) {
       if (!torn) OnUnreadable(line, found);
       break;
     case LineContent::Kind::kOther:
-      // Programs print all sorts of JSON; only who has no result at all is told.
+      // Programs print all sorts of JSON, so only a program without any result is told of this line.
       doubtful_line_ =
           absl::StrCat("line ", line.number, " of standard output, ", base::Quote(line.text), ": ", found.why);
       break;
@@ -316,7 +317,7 @@ void CommandRun::OnUnreadable(const TextLine& line, const LineContent& found) {
     return;
   }
   if (found.kind == LineContent::Kind::kAside && held_) {
-    // Logs that say the result once more, perhaps rounded.
+    // Logs may repeat the result, perhaps rounded.
     const double value = held_->measurement.metrics[metric_];
     const bool same = std::isfinite(found.value) ? std::abs(found.value - value) <= kRounding * std::abs(value)
                                                  : !std::isfinite(value);
@@ -387,7 +388,7 @@ void CommandRun::Accept(ResultLine line) {
   EmitHeld();
   final_seen_ = line.final;
   held_ = std::move(line);
-  held_emitted_ = final_seen_;  // Said to be final: never an intermediate point.
+  held_emitted_ = final_seen_;  // Declared final, so it is never an intermediate point.
   held_since_ = Now();
 }
 
@@ -423,9 +424,9 @@ void CommandRun::Terminate(Process* process, Ending why) {
 void CommandRun::Watch(Process* process) {
   const absl::Duration deadline = Now() + command_.timeout;
   int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
-  bool stop_seen = false;    // And so its descriptor is not waited for any more.
-  bool finish_sent = false;  // The program was asked to finish, …
-  bool pause_sent = false;   // … or to pause, and has until …
+  bool stop_seen = false;    // The descriptor is then no longer waited for.
+  bool finish_sent = false;  // The program was asked to finish.
+  bool pause_sent = false;   // The program was asked to pause; it has until `pause_until`.
   absl::Duration pause_until = absl::InfiniteDuration();
   while (!process->HasEnded()) {
     const absl::Duration now = Now();
@@ -476,7 +477,8 @@ void CommandRun::Watch(Process* process) {
 }
 
 RunOutcome CommandRun::Finish(Process* process, int wait_status) {
-  // All that was written is in the pipes now. Bounded: a process that another daemon started may write for ever.
+  // Everything that was written is in the pipes now. The number of chunks is bounded, since a process that another
+  // daemon started may write for ever.
   constexpr int kMaxChunks = 256;
   int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
   Read(&result, kMaxChunks, &result_lines_, false);
@@ -583,7 +585,7 @@ RunOutcome CommandRun::Result() {
   const absl::StatusOr<PatternMatcher::Found> matched = patterns_->Values();
   if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));
   for (const std::string& note : matched->notes) Note(note);
-  // A program that was stopped has the values of the last step that was over.
+  // A program that was stopped has the values of the last complete step.
   const bool whole_steps =
       ending_ != Ending::kNatural && study::HasStepPattern(command_, request_.spec.metric) && held_;
   for (const auto& [name, value] : matched->values) {
@@ -615,7 +617,7 @@ RunOutcome CommandRun::Fail(const char* reason, absl::string_view what, study::F
   return Failed(kind, reason, message);
 }
 
-// Errors before the program runs.
+// Returns the outcome for an error before the program runs.
 RunOutcome StartFailure(const absl::Status& status) {
   const std::string message(status.message());
   if (absl::IsUnavailable(status)) return Failed(study::FailureKind::kInfra, kWorkerError, message);
@@ -633,7 +635,7 @@ std::string ParametersJson(const RunRequest& request) {
     const auto it = request.parameters.find(spec.name);
     if (it == request.parameters.end()) continue;
     if (const double* number = std::get_if<double>(&it->second)) {
-      // An int is written without a point, a float always with one: readers get the type they expect.
+      // An int is written without a point, a float always with one, so that readers get the expected type.
       if (std::holds_alternative<study::IntRange>(spec.domain))
         json[spec.name] = static_cast<int64_t>(*number);
       else
@@ -654,11 +656,11 @@ CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_
   CommandInputs inputs;
   std::map<std::string, std::string>& values = inputs.values;
   std::map<std::string, std::string>& own = inputs.variables;
-  std::map<std::string, int> users;  // Of each variable: two names may map to one.
+  std::map<std::string, int> users;  // Number of parameters for each variable: two names may map to one.
   for (const study::ParameterSpec& spec : request.spec.space.parameters()) ++users[ParameterVariable(spec.name)];
   for (const auto& [name, value] : request.parameters) {
     values[name] = study::FormatValue(value);
-    // A vector may be longer than a variable can be: it is in the parameters' file.
+    // A vector may be longer than a variable can be; it is then in the parameters' file only.
     const bool fits = values[name].size() <= kMaxVariable;
     if (fits && users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
   }

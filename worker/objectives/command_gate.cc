@@ -31,7 +31,7 @@ absl::Status CommandGate::Admit(const std::string& study) {
     }
     if (own.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(own, own_project_());
-      if (own.empty()) own = study::kDefaultProject;  // A coordinator from before there were projects.
+      if (own.empty()) own = study::kDefaultProject;  // The coordinator is older than projects.
       const base::MutexLock lock(&mutex_);
       own_ = own;
     }

@@ -20,7 +20,7 @@ struct Stat {
   long parent = 0, group = 0, session = 0;
 };
 
-// The number at *text, which is left behind it; 0 when there is none.
+// Reads the number at *text, and moves *text behind it; 0 if there is none.
 unsigned long NumberAt(const char** text) {
   unsigned long value = 0;
   while (**text == ' ') ++*text;
@@ -28,7 +28,7 @@ unsigned long NumberAt(const char** text) {
   return value;
 }
 
-// /proc/`pid`/stat up to `size` bytes; pid 0: our own. False when there is no such process.
+// Reads up to `size` bytes of /proc/`pid`/stat; pid 0: our own. False if there is no such process.
 bool ReadStat(pid_t pid, char* text, size_t size) {
   char path[40] = "/proc/self/stat";
   if (pid != 0) {
@@ -51,7 +51,7 @@ bool ReadStat(pid_t pid, char* text, size_t size) {
 bool StatOf(pid_t pid, Stat* stat) {
   char text[512];
   if (!ReadStat(pid, text, sizeof(text))) return false;
-  const char* at = strrchr(text, ')');  // The name before may hold anything.
+  const char* at = strrchr(text, ')');  // The name before it may contain anything.
   if (at == nullptr || strlen(at) < 4) return false;
   at += 3;  // ") S"
   stat->parent = static_cast<long>(NumberAt(&at));
@@ -87,7 +87,7 @@ int KillChildren(const pid_t* spared, int spared_count) {
       const char* name = entry->name;
       if (const unsigned long pid = NumberAt(&name); pid > 0 && *name == '\0') pids[count++] = static_cast<pid_t>(pid);
     }
-    // The newest first: who forks on and on is caught at his latest.
+    // The newest comes first, so that a process that keeps forking is caught at its newest child.
     for (int i = count - 1; i >= 0; --i) {
       Stat stat;
       if (!StatOf(pids[i], &stat) || stat.parent != self) continue;
@@ -114,7 +114,7 @@ void NameProcess(const char* name) {
   if (!ReadStat(0, text, sizeof(text))) return;
   const char* at = strrchr(text, ')');
   if (at == nullptr) return;
-  // From the state, field 3, to where the arguments begin and end, fields 48 and 49 of proc(5).
+  // Skips from the state, field 3, to the addresses of the arguments, fields 48 and 49 of proc(5).
   for (int field = 2; field < 48 && at != nullptr; ++field) at = strchr(at + 1, ' ');
   if (at == nullptr) return;
   const unsigned long begin = NumberAt(&at), end = NumberAt(&at);
@@ -132,7 +132,7 @@ int OpenSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigaddset(&set, SIGTERM);
-  // A SIGCHLD that is ignored is never seen, and takes the wait status with it.
+  // An ignored SIGCHLD is never seen, and the wait status is lost with it.
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, nullptr);

@@ -17,7 +17,7 @@ namespace {
 
 // docs/reference/worker.md has the same list.
 constexpr const char* kNeeded[] = {
-    // Who and where.
+    // User and place.
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PWD", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR",
     "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
     // Interpreters and their modules.
@@ -30,7 +30,7 @@ constexpr const char* kNeeded[] = {
     "CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*", "NCCL_*", "ROCM_*", "ROCR_*", "HIP_*", "HSA_*", "MIOPEN_*", "GPU_*",
     "ONEAPI_*", "ZE_*", "SYCL_*", "TPU_*", "XLA_*", "JAX_*", "TF_*", "TORCH_*", "PYTORCH_*", "KERAS_*", "TRITON_*",
     "HF_*", "TRANSFORMERS_*", "TOKENIZERS_*",
-    // The way out.
+    // Proxies and certificates.
     "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "ftp_proxy",
     "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     // The batch system.
@@ -46,7 +46,7 @@ constexpr const char* kSecretParts[] = {"TOKEN",      "SECRET",        "PASSWORD
 constexpr const char* kSecretEnds[] = {"KEY", "KEYS", "PASS", "PAT", "AUTH", "PWD", "COOKIE"};
 constexpr const char* kHarmless[] = {"COMPAT", "BYPASS", "COMPASS"};
 
-// Variables that are a shell's own, of which nobody need hear.
+// Variables of a shell itself, which are not reported.
 constexpr const char* kShells[] = {"_", "OLDPWD", "SHLVL"};
 
 template <typename Patterns>
@@ -59,7 +59,7 @@ bool IsOneOf(absl::string_view word, absl::Span<const char* const> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// `text`: a name, of a variable or within a value.
+// True if `text`, a name of a variable or within a value, names a secret.
 bool NamesSecret(absl::string_view text) {
   if (text == "PWD") return false;  // The current folder.
   const auto other = [](char c) { return !absl::ascii_isalpha(static_cast<unsigned char>(c)); };
@@ -79,7 +79,8 @@ bool NamesSecret(absl::string_view text) {
   return false;
 }
 
-// me:word@host, with or without a scheme before it, in which a name alone may be one.
+// True for me:word@host, with or without a scheme before it. Behind a scheme a name without a word counts, too, since
+// it may be a secret.
 bool HasCredentials(absl::string_view value) {
   for (const absl::string_view part : absl::StrSplit(value, absl::ByAnyChar(" \t\n,;'\"|"))) {
     const size_t at = part.rfind('@');
@@ -88,7 +89,7 @@ bool HasCredentials(absl::string_view value) {
   return false;
 }
 
-// password=word, -Dpassword=word, "password": "word", --password word.
+// True for password=word, -Dpassword=word, "password": "word", --password word.
 bool SetsSecret(absl::string_view value) {
   const auto part_of_name = [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-.", absl::string_view(&c, 1));
@@ -110,7 +111,7 @@ bool SetsSecret(absl::string_view value) {
   return false;
 }
 
-// Lists of folders and modules have colons, and names of packages an @ (gcc@13).
+// True for variables with lists of folders and modules, which have colons, and names of packages with an @ (gcc@13).
 bool IsList(absl::string_view name) {
   for (const char* end : {"PATH", "DIRS", "MODULES", "LIB", "PRELOAD"}) {
     if (absl::EndsWith(name, end)) return true;
@@ -133,7 +134,7 @@ absl::Status CheckEnvironmentPattern(const std::string& pattern) {
   };
   if (pattern.empty() || absl::ascii_isdigit(static_cast<unsigned char>(pattern[0])) ||
       !std::all_of(pattern.begin(), pattern.end(), fits)) {
-    // Whoever wrote NAME=value is not shown his value again.
+    // The value is not repeated in the message to a user who wrote NAME=value.
     return absl::InvalidArgumentError(
         absl::StrCat("--env-allow: ", base::Quote(pattern.substr(0, pattern.find('='))),
                      pattern.find('=') == std::string::npos ? "" : " with a value",

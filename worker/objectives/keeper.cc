@@ -24,7 +24,7 @@ namespace luthier::worker {
 namespace {
 
 constexpr int kSocketFd = 3;
-constexpr int kMaxSupervisors = 1024;  // A worker has at most 64 slots; the rest is for those who wait for a disk.
+constexpr int kMaxSupervisors = 1024;  // A worker has at most 64 slots; the rest is for runs that wait for a disk.
 constexpr int kPatienceMilliseconds = 2000;
 constexpr int kAgainMilliseconds = 5;
 
@@ -34,16 +34,16 @@ int64_t Milliseconds() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-// Inside of the keeper: async-signal-safe, as it may be forked again from a process with threads.
+// The keeper's own process. It must be async-signal-safe, since it may be forked again from a process with threads.
 class KeeperProcess {
  public:
   [[noreturn]] void Run(int socket) {
     NameProcess("luthier-keeper");
-    prctl(PR_SET_PDEATHSIG, SIGCONT);  // Whoever stopped this process does not stop it from ending the runs.
+    prctl(PR_SET_PDEATHSIG, SIGCONT);  // Continues a stopped keeper, so that it ends the runs.
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    // Nothing of the worker's is held open: not its terminal, its log, or a lock of whoever started it. The socket
-    // comes first: in a worker that was started without standard descriptors it is one of these.
+    // The keeper holds no descriptor of the worker open: not its terminal, its log, or a lock of its parent. The socket
+    // is moved first: in a worker that was started without standard descriptors it is one of these.
     if (socket != kSocketFd) dup3(socket, kSocketFd, O_CLOEXEC);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < kSocketFd; ++fd) dup2(null, fd);
@@ -54,11 +54,11 @@ class KeeperProcess {
     if (signals_ < 0) _exit(1);
     while (Step()) {
     }
-    // The supervisors have seen it, too.
+    // The supervisors have seen the worker's end, too.
     const int64_t until = Milliseconds() + kPatienceMilliseconds;
     Reap();
     while (!alone_ && Milliseconds() < until) {
-      // One that is stopped again and again.
+      // Kills supervisors that are stopped again and again.
       if (Milliseconds() > until - kPatienceMilliseconds / 2) KillSupervisors();
       EndStrays();
       AwaitChild(signals_, kAgainMilliseconds);
@@ -68,7 +68,7 @@ class KeeperProcess {
   }
 
  private:
-  // False once the worker is gone.
+  // Makes one step. False once the worker is gone.
   bool Step() {
     pollfd fds[2] = {{kSocketFd, POLLIN, 0}, {signals_, POLLIN, 0}};
     poll(fds, 2, -1);
@@ -94,7 +94,7 @@ class KeeperProcess {
     if (got <= 0) return false;
     LaunchDescriptors descriptors;
     const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    // Without descriptor to spare some are missing: whoever waits at the control socket sees its end.
+    // If no descriptor was free, some are missing; the worker then sees the end of the control socket.
     if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof(descriptors))) {
       syscall(SYS_close_range, signals_ + 1, ~0U, 0);
       return true;
@@ -132,7 +132,7 @@ class KeeperProcess {
       pid_t* const end = supervisors_ + count_;
       pid_t* const at = std::find(supervisors_, end, pid);
       if (at == end) continue;
-      if (WIFSTOPPED(status)) {  // By its own run, perhaps: it has to see that run's end.
+      if (WIFSTOPPED(status)) {  // Its own run may have stopped it; it has to see that run's end.
         kill(pid, SIGCONT);
         continue;
       }
@@ -146,7 +146,7 @@ class KeeperProcess {
     for (int i = 0; i < count_; ++i) kill(supervisors_[i], SIGKILL);
   }
 
-  // Ends what a supervisor that was killed has left.
+  // Ends what a killed supervisor has left.
   void EndStrays() {
     const int64_t until = Milliseconds() + kPatienceMilliseconds;
     while (strays_ && Milliseconds() < until) {
@@ -159,7 +159,7 @@ class KeeperProcess {
   int signals_ = -1;
   pid_t supervisors_[kMaxSupervisors] = {};
   int count_ = 0;
-  bool strays_ = false;  // There may be children that are no supervisors.
+  bool strays_ = false;  // There may be children that are not supervisors.
   bool alone_ = false;   // There is no child.
 };
 
@@ -201,7 +201,7 @@ absl::Status Keeper::Fork() {
   }
   base::Descriptor ours(ends[0]);
   const base::Descriptor theirs(ends[1]);
-  // No handler of ours may run in the child: it would act in our name.
+  // No signal handler of ours may run in the child, where it would act in our name.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -9,13 +9,13 @@
 namespace luthier::worker {
 namespace {
 
-// The beginning of a request. Then come the pointers of argv and environment as offsets from the beginning (0: null),
-// the groups, and the texts with a zero byte behind each.
+// The beginning of a request. It is followed by the pointers of argv and environment as offsets from the beginning (0:
+// null), the groups, and the texts with a zero byte behind each.
 struct Header {
   uint64_t memory_limit;
   uint64_t has_account, uid, gid, group_count;
   uint64_t argc, envc;
-  uint64_t path;  // Offset.
+  uint64_t path;  // Offset of the path.
 };
 static_assert(sizeof(char*) == sizeof(uint64_t));
 

@@ -26,7 +26,7 @@ void LineSplitter::Finish() {
 }
 
 void LineSplitter::Flush(char end) {
-  // "\r\n" is one end.
+  // "\r\n" is one end of a line.
   const bool nothing = line_.empty() && (end == '\r' || overwrites_);
   if (!nothing) on_line_({line_, number_, truncated_, overwrites_, end != '\0'});
   line_.clear();
@@ -34,7 +34,7 @@ void LineSplitter::Flush(char end) {
   overwrites_ = end == '\r';
   if (end == '\n') ++number_;
   constexpr size_t kKeep = 1 << 16;
-  if (line_.capacity() > kKeep) std::string().swap(line_);  // One long line is no reason to keep its memory.
+  if (line_.capacity() > kKeep) std::string().swap(line_);  // One long line does not keep its memory.
 }
 
 void Tail::Add(absl::string_view bytes) {

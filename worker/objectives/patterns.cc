@@ -22,12 +22,12 @@ struct PatternMatcher::State {
     std::string metric;
     study::OutputPattern pattern;
     std::optional<double> value;
-    std::string unreadable;  // Says what the last value is, when it is no number.
+    std::string unreadable;  // Describes the last value, if it is not a number.
   };
   std::vector<Entry> entries;
   std::string metric;
   std::optional<study::OutputPattern> step_pattern;
-  std::optional<int64_t> step;  // Of `values`; absent: they belong to no point.
+  std::optional<int64_t> step;  // Step of `values`; absent: they belong to no point.
   int64_t last_step = -1;
   std::map<std::string, double> values;  // Found since the step began.
 
@@ -37,7 +37,7 @@ struct PatternMatcher::State {
     values.clear();
     return point;
   }
-  // The step that the line names, if any.
+  // Returns the step that the line names, if any.
   std::optional<PatternMatcher::Point> TakeStep(absl::string_view line) {
     const std::optional<std::string> match = step_pattern->LastMatch(line);
     if (!match) return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<PatternMatcher::Point> PatternMatcher::AddLine(const TextLine& lin
     if (entry.value) {
       state_->values[entry.metric] = *entry.value;
     } else {
-      // No older value of the step stands in for it.
+      // An older value of the step does not stand in for it.
       state_->values.erase(entry.metric);
       entry.unreadable =
           absl::StrCat("line ", line.number, " of standard output, ", base::Quote(text), ": the pattern for ",

@@ -37,9 +37,9 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   return absl::OkStatus();
 }
 
-// A file in memory with `text`.
+// Makes a file in memory with `text`.
 absl::StatusOr<Descriptor> MemoryFile(const std::string& text) {
-  constexpr unsigned kNeverExecuted = 8;  // MFD_NOEXEC_SEAL, which some machines insist on, and old ones do not know.
+  constexpr unsigned kNeverExecuted = 8;  // MFD_NOEXEC_SEAL, which some machines require, and old ones do not know.
   int made = memfd_create("luthier-request", MFD_CLOEXEC | kNeverExecuted);
   if (made < 0 && errno == EINVAL) made = memfd_create("luthier-request", MFD_CLOEXEC);
   Descriptor file(made);
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(Keeper* keeper, const Pr
   LUTHIER_RETURN_IF_ERROR(MakePipe(&process->result_, &result_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&reply_read, &process->reply_));
   if (spec.account != nullptr) {
-    // Else it could not open them again, as by /dev/stderr.
+    // Otherwise the account could not open them again, as by /dev/stderr.
     for (const Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read}) {
       if (fchown(fd->get(), spec.account->uid, spec.account->gid) != 0) return NoProcess("cannot hand over a pipe");
     }
@@ -167,7 +167,7 @@ Process::~Process() {
 }
 
 void Process::SendLine(const std::string& line) {
-  // A program that has closed its end must not cost us our life, whatever the process does about SIGPIPE.
+  // A program that has closed its end must not end this process, whatever that does about SIGPIPE.
   sigset_t pipe, before;
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
@@ -183,7 +183,7 @@ void Process::SendLine(const std::string& line) {
 
 void Process::Order(int signal) {
   const SupervisorOrder order = {signal};
-  send(control_.get(), &order, sizeof(order), MSG_NOSIGNAL);  // Who is not there any more needs no order.
+  send(control_.get(), &order, sizeof(order), MSG_NOSIGNAL);  // If the supervisor is gone, it needs no order.
 }
 
 void Process::SignalGroup(int signal) {
@@ -221,7 +221,7 @@ bool Process::HasEnded() {
 
 int Process::Reap() {
   while (!ended_) Listen(-1);
-  shutdown(control_.get(), SHUT_WR);  // The supervisor's signal to end all that is left.
+  shutdown(control_.get(), SHUT_WR);  // Tells the supervisor to end everything that is left.
   constexpr int kReapMilliseconds = 5000;
   while (!gone_) {
     if (Listen(kReapMilliseconds)) continue;

@@ -30,7 +30,8 @@ constexpr char kTraining[] = "training";
 constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD in UTF-8.
 constexpr char kGradientSeconds[] = "gradient_seconds";
 
-// Whether a key of the flat form is no metric. Programs from before the last two had a meaning may give them another.
+// True if a key of the flat form is not a metric. Programs from before `training` and `gradient_seconds` had a meaning
+// may use these names for metrics.
 bool IsReserved(const std::string& key, const Json& value, const std::string& metric) {
   if (key == kTraining) return key != metric && !value.is_number();
   if (key == kGradientSeconds) return key != metric;
@@ -41,19 +42,19 @@ bool IsReserved(const std::string& key, const Json& value, const std::string& me
   return false;
 }
 
-// The number at the head of `text`, when it is one that no double holds; else empty.
+// Returns the number at the head of `text`, if it overflows a double; else empty.
 absl::string_view Overflowing(absl::string_view text) {
   const absl::string_view number = text.substr(0, text.find_first_not_of("0123456789+-.eE"));
   double value = 0.0;
   return absl::SimpleAtod(number, &value) && std::isinf(value) ? number : absl::string_view();
 }
 
-// JSON has no NaN and no infinity, but many programs write them: such words outside of strings get quotes, and numbers
-// beyond the largest double become such words.
+// Quotes non-finite numbers. JSON has no NaN and no infinity, but many programs write them: such words outside of
+// strings get quotes, and numbers beyond the largest double become such words.
 std::string QuoteNonFinite(absl::string_view line) {
   std::string out;
   bool in_string = false;
-  char before = ':';  // The last character outside of strings that is no blank.
+  char before = ':';  // The last character outside of strings that is not blank.
   for (size_t i = 0; i < line.size();) {
     const bool value_begins = !in_string && (before == ':' || before == ',' || before == '[');
     if (value_begins && !absl::ascii_isspace(static_cast<unsigned char>(line[i]))) {
@@ -82,7 +83,7 @@ std::string QuoteNonFinite(absl::string_view line) {
   return out;
 }
 
-// The end of the word that begins at `text[at]`; `at` where none does.
+// Returns the end of the word that begins at `text[at]`; `at` if none does.
 size_t EndOfWord(absl::string_view text, size_t at) {
   const auto in_word = [&](size_t i) {
     return i < text.size() &&
@@ -92,11 +93,11 @@ size_t EndOfWord(absl::string_view text, size_t at) {
   return at;
 }
 
-// Calls found(key, depth) for whatever looks like an object's key, in text that need not be JSON, in quotes of either
-// kind or in none: `depth` is 1 on the top level. Stops when it returns true, and returns whether it did.
+// Calls found(key, depth) for everything that looks like an object's key, in quotes of either kind or in none; the text
+// need not be JSON. `depth` is 1 on the top level. Returns true as soon as `found` does.
 bool AnyKey(absl::string_view text, absl::FunctionRef<bool(absl::string_view, int)> found) {
   int depth = 0;
-  char before = '\0';  // The last character that is no blank.
+  char before = '\0';  // The last character that is not blank.
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
@@ -122,7 +123,7 @@ bool AnyKey(absl::string_view text, absl::FunctionRef<bool(absl::string_view, in
   return false;
 }
 
-// Whether text that is no JSON object has the metric nevertheless, on its top level or in "metrics" there.
+// True if text that is not a JSON object has the metric nevertheless, on its top level or in "metrics" there.
 bool NamesMetric(absl::string_view text, const std::string& metric) {
   bool in_metrics = false;
   return AnyKey(text, [&](absl::string_view key, int depth) {
@@ -161,7 +162,7 @@ std::set<std::string> TwiceNamed(absl::string_view text) {
   return twice;
 }
 
-// Replaces bytes that are no UTF-8, which are no JSON.
+// Replaces bytes that are not UTF-8, which JSON does not allow.
 std::string Printable(absl::string_view line) {
   const std::string dumped = Json(line).dump(-1, ' ', false, Json::error_handler_t::replace);
   return Json::parse(dumped).get<std::string>();
@@ -170,12 +171,12 @@ std::string Printable(absl::string_view line) {
 // A line as JSON.
 struct Object {
   Json json;
-  std::set<std::string> twice;  // Keys of it that are there twice.
-  bool damaged = false;         // True: bytes that are no UTF-8 were replaced.
+  std::set<std::string> twice;  // Keys that it has twice.
+  bool damaged = false;         // True if bytes that are not UTF-8 were replaced.
 };
 
 absl::StatusOr<Object> ParseObject(absl::string_view line) {
-  // Most lines are JSON as it should be.
+  // Most lines are valid JSON.
   const auto parse = [](absl::string_view text) {
     return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   };
@@ -205,7 +206,7 @@ std::optional<double> ToNumber(const Json& json) {
   }
   if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!json.is_string()) return std::nullopt;
-  // Only the non-finite words, as strings: "0.5" in quotes is a mistake worth hearing about.
+  // Only non-finite words are read from strings: "0.5" in quotes is a mistake that the user should hear about.
   const std::optional<double> value = ParseNumber(json.get_ref<const std::string&>());
   return value && !std::isfinite(*value) ? value : std::nullopt;
 }
@@ -284,7 +285,7 @@ absl::Status ReadNotNegative(const Json& object, const char* key, std::optional<
   return Bad(absl::StrCat(key, ": is not a number of at least 0"));
 }
 
-// "limit", or {"outcome": "limit", "gradient_norm": 1e-3, "duality_gap": 2e-4}.
+// Reads "limit", or {"outcome": "limit", "gradient_norm": 1e-3, "duality_gap": 2e-4}.
 absl::StatusOr<study::TrainingReport> ToTraining(const Json& json) {
   const bool whole = json.is_object();
   const Json& outcome = whole && json.contains("outcome") ? json["outcome"] : json;
@@ -304,7 +305,7 @@ absl::StatusOr<study::TrainingReport> ToTraining(const Json& json) {
   return training;
 }
 
-// What is malformed here is left out with a note: the metrics are worth more.
+// Reads the training. Malformed parts are left out with a note: the metrics are worth more.
 void ReadTraining(const Json& object, const std::string& metric, ResultLine* out) {
   if (object.contains(kTraining) && IsReserved(kTraining, object[kTraining], metric) && !object[kTraining].is_null()) {
     const absl::StatusOr<study::TrainingReport> training = ToTraining(object[kTraining]);
@@ -344,9 +345,9 @@ void AddMetric(const std::string& key, double value, const std::string& metric, 
   metrics[key] = value;
 }
 
-// A metric beside the study's: it never costs the study's own.
+// Adds a metric beside the study's, which it never replaces.
 void AddExtra(const std::string& key, const Json& json, const std::string& metric, ResultLine* out) {
-  // Python's None, and nothing that anybody measured.
+  // Null is Python's None, which nobody measured.
   const std::optional<double> value = json.is_null() ? std::nullopt : ToNumber(json);
   if (value) {
     AddMetric(key, *value, metric, out);
@@ -355,7 +356,7 @@ void AddExtra(const std::string& key, const Json& json, const std::string& metri
   }
 }
 
-// Where the study's metric stands: in "metrics", or on the top level; null where it does not.
+// Returns the study's metric, from "metrics" or from the top level; null if it is not there.
 const Json* FindMetric(const Json& object, const std::string& metric, bool in_metrics) {
   if (in_metrics) {
     const auto metrics = object.find("metrics");
@@ -397,7 +398,8 @@ absl::Status ReadMetrics(const Json& object, const std::string& metric, ResultLi
                           nothing ? "" : absl::StrCat("; it has ", base::Quote(names.front()))));
 }
 
-// What must not be there twice, as the values may differ: the metric, and what says what the line means.
+// Refuses keys that must not be there twice, since their values may differ: the metric, and those that decide the
+// meaning of the line.
 absl::Status ReadTwice(const Object& object, const std::string& metric, ResultLine* out) {
   for (const std::string& key : object.twice) {
     const bool extra = key == kTraining || key == kGradientSeconds || key == "elapsed_seconds";
@@ -465,8 +467,8 @@ absl::StatusOr<ResultLine> ReadObject(const Object& line, const std::string& met
   return out;
 }
 
-// Drops what a terminal would not show at the ends of a line: blanks, a byte-order mark, backspaces, and sequences that
-// set colours.
+// Removes from the ends of a line what a terminal would not show: blanks, a byte-order mark, backspaces, and sequences
+// that set colours.
 absl::string_view Shown(absl::string_view text) {
   while (true) {
     const absl::string_view before = text;
@@ -499,7 +501,7 @@ LineContent Malformed(absl::string_view why) {
   return out;
 }
 
-// Of text that begins with a brace.
+// Reads text that begins with a brace.
 LineContent OfObject(absl::string_view text, const std::string& metric, bool behind_text) {
   LineContent out;
   const absl::StatusOr<Object> object = ParseObject(text);
@@ -531,7 +533,7 @@ LineContent OfObject(absl::string_view text, const std::string& metric, bool beh
   return out;
 }
 
-// Whether text is a JSON list whose last entry is an object with the metric.
+// True if text is a JSON list whose last entry is an object with the metric.
 bool IsListOfResults(absl::string_view text, const std::string& metric) {
   const Json list = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   return list.is_array() && !list.empty() && list.back().is_object() &&

@@ -24,20 +24,20 @@ constexpr int kReplyFd = 4;
 // Ends of pipes are moved above this, so that no dup2 in the program's process overwrites one that is still needed.
 constexpr int kFirstFd = 10;
 
-// Sends errno; below zero when it is about the account.
+// Sends errno, or -errno if the account is the cause.
 [[noreturn]] void ProgramFails(int error_fd, bool of_account = false) {
   const int error = of_account ? -errno : errno;
   [[maybe_unused]] const ssize_t written = write(error_fd, &error, sizeof(error));
   _exit(127);
 }
 
-// The kernel forgets who is to die with its parent when a process changes its user.
+// Makes this process die with its parent. The kernel forgets that when a process changes its user.
 void DieWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // It died before the line above.
+  if (getppid() != parent) _exit(127);  // The parent died before the line above.
 }
 
-// Whatever some library opened without O_CLOEXEC. The error pipe closes itself at exec.
+// Closes descriptors that some library opened without O_CLOEXEC. The error pipe closes itself at exec.
 void CloseOthers(int error_fd) {
   if (error_fd > kReplyFd + 1) syscall(SYS_close_range, kReplyFd + 1, error_fd - 1, 0);
   if (syscall(SYS_close_range, error_fd + 1, ~0U, 0) == 0) return;
@@ -90,7 +90,7 @@ class Supervisor {
   [[noreturn]] void Run() {
     NameProcess("luthier-run");
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    // Two look after each run. Where one is gone, the other ends it.
+    // Supervisor and keeper both look after each run. If one is gone, the other ends the run.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     signals_ = OpenSignals();
     if (signals_ < 0) Refuse(errno);
@@ -138,7 +138,7 @@ class Supervisor {
       waitpid(program_, nullptr, 0);
       Refuse(error);
     }
-    // The end of the pipe without an error: exec succeeded (or the program was killed).
+    // The pipe ended without an error: exec succeeded (or the program was killed).
     Tell(SupervisorNews::kStarted, program_);
   }
 
@@ -153,10 +153,10 @@ class Supervisor {
       SupervisorOrder order;
       const ssize_t got = recv(fds_.control, &order, sizeof(order), MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (got != sizeof(order)) return;  // The worker is gone, or has all that it wants.
+      if (got != sizeof(order)) return;  // The worker is gone, or needs nothing more.
       if (order.signal == SupervisorOrder::kKillAll) {
         EndAll();
-      } else if (!reaped_) {  // Until then its number, and so the group's, belongs to nobody else.
+      } else if (!reaped_) {  // Until the program is reaped, no other process gets its number, and so its group's.
         kill(-program_, order.signal);
       }
     }
@@ -168,19 +168,19 @@ class Supervisor {
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       if (pid != program_ || reaped_) continue;
       reaped_ = true;
-      // How it ended says nothing when the end of the keeper was the cause.
+      // If the keeper's end was the cause, the wait status says nothing.
       if (getppid() == keeper_) Tell(SupervisorNews::kEnded, status);
     }
     alone_ = pid < 0 && errno == ECHILD;
   }
 
-  // Returns when nothing is left of the run.
+  // Returns when nothing of the run is left.
   void EndAll() {
     if (!reaped_) kill(-program_, SIGKILL);
     for (;;) {
       Reap();
       if (alone_ || KillChildren(nullptr, 0) < 0) return;
-      constexpr int kAgain = 5;  // Milliseconds: a child of a child that died may have become ours unseen.
+      constexpr int kAgain = 5;  // Milliseconds: the child of a dead child may have become ours unseen.
       AwaitChild(signals_, kAgain);
     }
   }
@@ -189,7 +189,7 @@ class Supervisor {
   const pid_t keeper_;
   int signals_ = -1;
   pid_t program_ = -1;
-  bool reaped_ = false;  // The program itself.
+  bool reaped_ = false;  // True once the program itself was reaped.
   bool alone_ = false;   // There is no child.
 };
 

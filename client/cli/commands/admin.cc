@@ -59,7 +59,7 @@ Json TokenJson(const v1::Token& token) {
   return json;
 }
 
-// The secret goes to standard output, alone, so that it can be sent to a file; the rest is for the eye.
+// Prints the secret alone to standard output, so that it can be sent to a file, and everything else for people.
 absl::StatusOr<int> PrintSecret(Context& context, const v1::CreateTokenResponse& made) {
   if (context.structured()) {
     Json json = TokenJson(made.token());
@@ -97,7 +97,7 @@ absl::StatusOr<int> PrintCertificate(Context& context, const IssuedCertificate& 
   return kExitDone;
 }
 
-// Fields of errors are options here.
+// Turns fields of errors into options.
 template <typename T>
 absl::StatusOr<T> AsUsage(absl::StatusOr<T> result) {
   const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(result.status());
@@ -246,7 +246,7 @@ Table ProjectTable(const std::vector<v1::Project>& projects) {
   return table;
 }
 
-// The quotas with those that the command line gives.
+// Returns the quotas with those of the command line in place.
 v1::Quotas GivenQuotas(const Options& options, v1::Quotas quotas) {
   if (options.quota_studies) quotas.set_studies(*options.quota_studies);
   if (options.quota_running) quotas.set_running_trials(*options.quota_running);

@@ -72,7 +72,7 @@ absl::StatusOr<client::LeaseRef> FindLease(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<std::string> token,
                            tokens.Find(context.ServerKey(), options.study, options.trial));
   if (!token) {
-    // A study or trial that is not there is the better explanation.
+    // If the study or the trial does not exist, that is the better explanation.
     LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
     LUTHIER_RETURN_IF_ERROR(client->GetTrial(options.study, options.trial).status());
     return absl::FailedPreconditionError(absl::StrCat(
@@ -86,19 +86,19 @@ absl::StatusOr<client::LeaseRef> FindLease(Context& context) {
 std::optional<double> MetricValue(const std::string& text) {
   const study::ParameterValue parsed = wire::ParseValue(text);
   if (const double* number = std::get_if<double>(&parsed)) return *number;
-  // "nan" and "inf" in any spelling, but no hexadecimal numbers.
+  // Reads "nan" and "inf" in any spelling, but no hexadecimal numbers.
   double value = 0.0;
   if (absl::SimpleAtod(text, &value) && !std::isfinite(value)) return value;
   return std::nullopt;
 }
 
-// --metric NAME=VALUE …, --step, --elapsed, --training, --gradient, --slope.
+// Reads the measurement from --metric NAME=VALUE …, --step, --elapsed, --training, --gradient, --slope.
 absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   const Options& options = context.options();
   v1::Measurement measurement;
   for (const std::string& text : options.metrics) {
     const size_t equals = text.find('=');
-    // As in a study file; NaN and infinities are answers too.
+    // Read as in a study file; NaN and infinities are values, too.
     std::optional<double> value;
     if (equals != std::string::npos && equals > 0) value = MetricValue(text.substr(equals + 1));
     if (!value) return UsageError("--metric", absl::StrCat(base::Quote(text), " is not of the form NAME=NUMBER"));
@@ -142,7 +142,7 @@ absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   return measurement;
 }
 
-// Why an ask may have to wait.
+// Returns why an ask may have to wait.
 std::string WhyNothing(const v1::Study& study) {
   const v1::TrialCounts& counts = study.trials();
   const v1::Budget& budget = study.spec().budget();
@@ -158,8 +158,8 @@ std::string WhyNothing(const v1::Study& study) {
   return Summary(study);
 }
 
-// Asks until there is something, the study is done, or the time is up: then it says why, and returns nothing. A server
-// that asks for patience (a full disk, too many requests, a restart) is told to the user at once, and waited for.
+// Asks until there is a trial, the study is done, or the time is up: then it says why, and returns nothing. If the
+// server asks for patience (a full disk, too many requests, a restart), the user is told at once, and the verb waits.
 absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& context, client::Client& client) {
   const Options& options = context.options();
   const base::SystemClock clock;
@@ -180,7 +180,7 @@ absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& contex
     const std::string reason = base::GetReason(status);
     if (status.ok() || !reason.empty()) heard = now;
     absl::Duration pause;
-    if (status.ok() || absl::IsDeadlineExceeded(status)) {  // A poll that brought nothing.
+    if (status.ok() || absl::IsDeadlineExceeded(status)) {  // A poll without a trial.
       backoff.Reset();
     } else {
       const bool passes = base::PassesWithTime(base::AdviceFor(status));
@@ -234,7 +234,7 @@ absl::StatusOr<int> Ask(Context& context) {
     leases.push_back({options.study, lease.trial().number(), lease.token()});
   }
   if (!leases.empty()) {
-    // The trials are ours now, whether or not the token can be kept: it is printed as well.
+    // The trials are granted now, whether or not the token can be stored: it is printed as well.
     const absl::Status kept = Tokens(context).Put(context.ServerKey(), leases);
     if (!kept.ok()) context.err() << "warning: " << kept.message() << "; give `tell` the token with --token\n";
   } else {

@@ -1,4 +1,4 @@
-// Verbs that copy a data directory. They work on its files, so the coordinator that has them may run or not.
+// Verbs that copy a data directory. They work on its files, so its coordinator need not run.
 #include "server/storage/backup.h"
 
 #include <SQLiteCpp/Column.h>
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr char kAccess[] = "access.db";  // Tokens, projects and the audit.
 constexpr mode_t kPrivate = 0077;
 
-// What is copied is for its owner, as the data directory is.
+// Makes copies readable for their owner alone, as the data directory is.
 class PrivateFiles {
  public:
   PrivateFiles() : before_(umask(kPrivate)) {}
@@ -46,7 +46,7 @@ bool Exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// The file is one that nobody has open.
+// Checks a file that nobody has open.
 absl::Status CheckWhole(const std::string& path) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Finding> findings, storage::InspectFile(path));
   return storage::ToStatus(path, findings);
@@ -55,7 +55,7 @@ absl::Status CheckWhole(const std::string& path) {
 absl::Status CopyDatabase(const std::string& from, const std::string& to) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> db,
                            storage::OpenConnection({.path = from, .vfs = ""}));
-  // Asked of SQLite, not of the file: what was committed last may be beside it.
+  // SQLite is asked, not the file: the newest commits may be in the WAL.
   const absl::Status ours = storage::Guarded([&]() -> absl::Status {
     if (db->execAndGet("PRAGMA application_id").getInt() == storage::kApplicationId) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(from, ": is no database of ours; there is nothing to copy"));
@@ -64,7 +64,7 @@ absl::Status CopyDatabase(const std::string& from, const std::string& to) {
   return storage::BackUp(*db, to);
 }
 
-// Absolute, without a slash at the end.
+// Returns the path, absolute, without a slash at the end.
 std::string Folder(const std::string& path) {
   std::string text = fs::absolute(path).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
@@ -127,7 +127,7 @@ absl::StatusOr<int> AdminRestore(Context& context) {
     if (copied.ok()) copied = CopyDatabase(folder + "/" + kAccess, directory + "/" + kAccess);
     if (!copied.ok()) {
       std::error_code ignored;
-      fs::remove(storage::DatabasePath(directory), ignored);  // All or nothing.
+      fs::remove(storage::DatabasePath(directory), ignored);  // All files are restored, or none.
       return copied;
     }
   }

@@ -104,7 +104,7 @@ absl::StatusOr<int> Bilevel(Context& context) {
   }
   for (const auto& [name, value] : last.metrics) {
     const std::string& shown = name;
-    if (absl::c_any_of(strengths, [&](const objectives::Strength& s) { return s.name == shown; })) continue;  // Above.
+    if (absl::c_any_of(strengths, [&](const objectives::Strength& s) { return s.name == shown; })) continue;  // Shown.
     table.Add({Cell::Text("metric"), Cell::Text(name), Cell::Number(value)});
   }
   context.Print(table);

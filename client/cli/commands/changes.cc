@@ -1,4 +1,4 @@
-// Verbs that change a study that is there, and carry results in and out of it.
+// Verbs that change an existing study, and export and import results.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostImportBytes = size_t{1} << 30;
 
-// Runs `write` on --out, or on the output where there is none. An incomplete file is an error.
+// Runs `write` on --out, or on the output without that option. An incomplete file is an error.
 absl::Status WriteOut(const Context& context, const std::function<absl::Status(std::ostream&)>& write) {
   const std::string& path = context.options().out;
   if (path.empty() || path == "-") return write(context.out());
@@ -58,7 +58,7 @@ std::string SourceOf(const Context& context) {
   return options.file == "-" ? "standard input" : options.file.substr(options.file.rfind('/') + 1);
 }
 
-// Of an import: what came in, and what did not.
+// Says what an import added, and what it left out.
 void SayImported(const Context& context, const ImportFile& file, size_t imported) {
   context.err() << imported << (imported == 1 ? " trial imported" : " trials imported");
   if (file.open > 0) context.err() << "; " << file.open << " without a result left out";
@@ -74,7 +74,7 @@ absl::StatusOr<v1::Study> Imported(const Context& context, client::Client& clien
   return client.GetStudy(id);
 }
 
-// For a shell: as it is where nothing in it is special, else in quotes.
+// Returns text for a shell: in quotes if it has special characters.
 std::string ShellQuoted(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -91,7 +91,7 @@ bool IsSecret(const std::string& name) {
   return absl::EndsWith(upper, "_KEY");
 }
 
-// What would run the trial again: JSON and YAML have argv and environment, else a shell has lines to run.
+// Prints what would run the trial again: JSON and YAML have argv and environment, other formats lines for a shell.
 absl::StatusOr<int> PrintCommand(const Context& context, const worker::RunRequest& request,
                                  const study::CommandObjective& command) {
   const std::string file = absl::StrCat("trial-", request.trial, ".json");
@@ -127,7 +127,7 @@ absl::StatusOr<int> PrintCommand(const Context& context, const worker::RunReques
   context.out() << "env";
   for (const auto& [name, value] : environment) context.out() << " " << ShellQuoted(absl::StrCat(name, "=", value));
   for (const std::string& argument : argv) context.out() << " " << ShellQuoted(argument);
-  // The results that it would give the worker, and the answers that it would get.
+  // Results on descriptor 3 go to the output; descriptor 4 has no answers.
   context.out() << " 3>&1 4</dev/null\n";
   return kExitDone;
 }
@@ -154,7 +154,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   const bool commands = std::holds_alternative<study::CommandObjective>(now.objective) &&
                         std::holds_alternative<study::CommandObjective>(wanted.objective);
   differs(commands && !(now.objective == wanted.objective), "objective.command");
-  // With these taken over, nothing may be left.
+  // When these are taken over, no difference may be left.
   study::StudySpec rest = wanted;
   rest.display_name = now.display_name;
   rest.description = now.description;
@@ -173,7 +173,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
                      " can't be changed; give the file another name, or start another study with --study"));
   }
   if (fields.empty()) return study;
-  // What was imported and retried comes on top of the file's budget.
+  // The number that imports and retries added comes on top of the file's budget.
   v1::StudySpec next = spec;
   next.mutable_budget()->set_max_trials(wanted.budget.max_trials + study.added_trials());
   return client.UpdateStudy(IdOf(study), next, fields);
@@ -259,7 +259,7 @@ absl::StatusOr<int> StudyImport(Context& context) {
     LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(options.file, kMostImportBytes));
     LUTHIER_ASSIGN_OR_RETURN(spec, GuessSpec(text, options.file, options.metric, options.maximize, options.ignored));
   }
-  // Read once: it may be standard input.
+  // The text is read once: it may come from standard input.
   if (text.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(options.file, kMostImportBytes));
   }
@@ -274,7 +274,7 @@ absl::StatusOr<int> StudyImport(Context& context) {
         absl::StrCat(options.file, ": does not begin with a study; import it into one: luthier trial import"));
   }
   if (id.empty()) id = study::Slug(options.file.substr(options.file.rfind('/') + 1));
-  // Results count on top of the budget: what was tried already is not tried again.
+  // Results come on top of the budget: they are not tried again.
   const auto imported = static_cast<int64_t>(file.trials.size());
   const int64_t most = file.spec ? spec.budget().max_trials() : 0;
   if (file.spec) {
@@ -290,14 +290,15 @@ absl::StatusOr<int> StudyImport(Context& context) {
   }
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(id, spec).status());
   absl::StatusOr<v1::Study> study = Imported(context, *client, id, file);
-  // A study of the exported size: a finished one is finished again, although no study can be made for no trials.
+  // The study gets the size of the exported one: a finished study is finished again, although a study can't be created
+  // without a trial.
   if (study.ok() && most > 0 && study->spec().budget().max_trials() > most) {
     v1::StudySpec exported;
     exported.mutable_budget()->set_max_trials(most);
     study = client->UpdateStudy(id, exported, {"budget.max_trials"});
   }
   if (!study.ok()) {
-    // All or nothing: the file can be mended and imported again under the same name.
+    // The study is deleted, so that the mended file can be imported again under the same name.
     client->DeleteStudy(id).IgnoreError();
     return study.status();
   }
@@ -325,7 +326,7 @@ absl::StatusOr<int> StudyExport(Context& context) {
       }
       const absl::StatusOr<v1::Trial> whole =
           client->GetTrial(options.study, trial.number(), !options.without_measurements);
-      if (absl::IsNotFound(whole.status())) return true;  // It was deleted meanwhile.
+      if (absl::IsNotFound(whole.status())) return true;  // The trial was deleted meanwhile.
       failed = whole.status();
       if (whole.ok()) out << TrialLine(*whole) << "\n";
       return whole.ok() && out.good();

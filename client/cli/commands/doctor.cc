@@ -1,4 +1,4 @@
-// Looks a data directory over for damage.
+// The verb that checks a data directory for damage.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -21,10 +21,10 @@ namespace luthier::cli {
 namespace {
 
 constexpr size_t kDigits = 12;
-constexpr uintmax_t kMostBytes = uintmax_t{16} << 20;  // Of a file that is looked at: no program is larger.
+constexpr uintmax_t kMostBytes = uintmax_t{16} << 20;  // Limit of a file that is read: no program is larger.
 constexpr size_t kShownRanges = 8;
 
-// The contents of a file that an argument names; "" for what is none.
+// Returns the contents of a file that an argument names; "" if it names none.
 std::string Contents(const std::string& argument) {
   std::error_code error;
   const std::filesystem::path path(argument);
@@ -35,7 +35,7 @@ std::string Contents(const std::string& argument) {
   return text.str();
 }
 
-// "trials 1 to 15 and 17".
+// Returns "trials 1 to 15 and 17".
 std::string TrialsText(const std::vector<int64_t>& numbers) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < numbers.size();) {
@@ -55,10 +55,10 @@ std::string TrialsText(const std::vector<int64_t>& numbers) {
                       ranges.empty() ? "" : " and ", last);
 }
 
-// The trials of a study that were of another objective.
+// The trials of a study with another fingerprint.
 struct Others {
   std::vector<int64_t> numbers;
-  bool newest = false;  // The newest trial that has a fingerprint is one of them.
+  bool newest = false;  // True if the newest trial with a fingerprint is one of them.
 };
 
 absl::StatusOr<Others> OthersIn(client::Client& client, const std::string& study, const std::string& fingerprint) {
@@ -113,9 +113,9 @@ absl::StatusOr<std::string> LookForEdit(Context& context, client::Client& client
   const std::string& wish = context.options().if_changed;
   if (fingerprint.empty() || wish == "continue") return study;
   const absl::StatusOr<Others> others = OthersIn(client, study, fingerprint);
-  if (absl::IsNotFound(others.status())) return study;  // It is made now.
+  if (absl::IsNotFound(others.status())) return study;  // The study will be created.
   LUTHIER_RETURN_IF_ERROR(others.status());
-  // Whoever was warned, and went on, is not warned again.
+  // A user who was warned, and went on, is not warned again.
   if (others->numbers.empty() || (wish.empty() && !others->newest)) return study;
   const std::string said =
       absl::StrCat("the objective is another one than that of ", TrialsText(others->numbers), " of study ", study);

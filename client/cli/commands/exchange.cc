@@ -40,7 +40,7 @@ absl::Status ParseHeader(const Json& line, absl::string_view source, ImportFile*
 absl::StatusOr<ImportFile> ParseJsonl(absl::string_view text, absl::string_view source) {
   ImportFile file;
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // A newer program may say more.
+  options.ignore_unknown_fields = true;  // A newer program may write more fields.
   size_t number = 0;
   for (const absl::string_view raw : absl::StrSplit(text, '\n')) {
     ++number;

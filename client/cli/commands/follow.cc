@@ -51,7 +51,7 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
   bool known = false;
   bool away = false;
   bool paused_before = false;
-  std::string waits;  // Why nothing runs, as last seen.
+  std::string waits;  // Last reason why nothing runs.
   absl::Duration waits_since = begin;
   bool waits_said = false;
   while (true) {
@@ -77,7 +77,7 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
                       << "); to go on: luthier study resume " << study << std::endl;
       }
       paused_before = paused_now;
-      // Not in the moment between two trials, or before workers have started.
+      // The reason is not shown in the moment between two trials, or before workers have started.
       const std::string reason = seen->state() == v1::Study::ACTIVE ? seen->state_reason() : "";
       if (reason.empty() || waits.empty()) {
         waits_since = now;
@@ -90,7 +90,7 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
         waits_said = true;
       }
     } else {
-      // A restart of the server is no reason to end, unless it was never there.
+      // A restart of the server does not end it, unless the server was never there.
       if (!known || !base::MayRepeat(base::AdviceFor(seen.status()))) return seen.status();
       if (now - heard > options.patience) return seen.status();
       if (!away) {

@@ -1,4 +1,4 @@
-// The verb that supervisors call: gRPC's health service, which asks for no token and reads no study.
+// The verb that supervisors call: gRPC's health service, which needs no token and reads no study.
 #include <grpcpp/client_context.h>
 
 #include <memory>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kReadyToWrite[] = "luthier.v1.Coordinator";
 
-// "certificate server: 364 days left, until 2027-11-26T10:00:00Z", a line each.
+// Prints "certificate server: 364 days left, until 2027-11-26T10:00:00Z", a line for each certificate.
 void TellCertificates(Context& context, const grpc::ClientContext& call) {
   const auto& metadata = call.GetServerInitialMetadata();
   const auto [begin, end] = metadata.equal_range(wire::kCertificateEnds);
@@ -33,7 +33,7 @@ void TellCertificates(Context& context, const grpc::ClientContext& call) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(absl::string_view(entry->second.data(), entry->second.size()), absl::MaxSplits('=', 1));
     absl::Time until;
-    if (!absl::ParseTime(absl::RFC3339_full, parts.second, &until, nullptr)) continue;  // Of a newer coordinator.
+    if (!absl::ParseTime(absl::RFC3339_full, parts.second, &until, nullptr)) continue;  // A newer coordinator's form.
     const absl::Duration left = until - absl::Now();
     const int64_t days = absl::ToInt64Hours(left) / 24;
     context.out() << "certificate " << parts.first << ": "
@@ -46,12 +46,12 @@ void TellCertificates(Context& context, const grpc::ClientContext& call) {
 
 absl::StatusOr<int> Health(Context& context) {
   const Options& options = context.options();
-  // The socket of a data directory is for its owner, in plain text.
+  // The socket of a data directory belongs to its owner, and has no encryption.
   std::string address = options.server;
   wire::ChannelSecurity security;
   if (options.db.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(security, context.Security());
-    security.token.clear();  // It is not asked for.
+    security.token.clear();  // The service needs no token.
   } else {
     address = absl::StrCat("unix:", DataDirectory(options.db), "/socket");
   }

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// What a model is trained from, and its objective within the study.
+// The data and settings from which a model is trained, and its objective within the study.
 struct Source {
   study::StudySpec spec;
   objectives::TrainRequest request;
@@ -98,7 +98,7 @@ void PrintNotes(Context& context, const std::vector<std::string>& notes) {
   for (const std::string& note : notes) context.err() << "note: " << Printable(note) << "\n";
 }
 
-// What `in` gives, as a file without a name: readers look at its beginning before they read it.
+// Returns what `in` gives as a file without a name: readers look at its beginning before they read it.
 absl::StatusOr<std::shared_ptr<std::FILE>> Spool(std::istream& in) {
   const std::shared_ptr<std::FILE> file(std::tmpfile(), [](std::FILE* f) {
     if (f != nullptr) std::fclose(f);
@@ -129,7 +129,7 @@ absl::StatusOr<model::DataFile> DataOf(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<std::FILE> spooled, Spool(context.in()));
   data.path = "standard input";
   data.open = [name = data.path, spooled](const std::string& path) -> absl::StatusOr<data::UniqueFd> {
-    if (path != name) return model::OpenUserFile(path);  // Labels of images.
+    if (path != name) return model::OpenUserFile(path);  // The path is that of the labels of images.
     const int fd = dup(fileno(spooled.get()));
     if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0) return absl::ErrnoToStatus(errno, name);
     return data::UniqueFd(fd);
@@ -173,7 +173,7 @@ absl::StatusOr<int> ModelTrain(Context& context) {
     return UsageError("--out", absl::StrCat(base::Quote(options.out), " names no file"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const data::DataRoot root, data::DataRoot::Open(options.data_root));
-  context.Disconnect();  // Training may take longer than a database should be held.
+  context.Disconnect();  // Training may take longer than the database should stay open.
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model,
                            objectives::TrainModel(source.request, &root, {}));
   const absl::Status written = worker::WriteDurably(directory, out.filename().string(), model->Save());
@@ -221,7 +221,7 @@ absl::StatusOr<int> ModelPredict(Context& context) {
     return kExitDone;
   }
   if (sequences && context.shown()) {
-    context.out() << predictions.text;  // As the file has it: for the programs that read such columns.
+    context.out() << predictions.text;  // Written as the file has it, for programs that read such columns.
     return kExitDone;
   }
   std::vector<Column> columns = {sequences ? "sequence" : "row"};
@@ -266,7 +266,7 @@ absl::StatusOr<int> ModelEvaluate(Context& context) {
     context.Print(Json{{"metrics", metrics}, {"parts", parts}});
     return kExitDone;
   }
-  // One table: measures of all, then those of classes or types of segments.
+  // The table has measures of all rows, then those of classes or types of segments.
   Table table({"of", "measure", "value"});
   for (const auto& [name, value] : evaluation.metrics) {
     table.Add({Cell::Text("all"), Cell::Text(name), Cell::Number(value)});

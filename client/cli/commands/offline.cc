@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "bo" or "{bo: {noisy: true}}"; the label is what was written.
+// Reads "bo" or "{bo: {noisy: true}}"; the label is the text itself.
 absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(const std::string& text) {
   if (!absl::StartsWith(text, "{")) {
     std::vector<std::string> names;
@@ -54,7 +54,7 @@ double Median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// The last row of each run, by algorithm and function in the order of the command line.
+// Keeps the last row of each run, by algorithm and function in the order of the command line.
 class SimulationSummary {
  public:
   void Add(const simulate::Row& row) {
@@ -95,7 +95,7 @@ class SimulationSummary {
   std::map<std::pair<std::string, std::string>, Runs> last_;
 };
 
-// With --resource: one line a run, or medians over the seeds.
+// Simulates trainings, with --resource: one line a run, or medians over the seeds.
 absl::StatusOr<int> SimulateTrainings(Context& context, const std::vector<simulate::SimulateOptions>& plans) {
   const Options& options = context.options();
   std::optional<study::StoppingRule> stopping;
@@ -255,7 +255,7 @@ Json ObjectiveJson(const catalogue::ObjectiveInfo& info) {
           {"needs_data", info.needs_data}, {"parameters", parameters},        {"metrics", metrics}};
 }
 
-// One row a parameter, option and metric.
+// Returns a table with a row for each parameter, option and metric.
 Table ObjectiveTable(const catalogue::ObjectiveInfo& info) {
   Table table({"role", "name", "kind", "required", "default", "min", "max", "labels", "goal", "gradient", "units",
                "description"});

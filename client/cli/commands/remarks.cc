@@ -72,7 +72,7 @@ absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::
     since = trial.number();
     return false;
   }));
-  // Every trial has ended: their numbers count them.
+  // Every trial has ended, so the number of the last one is their number.
   const int64_t all = results + study.trials().pruned() + study.trials().failed() + study.trials().cancelled();
   if (since == 0 || all - since < std::max<int64_t>(kUnchangedResults, all / 2)) return "";
   return absl::StrCat("the best ", study.spec().metric().name(), " is the same to six digits since trial ", since,

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr char kDefaultDirectory[] = "luthier.db.d";
-// Names of the workers that `run` starts; those of another host or user are never taken for ours.
+// Prefix of the names of the workers that `run` starts. Workers of another host or user are never mistaken for ours.
 constexpr char kWorkerPrefix[] = "local-";
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
 constexpr int64_t kShownTrials = 10;
@@ -40,15 +40,16 @@ std::string WorkerDirectory(const std::string& directory, const std::string& wor
   return absl::StrCat(directory, "/workers/", worker);
 }
 
-// One for all of them: whatever a worker of an earlier run left there is delivered, also when fewer are started now.
+// All workers share one spool, so that whatever a worker of an earlier run left there is delivered, even if fewer are
+// started now.
 std::string SpoolDirectory(const std::string& directory) {
   return directory + "/workers/spool";
 }
 
-// How many workers: asked for, else one a core, never more than can be busy.
+// Returns the number of workers: as asked for, else one a core, but never more than can be busy.
 int WorkerCount(const Options& options, const v1::StudySpec& spec) {
   if (options.workers > 0) return options.workers;
-  if (!options.gpus.empty()) return 1;  // It runs a trial on each of them.
+  if (!options.gpus.empty()) return 1;  // It runs a trial on each GPU.
   const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const int64_t parallel = spec.budget().max_parallel();
   const int64_t useful = parallel > 0 ? (parallel + options.slots - 1) / options.slots : cores;
@@ -82,7 +83,7 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
     } else {
       argv.insert(argv.end(), {"--gpus", options.gpus});
     }
-    // The study is the user's own, and so are the variables; root's commands are root's.
+    // The study is the user's own, and so are the variables; commands of a study of root's run as root.
     workers.back().argv.insert(workers.back().argv.end(), {"--env-allow", "*"});
     if (geteuid() == 0) workers.back().argv.insert(workers.back().argv.end(), {"--run-as", "0"});
   }
@@ -97,8 +98,8 @@ bool IsInterpreter(const std::string& program) {
   return absl::StartsWith(name, "python");  // python3.11
 }
 
-// INVALID_ARGUMENT if the program of a command, or the script that an interpreter is given first, is not on this
-// machine: said before the first trial, which would fail of it. What has placeholders is not looked at.
+// INVALID_ARGUMENT if the program of a command, or the script that an interpreter gets first, is missing on this
+// machine: the user learns of it before the first trial fails. Words with placeholders are not checked.
 absl::Status CheckProgram(const Context& context, const v1::Objective::Command& command) {
   if (command.argv().empty()) return absl::OkStatus();
   base::Violations violations;
@@ -132,7 +133,8 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
   return violations.ToStatus();
 }
 
-// Others who can write to the database, or replace its socket, would say what the workers run.
+// Refuses a default directory in which other users could write to the database, or replace its socket: they would
+// decide what the workers run.
 absl::Status CheckDefaultDirectory() {
   const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
   if (owned.ok() || absl::IsNotFound(owned)) return absl::OkStatus();
@@ -141,7 +143,7 @@ absl::Status CheckDefaultDirectory() {
                            "; write --db ", kDefaultDirectory, " if it is to be this one, else name another"));
 }
 
-// The study of the file: new, or as an earlier run left it.
+// Returns the study of the file: a new one, or the one that an earlier run left.
 absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client, const Context::StudyToCreate& input) {
   const absl::StatusOr<v1::Study> study = client.CreateStudy(input.id, input.file.spec());
   if (context.options().update && base::GetReason(study.status()) == base::reason::kStudyExists) {
@@ -170,8 +172,8 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
   return study;
 }
 
-// The workers of a run that was killed are dead too: their trials go back at once instead of after the leases' time.
-// But not where there is a result already: the workers that are started now deliver it.
+// Gives back the trials of workers of a run that was killed, which are dead, too, so that they need not wait for the
+// leases to end. A trial whose result is in the spool is kept: the workers that are started now deliver it.
 void ReleaseOrphans(Context& context, client::Client& client, const std::string& directory,
                     const std::vector<client::LeaseRef>& orphans) {
   for (const client::LeaseRef& lease : orphans) {
@@ -203,7 +205,7 @@ absl::StatusOr<std::vector<v1::Trial>> BestTrials(client::Client& client, const 
   return trials;
 }
 
-// The reason that failed trials have most often, with the newest example: what to mend first.
+// Reports the most frequent reason of failed trials, with the newest example: what to mend first.
 absl::Status ExplainFailures(Context& context, client::Client& client, const v1::Study& study,
                              const std::string& directory) {
   struct Cause {
@@ -339,7 +341,7 @@ absl::StatusOr<int> Run(Context& context) {
   LUTHIER_RETURN_IF_ERROR(CheckRunnable(context, input));
   if (options.db.empty()) LUTHIER_RETURN_IF_ERROR(CheckDefaultDirectory());
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
-  // A database that can't be read is explained by the server, below.
+  // If the database can't be read, the server explains that below.
   const std::vector<client::LeaseRef> orphans =
       LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<client::LeaseRef>());
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<LocalServer> server, LocalServer::Start(directory, LocalServer::Use::kRun));
@@ -363,7 +365,7 @@ absl::StatusOr<int> Run(Context& context) {
                              RunWorkers(context, *client, input.id, std::move(workers), signals));
     ending = followed.ending;
   }
-  // As it is now that nobody works on it any more.
+  // Read again now that no worker changes it any more.
   LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
   LUTHIER_RETURN_IF_ERROR(Conclude(context, *client, study, directory, ending));
   return ExitCode(context, study, ending);

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// At the end of a verb that shows a study. Of one that was deleted meanwhile there is nothing to say.
+// Adds remarks at the end of a verb that shows a study. Nothing is said of a study that was deleted meanwhile.
 void RemarkOnResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = EqualResultsWarning(client, study).value_or("");
   if (!warning.empty()) context.err() << "warning: " << warning << "\n";
@@ -29,7 +29,7 @@ void RemarkOnResults(Context& context, client::Client& client, const v1::Study& 
   if (!note.empty()) context.err() << "note: " << note << "\n";
 }
 
-// At the end of a verb that has followed a study.
+// Adds warnings at the end of a verb that has followed a study.
 void WarnOfResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = LimitWarning(study);
   if (!warning.empty()) context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << "\n";
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<v1::Study::State>> StudyStates(const std::vector<std:
   return states;
 }
 
-// The studies of a project in one of `states`; empty: all.
+// Returns the studies of a project in one of `states`; empty: all.
 absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const std::string& project,
                                                  const std::vector<v1::Study::State>& states) {
   LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies(project));
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const s
   return studies;
 }
 
-// "3 studies: 2 ACTIVE, 1 COMPLETED".
+// Returns "3 studies: 2 ACTIVE, 1 COMPLETED".
 std::string StudiesText(const std::vector<v1::Study>& studies) {
   std::map<v1::Study::State, int64_t> counts;
   int64_t damaged = 0;
@@ -118,7 +118,7 @@ std::string StudiesText(const std::vector<v1::Study>& studies) {
   return text;
 }
 
-// The studies that `get` returns, and those again that change, until `over`.
+// Prints the studies that `get` returns, and again those that change, until `over`.
 absl::StatusOr<int> WatchStudies(Context& context,
                                  absl::FunctionRef<absl::StatusOr<std::vector<v1::Study>>(client::Client&)> get,
                                  absl::FunctionRef<bool(const std::vector<v1::Study>&)> over) {
@@ -209,7 +209,7 @@ absl::StatusOr<int> StudyWatch(Context& context) {
   const absl::Status status = client->WatchStudy(context.options().study, options, [&](const v1::Event& event) {
     const Json json = wire::ToJson(event);
     if (format == OutputFormat::kJson) {
-      // One object a line: a stream has no end to close a list at.
+      // One object a line: a stream has no end at which a list could be closed.
       context.out() << JsonText(json) << std::endl;
       return context.out().good();
     }
@@ -234,7 +234,7 @@ absl::StatusOr<int> StudyWatch(Context& context) {
     return context.out().good();
   });
   LUTHIER_RETURN_IF_ERROR(status);
-  // A study that was deleted meanwhile has nothing to warn of.
+  // Nothing is said of a study that was deleted meanwhile.
   if (const absl::StatusOr<v1::Study> study = client->GetStudy(context.options().study); study.ok()) {
     WarnOfResults(context, *client, *study);
   }

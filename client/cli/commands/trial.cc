@@ -55,14 +55,14 @@ bool IsFinal(v1::Trial::State state) {
          state == v1::Trial::CANCELLED;
 }
 
-// The trials as they are, then each that changes, until the study is finished.
+// Prints the trials as they are, then each that changes, until the study is finished.
 absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTrials& which) {
   const std::string& id = context.options().study;
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  // The events after this one tell what the list may not have.
+  // The events after this one report changes that the list may lack.
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   const auto text = [](const v1::Trial& trial) { return JsonText(TrialJson(trial)); };
-  std::map<int64_t, size_t> printed;  // Hashes: there may be a million.
+  std::map<int64_t, size_t> printed;  // Hashes of rows, which take less room: there may be a million.
   std::vector<v1::Trial> trials;
   std::vector<Json> values;
   LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
@@ -88,7 +88,7 @@ absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTri
     client::Client::WhichTrials this_one = which;
     this_one.filter = absl::StrCat("number = ", event.trial());
     if (!which.filter.empty()) absl::StrAppend(&this_one.filter, " AND (", which.filter, ")");
-    std::optional<v1::Trial> trial;  // Null: it isn't wanted, or was deleted meanwhile.
+    std::optional<v1::Trial> trial;  // Null: it is not wanted, or was deleted meanwhile.
     failed = client->FindTrials(id, this_one, [&](const v1::Trial& found) {
       trial = found;
       return false;
@@ -107,7 +107,7 @@ absl::StatusOr<int> WatchTrials(Context& context, const client::Client::WhichTri
   return kExitDone;
 }
 
-// The trial that `get` returns, again at each change until `over`.
+// Prints the trial that `get` returns, again at each change until `over`.
 absl::StatusOr<int> WatchTrial(Context& context, absl::FunctionRef<absl::StatusOr<v1::Trial>(const v1::Study&)> get,
                                absl::FunctionRef<bool(const v1::Study&, const v1::Trial&)> over) {
   SignalScope signals;  // Before any thread starts.
@@ -127,7 +127,7 @@ absl::StatusOr<int> WatchTrial(Context& context, absl::FunctionRef<absl::StatusO
   });
 }
 
-// A list of numbers is a vector; a label may look like one, too.
+// Reads a value. A list of numbers is a vector, though a label may look like one, too.
 study::ParameterValue ParseSetting(const std::string& text) {
   if (absl::StartsWith(text, "[")) {
     const absl::StatusOr<study::Parameters> list = wire::ParseParameters(absl::StrCat("v: ", text), "--set");
@@ -185,7 +185,7 @@ absl::StatusOr<int> TrialList(Context& context) {
     return kExitDone;
   }
   if (context.structured()) {
-    // Trial by trial: a study may have a million.
+    // Trials are printed one by one: a study may have a million.
     bool first = true;
     const absl::Status status = client->FindTrials(id, which, [&](const v1::Trial& trial) {
       context.PrintElement(TrialJson(trial), first);
@@ -267,7 +267,8 @@ absl::StatusOr<int> TrialExplain(Context& context) {
 
 namespace {
 
-// In a setting for an open space, what is no parameter there so far may be one that a trial will tell, or a slip.
+// Notes names in a setting for an open space that it has no parameter for: a trial may declare them later, or they are
+// misspelt.
 void NoteUnknown(Context& context, const v1::Study& study, const study::Parameters& given) {
   std::vector<std::string> names;
   for (const v1::ParameterSpec& p : study.spec().space()) names.push_back(p.name());

@@ -44,7 +44,7 @@ bool IsReserved(const std::string& name) {
                      [&](const std::string& prefix) { return absl::StartsWith(name, prefix); });
 }
 
-// "0,5": a number with a decimal comma.
+// True for "0,5": a number with a decimal comma.
 bool HasDecimalComma(absl::string_view text) {
   const size_t comma = text.find(',');
   if (comma == absl::string_view::npos || comma == 0) return false;
@@ -57,14 +57,14 @@ bool IsWhole(absl::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// Returns true if a whole number is one that a double may have rounded.
+// True for a whole number that a double may have rounded.
 bool IsRounded(absl::string_view text) {
   int64_t value = 0;
   return IsWhole(text) && (!absl::SimpleAtoi(text, &value) || std::abs(static_cast<double>(value)) > kMaxInteger ||
                            static_cast<int64_t>(static_cast<double>(value)) != value);
 }
 
-// Returns what people call a parameter: its column is named so.
+// Returns a parameter's name for people, which its column has.
 const std::string& ShownName(const v1::ParameterSpec& parameter) {
   return parameter.display_name().empty() ? parameter.name() : parameter.display_name();
 }
@@ -80,7 +80,7 @@ absl::StatusOr<google::protobuf::Value> VectorOf(const std::string& text) {
   return value;
 }
 
-// The value of a parameter as the service takes it: labels stay text, also where they look like numbers.
+// Converts the value of a parameter for the service: labels stay text, even if they look like numbers.
 absl::StatusOr<google::protobuf::Value> ValueOf(const v1::ParameterSpec& parameter, const std::string& field) {
   google::protobuf::Value value;
   const std::string text = Unmarked(field);
@@ -111,15 +111,15 @@ absl::StatusOr<google::protobuf::Value> ValueOf(const v1::ParameterSpec& paramet
   return value;
 }
 
-// Returns true if a parameter has the label that stands for Python's None, which tables have as an empty cell.
+// True if a parameter has the label that stands for Python's None, which tables have as an empty cell.
 bool HasNull(const v1::ParameterSpec& parameter) {
   const auto& labels = parameter.categorical().values();
   return std::find(labels.begin(), labels.end(), kNull) != labels.end();
 }
 
-// Says what the columns of a table mean to a study.
+// Meanings of the columns of a table.
 struct Columns {
-  std::vector<const v1::ParameterSpec*> parameter;  // Null for others.
+  std::vector<const v1::ParameterSpec*> parameter;  // Null for columns of other kinds.
   std::vector<std::string> metric;                  // "" for others.
   std::vector<std::string> attribute;
   int state = -1, step = -1, result = -1;
@@ -130,7 +130,7 @@ int Find(const Record& header, absl::string_view name) {
   return found == header.end() ? -1 : static_cast<int>(found - header.begin());
 }
 
-// The column of the study's metric; -1: there is none.
+// Returns the index of the column of the study's metric; -1: there is none.
 int MetricColumn(const Record& header, const std::string& metric) {
   for (const std::string& name : {absl::StrCat(kMetrics, metric), metric, std::string("value")}) {
     if (const int found = Find(header, name); found >= 0) return found;
@@ -149,7 +149,7 @@ absl::Status CheckNames(const Record& header, absl::string_view source, const st
                          "; it has ", SomeColumns(header)));
 }
 
-// Names with their marks off, as parameters and metrics have them.
+// Reads the records. Names of columns lose their marks.
 absl::StatusOr<std::vector<Record>> Records(absl::string_view text, absl::string_view source) {
   LUTHIER_ASSIGN_OR_RETURN(std::vector<Record> records, ParseCsv(text, source));
   if (records.size() < 2) return At(source, 1, "a table has a header and at least one row");
@@ -177,7 +177,7 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
     columns.parameter[static_cast<size_t>(found)] = &parameter;
     return true;
   };
-  for (const v1::ParameterSpec& p : spec.space()) {  // A mark goes first.
+  for (const v1::ParameterSpec& p : spec.space()) {  // A column with a mark takes precedence.
     (void)(take(absl::StrCat(kParams, ShownName(p)), p) || take(absl::StrCat(kParams, p.name()), p) ||
            take(ShownName(p), p) || take(p.name(), p));
   }
@@ -199,7 +199,7 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
   return columns;
 }
 
-// COMPLETE, PRUNED, FAILED, or PENDING for all that have no result yet.
+// Reads COMPLETE, PRUNED, FAILED; all states without a result are PENDING.
 absl::StatusOr<v1::Trial::State> StateOf(absl::string_view field, absl::string_view source, size_t line) {
   if (field.empty()) return v1::Trial::COMPLETE;
   std::string name = absl::AsciiStrToUpper(field.substr(field.rfind('.') + 1));
@@ -293,14 +293,14 @@ bool IsWholeSetting(const v1::StudySpec& spec, const v1::Trial& trial) {
 
 // --- A spec for a table ---
 
-// A column that is to be a parameter, and its cells.
+// A column that becomes a parameter, and its cells.
 struct Guess {
   std::string name;
   std::vector<std::string> fields;  // A cell for each row; "" for none.
   v1::ParameterSpec spec;
 };
 
-// A name that the service takes, as Python's `legal_name` makes it.
+// Makes a name that the service accepts, as Python's `legal_name` does.
 std::string LegalName(const std::string& name) {
   const auto legal = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   const bool begins = legal(name[0]) && !absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
@@ -308,18 +308,18 @@ std::string LegalName(const std::string& name) {
   if (begins && whole && name.size() <= 64 && !absl::StartsWith(name, "luthier.")) return name;
   std::string plain;
   for (const char c : name) {
-    const bool goes_on = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // Within a character.
+    const bool goes_on = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // Inside a character.
     if (!goes_on) plain += legal(c) ? c : '_';
   }
   return absl::StrCat("p_", plain.substr(0, 48), "_", base::Sha256Hex(name).substr(0, 8));
 }
 
-// Returns true if a table was a data frame, of Optuna or of the Python package, and pandas wrote it.
+// True if pandas wrote the table from a data frame of Optuna or of the Python package.
 bool IsOfPandas(const Record& header) {
   return Find(header, "datetime_start") >= 0 || Find(header, "started") >= 0;
 }
 
-// Whether the cells are integers that pandas wrote as floats, "3.0", as it does where some are missing.
+// True if the cells are integers that pandas wrote as floats, "3.0", as it does if some are missing.
 bool AreWholeWithGaps(const Record& header, const std::vector<std::string>& fields) {
   if (!IsOfPandas(header) || std::count(fields.begin(), fields.end(), "") == 0) return false;
   return std::all_of(fields.begin(), fields.end(), [](absl::string_view field) {
@@ -327,7 +327,7 @@ bool AreWholeWithGaps(const Record& header, const std::vector<std::string>& fiel
   });
 }
 
-// The parameter that a column's values suggest.
+// Sets the domain that a column's values suggest.
 void GuessDomain(const Record& header, Guess* guess) {
   std::vector<std::string> texts;
   bool marked = false, numbers = true, whole = true, flags = true, vectors = true;
@@ -371,7 +371,7 @@ void GuessDomain(const Record& header, Guess* guess) {
   } else if ((numbers || vectors) && !marked) {
     parameter.mutable_float_()->set_min(least);
     parameter.mutable_float_()->set_max(largest);
-    // Over so many powers of ten it was surely searched by its logarithm.
+    // A parameter that spans so many powers of ten was surely searched by its logarithm.
     if (least > 0.0 && largest > 100.0 * least) parameter.mutable_float_()->set_scale(v1::LOG);
     if (!numbers) parameter.set_count(static_cast<int32_t>(count));
   } else {
@@ -379,7 +379,8 @@ void GuessDomain(const Record& header, Guess* guess) {
   }
 }
 
-// Tells where a parameter exists by another one, whose values in the rows with it are not those in the rows without it.
+// Finds another parameter that tells where this one exists: its values in the rows with this one differ from those in
+// the rows without it.
 bool GuessCondition(const std::vector<Guess>& guesses, const std::vector<bool>& counts, Guess* guess) {
   for (const Guess& parent : guesses) {
     if (parent.name == guess->name || parent.spec.has_float_()) continue;
@@ -388,7 +389,7 @@ bool GuessCondition(const std::vector<Guess>& guesses, const std::vector<bool>& 
       if (counts[i]) (guess->fields[i].empty() ? without : with).insert(parent.fields[i]);
     }
     const bool apart = std::none_of(with.begin(), with.end(), [&](const auto& v) { return without.count(v) > 0; });
-    // A parent that is missing, too, tells nothing: so no two are each other's.
+    // A parent that is missing, too, tells nothing. So no two parameters are each other's parent.
     if (!apart || with.count("") > 0 || (without.size() == 1 && without.count("") > 0)) continue;
     guess->spec.mutable_condition()->set_parent(parent.spec.name());
     for (const std::string& field : with) *guess->spec.mutable_condition()->add_values() = *ValueOf(parent.spec, field);
@@ -397,8 +398,8 @@ bool GuessCondition(const std::vector<Guess>& guesses, const std::vector<bool>& 
   return false;
 }
 
-// Makes labels of a column of a data frame in which None was a choice: an empty cell that nothing else explains. False:
-// it has more values than choices have.
+// Makes labels of a column of a data frame in which None was a choice, if nothing else explains its empty cells. False:
+// it has too many values to be choices.
 bool GuessNull(const Record& header, Guess* guess) {
   constexpr size_t kMostChoices = 16;
   std::vector<std::string> labels;
@@ -412,15 +413,15 @@ bool GuessNull(const Record& header, Guess* guess) {
   return true;
 }
 
-// The header that exports had until params_ marked parameters: number, state, metrics, parameters, …, note. Which of
-// the columns between are metrics is not said there; `step` is a parameter.
+// True for the header of exports before parameters were marked by params_: number, state, metrics, parameters, …, note.
+// It does not say which of the columns between are metrics; `step` is a parameter.
 bool IsOlderExport(const Record& header) {
   const Record last = {"attempts", "origin", "worker", "note"};
   return header.size() > 7 && header[0] == "number" && header[1] == "state" &&
          std::equal(last.begin(), last.end(), header.end() - 4);
 }
 
-// The columns that become parameters.
+// Returns the columns that become parameters.
 std::vector<size_t> ParameterColumns(const std::vector<Record>& records, const std::string& metric,
                                      const std::vector<std::string>& ignored) {
   const Record& header = records[0];
@@ -438,7 +439,7 @@ std::vector<size_t> ParameterColumns(const std::vector<Record>& records, const s
     std::set<std::string> values;
     for (size_t i = 1; i < records.size(); ++i) values.insert(records[i][j]);
     values.erase("");
-    // In an older export a column of one value may be a metric, and nothing of it can be tuned.
+    // In an older export a column of one value may be a metric, and can't be tuned anyway.
     if (values.size() > (older ? 1U : 0U)) columns.push_back(j);
   }
   return columns;
@@ -468,7 +469,7 @@ std::string FieldOf(const google::protobuf::Value& value, bool fraction) {
                         "]");
   }
   std::string text = study::FormatDouble(value.number_value());
-  if (fraction && IsWhole(text)) text += ".0";  // So that a float stays one.
+  if (fraction && IsWhole(text)) text += ".0";  // It stays a float.
   return text;
 }
 
@@ -571,7 +572,7 @@ absl::StatusOr<v1::StudySpec> GuessSpec(absl::string_view text, absl::string_vie
     LUTHIER_RETURN_IF_ERROR(CheckDecimals(guesses.back(), source));
     GuessDomain(records[0], &guesses.back());
   }
-  // The rows whose empty cells tell something: a FAILED trial of other tools may lack what it had not come to.
+  // Rows whose empty cells have a meaning: in other tools a FAILED trial may lack parameters that it had not reached.
   const int state = Find(records[0], "state");
   std::vector<bool> counts;
   for (size_t i = 1; i < records.size(); ++i) {

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "12s": how long ago, in the largest two units.
+// Returns how long ago it was, "12s", in the largest two units.
 std::string Ago(const google::protobuf::Timestamp& time) {
   const absl::StatusOr<absl::Time> then = wire::FromProto(time);
   if (!then.ok()) return "";
@@ -27,14 +27,15 @@ std::string Ago(const google::protobuf::Timestamp& time) {
   return absl::FormatDuration(std::max(absl::ZeroDuration(), absl::Trunc(ago, unit)));
 }
 
-// The reason of a failure, and the last line of its message: "EXIT_CODE: no module named torch".
+// Returns the reason of a failure, and the last line of its message: "EXIT_CODE: no module named torch".
 std::string Cause(const std::string& failure) {
   const size_t reason = failure.find(": "), line = failure.find_last_of('\n');
   if (reason == std::string::npos || line == std::string::npos) return failure;
   return failure.substr(0, reason + 2) + failure.substr(line + 1);
 }
 
-// "demo for 9m58s (EXIT_CODE: no module named torch)", of each study that it gets no trials of for a while.
+// Returns the studies of which the worker gets no trials for a while: "demo for 9m58s (EXIT_CODE: no module named
+// torch)".
 std::string Rests(const v1::Worker& worker) {
   std::vector<std::string> rests;
   for (const v1::Worker::Rest& rest : worker.rests()) {

@@ -1,4 +1,4 @@
-// Verbs of the server and of its people, and those about this program.
+// Verbs of the server and of its users, and those about this program.
 #include "client/cli/commands/commands.h"
 #include "client/cli/verbs/verbs.h"
 
@@ -161,7 +161,7 @@ std::vector<Verb> StoreVerbs() {
        "A script that completes verbs and options in a shell",
        "luthier completion bash > ~/.local/share/bash-completion/completions/luthier",
        CompletionOptions,
-       nullptr},  // RunCli does it: it needs the command line itself.
+       nullptr},  // RunCli handles it: it needs the command line itself.
       {{"manual"}, "The manual page of this program", "luthier manual | man -l -", None, nullptr},  // As completion.
       {{"version"}, "The version of this program", "luthier version", None, Version},
   };

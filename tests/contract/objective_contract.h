@@ -107,7 +107,7 @@ TEST_P(ObjectiveContract, TheSameContextGivesTheSameBits) {
   EXPECT_EQ(again, curve);
 }
 
-TEST_P(ObjectiveContract, ItIsSharedByThreads) {
+TEST_P(ObjectiveContract, ThreadsMayShareIt) {
   std::vector<std::optional<Measurement>> results(3);
   std::vector<std::thread> threads;
   threads.reserve(results.size());

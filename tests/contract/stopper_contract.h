@@ -95,7 +95,7 @@ class StopperContract : public ::testing::TestWithParam<StopperCase> {
   }
 };
 
-TEST_P(StopperContract, ItStopsSomeAndNotAll) {
+TEST_P(StopperContract, StopsSomeTrialsAndNotAll) {
   base::RandomStream random(5, "test/stopper");
   const std::unique_ptr<stopping::Stopper> stopper = New();
   ASSERT_NE(stopper, nullptr);

@@ -121,7 +121,7 @@ TEST_F(AcceptorTest, APrefaceInPiecesIsHandedOverWhole) {
   EXPECT_EQ(recv(established_.at(0).get(), rest, sizeof(rest), MSG_WAITALL | MSG_DONTWAIT) > 0, true);
 }
 
-TEST_F(AcceptorTest, WhatIsNotHttp2IsClosedAtOnce) {
+TEST_F(AcceptorTest, OtherProtocolsAreClosedAtOnce) {
   Listen();
   std::string not_settings = kPreface;
   not_settings[27] = 0;
@@ -132,7 +132,7 @@ TEST_F(AcceptorTest, WhatIsNotHttp2IsClosedAtOnce) {
   }
 }
 
-TEST_F(AcceptorTest, TheOldestMakesRoomForWhoComes) {
+TEST_F(AcceptorTest, TheOldestConnectionMakesRoomForANewOne) {
   Listen({.unfinished = 3});
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Client>(acceptor_->bound()));
@@ -148,7 +148,7 @@ TEST_F(AcceptorTest, TheOldestMakesRoomForWhoComes) {
   EXPECT_EQ(silent[2]->Read(), "hello");
 }
 
-TEST_F(AcceptorTest, WhoHasMostMakesRoomForOthers) {
+TEST_F(AcceptorTest, ThePeerWithTheMostConnectionsMakesRoom) {
   Listen({.unfinished = 4});
   const Client alone(acceptor_->bound(), "127.0.0.2");
   std::vector<std::unique_ptr<Client>> silent;
@@ -158,7 +158,7 @@ TEST_F(AcceptorTest, WhoHasMostMakesRoomForOthers) {
   EXPECT_EQ(alone.Read(), "hello") << "the oldest, but of another peer";
 }
 
-TEST_F(AcceptorTest, WhoSaysNothingIsSentAwayAfterTenSeconds) {
+TEST_F(AcceptorTest, SilentConnectionsAreClosedAfterTenSeconds) {
   Listen();
   const Client silent(acceptor_->bound());
   const auto other = Established();
@@ -231,7 +231,7 @@ TEST(AcceptorOfAServer, SurvivesRunningOutOfDescriptors) {
 }
 
 // gRPC waits for an answer to its last PING from every connection, and for the end of every call.
-TEST(AcceptorOfAServer, WhoNeverAnswersDoesNotHoldItsEnd) {
+TEST(AcceptorOfAServer, SilentClientsDoNotDelayItsEnd) {
   base::SetLogLevel(base::LogLevel::kOff);
   ServerOptions options;
   options.listen = "127.0.0.1:0";

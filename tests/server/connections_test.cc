@@ -72,7 +72,7 @@ std::string Read(const Descriptor& fd) {
   return std::string(buffer, static_cast<size_t>(n));
 }
 
-TEST(Connections, OneOfManyIsAborted) {
+TEST(Connections, OneConnectionOfManyIsAborted) {
   for (const int family : {AF_INET, AF_INET6}) {
     Listener listener(family);
     if (!listener.there()) continue;  // No IPv6 here.
@@ -111,7 +111,7 @@ TEST(Connections, AnIpv4PeerOfAnIpv6SocketIsFound) {
   EXPECT_EQ(Read(client), "reset");
 }
 
-TEST(Connections, ThoseOfOneListenerEndAfterWhatWasWritten) {
+TEST(Connections, ConnectionsOfOneListenerEndAfterTheirWrites) {
   Listener listener(AF_INET), another(AF_INET);
   const auto [client, ours] = listener.Connect();
   const auto [other_client, other] = another.Connect();

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Exposure, IsSaidAtOnceAndEveryHour) {
+TEST(Exposure, IsLoggedAtOnceAndEveryHour) {
   base::ManualClock clock;
   std::vector<std::string> said;
   ExposureReminder reminder({{"plaintext", "0.0.0.0:7790", "can be read"}, {"no_tokens", "0.0.0.0:7790", "admins"}},
@@ -28,7 +28,7 @@ TEST(Exposure, IsSaidAtOnceAndEveryHour) {
   EXPECT_EQ(said.size(), 6u);
 }
 
-TEST(Exposure, NoneIsNotSaid) {
+TEST(Exposure, NothingIsLoggedWithoutExposures) {
   base::ManualClock clock;
   std::vector<std::string> said;
   ExposureReminder reminder({}, &clock, [&](const Exposure& exposure) { said.push_back(exposure.event); });

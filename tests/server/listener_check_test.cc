@@ -82,7 +82,7 @@ TEST(Answers, AServerThatSaysNothingIsDeaf) {
   EXPECT_FALSE(Answers(bound, absl::Milliseconds(1)));
 }
 
-TEST(Serves, ASilentOneDoesNot) {
+TEST(Serves, ASilentServerDoesNot) {
   int kept = -1;
   const auto keep = [&](const std::string& text) {
     return [&kept, text](int fd, const std::string& preface) {
@@ -150,7 +150,7 @@ TEST(Silence, AFloodOfConnectionsIsNoDeafness) {
   EXPECT_EQ(silence.failures(), 0);
 }
 
-TEST(Silence, NothingTakenInOrNothingServedIsDeafnessAfterThreeChecks) {
+TEST(Silence, ThreeSilentChecksWithoutProgressAreDeafness) {
   for (const bool takes_in : {false, true}) {
     Silence silence;
     EXPECT_EQ(silence.Judge(Signs(true, false, 5, 5)), Silence::Verdict::kAnswers);

@@ -133,7 +133,7 @@ TEST_F(OpenCallsTest, StreamsThatAreResetCountUntilTheirCallIsOver) {
   EXPECT_EQ(aborted().size(), 2u);
 }
 
-TEST_F(OpenCallsTest, WhoWaitsForTheEndOfAllWaitsNoLongerThanToldTo) {
+TEST_F(OpenCallsTest, WaitForNoneEndsAtItsTimeout) {
   calls_.WaitForNone(absl::InfiniteDuration());
   const auto stub = v1::WorkerService::NewStub(OwnConnection(address_));
   CallAndReset(*stub, 1);
@@ -143,7 +143,7 @@ TEST_F(OpenCallsTest, WhoWaitsForTheEndOfAllWaitsNoLongerThanToldTo) {
 }
 
 // The whole server ends the connection, and no other.
-TEST(OpenCallsOfAServer, AConnectionWithTooManyEnds) {
+TEST(OpenCallsOfAServer, AConnectionWithTooManyCallsIsAborted) {
   base::SetLogLevel(base::LogLevel::kOff);
   for (const char* listen : {"127.0.0.1:0", "[::1]:0", "0.0.0.0:0"}) {
     ServerOptions options;

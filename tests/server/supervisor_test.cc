@@ -32,7 +32,7 @@ std::string Heard(const std::string& name, size_t address_size, const std::strin
   return got < 0 ? "nothing" : std::string(text, static_cast<size_t>(got));
 }
 
-TEST(Supervisor, IsToldByTheSocketThatItNamed) {
+TEST(Supervisor, TheManagerIsToldThroughItsSocket) {
   const testing::TemporaryDirectory directory;
   const std::string path = directory.path() + "/notify";
   EXPECT_EQ(Heard(path, path.size(), "READY=1"), "READY=1");
@@ -40,7 +40,7 @@ TEST(Supervisor, IsToldByTheSocketThatItNamed) {
   EXPECT_EQ(Heard(abstract, abstract.size(), "STOPPING=1"), "STOPPING=1");
 }
 
-TEST(Supervisor, NobodyIsNoTrouble) {
+TEST(Supervisor, AMissingManagerIsNoError) {
   unsetenv("NOTIFY_SOCKET");
   TellSupervisor("READY=1");
   for (const std::string& name : {std::string(), std::string("/no/such/socket"), std::string(200, 'x')}) {

@@ -283,7 +283,7 @@ TEST_F(BuiltinTest, FailuresAreHandedOn) {
   EXPECT_EQ(runner.Run(request_, &sink).failure, (study::Failure{study::FailureKind::kConfig, "BAD_OBJECTIVE", "odd"}));
 }
 
-TEST_F(BuiltinTest, WhatAnotherWorkerMayHaveIsTriedAgain) {
+TEST_F(BuiltinTest, FailuresThatAreThisWorkersOwnAreTriedAgain) {
   BuiltinRunner runner = MakeRunner();
   RecordingSink sink;
   error_ = absl::NotFoundError("no such file");

@@ -386,7 +386,7 @@ TEST_F(CommandTest, SignalsAreTold) {
   ExpectFailure(Run(), kInfra, "SIGNAL");
 }
 
-TEST_F(CommandTest, NoResultSaysWhatAlmostWasOne) {
+TEST_F(CommandTest, AMissingResultNamesWhatAlmostWasOne) {
   Shell("true");
   RunOutcome outcome = Run();
   ExpectFailure(outcome, kConfig, "NO_RESULT");
@@ -438,7 +438,7 @@ TEST_F(CommandTest, AProgressBarBeforeTheResultIsNoObstacle) {
   ExpectLoss(Run(), 0.125);
 }
 
-TEST_F(CommandTest, WhoUsesTheDescriptorMayPrintWhatItLikes) {
+TEST_F(CommandTest, WithTheDescriptorStandardOutputIsFree) {
   Shell(R"(echo '{"loss": 0.5}' >&3; sleep .1; echo '{"loss": "mse"}')");
   ExpectLoss(Run(), 0.5);
   Shell(R"(echo '{"loss": 0.5}' >&3; sleep .1; echo '{"loss": 0.2}')");
@@ -827,7 +827,7 @@ TEST_F(CommandTest, TheProgramIsToldWhichGradientIsRead) {
   }
 }
 
-TEST_F(CommandTest, WhatItSaysOfItsTrainingArrives) {
+TEST_F(CommandTest, TheTrainingOfAResultArrives) {
   Shell(R"(echo '{"loss": 1, "training": {"outcome": "limit", "gradient_norm": 0.5}, "gradient_seconds": 2}')");
   const RunOutcome outcome = Run();
   ExpectLoss(outcome, 1.0);

@@ -208,7 +208,7 @@ TEST_F(RuntimeTest, AResultSurvivesItsWorkerAndIsSentFirst) {
   EXPECT_THAT(SpoolFiles(), IsEmpty());
 }
 
-TEST_F(RuntimeTest, LeftoversThatAreRefusedGo) {
+TEST_F(RuntimeTest, RefusedLeftoversAreRemoved) {
   UseSpool();
   for (int k = 1; k <= 3; ++k) {
     FinalResult result;

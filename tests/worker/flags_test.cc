@@ -51,7 +51,7 @@ TEST_F(FlagsTest, WithoutASpoolAllIsKeptInTheStateDirectory) {
   EXPECT_EQ(flags.data_cache, "/state/luthier/data-cache");  // Of all servers: the data are the same.
 }
 
-TEST_F(FlagsTest, WhoNamesASpoolHasAllBesideIt) {
+TEST_F(FlagsTest, DirectoriesLieBesideANamedSpool) {
   const Flags flags = Parse({"--spool", "/srv/w1/spool"});
   EXPECT_EQ(flags.spool, "/srv/w1/spool");
   EXPECT_EQ(flags.checkpoints, "/srv/w1/checkpoints");
@@ -59,7 +59,7 @@ TEST_F(FlagsTest, WhoNamesASpoolHasAllBesideIt) {
   EXPECT_EQ(Parse({"--spool", "here"}).data_cache, "data-cache");
 }
 
-TEST_F(FlagsTest, WhatIsNamedStays) {
+TEST_F(FlagsTest, ExplicitFlagsWin) {
   const Flags flags = Parse(
       {"--spool", "/srv/spool", "--checkpoint-dir", "/shared/c", "--data-cache", "/fast/d", "--data-cache-mib", "2"});
   EXPECT_EQ(flags.checkpoints, "/shared/c");

@@ -39,7 +39,7 @@ class GpusTest : public ::testing::Test {
   const testing::TemporaryDirectory machine_;
 };
 
-TEST_F(GpusTest, AllCountOrNamed) {
+TEST_F(GpusTest, ChoosesAllOrByCountOrByName) {
   const GpuSources sources = Machine(4);
   EXPECT_THAT(Chosen("all", sources), ElementsAre("0", "1", "2", "3"));
   EXPECT_THAT(Chosen("2", sources), ElementsAre("0", "1"));
@@ -48,7 +48,7 @@ TEST_F(GpusTest, AllCountOrNamed) {
   EXPECT_THAT(Chosen("GPU-0a1b,MIG-0a1b", sources), ElementsAre("GPU-0a1b", "MIG-0a1b"));
 }
 
-TEST_F(GpusTest, TheVariableCounts) {
+TEST_F(GpusTest, TheVariableLimitsTheChoice) {
   GpuSources sources = Machine(4);
   sources.visible = "3,1";
   EXPECT_THAT(Chosen("all", sources), ElementsAre("3", "1"));
@@ -76,7 +76,7 @@ TEST_F(GpusTest, AContainerSeesSomeDevices) {
   EXPECT_THAT(Chosen("all", sources), ElementsAre("0", "1"));
 }
 
-TEST_F(GpusTest, WhatIsWrongIsExplained) {
+TEST_F(GpusTest, ErrorsAreExplained) {
   const GpuSources two = Machine(2), none = {"/nosuch", "/nosuch", {}};
   EXPECT_THAT(Error("3", two), HasSubstr("shows 2"));
   EXPECT_THAT(Error("0", two), HasSubstr("--gpus 0,"));

@@ -187,7 +187,7 @@ TEST(ResultLine, SaysWhatIsWrong) {
   EXPECT_EQ(Error(R"({"loss": None})"), "is not JSON");
 }
 
-TEST(ResultLine, WhatIsThereTwiceIsNoResult) {
+TEST(ResultLine, DuplicateKeysAreRefused) {
   EXPECT_EQ(Error(R"({"loss": 1, "loss": 2})"), "loss: is there twice");
   EXPECT_EQ(Error(R"({"loss": 1, "step": 1, "step": 2})"), "step: is there twice");
   EXPECT_EQ(Error(R"({"metrics": {"acc": 1, "loss": 1, "loss": 1}})"), "loss: is there twice");
@@ -279,7 +279,7 @@ TEST(ResultFinder, FindsObjectsWithTheMetricOnTheTopLevel) {
   }
 }
 
-TEST(ResultFinder, WhatHasTheMetricAndCannotBeReadIsMalformed) {
+TEST(ResultFinder, UnreadableLinesWithTheMetricAreMalformed) {
   EXPECT_EQ(WhyMalformed(R"({"loss": "0.2", "step": 2})"), "loss: is not a number");
   EXPECT_EQ(WhyMalformed(R"({"loss": [0.2]})"), "loss: is not a number");
   EXPECT_EQ(WhyMalformed(R"({"loss": true})"), "loss: is not a number");
@@ -306,7 +306,7 @@ TEST(ResultFinder, OutputThatEndsWithinAnObjectIsMalformed) {
   EXPECT_EQ(Find({"{ok"}, false, false).kind, Kind::kText);
 }
 
-TEST(ResultFinder, WhatATerminalWouldNotShowIsNoObstacle) {
+TEST(ResultFinder, InvisibleCharactersAreIgnored) {
   for (const char* line :
        {"\xEF\xBB\xBF{\"loss\": 2}", "\x1B[32m{\"loss\": 2}\x1B[0m", "\x1B[0m\x1B[1;31m {\"loss\": 2}",
         "\b\b\b{\"loss\": 2}\t", "{\"loss\": 2, \"note\": \"\xff\"}"}) {

@@ -187,7 +187,7 @@ TEST_F(RuntimeTest, AStudyThatIsNotThereYetIsWaitedFor) {
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 
-TEST_F(RuntimeTest, WhatWaitingDoesNotMendEndsTheWorkerAfterItsTrials) {
+TEST_F(RuntimeTest, PermanentErrorsEndTheWorkerAfterItsTrials) {
   options_.slots = 2;
   bool go = false;
   runner_.run = [&](const RunRequest&, RunSink*) {

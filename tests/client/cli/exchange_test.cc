@@ -66,7 +66,7 @@ TEST(Import, ATableBecomesTrials) {
   EXPECT_EQ(file.trials[2].state(), v1::Trial::FAILED);
 }
 
-TEST(Import, WhatIsWrongIsNamedWithItsLine) {
+TEST(Import, ErrorsNameTheirLine) {
   EXPECT_THAT(Why("lr,los\n0.1,2\n"), HasSubstr("f:1: no column has the metric \"loss\" (did you mean"));
   EXPECT_THAT(Why("lr,loss\n0.1\n"), HasSubstr("f:2: has 1 fields, and the header has 2"));
   EXPECT_THAT(Why("lr,loss\n0.1,good\n"), HasSubstr("f:2: \"good\" is no value of loss"));

@@ -77,7 +77,7 @@ TEST(PrintStudy, AChosenAlgorithmComesWithItsReasons) {
   EXPECT_THAT(text, AllOf(HasSubstr("seed: 7"), Not(HasSubstr("seed: 0")), Not(HasSubstr("reproducible: false"))));
 }
 
-TEST(PrintStudy, WhatHarmonicasStagesLearntIsATable) {
+TEST(PrintStudy, HarmonicasStagesAreATable) {
   v1::Study study = SomeStudy();
   v1::HarmonicaStage& stage = *study.add_harmonica_stages();
   stage.set_samples(300);

@@ -42,7 +42,7 @@ TEST_F(TokenStoreTest, NewestTokenOfATrialCounts) {
   EXPECT_EQ(Find("s:1", "x", 1), "new");
 }
 
-TEST_F(TokenStoreTest, NobodyElseMayReadIt) {
+TEST_F(TokenStoreTest, TheFileIsForItsOwnerAlone) {
   ASSERT_TRUE(store_.Put("s:1", {{"x", 1, "t"}}).ok());
   struct stat info;
   ASSERT_EQ(stat(store_.path().c_str(), &info), 0);

@@ -81,7 +81,7 @@ TEST(TrialCsv, TablesOfTheFormatAreRead) {
   }
 }
 
-TEST(TrialCsv, WhatTheFormatRefusesIsNamed) {
+TEST(TrialCsv, RefusedTablesAreExplained) {
   v1::StudySpec spec;
   spec.mutable_metric()->set_name("loss");
   spec.add_space()->set_name("lr");
@@ -112,7 +112,7 @@ TEST(TrialCsv, EmptyCellsThatNothingExplainsAreNamed) {
               HasSubstr("f:1: column \"a\" has numbers with decimal commas"));
 }
 
-TEST(TrialCsv, MarksComeOffAsTheyWentOn) {
+TEST(TrialCsv, MarksRoundTrip) {
   for (const char* text : {"=1", "'=1", "''=1", "'",  "''", "-1", "'-1", "7",   "'7", "true", "nan",
                            "'x", "@a",  "\tb",  "[1", "+",  "-",  "",    "1e5", ".5", "a'=1"}) {
     EXPECT_EQ(Unmarked(MarkedText(text)), text);
@@ -124,7 +124,7 @@ TEST(TrialCsv, MarksComeOffAsTheyWentOn) {
 }
 
 // A study with hostile names and labels, written and read back.
-TEST(TrialCsv, WhatIsWrittenReadsBackWhateverItsNames) {
+TEST(TrialCsv, WrittenTablesReadBackWhateverTheNames) {
   const std::vector<std::string> names = {"step",      "number",   "state", "value", "note",
                                           "metrics_a", "params_b", "x.y",   "loss"};
   const std::vector<std::string> shown = {"",        "=x", "-x", ",", "\"q\"", "a\nb", "\xE6\xBC\xA2",

@@ -99,7 +99,7 @@ TEST_F(CliTest, TellWithoutAskNeedsAToken) {
   EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=1", "--token", lease["token"]}), "trial 1: COMPLETE\n");
 }
 
-TEST_F(CliTest, TellOfWhatIsNotThereIsNotFound) {
+TEST_F(CliTest, TellOfAMissingTrialIsNotFound) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});
   const Result study = Run({"tell", "none", "1", "--metric", "y=1"});

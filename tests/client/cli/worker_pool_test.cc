@@ -66,7 +66,7 @@ TEST_F(WorkerPoolTest, WorkersThatKeepDyingAreReportedWithTheirLog) {
   EXPECT_THAT(std::string(status_.message()), HasSubstr("no such data set"));
 }
 
-TEST_F(WorkerPoolTest, AWorkerThatCannotEvaluateTheStudyHasTheWord) {
+TEST_F(WorkerPoolTest, TheReasonOfAWorkerThatCannotEvaluateIsReported) {
   WorkerPool pool({Script("echo starting; echo 'luthier-worker: data.csv: no such file'; exit 78")}, &clock_);
   EXPECT_FALSE(TickUntil(pool, [] { return false; }));
   EXPECT_EQ(status_.code(), absl::StatusCode::kFailedPrecondition);
@@ -83,7 +83,7 @@ TEST_F(WorkerPoolTest, UsageErrorsAndMissingProgramsAreNotTriedAgain) {
   EXPECT_THAT(std::string(status_.message()), HasSubstr("exit code 127"));
 }
 
-TEST_F(WorkerPoolTest, StopLetsThemFinishThenKills) {
+TEST_F(WorkerPoolTest, StopLetsWorkersFinishThenKills) {
   WorkerPool polite({Script("trap 'echo finished; exit 0' TERM; echo ready; while :; do sleep 0.01; done")}, &clock_);
   ASSERT_TRUE(TickUntil(polite, [&] { return Read("log") == "ready\n"; })) << status_;
   polite.Stop(absl::Seconds(1));  // The clock stands still: it waits as long as it takes.

@@ -61,7 +61,7 @@ TEST(ErrorTest, BadFieldNamesTheField) {
   EXPECT_THAT(GetErrorDetail(status)->violations, ElementsAre(FieldViolation{"space[3].float.max", "is below min"}));
 }
 
-TEST(ViolationsTest, NoneIsOk) {
+TEST(ViolationsTest, NoViolationIsOk) {
   Violations violations;
   EXPECT_TRUE(violations.empty());
   violations.AddAll("x", absl::OkStatus());

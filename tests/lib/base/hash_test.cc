@@ -34,7 +34,7 @@ TEST(Sha256Test, MatchesThePublishedExamples) {
   EXPECT_EQ(Sha256Hex(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(HashTest, OfPartsIsThatOfTheWhole) {
+TEST(HashTest, TheHashOfPartsIsThatOfTheWhole) {
   std::string bytes;
   for (int k = 0; k < 3000; ++k) bytes.push_back(static_cast<char>(k * k % 251));
   for (const size_t part : {1, 7, 240, 1000, 5000}) {

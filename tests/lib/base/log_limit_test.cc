@@ -5,7 +5,7 @@
 namespace luthier::base {
 namespace {
 
-TEST(LogLimit, OneLineOfEachOriginAMinute) {
+TEST(LogLimit, AdmitsOneLinePerOriginAndMinute) {
   ManualClock clock;
   LogLimit limit(&clock);
   EXPECT_EQ(limit.Admit("a.cc:1"), 0);

@@ -38,7 +38,7 @@ class OwnershipTest : public ::testing::Test {
   const testing::TemporaryDirectory directory_;
 };
 
-TEST_F(OwnershipTest, WhatIsOursIsInOrder) {
+TEST_F(OwnershipTest, OwnFilesPass) {
   EXPECT_TRUE(Check("data/socket").ok()) << Check("data/socket");
   EXPECT_TRUE(Check("data").ok()) << Check("data");
   EXPECT_TRUE(Check("./data/../data//socket").ok());
@@ -46,7 +46,7 @@ TEST_F(OwnershipTest, WhatIsOursIsInOrder) {
   EXPECT_TRUE(CheckOwnership("/etc/passwd", kOther).ok());  // Of root.
 }
 
-TEST_F(OwnershipTest, WhatIsNotThereIsNoDanger) {
+TEST_F(OwnershipTest, MissingFilesAreNotFound) {
   ASSERT_EQ(chmod(Path("data").c_str(), 0777), 0);
   EXPECT_TRUE(absl::IsNotFound(Check("data/nothing")));
   EXPECT_TRUE(absl::IsNotFound(Check("data/socket/below")));
@@ -66,7 +66,7 @@ TEST_F(OwnershipTest, AFolderThatOthersWriteToIsRefused) {
   EXPECT_TRUE(fs::exists(Path("data/socket")));
 }
 
-TEST_F(OwnershipTest, LinksLeadToWhatIsLookedAt) {
+TEST_F(OwnershipTest, LinksAreFollowed) {
   fs::create_directory_symlink("data", Path("link"));
   EXPECT_TRUE(Check("link/socket").ok()) << Check("link/socket");
   EXPECT_TRUE(Check("link").ok());
@@ -93,7 +93,7 @@ TEST_F(OwnershipTest, TheCurrentFolderMayBeTrusted) {
   EXPECT_THAT(open.message(), HasSubstr("\"data\" can be written to by everybody"));
 }
 
-TEST_F(OwnershipTest, WhatIsOfOthersIsRefusedByName) {
+TEST_F(OwnershipTest, FilesOfOthersAreRefusedByName) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to somebody else";
   ASSERT_EQ(chown(Path("data/socket").c_str(), kOther, kOther), 0);
   EXPECT_THAT(Complaint("data/socket"),

@@ -14,7 +14,7 @@ namespace {
 
 using testing::LookMeter;
 
-TEST(PaceTest, LooksOnceAtFirstAndThenOnceInSoManyOperations) {
+TEST(PaceTest, PollsAtFirstAndThenOnceInSoManyOperations) {
   const StopSource source;
   LookMeter meter([] {});
   Pace pace(source.token());
@@ -32,7 +32,7 @@ TEST(PaceTest, LooksOnceAtFirstAndThenOnceInSoManyOperations) {
   EXPECT_EQ(meter.most(), 5 * Pace::kOperations);
 }
 
-TEST(PaceTest, PiecesAreAllOfItAndEndWhereAsked) {
+TEST(PaceTest, PiecesCoverTheRangeAndEndAtAStop) {
   const StopSource source;
   const StopToken stop = source.token();
   LookMeter meter([&] { source.RequestStop(); });
@@ -51,7 +51,7 @@ TEST(PaceTest, PiecesAreAllOfItAndEndWhereAsked) {
   EXPECT_EQ(pieces, 2);
 }
 
-TEST(PaceTest, VectorsAreFilledCopiedAndGrownAsTheyWouldBeAtOnce) {
+TEST(PaceTest, PiecewiseVectorsAreThoseMadeAtOnce) {
   const StopSource source;
   const StopToken stop = source.token();
   const size_t count = static_cast<size_t>(Pace::kOperations) * 2 + 5;

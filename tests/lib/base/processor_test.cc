@@ -17,7 +17,7 @@ std::string Describe(uint32_t missing, uint32_t has) {
   return text;
 }
 
-TEST(Processor, ThisOneHasWhatThisBuildNeeds) {
+TEST(Processor, ThisProcessorHasTheFeaturesOfThisBuild) {
   EXPECT_EQ(kProcessorNeeds & ~ProcessorHas(), 0u);
 }
 

@@ -27,7 +27,7 @@ TEST(TeamTest, EveryTaskIsDoneOnceByAThreadOfTheTeam) {
   }
 }
 
-TEST(TeamTest, WhatTheTasksWroteIsThereAfterwards) {
+TEST(TeamTest, WritesOfTasksAreVisibleAfterwards) {
   Team team(3);
   std::vector<int64_t> cells(50, 0);
   for (int64_t round = 1; round <= 200; ++round) {

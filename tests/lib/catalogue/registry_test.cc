@@ -95,7 +95,7 @@ TEST(ValidateTest, SpaceAgainstTheObjective) {
               AllOf(HasSubstr("no parameter \"y\""), HasSubstr("lacks x2"), HasSubstr("lacks x3")));
 }
 
-TEST(ValidateTest, WhatReportsNoCurveCannotBeTrainedInParts) {
+TEST(ValidateTest, ObjectivesWithoutACurveCannotTrainInParts) {
   study::StudySpec spec;
   BuiltinObjective function;
   function.model = "function:branin";

@@ -43,7 +43,7 @@ TEST_P(TestFunctionTest, MinimizersReachTheMinimum) {
   }
 }
 
-TEST_P(TestFunctionTest, NothingDrawnIsBelowTheMinimum) {
+TEST_P(TestFunctionTest, NoRandomPointIsBelowTheMinimum) {
   base::RandomStream random(17, "draws");
   for (int k = 0; k < 20000; ++k) ASSERT_GE(f_(Draw(random), nullptr), f_.minimum - 1e-9);
 }

@@ -127,7 +127,7 @@ TEST(LongSequencesTest, SolversAgree) {
   }
 }
 
-TEST(ChainDataTest, OneLabelIsNothingToLearn) {
+TEST(ChainDataTest, DataWithOneLabelAreRefused) {
   ChainData data = RandomChains(1, 2, 5, 4, 3);
   data.label_names.pop_back();
   std::fill(data.label.begin(), data.label.end(), 0);

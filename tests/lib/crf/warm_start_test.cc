@@ -184,7 +184,7 @@ TEST_P(WarmStartOf, ResumesBitForBitAndStopsWithoutATrace) {
   }
 }
 
-TEST_P(WarmStartOf, WhatDoesNotFitIsRefused) {
+TEST_P(WarmStartOf, ModelsThatDoNotFitAreRefused) {
   const Penalties penalties = Plain(2.0, GetParam().l1);
   ChainTrainer source = Make(GetParam(), penalties);
   source.Advance({}).value();

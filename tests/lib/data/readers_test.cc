@@ -182,7 +182,7 @@ TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
 }
 
 // What spreadsheets write of numbers in other ways than programs do; the right remedy is named.
-TEST_F(ReadersTest, WhatIsNoNumberIsNamedByItsKind) {
+TEST_F(ReadersTest, NonNumericCellsAreNamedByTheirKind) {
   const std::pair<const char*, const char*> cases[] = {
       {"0,7555", "is written with a decimal comma; export with a point"},
       {"-12,5", "is written with a decimal comma; export with a point"},
@@ -516,7 +516,7 @@ class StoppingSource final : public ByteSource {
   size_t given_ = 0;
 };
 
-TEST_F(ReadersTest, ImagesAreReadNoFurtherOnceAskedToStop) {
+TEST_F(ReadersTest, ReadingOfImagesEndsAtAStop) {
   std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x02", 16);
   images += std::string(20, '\x07');
   for (const size_t at : {0u, 3u, 16u, 25u, 35u}) {

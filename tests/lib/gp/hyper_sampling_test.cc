@@ -296,7 +296,7 @@ TEST(SampleHyperparameters, ChainsGoOnWhereTheyWereAndStartAnewWhereTheyCannot) 
   }
 }
 
-TEST(SampleHyperparameters, NothingToStartFromGivesNoStates) {
+TEST(SampleHyperparameters, NoValidStartGivesNoStates) {
   // Equal points without any noise: no covariance can be factored.
   Likelihood likelihood(Shape(2), MatrixXd::Constant(8, 2, 0.5), VectorXd::LinSpaced(8, -1, 1));
   SamplingOptions options = Options(PriorKind::kDimensionScaled, 5, 2);

@@ -77,7 +77,7 @@ TEST(PairCheck, ClosePairsTellFactorOrderAndSign) {
   }
 }
 
-TEST(PairCheck, WhatCannotTellIsLeftOut) {
+TEST(PairCheck, UninformativePairsAreLeftOut) {
   const Pairs data = SomePairs(8, 2, 0.01, 4);
   Slopes wrong = data.slopes;
   wrong.values *= 4.0;
@@ -98,7 +98,7 @@ TEST(PairCheck, WhatCannotTellIsLeftOut) {
   EXPECT_EQ(CheckOf(data, Slopes()).pairs, 0);
 }
 
-TEST(PairCheck, ADirectionThatIsNoAxisIsNotUsed) {
+TEST(PairCheck, ObliqueDirectionsAreNotUsed) {
   Pairs data = SomePairs(8, 2, 0.01, 5);
   Slopes along;
   for (Index i = 0; i < 16; ++i) along.Add(i, VectorXd::Constant(2, std::sqrt(0.5)), 100.0);
@@ -195,7 +195,7 @@ TEST(PeerCheck, OneWorkerOfThreeWithFewPairsOfItsOwnIsFound) {
   }
 }
 
-TEST(PeerCheck, RightSlopesAndWhatAllShareAreNoContradiction) {
+TEST(PeerCheck, RightSlopesAndSharedErrorsAreNotFlagged) {
   for (const uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(seed);
     EXPECT_EQ(PeersOf(SomeWorkers(3, seed, nullptr), 1).misses, 0);
@@ -210,7 +210,7 @@ TEST(PeerCheck, RightSlopesAndWhatAllShareAreNoContradiction) {
 }
 
 // Of two workers the one whose slopes do not fit its own values is the wrong one.
-TEST(PeerCheck, OfTwoTheValuesTellWhoIsWrong) {
+TEST(PeerCheck, WithTwoReportersTheOneAgainstTheValuesIsFlagged) {
   for (const double factor : {-1.0, 0.25, 4.0}) {
     SCOPED_TRACE(factor);
     Workers data = SomeWorkers(3, 5, [&](Index, VectorXd* g) { *g *= factor; });
@@ -220,7 +220,7 @@ TEST(PeerCheck, OfTwoTheValuesTellWhoIsWrong) {
   }
 }
 
-TEST(PeerCheck, WhatCannotTellIsLeftOut) {
+TEST(PeerCheck, UninformativePointsAreLeftOut) {
   const Workers data = SomeWorkers(3, 6, [](Index, VectorXd* g) { *g *= -1.0; });
   EXPECT_GT(PeersOf(data, 1).points, 8);
   EXPECT_EQ(PeersOf(data, 1, 100.0).points, 0) << "differences below the noise";

@@ -69,7 +69,7 @@ TEST(LogisticClassesTest, DerivativesAgreeWithDifferencesForEveryNumberOfClasses
   }
 }
 
-TEST(LogisticPreconditionerTest, OfAllRowsItIsTheHessian) {
+TEST(LogisticPreconditionerTest, WithAllRowsItIsTheHessian) {
   for (const bool standardize : {false, true}) {
     for (const bool intercept : {false, true}) {
       const ShapeCase c(300, 5, 4, standardize, intercept);
@@ -85,7 +85,7 @@ TEST(LogisticPreconditionerTest, OfAllRowsItIsTheHessian) {
   }
 }
 
-TEST(LogisticPreconditionerTest, OfASampleItIsNearTheHessian) {
+TEST(LogisticPreconditionerTest, WithASampleItIsNearTheHessian) {
   const ShapeCase c(6000, 5, 4, false, false);
   const VectorXd penalty = VectorXd::Constant(c.data->dim(), 1e-3);
   const auto made = LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(), penalty, {}).value();
@@ -98,7 +98,7 @@ TEST(LogisticPreconditionerTest, OfASampleItIsNearTheHessian) {
   EXPECT_TRUE(back.isApprox(x, 0.3)) << back.transpose();
 }
 
-TEST(LogisticPreconditionerTest, IsLeftOutWhereItWouldNotPay) {
+TEST(LogisticPreconditionerTest, IsSkippedWhereItWouldNotPay) {
   const auto made = [](const ShapeCase& c, double penalty) {
     return LogisticPreconditioner::Make(*c.data, c.data->CurvatureAt(c.w).value(),
                                         VectorXd::Constant(c.data->dim(), penalty), {})

@@ -205,7 +205,7 @@ TEST(LinearDataTest, ColumnsThatAreConstantElsewhereOnlyStillCount) {
   EXPECT_NEAR(LinearProblem(&held_out, MarginLoss{}, 0.0).Value(w, nullptr).value(), expected, 1e-12);
 }
 
-TEST(LinearDataTest, OnesTakeNoValues) {
+TEST(LinearDataTest, AllOnesStoreNoValues) {
   data::Dataset dataset = MakeData(40, 5, 0.5, 10);
   data::Dataset ones = dataset;
   std::fill(ones.x.value.begin(), ones.x.value.end(), 1.0);

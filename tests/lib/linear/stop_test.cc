@@ -75,7 +75,7 @@ void CheckPace(const char* what, double operations, int64_t row, F&& run) {
   }
 }
 
-TEST(StopTest, EverythingThatGoesOverTheRowsOfTwoClassesLooksOften) {
+TEST(StopTest, BinaryPassesPollOften) {
   const Problem p(Bias::kFree);
   const auto pass = static_cast<double>(p.data.nonzeros());
   const VectorXd w = VectorXd::Constant(p.data.dim(), 0.01);
@@ -106,7 +106,7 @@ TEST(StopTest, EverythingThatGoesOverTheRowsOfTwoClassesLooksOften) {
             [&](const base::StopToken& stop) { return data::Fingerprint(p.dataset, stop).status(); });
 }
 
-TEST(StopTest, EverythingThatGoesOverTheRowsOfMoreClassesLooksOften) {
+TEST(StopTest, MulticlassPassesPollOften) {
   const data::Dataset dataset = SomeData(3);
   const std::vector<int32_t> rows = AllRows(dataset);
   const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
@@ -129,7 +129,7 @@ TEST(StopTest, EverythingThatGoesOverTheRowsOfMoreClassesLooksOften) {
   CheckPace("correct", pass, row, [&](const base::StopToken& stop) { return data.CountCorrect(w, stop).status(); });
 }
 
-TEST(StopTest, WhatMakesAndSplitsRowsLooksOften) {
+TEST(StopTest, GeneratorsAndSplitsPollOften) {
   notation::SynthSpec spec;
   spec.rows = 40'000;
   spec.cols = 5;
@@ -156,7 +156,7 @@ TEST(StopTest, WhatMakesAndSplitsRowsLooksOften) {
 }
 
 // A line may be as long as a file.
-TEST(StopTest, LongLinesAreLookedAtInside) {
+TEST(StopTest, ReadersPollInsideLongLines) {
   std::string libsvm = "1", csv = "1";
   for (int j = 1; j <= 20'000; ++j) {
     libsvm += absl::StrCat(" ", j, ":0.5");
@@ -231,7 +231,7 @@ void CheckTrainer(const std::string& name, int64_t row, Make&& make) {
   }
 }
 
-TEST(StopTest, EachSolverStopsAtAnyLookAndGoesOnToTheSameBits) {
+TEST(StopTest, BinarySolversStopAtAnyPollAndResumeToTheSameBits) {
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
     const Problem p(Bias::kPenalized, kind);
     for (int form = 0; form < 9; ++form) {
@@ -258,7 +258,7 @@ TEST(StopTest, EachSolverStopsAtAnyLookAndGoesOnToTheSameBits) {
   }
 }
 
-TEST(StopTest, SoDoThoseOfMoreClasses) {
+TEST(StopTest, MulticlassSolversStopToo) {
   const data::Dataset dataset = SomeData(3);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LogisticData data =
@@ -282,7 +282,7 @@ TEST(StopTest, SoDoThoseOfMoreClasses) {
 }
 
 // As Eigen does it, without pieces.
-TEST(StopTest, AFactorByPiecesHasTheBitsOfOneAtOnce) {
+TEST(StopTest, APiecewiseFactorHasTheBitsOfTheWhole) {
   for (const int32_t cols : {3, 63, 65, 130, 311}) {
     notation::SynthSpec spec;
     spec.rows = 400;

@@ -140,7 +140,7 @@ TEST(Svd, LargeMatricesTakeSeveralRoundsOfRotations) {
   ExpectDecomposes(Gaussian(203, 190, random));
 }
 
-TEST(Svd, WhatIsNotFiniteHasNoDecomposition) {
+TEST(Svd, NonFiniteMatricesHaveNoDecomposition) {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     MatrixXd a = MatrixXd::Ones(5, 3);
     a(2, 1) = bad;

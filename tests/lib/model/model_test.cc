@@ -104,7 +104,7 @@ TEST_F(ModelTest, PredictionsAreThoseOfTheWeightsTheTrainingFound) {
   }
 }
 
-TEST_F(ModelTest, AFileHoldsAllThereIs) {
+TEST_F(ModelTest, AFileHoldsTheWholeModel) {
   directory_.Write("t.csv", Table(60, 2));
   const auto model = Train("hsvm", "t.csv", {{"l2", 2.0}}).value();
   const auto loaded = Reloaded(*model);
@@ -294,7 +294,7 @@ TEST_F(ModelTest, TagsTokensWithAttributes) {
   EXPECT_THAT(std::string(model->Predict({Path("bad.crfsuite"), {}}).status().message()), HasSubstr("bad.crfsuite:1"));
 }
 
-TEST_F(ModelTest, WhatTrainsNoModelSaysSo) {
+TEST_F(ModelTest, ObjectivesWithoutAModelSaySo) {
   EXPECT_THAT(std::string(Train("function:branin", "", {}).status().message()), HasSubstr("x1: is required"));
   directory_.Write("t.csv", Table(30, 3));
   EXPECT_THAT(std::string(Train("hsvm", "t.csv", {{"l2", 1.0}}).status().message()), HasSubstr("two classes, not 3"));

@@ -20,7 +20,7 @@ TEST(NumberTest, DecimalNumbersWithSignAndExponent) {
   EXPECT_EQ(Parsed("1E2"), 100.0);
 }
 
-TEST(NumberTest, WhatIsNoNumberIsRefused) {
+TEST(NumberTest, TextThatIsNotANumberIsRefused) {
   for (const char* text : {"", "+", "+-1", "++1", " 1", "1 ", "0x10", "1,5", "1e", "one"}) {
     EXPECT_EQ(Parsed(text), std::nullopt) << text;
   }

@@ -96,7 +96,7 @@ TEST(ChainPenaltyTest, EveryMethodEndsAtTheOptimumOfTheGroupedProblem) {
   }
 }
 
-TEST(ChainPenaltyTest, TheMethodsWithoutEndComeNear) {
+TEST(ChainPenaltyTest, MethodsWithoutAnEndComeNearTheOptimum) {
   const crf::ChainData data = crf::testing::RandomChains(5, 3, 40, 6, 8);
   const double start = LargestGradient(data, VectorXd::Zero(data.shape().dim()), 0);
   if (!crf::testing::OfTheLab()) GTEST_SKIP() << "the lab has them";

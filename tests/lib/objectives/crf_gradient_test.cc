@@ -79,7 +79,7 @@ TEST(CrfGradientTest, EverySolverEndsAtTheSameGradientEvenLoose) {
   }
 }
 
-TEST(CrfGradientTest, OneStrengthHasOneWhereItIsAskedFor) {
+TEST(CrfGradientTest, OneStrengthHasAGradientIfAskedFor) {
   const SearchSpace one = L2Space();
   EXPECT_FALSE(Evaluate(ChainSpec(""), one, {{"l2", 0.3}}).measurement->gradient);
   const Measurement m = *Evaluate(ChainSpec("", {{"gradient", true}}), one, {{"l2", 0.3}}).measurement;
@@ -91,7 +91,7 @@ TEST(CrfGradientTest, OneStrengthHasOneWhereItIsAskedFor) {
   EXPECT_NEAR(m.gradient->values[0], numeric, 1e-5 * std::abs(numeric));
 }
 
-TEST(CrfGradientTest, WhatIsNoMinimumHasNone) {
+TEST(CrfGradientTest, OnlyMinimaHaveAGradient) {
   // Not converged; with l1; switched off; a strength of 0; another metric; no memory for it, which is said.
   EXPECT_FALSE(Evaluate(ChainSpec(kGroups, {{"max_passes", 2.0}}), Strengths(), kChainStrengths).measurement->gradient);
   EXPECT_FALSE(Evaluate(ChainSpec(kGroups, {{"l1", 0.1}, {"solver", std::string("sag")}, {"tolerance", 1e-3}}),

@@ -233,7 +233,7 @@ TEST(LogisticObjectiveTest, AGradientThatIsDearerThanTrainingIsLeftOut) {
 }
 
 // A stop that comes before the held-out rows are measured: the point is not made now, but first when the trial goes on.
-TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
+TEST(LogisticObjectiveTest, NoMetricsAreComputedAfterAStop) {
   for (const char* classes : {"2", "3"}) {
     BuiltinObjective objective = Logistic({{"solver", std::string("lbfgs")}, {"report_every", 1.0}});
     objective.data += std::string("&classes=") + classes;
@@ -317,7 +317,7 @@ TEST(LogisticObjectiveTest, AutoSaysWhatItChoseAndWhy) {
   EXPECT_THAT(Make(raw, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note, HasSubstr("solver auto is newton_cg"));
 }
 
-TEST(LogisticObjectiveTest, WhatIsForTwoClassesIsRefusedForMore) {
+TEST(LogisticObjectiveTest, BinaryOptionsAreRefusedForMoreClasses) {
   BuiltinObjective many = Logistic({{"solver", std::string("dual")}});
   many.data = "synth:logistic?rows=300&cols=5&classes=4";
   EXPECT_THAT(std::string(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}})).status().message()),
@@ -337,7 +337,7 @@ TEST(LogisticObjectiveTest, TheTargetsPointIsReportedWhateverTheOthers) {
   EXPECT_EQ(curve[2].step, 4);
 }
 
-TEST(LogisticObjectiveTest, OneThatEndsBeforeItsTargetIsComplete) {
+TEST(LogisticObjectiveTest, TrainingThatEndsBeforeItsTargetIsComplete) {
   const auto made = Make(Logistic(), L2Space(), kLoss);
   EvaluationContext context = At({{"l2", 0.05}});
   const EvaluationResult straight = made->Evaluate(context).value();

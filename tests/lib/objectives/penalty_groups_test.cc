@@ -179,7 +179,7 @@ TEST_F(PenaltyGroupsTest, EverySolverEndsAtTheOptimumOfTheGroupedProblem) {
   }
 }
 
-TEST_F(PenaltyGroupsTest, MoreThanTwoClassesToo) {
+TEST_F(PenaltyGroupsTest, MulticlassSolversEndAtTheOptimumToo) {
   for (const char* solver : {"lbfgs", "newton_cg"}) {
     const auto trained = Train(Spec("logistic", {{"solver", std::string(solver)}, {"tolerance", 1e-10}}, 3), kAt);
     ASSERT_TRUE(trained.ok()) << trained.status();
@@ -311,7 +311,7 @@ TEST_F(PenaltyGroupsTest, TheEndsOfTheRangeEndWell) {
   }
 }
 
-TEST_F(PenaltyGroupsTest, WhatIsWrongInTheStudyIsSaidBeforeAnyDataAreRead) {
+TEST_F(PenaltyGroupsTest, ErrorsOfTheStudyAreFoundBeforeDataAreRead) {
   const auto problems = [&](const BuiltinObjective& spec, const SearchSpace& space) {
     return Message(catalogue::Validate(spec, space, kLoss));
   };
@@ -340,7 +340,7 @@ TEST_F(PenaltyGroupsTest, WhatIsWrongInTheStudyIsSaidBeforeAnyDataAreRead) {
   }
 }
 
-TEST_F(PenaltyGroupsTest, WhatDoesNotFitTheDataSaysSo) {
+TEST_F(PenaltyGroupsTest, GroupsThatDoNotFitTheDataAreRefused) {
   const auto error = [&](const std::string& groups, const std::string& data = "2.csv", study::Parameters more = {}) {
     BuiltinObjective spec = Spec("logistic", std::move(more));
     spec.data = data;

@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> SvmObjective(const BuiltinObjec
   return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), nullptr, nullptr, {});
 }
 
-TEST(VfSvmObjectiveTest, BoundsLeaveOutWhatTellsNothing) {
+TEST(VfSvmObjectiveTest, BoundsSuppressUninformativeColumns) {
   for (const int folds : {0, 3}) {
     const auto objective = SvmObjective(SvmSpec(folds));
     ASSERT_TRUE(objective.ok()) << objective.status();

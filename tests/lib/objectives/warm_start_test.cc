@@ -172,7 +172,7 @@ TEST(WarmStartTest, WithoutTheOptionNothingChanges) {
   }
 }
 
-TEST(WarmStartTest, WhatDoesNotFitIsStartedFromZero) {
+TEST(WarmStartTest, ModelsThatDoNotFitAreReplacedByZero) {
   const auto changed = [](BuiltinObjective objective, const std::string& name, study::ParameterValue value) {
     objective.options[name] = std::move(value);
     return objective;

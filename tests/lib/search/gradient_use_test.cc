@@ -47,7 +47,7 @@ study::AlgorithmSpec HarmonicaOn(study::HarmonicaBase base) {
   return options;
 }
 
-TEST(GradientUse, OfEveryAlgorithm) {
+TEST(GradientUse, EveryAlgorithmHasItsUse) {
   const study::BoOptions full = BoDefaults(BoPreset::kFobo);
   const study::BoOptions slopes = With(BoPreset::kBo, BoGradients::kDirectional);
   const std::vector<std::pair<study::AlgorithmSpec, study::GradientUse>> table = {
@@ -95,7 +95,7 @@ TEST(GradientUse, OfEveryAlgorithm) {
   EXPECT_EQ(seen, all) << "an algorithm is missing in the table";
 }
 
-TEST(GradientUse, NothingWhereNoParameterHasADerivative) {
+TEST(GradientUse, NoneWithoutDifferentiableParameters) {
   const study::SearchSpace spaces[] = {
       Space({Int("a", 0, 9), Bool("b")}),
       Space({Float("a", 0, 1, study::Scale::kLinear, 0.25)}),
@@ -121,7 +121,7 @@ TEST(GradientUse, StagesOfHarmonicaReadNone) {
   EXPECT_EQ(GradientUseOf(spec), kNone);
 }
 
-TEST(GradientUse, OfOneTrial) {
+TEST(GradientUse, ATrialsUseFollowsItsProvenance) {
   study::Provenance asked, added, slope;
   asked.ask_index = slope.ask_index = 3;
   slope.direction = {0.5, 1.0};

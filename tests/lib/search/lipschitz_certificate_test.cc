@@ -117,7 +117,7 @@ TEST(Certificate, WithoutAConstantTheAlgorithmsRuleGivesIt) {
   EXPECT_EQ(MustCertify(spec, results, {0.0, 5.0})->lipschitz, 5.0);
 }
 
-TEST(Certificate, AbsentWhereThereIsNothingToSay) {
+TEST(Certificate, AbsentWithoutAConstantOrResults) {
   const StudySpec spec = Spec(Space({Float("x", 0, 1)}));
   EXPECT_FALSE(MustCertify(spec, {}, {}).has_value());
   EXPECT_FALSE(MustCertify(spec, {}, {0.0, 1.0}).has_value());
@@ -151,7 +151,7 @@ TEST(Certificate, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(error({-1.0, inf}), HasSubstr("lipschitz"));
 }
 
-TEST(Certificate, OfManyResultsTheBestAndTheNewestCount) {
+TEST(Certificate, UsesTheBestAndTheNewestOfManyResults) {
   const StudySpec spec = Spec(Space({Float("x", 0, 1)}));
   Results results = {{{{"x", 0.5}}, -1.0}};
   constexpr int64_t kOthers = 2 * kCertificateResults + 500;

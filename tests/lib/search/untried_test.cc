@@ -117,7 +117,7 @@ TEST(UntriedTest, NoisyObjectivesAndRangesAreLeftAlone) {
   EXPECT_TRUE(IsFinite(Space({Float("x", 0, 1, study::Scale::kLinear, 0.25)})));
 }
 
-TEST(VersionTest, IsTheOneBeforeWhereNothingChanged) {
+TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
   const study::SearchSpace range = Space({Float("x", 0, 1)}), switches = Space({Bool("a"), Bool("b")});
   for (const study::AlgorithmSpec& algorithm : Repeating()) {
     SCOPED_TRACE(study::AlgorithmName(algorithm));

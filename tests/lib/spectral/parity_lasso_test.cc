@@ -183,7 +183,7 @@ TEST(ParityLasso, MeetsTheOptimalityConditions) {
   }
 }
 
-TEST(ParityLasso, NothingBeyondTheLargestCorrelation) {
+TEST(ParityLasso, AboveTheLargestCorrelationAllWeightsAreZero) {
   const Data data = MakeData(5, 50, 20, 0.5);
   const ParityLasso lasso(data.x, AllBits(20), 2);
   const double largest = lasso.LargestCorrelation(data.y, base::StopToken()).value();

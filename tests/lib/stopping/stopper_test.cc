@@ -55,7 +55,7 @@ TEST(AtTargetTest, PausesOnlyWhereATargetBelowTheWholeIsReached) {
   EXPECT_EQ(AtTarget(resource, 81, 81).verdict, Verdict::kContinue);
 }
 
-TEST(CreateStopperTest, OnlyWhereSomethingStops) {
+TEST(CreateStopperTest, AStopperExistsOnlyWithARule) {
   EXPECT_EQ(CreateStopper(Spec(std::nullopt)), nullptr);
   EXPECT_EQ(CreateStopper(Spec(std::nullopt, AshaOptions{})), nullptr);
   EXPECT_NE(CreateStopper(Spec(std::nullopt, AshaStop())), nullptr);

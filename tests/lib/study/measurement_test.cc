@@ -55,7 +55,7 @@ TEST(Training, SecondsAreFiniteAndNotNegative) {
   }
 }
 
-TEST(Training, OfSeveralTheWorstCounts) {
+TEST(Training, TheWorstOfSeveralCounts) {
   const TrainingReport good = {TrainingOutcome::kConverged, 1e-9, 1e-3};
   const TrainingReport bad = {TrainingOutcome::kLimit, 1e-2, std::nullopt};
   for (const auto& [a, b] : {std::pair(good, bad), std::pair(bad, good)}) {

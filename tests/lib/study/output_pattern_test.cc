@@ -79,7 +79,7 @@ TEST(OutputPattern, NonFiniteNumbersAreValuesWhateverTheGroupTakes) {
   EXPECT_EQ(Value("loss.*?([0-9.]+)", "loss of finance and info 3"), "3") << "they are words of their own";
 }
 
-TEST(OutputPattern, WhatStandsForANumberIsAValue) {
+TEST(OutputPattern, AWordInPlaceOfANumberIsTheValue) {
   EXPECT_EQ(Value(kManual, "val_loss: error"), "error");
   EXPECT_EQ(Value(kManual, "val_loss: N/A (no batch)"), "N/A");
   EXPECT_EQ(Value(kManual, "val_loss: [0.5]"), "[0.5]");
@@ -114,7 +114,7 @@ TEST(OutputPattern, ANumberIsReadWhole) {
   EXPECT_EQ(Value("step ([0-9]+)", "step 5/100"), "5");
 }
 
-TEST(OutputPattern, CommasInANumberMakeItNone) {
+TEST(OutputPattern, NumbersWithCommasAreNotNumbers) {
   EXPECT_EQ(Value("loss: ([0-9.]+)", "loss: 0,4567"), "0,4567");
   EXPECT_EQ(Value("loss: ([0-9.]+)", "loss: -"), "-");
   EXPECT_EQ(Value(kManual, "val_loss: -1,234.5;"), "-1,234.5");
@@ -148,7 +148,7 @@ TEST(OutputPattern, NoExpressionTakesExponentialTime) {
   EXPECT_EQ(Last("(?:(?:a|a)*)*loss=(.)", std::string(600, 'a') + "loss=1"), "1");
 }
 
-TEST(OutputPattern, WhatNeedsBacktrackingIsRefused) {
+TEST(OutputPattern, PatternsThatNeedBacktrackingAreRefused) {
   for (const char* pattern : {R"((a+)\1)", R"((x)(?=y))", R"((x)(?!y))"}) {
     EXPECT_THAT(Refusal(pattern), HasSubstr("has no back-references and no look-ahead: ")) << pattern;
   }

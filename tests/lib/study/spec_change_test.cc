@@ -43,7 +43,7 @@ TEST(SpecChange, RangesMayBecomeWiderAndLabelsMore) {
   EXPECT_TRUE(ChangeSpec(Spec(), initial).ok()) << "a default is no range";
 }
 
-TEST(SpecChange, WhatWouldLeaveOldSettingsOutIsRefused) {
+TEST(SpecChange, ChangesThatExcludeOldSettingsAreRefused) {
   EXPECT_THAT(Why({Float("x", 0.1, 1)}), HasSubstr("space (\"x\"): has a narrower range"));
   EXPECT_THAT(Why({Float("x", 0, 1, Scale::kLogit)}), HasSubstr("another scale"));
   EXPECT_THAT(Why({Int("n", -1, 8, 2)}), HasSubstr("not a whole number of steps"));
@@ -85,7 +85,7 @@ TEST(SpecChange, CommandsAndReproducibleStudies) {
   EXPECT_TRUE(ChangeSpec(Spec(), parallel).ok());
 }
 
-TEST(SpecChange, WhatDesignersDoNotLookAtIsTheSameToThem) {
+TEST(SpecChange, FieldsThatDesignersIgnoreDoNotCount) {
   SpecChange change;
   change.display_name = "d";
   change.description = "t";

@@ -118,7 +118,7 @@ TEST(GradientTest, BadOnesAreRefusedNamingTheField) {
   EXPECT_THAT(GradientError({{1.0, 1.0}, {}, 0.0, inf}, 2), HasSubstr("error_bound: must be finite"));
 }
 
-TEST(GradientTest, AlongADirectionIsTheProduct) {
+TEST(GradientTest, TheSlopeAlongADirectionIsTheProduct) {
   const Gradient full{{1.0, -2.0}, {}, 0.0, 0.5};
   const std::optional<Gradient> along = Along(full, {3.0, 4.0});
   ASSERT_TRUE(along.has_value());

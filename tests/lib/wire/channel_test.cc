@@ -107,7 +107,7 @@ TEST(Channel, PlainTextIsAcceptedByAVariableToo) {
 }
 
 // Each request that is refused may be one: strangers must not fill the disk.
-TEST(GrpcLog, OneErrorAMinuteOfEachLineOfItsSource) {
+TEST(GrpcLog, LogsOneErrorPerSourceLineAndMinute) {
   base::SetLogLevel(base::LogLevel::kInfo);
   grpc_init();  // It writes nothing before.
   PrepareGrpc();

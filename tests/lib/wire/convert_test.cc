@@ -269,7 +269,7 @@ TEST(ConvertMeasurement, MalformedGradientCanBeDroppedAndTheLossKept) {
   EXPECT_TRUE(left_out.gradient.ok());
 }
 
-TEST(ConvertMeasurement, WhatIsSaidOfATrainingIsChecked) {
+TEST(ConvertMeasurement, TrainingsAreChecked) {
   v1::Measurement m;
   (*m.mutable_metrics())["loss"] = 0.5;
   m.mutable_training()->set_gradient_norm(-1.0);

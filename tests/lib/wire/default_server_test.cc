@@ -62,7 +62,7 @@ std::string Socket(const std::string& local, const std::string& state, int uid) 
          std::to_string(uid) + "        0 1 1\n";
 }
 
-TEST_F(DefaultServerTest, APortIsItsListenersAndWhoseConnectionsItTook) {
+TEST_F(DefaultServerTest, APortBelongsToItsListenersAndConnections) {
   const std::string zeros(24, '0');
   const auto check = [&](const std::string& v4, const std::string& v6) {
     directory_.Write("net/tcp", kTable + v4);
@@ -89,7 +89,7 @@ TEST_F(DefaultServerTest, APortIsItsListenersAndWhoseConnectionsItTook) {
   }
 }
 
-TEST_F(DefaultServerTest, WhereItCanNotBeToldWhoListensThePortIsNotTaken) {
+TEST_F(DefaultServerTest, APortOfAnUnknownOwnerIsNotTaken) {
   EXPECT_THAT(CheckPortOwner(7790, 1000, ".").message(), HasSubstr("it can't be told who listens there"));
   directory_.Write("net/tcp", std::string(kTable) + "what is this\n");
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckPortOwner(7790, 1000, ".")));
@@ -107,7 +107,7 @@ TEST_F(DefaultServerTest, AnOwnSocketIsTaken) {
   EXPECT_TRUE(FindDefaultServer().trust.ok());
 }
 
-TEST_F(DefaultServerTest, OneThatOthersCanReplaceIsLeftAsideAloud) {
+TEST_F(DefaultServerTest, ASocketThatOthersCanReplaceIsSkippedAndLogged) {
   Listen();
   chmod("luthier-data", 0777);
   const DefaultServer found = FindDefaultServer();
@@ -116,7 +116,7 @@ TEST_F(DefaultServerTest, OneThatOthersCanReplaceIsLeftAsideAloud) {
                     HasSubstr("write --server unix:luthier-data/socket"), HasSubstr("--server localhost:7790")));
 }
 
-TEST_F(DefaultServerTest, OneOfAnotherUserIsLeftAsideAloud) {
+TEST_F(DefaultServerTest, ASocketOfAnotherUserIsSkippedAndLogged) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to somebody else";
   Listen();
   for (const char* path : {kSocket, "luthier-data"}) {

@@ -40,12 +40,12 @@ class TokenFileTest : public ::testing::Test {
   const testing::TemporaryDirectory directory_;
 };
 
-TEST_F(TokenFileTest, BlanksAndEndsOfLinesAroundItAreNotOfTheToken) {
+TEST_F(TokenFileTest, SurroundingWhitespaceIsRemoved) {
   for (const char* end : {"", "\n", "\r\n", " \t\n", "\n\n\n"}) EXPECT_EQ(*ReadTokenFile(File(kToken + end)), kToken);
   EXPECT_EQ(*ReadTokenFile(File("\n  " + kToken)), kToken);
 }
 
-TEST_F(TokenFileTest, SaysWhatElseIsInTheFileWithoutAnyOfIt) {
+TEST_F(TokenFileTest, ErrorsDescribeTheFileWithoutQuotingIt) {
   EXPECT_THAT(Complaint(""), HasSubstr("is empty"));
   EXPECT_THAT(Complaint(" \r\n"), HasSubstr("is empty"));
   EXPECT_THAT(Complaint("password" + kSecret), HasSubstr("they begin with lut_"));
@@ -61,7 +61,7 @@ TEST_F(TokenFileTest, SaysWhatElseIsInTheFileWithoutAnyOfIt) {
   EXPECT_THAT(Complaint("lut_" + std::string(1 << 20, 'S')), HasSubstr("larger than a token can be"));
 }
 
-TEST_F(TokenFileTest, FilesThatAreNoneAreRefused) {
+TEST_F(TokenFileTest, PathsThatAreNotFilesAreRefused) {
   EXPECT_THAT(ReadTokenFile(directory_.path()).status().message(), HasSubstr("is a folder"));
   EXPECT_THAT(ReadTokenFile(directory_.path() + "/nothing").status().message(), HasSubstr("No such file"));
   EXPECT_THAT(ReadTokenFile("/dev/null").status().message(), HasSubstr("is empty"));
@@ -77,7 +77,7 @@ TEST_F(TokenFileTest, FilesThatOthersReadAreRefused) {
   EXPECT_TRUE(ReadTokenFile(File(kToken, 0400)).ok());
 }
 
-TEST_F(TokenFileTest, OfAPipeTheFirstLineCounts) {
+TEST_F(TokenFileTest, TheFirstLineOfAPipeCounts) {
   const std::string path = directory_.path() + "/pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
   std::thread writer([&] { std::ofstream(path) << kToken << "\nmore"; });

@@ -77,7 +77,7 @@ TEST_F(AuditTest, RefusalsOfACallerAreOneEntryAMinute) {
   EXPECT_EQ(Lines().size(), 5u);
 }
 
-TEST_F(AuditTest, WhoIsRefusedInManyWaysAddsFewEntries) {
+TEST_F(AuditTest, ManyKindsOfRefusalsAddFewEntries) {
   Open();
   for (int i = 0; i < 1000; ++i) audit_->Add(Entry("id1", absl::StrCat("Method", i % 100), "ROLE"));
   const std::vector<std::string> lines = Lines();
@@ -112,7 +112,7 @@ TEST_F(AuditTest, RefusalsPushOutNoChange) {
   EXPECT_EQ(Lines(AuditKind::kRefusals).size(), 100u);
 }
 
-TEST_F(AuditTest, WhoHasMostEntriesLosesTheOldest) {
+TEST_F(AuditTest, TheCallerWithTheMostEntriesLosesTheOldest) {
   Open(/*max_audit=*/100);
   for (int i = 0; i < 5; ++i) audit_->Add(Entry("admin", absl::StrCat("CreateToken", i), "OK"));
   audit_->Flush();

@@ -141,7 +141,7 @@ TEST_F(MatrixTest, RolesAndProjects) {
   }
 }
 
-TEST_F(MatrixTest, WhatIsElsewhereAndWhatIsNowhereLookAlike) {
+TEST_F(MatrixTest, ForeignAndMissingResourcesLookAlike) {
   const auto stranger = v1::StudyService::NewStub(Channel("stranger"));
   v1::CreateStudyRequest create;
   create.set_study_id("secret");

@@ -342,7 +342,7 @@ class TimeMatrixTest : public ::testing::Test {
   int made_ = 0;
 };
 
-TEST_F(TimeMatrixTest, BeforeACall) {
+TEST_F(TimeMatrixTest, ATokenThatEndedBeforeACallIsRefused) {
   int cells = 0;
   for (const auto* method : methods_) {
     ASSERT_EQ(Requests().count(NameOf(method)), 1u) << NameOf(method) << " has no request here";
@@ -358,7 +358,7 @@ TEST_F(TimeMatrixTest, BeforeACall) {
   EXPECT_EQ(cells, 3 * static_cast<int>(methods_.size()));
 }
 
-TEST_F(TimeMatrixTest, WhileACallWaitsForWhatCarriesItOut) {
+TEST_F(TimeMatrixTest, ACallWhoseTokenEndsWhileItIsQueuedIsRefused) {
   int cells = 0;
   for (const auto* method : methods_) {
     const std::string name = NameOf(method);
@@ -392,7 +392,7 @@ TEST_F(TimeMatrixTest, WhileACallWaitsForWhatCarriesItOut) {
   EXPECT_EQ(cells, 3 * (static_cast<int>(methods_.size()) - 2));
 }
 
-TEST_F(TimeMatrixTest, InAWatch) {
+TEST_F(TimeMatrixTest, AWatchEndsWithItsToken) {
   for (const char* how : kEnds) {
     const Key key = MakeKey(), other = MakeKey();
     v1::WatchStudyRequest request;
@@ -413,7 +413,7 @@ TEST_F(TimeMatrixTest, InAWatch) {
   }
 }
 
-TEST_F(TimeMatrixTest, InAnAskThatWaits) {
+TEST_F(TimeMatrixTest, AWaitingAskEndsWithItsToken) {
   for (const char* how : kEnds) {
     const Key key = MakeKey(), other = MakeKey();
     const uint64_t before = storage_.LastSeq().value();
@@ -432,7 +432,7 @@ TEST_F(TimeMatrixTest, InAnAskThatWaits) {
   }
 }
 
-TEST_F(TimeMatrixTest, BetweenTwoPages) {
+TEST_F(TimeMatrixTest, APageAfterTheTokensEndIsRefused) {
   {
     const Key key = MakeKey();
     for (const char* id : {"a", "b", "c"}) {

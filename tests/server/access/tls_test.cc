@@ -243,7 +243,7 @@ class TlsKeeperTest : public ::testing::Test {
   std::unique_ptr<server::TlsKeeper> keeper_;
 };
 
-TEST_F(TlsKeeperTest, WhatDoesNotFitIsNotTakenAndTheReasonIsSaidOnce) {
+TEST_F(TlsKeeperTest, FilesThatDoNotFitAreNotUsedAndLoggedOnce) {
   Open();
   const std::string cert = Read(pki_ + "/server.pem"), key = Read(pki_ + "/server.key");
   const std::string cut = cert.substr(0, cert.size() / 2);
@@ -289,7 +289,7 @@ TEST_F(TlsKeeperTest, ACertificateThatEndedOrIsYetToBeginReplacesNoneThatHolds) 
   EXPECT_EQ(keeper_->InUse().cert, Read(other_ + "/server.pem"));
 }
 
-TEST_F(TlsKeeperTest, TheEndIsSaidDailyFromFourteenDaysBeforeItOn) {
+TEST_F(TlsKeeperTest, TheEndIsLoggedDailyFromFourteenDaysBefore) {
   EXPECT_EQ(Said([&] { Open(); }), "");
   EXPECT_NEAR(keeper_->DaysLeft().at("server"), 365, 1);
   EXPECT_EQ(keeper_->DaysLeft().count("client_ca"), 0u);
@@ -309,12 +309,12 @@ TEST_F(TlsKeeperTest, TheEndIsSaidDailyFromFourteenDaysBeforeItOn) {
   EXPECT_THAT(Said([&] { Open(); }), HasSubstr("certificate_ended"));
 }
 
-TEST_F(TlsKeeperTest, ACertificateThatDoesNotHoldYetIsSaidAtTheStart) {
+TEST_F(TlsKeeperTest, AFutureCertificateIsLoggedAtTheStart) {
   clock_.JumpWall(-absl::Hours(48));
   EXPECT_THAT(Said([&] { Open(); }), HasSubstr("certificate_not_yet"));
 }
 
-TEST_F(TlsKeeperTest, OfTheAuthoritiesOfClientsTheNextToEndCounts) {
+TEST_F(TlsKeeperTest, TheNextClientAuthorityToEndCounts) {
   Open(/*client_ca=*/true);
   EXPECT_NEAR(keeper_->DaysLeft().at("client_ca"), 3653, 1);
   // One that ends in a year beside those of ten.

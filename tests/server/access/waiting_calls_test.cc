@@ -43,7 +43,7 @@ TEST_F(WaitingCallsTest, EndWithTheirSecretAndNotBefore) {
   EXPECT_EQ(calls_.size(), 0u);
 }
 
-TEST_F(WaitingCallsTest, OfASecretThatHasEndedEndAtOnce) {
+TEST_F(WaitingCallsTest, CallsUnderAnEndedSecretEndAtOnce) {
   const auto a = Make(absl::ZeroDuration());
   calls_.Add(a, Note("a"));
   EXPECT_EQ(ended_, Names{"a EXPIRED"});
@@ -54,7 +54,7 @@ TEST_F(WaitingCallsTest, OfASecretThatHasEndedEndAtOnce) {
   EXPECT_EQ(calls_.size(), 0u);
 }
 
-TEST_F(WaitingCallsTest, ThatAreOverHearNothing) {
+TEST_F(WaitingCallsTest, RemovedCallsHearNothing) {
   const auto a = Make(absl::Minutes(1));
   const uint64_t first = calls_.Add(a, Note("first"));
   calls_.Add(a, Note("second"));

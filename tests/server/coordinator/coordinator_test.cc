@@ -314,7 +314,7 @@ TEST_F(CoordinatorTest, SubscribersAreWokenNowAndThenThoughNothingHappens) {
   coordinator_->Unsubscribe(id);
 }
 
-TEST_F(CoordinatorTest, WhatWaitsForTheWriterIsBoundedInNumberAndBytes) {
+TEST_F(CoordinatorTest, WaitingOperationsAreBoundedInNumberAndBytes) {
   EXPECT_EQ(testing::Overload(Coordinator::Options()), "");
 }
 
@@ -415,7 +415,7 @@ class Revocable final : public base::Permit {
   std::atomic<bool> revoked_{false};
 };
 
-TEST_F(CoordinatorTest, WhatWaitsForTheWriterIsRefusedWhenItsPermitEnds) {
+TEST_F(CoordinatorTest, WaitingOperationsAreRefusedWhenTheirPermitEnds) {
   Start();
   ASSERT_TRUE(Create("s", MakeSpec()).ok());
   const auto permit = std::make_shared<Revocable>();

@@ -66,7 +66,7 @@ TEST_F(CoreAlike, ResumeAndRetryCountAnew) {
   EXPECT_EQ(State(), StudyState::kPaused) << "what was mended is no better";
 }
 
-TEST_F(CoreAlike, AnythingElseGoesOn) {
+TEST_F(CoreAlike, OtherFailuresDoNotPause) {
   // Another cause, and work that was done before it.
   for (int i = 0; i < 2; ++i) Fail(Typo(i));
   Fail(MakeFailure(FailureKind::kConfig, "EXIT_CODE", "exit code 1\nValueError: lr is too large"));

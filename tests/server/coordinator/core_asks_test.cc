@@ -55,7 +55,7 @@ TEST_F(CoreAsks, AnAskThatGetsNothingByItsDeadlineIsToldWhenToAskAgain) {
   EXPECT_FALSE(ask.get()->study_done);
 }
 
-TEST_F(CoreAsks, WhoRestsFromAStudyGetsOthers) {
+TEST_F(CoreAsks, AWorkerThatRestsFromAStudyGetsOthers) {
   study::StudySpec told = MakeSpec();
   told.objective = study::ExternalObjective{};
   ASSERT_TRUE(h_.Create("t", MakeSpec()).ok());

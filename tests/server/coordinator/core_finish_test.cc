@@ -252,7 +252,7 @@ TEST_F(CoreFinish, ABadGradientIsDroppedAndTheLossKept) {
   EXPECT_THAT(h_.Events("s", EventType::kGradientDropped), SizeIs(4));
 }
 
-TEST_F(CoreFinish, WhatIsSaidOfATrainingIsKept) {
+TEST_F(CoreFinish, TheTrainingOfAResultIsKept) {
   const Grant grant = h_.Get("s", "a");
   study::Measurement m = Loss(0.5);
   m.training = {study::TrainingOutcome::kLimit, 1e-3, 2e-4};
@@ -280,7 +280,7 @@ TEST_F(CoreFinish, WhatIsSaidOfATrainingIsKept) {
   conflicts(other);
 }
 
-TEST_F(CoreFinish, ABadWordOnATrainingIsDroppedAndTheLossKept) {
+TEST_F(CoreFinish, AMalformedTrainingIsDroppedAndTheLossKept) {
   for (const double bad : {-1.0, kNan, kInf}) {
     for (const int which : {0, 1, 2}) {
       const Grant grant = h_.Get("s", "a");
@@ -298,7 +298,7 @@ TEST_F(CoreFinish, ABadWordOnATrainingIsDroppedAndTheLossKept) {
   }
 }
 
-TEST_F(CoreFinish, AReportWithABadWordOnATrainingIsRefused) {
+TEST_F(CoreFinish, AReportWithAMalformedTrainingIsRefused) {
   const Grant grant = h_.Get("s", "a");
   study::Measurement m = Loss(0.5, 1);
   m.training.emplace().gradient_norm = kNan;

@@ -93,7 +93,7 @@ class CoreFirstAnswers : public ::testing::Test {
   Grant running_;
 };
 
-TEST_F(CoreFirstAnswers, OfSuggest) {
+TEST_F(CoreFirstAnswers, ARepeatedSuggestGetsIt) {
   ExpectTheSame([this] {
     return TextOr(h_.Suggest("s", "b", 2, "request"), [](const SuggestReply& reply) {
       std::string text = absl::StrCat(reply.seq, " ", absl::FormatDuration(reply.retry_after), " ", reply.study_done);
@@ -111,7 +111,7 @@ TEST_F(CoreFirstAnswers, OfSuggest) {
   });
 }
 
-TEST_F(CoreFirstAnswers, OfEnqueue) {
+TEST_F(CoreFirstAnswers, ARepeatedEnqueueGetsIt) {
   NewTrial trial;
   trial.parameters = {{"x", 0.25}, {"n", 3.0}};
   trial.attributes = {{"who", "me"}};
@@ -121,14 +121,14 @@ TEST_F(CoreFirstAnswers, OfEnqueue) {
   });
 }
 
-TEST_F(CoreFirstAnswers, OfRetry) {
+TEST_F(CoreFirstAnswers, ARepeatedRetryGetsIt) {
   ExpectTheSame([this] {
     return TextOr(h_.Retry("s", {}, "request"),
                   [](const EnqueueReply& reply) { return absl::StrCat(reply.seq, " ", Text(reply.trials)); });
   });
 }
 
-TEST_F(CoreFirstAnswers, OfARetryThatFoundNothing) {
+TEST_F(CoreFirstAnswers, ARepeatedRetryThatFoundNothingGetsIt) {
   ASSERT_TRUE(h_.Retry("s", {1}).ok());
   ExpectTheSame([this] {
     return TextOr(h_.Retry("s", {}, "request"),
@@ -136,7 +136,7 @@ TEST_F(CoreFirstAnswers, OfARetryThatFoundNothing) {
   });
 }
 
-TEST_F(CoreFirstAnswers, OfImport) {
+TEST_F(CoreFirstAnswers, ARepeatedImportGetsIt) {
   ImportedTrial trial;
   trial.parameters = {{"x", 0.25}, {"n", 3.0}};
   trial.measurement = Loss(2.0);
@@ -147,7 +147,7 @@ TEST_F(CoreFirstAnswers, OfImport) {
   });
 }
 
-TEST_F(CoreFirstAnswers, OfUpdateAndControlTheFirstThatWasKept) {
+TEST_F(CoreFirstAnswers, RepeatedUpdateAndControlGetTheKeptOne) {
   int asked = 0;
   study::SpecChange change;
   change.description = "a change";
@@ -174,7 +174,7 @@ TEST_F(CoreFirstAnswers, OfUpdateAndControlTheFirstThatWasKept) {
   }
 }
 
-TEST_F(CoreFirstAnswers, OfDeleteAlsoWhenAnotherStudyHasTheName) {
+TEST_F(CoreFirstAnswers, ARepeatedDeleteGetsItEvenIfAnotherStudyHasTheName) {
   ASSERT_TRUE(h_.Complete(running_, Loss(1.0)).ok());
   const absl::StatusOr<StudyReply> first = h_.Control("s", Control::kDelete, "delete");
   ASSERT_TRUE(first.ok());

@@ -52,7 +52,7 @@ TEST_F(CoreLimits, AWorkerHoldsSixtyFourLeasesAndNoMore) {
   EXPECT_EQ(base::GetReason(h_.Suggest("t", "a").status()), reason::kLimitExceeded);
 }
 
-TEST(CoreOwnLimits, WhatOneCallAddsFitsItsReplyOrIsRefusedBeforeAnythingIsStored) {
+TEST(CoreOwnLimits, TrialsAddedAtOnceFitTheReplyOrAreRefusedUnstored) {
   Core::Options options = Harness::DefaultOptions();
   const study::Parameters setting = {{"x", 0.5}, {"n", 4.0}};
   const std::map<std::string, std::string> attributes = {{"note", "first"}};

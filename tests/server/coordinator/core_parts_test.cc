@@ -203,7 +203,7 @@ TEST_F(CoreParts, WithoutReportsNoStoppingRuleSeesATrial) {
   EXPECT_THAT(h_.Complete(heard, Loss(0.7))->warnings, IsEmpty());
 }
 
-TEST_F(CoreParts, OneThatIsDoneBeforeItsTargetMissedNothing) {
+TEST_F(CoreParts, ATrialThatEndsBeforeItsTargetMissedNothing) {
   const Grant first = h_.Get("s", "a");
   EXPECT_TRUE(h_.Complete(first, Loss(0.5, 1)).ok());
   EXPECT_THAT(Details(EventType::kTrialCompleted), ElementsAre(Not(HasSubstr("WARNING"))));
@@ -247,7 +247,7 @@ TEST_F(CoreParts, ARepeatedPauseGetsTheFirstAnswerAndAnotherContentIsRefused) {
   EXPECT_TRUE(h_.Report(promoted, {Loss(0.1, 2)}).ok());
 }
 
-TEST_F(CoreParts, WhatCannotPauseIsRefused) {
+TEST_F(CoreParts, InvalidPausesAreRefused) {
   const Grant grant = h_.Get("s", "a");
   ExpectRefused(h_.Pause(grant, Loss(0.5, 0)), StatusCode::kInvalidArgument, reason::kBadField,
                 "measurement.step: 0 is below the trial's target, step 1");

@@ -106,7 +106,7 @@ TEST_F(CoreStop, ALeaseThatHasEndedIsTakenAtOnce) {
   ExpectSound();
 }
 
-TEST_F(CoreStop, WhatIsGivenBackOrFailsForNoFaultOfTheSettingEndsWithItsLastValue) {
+TEST_F(CoreStop, ReleasedAndInfraFailedTrialsEndWithTheirLastValue) {
   const Grant released = h_.Get("s", "a");
   const Grant failed = h_.Get("s", "b");
   const Grant silent = h_.Get("s", "c");
@@ -123,7 +123,7 @@ TEST_F(CoreStop, WhatIsGivenBackOrFailsForNoFaultOfTheSettingEndsWithItsLastValu
   ExpectSound();
 }
 
-TEST_F(CoreStop, ASettingThatIsToBlameStillFails) {
+TEST_F(CoreStop, AConfigFailureStillFails) {
   const Grant bad = h_.Get("s", "a");
   const Grant diverged = h_.Get("s", "b");
   ASSERT_TRUE(h_.Report(bad, {Loss(3, 1)}).ok());

@@ -48,7 +48,7 @@ TEST_F(CoreStudy, CreatingAnotherStudyOfTheSameNameNamesTheFirstDifference) {
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("take the trials along"));
 }
 
-TEST_F(CoreStudy, WhatCanChangeIsChangedWhereTheTrialsAre) {
+TEST_F(CoreStudy, AChangeableDifferenceIsReferredToUpdate) {
   study::StudySpec other = MakeSpec();
   other.budget.max_trials += 5;
   ExpectRefused(h_.Create("s", other), absl::StatusCode::kAlreadyExists, reason::kStudyExists,

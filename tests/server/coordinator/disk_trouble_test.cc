@@ -5,7 +5,7 @@
 namespace luthier::coordinator {
 namespace {
 
-TEST(DiskTrouble, IsSaidOnceAtItsBeginningAndOnceAtItsEnd) {
+TEST(DiskTrouble, IsLoggedOnceAtItsBeginningAndOnceAtItsEnd) {
   DiskTrouble trouble;
   EXPECT_FALSE(trouble.Succeeded(absl::Seconds(1)));
   EXPECT_TRUE(trouble.Failed(absl::Seconds(10)));

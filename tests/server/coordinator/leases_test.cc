@@ -40,7 +40,7 @@ TEST(Leases, ARenewalNeverShortensALease) {
   EXPECT_EQ(leases.Deadline("t"), kNow + absl::Seconds(50));
 }
 
-TEST(Leases, WhenOneOfThemHasExpiredNoneIsRenewedWithoutTheWriter) {
+TEST(Leases, OneExpiredLeaseLeavesTheRenewalToTheWriter) {
   LeaseTable leases;
   leases.Grant("old", {1, 1, absl::Seconds(10), kNow});
   leases.Grant("new", {1, 2, absl::Seconds(10), kNow + absl::Seconds(1)});
@@ -131,7 +131,7 @@ TEST(Digests, DifferWithEveryPartOfTheContent) {
   EXPECT_EQ(digests.size(), ops.size());
 }
 
-TEST(Digests, OfAsksAndSettingsKeepTheirPartsApart) {
+TEST(Digests, KeepThePartsOfAsksAndSettingsApart) {
   SuggestOp a;
   a.id = "ab";
   a.worker = "c";

@@ -17,7 +17,7 @@ void Take(RefusalDelay& delay, absl::Duration& now, int seconds, int taken) {
   }
 }
 
-TEST(RefusalDelay, WhoIsAloneReturnsSoon) {
+TEST(RefusalDelay, ASingleCallerReturnsSoon) {
   RefusalDelay delay;
   absl::Duration now = absl::Seconds(100);
   EXPECT_EQ(delay.Refused(now), RefusalDelay::kLeast);
@@ -25,7 +25,7 @@ TEST(RefusalDelay, WhoIsAloneReturnsSoon) {
   EXPECT_EQ(delay.Refused(now), RefusalDelay::kLeast);
 }
 
-TEST(RefusalDelay, TheyReturnOneAfterTheOther) {
+TEST(RefusalDelay, RefusedCallersReturnOneAfterTheOther) {
   for (const int taken : {1, 4}) {
     RefusalDelay delay;
     absl::Duration now = absl::Seconds(100);
@@ -37,7 +37,7 @@ TEST(RefusalDelay, TheyReturnOneAfterTheOther) {
   }
 }
 
-TEST(RefusalDelay, ItIsBoundedWhenNothingIsTaken) {
+TEST(RefusalDelay, TheDelayIsBoundedWhenNothingIsAccepted) {
   RefusalDelay delay;
   const absl::Duration now = absl::Seconds(100);
   for (int i = 0; i < 100'000; ++i) EXPECT_LE(delay.Refused(now), RefusalDelay::kMost);

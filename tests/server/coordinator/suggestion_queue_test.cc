@@ -184,7 +184,7 @@ TEST_F(SuggestionQueueTest, AProjectPausesOnceItsQuotaOfProcessorsIsUsed) {
               8.0, 2.0);
 }
 
-TEST_F(SuggestionQueueTest, WhatAQuotaLeavesOutlivesTheStudiesThatUsedIt) {
+TEST_F(SuggestionQueueTest, UsedQuotaOutlivesTheStudiesThatUsedIt) {
   study::QuotaTable quotas;
   quotas.Set("p", {0, 0, 0, 0.1});
   SuggestionQueue::Options options;
@@ -212,7 +212,7 @@ TEST_F(SuggestionQueueTest, WhatAQuotaLeavesOutlivesTheStudiesThatUsedIt) {
             0);
 }
 
-TEST_F(SuggestionQueueTest, WhatWasComputedWithoutAQuotaIsNoDebtUnderALaterOne) {
+TEST_F(SuggestionQueueTest, TimeUsedWithoutAQuotaDoesNotCountAgainstALaterOne) {
   study::QuotaTable quotas;
   SuggestionQueue::Options options;
   options.threads = 1;
@@ -314,7 +314,7 @@ TEST_F(SuggestionQueueTest, AStudyIsHeavyOnceASuggestionTookLong) {
   EXPECT_EQ(std::count(studies.begin(), studies.end(), 1), 1);
 }
 
-TEST_F(SuggestionQueueTest, WhatIsComputedForAForgottenStudyIsStoppedAndNotDelivered) {
+TEST_F(SuggestionQueueTest, ComputationsForAForgottenStudyAreStoppedAndNotDelivered) {
   Gate begun;
   int asked = 0;  // Of one study: never at once.
   SuggestionQueue& queue = Start([&](uint64_t, const auto&, const base::StopToken& stop) {
@@ -392,7 +392,7 @@ TEST_F(SuggestionQueueTest, UpdatesAreSeenByLaterRequestsAndByNoEarlierOne) {
   EXPECT_THAT(sizes, ElementsAre(0, 1, 3));
 }
 
-TEST_F(SuggestionQueueTest, ManyUpdatesAreToldThoughNobodyAsks) {
+TEST_F(SuggestionQueueTest, ManyUpdatesAreAppliedWithoutARequest) {
   study::StudySpec spec = *Spec(1);
   spec.algorithm = study::BoOptions{};
   const auto shared = std::make_shared<const study::StudySpec>(spec);
@@ -416,7 +416,7 @@ TEST_F(SuggestionQueueTest, ManyUpdatesAreToldThoughNobodyAsks) {
   EXPECT_THAT(seen, Gt(1000u));  // And the open ask 0.
 }
 
-TEST_F(SuggestionQueueTest, WhatIdleStudiesHoldIsBounded) {
+TEST_F(SuggestionQueueTest, TheMemoryOfIdleDesignersIsBounded) {
   Gate begun, gate;
   SuggestionQueue::Options options;
   options.threads = 0;                          // One thread alone: it has put a study away when it begins another.

@@ -37,7 +37,7 @@ TEST_F(WatchersTest, ACommitCostsAsMuchAsTheWatchersItWakes) {
   EXPECT_THAT(log_, IsEmpty());
 }
 
-TEST_F(WatchersTest, EachIsWokenAfterATickOfItsOwn) {
+TEST_F(WatchersTest, EachWatcherHasATickOfItsOwn) {
   Add("a", 1, absl::Seconds(0));
   Add("b", 1, absl::Seconds(4));
   EXPECT_EQ(Notify({}, absl::Seconds(9)), 0u);
@@ -49,14 +49,14 @@ TEST_F(WatchersTest, EachIsWokenAfterATickOfItsOwn) {
   EXPECT_THAT(log_, ElementsAre("a t"));
 }
 
-TEST_F(WatchersTest, WhoIsWokenByACommitNeedsNoTickBesides) {
+TEST_F(WatchersTest, ACommitPostponesTheNextTick) {
   Add("a", 1, absl::Seconds(0));
   Notify({1}, absl::Seconds(10));
   EXPECT_THAT(log_, ElementsAre("a c"));
   EXPECT_EQ(Notify({}, absl::Seconds(19)), 0u);
 }
 
-TEST_F(WatchersTest, NobodyIsWokenOnceRemoved) {
+TEST_F(WatchersTest, RemovedWatchersAreNotWoken) {
   const uint64_t a = Add("a", 1, absl::Seconds(0));
   Add("b", 2, absl::Seconds(0));
   watchers_.Remove(a);

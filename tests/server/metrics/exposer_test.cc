@@ -110,7 +110,7 @@ TEST_F(ExposerTest, HalfRequestsBlockNobody) {
   EXPECT_THAT(half.back()->Read(), StartsWith("HTTP/1.1 200 ")) << "the newest may still complete its request";
 }
 
-TEST_F(ExposerTest, WhoIsSilentIsSentAway) {
+TEST_F(ExposerTest, SilentClientsAreDisconnected) {
   const Client slow(exposer_->port());
   EXPECT_TRUE(slow.Send("GET "));
   EXPECT_THAT(Ask(kScrape), StartsWith("HTTP/1.1 200 "));  // So `slow` has been accepted.

@@ -42,7 +42,7 @@ TEST(Metrics, CallsByMethodAndCode) {
   EXPECT_THAT(text, Not(HasSubstr("Evil")));
 }
 
-TEST(Metrics, WhoCalls) {
+TEST(Metrics, TokensInForceAndFailedAuthentications) {
   std::map<std::string, int64_t> tokens = {{"admin", 1}, {"worker", 3}};
   Metrics metrics({{}, "", nullptr, [&] { return tokens; }, true});
   EXPECT_THAT(metrics.Text(), HasSubstr("luthier_auth_failures_total{reason=\"bad_token\"} 0\n"));
@@ -94,7 +94,7 @@ TEST(Metrics, RefusalsCommitsAndSuggestions) {
   EXPECT_THAT(text, HasSubstr("luthier_search_compute_seconds_bucket{algorithm=\"bo\",le=\"0.01\"} 1\n"));
 }
 
-TEST(Metrics, HowThingsStand) {
+TEST(Metrics, TrialsQueuesAndDisk) {
   const std::string folder = absl::StrCat(::testing::TempDir(), "/metrics");
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/luthier.db") << std::string(1000, 'x');

@@ -52,7 +52,7 @@ TEST_F(MemoryGuardTest, WorkIsRefusedAtTheLimitAndResultsATenthLater) {
   EXPECT_TRUE(guard_.AdmitWork().ok());
 }
 
-TEST_F(MemoryGuardTest, WhatIsPromisedCountsAsUsedUntilThePromiseIsGone) {
+TEST_F(MemoryGuardTest, PromisedBytesCountAsUsedUntilTheirPromiseEnds) {
   using Kind = MemoryGuard::Kind;
   Use(50 * kMiB);
   absl::StatusOr<MemoryGuard::Promise> first = guard_.Take(Kind::kWork, 30 * kMiB);
@@ -71,7 +71,7 @@ TEST_F(MemoryGuardTest, WhatIsPromisedCountsAsUsedUntilThePromiseIsGone) {
   EXPECT_TRUE(guard_.AdmitWork().ok());
 }
 
-TEST_F(MemoryGuardTest, ItLooksNowAndThen) {
+TEST_F(MemoryGuardTest, MemoryIsReadNowAndThen) {
   Use(0);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(guard_.AdmitWork().ok());
   EXPECT_EQ(looks_, 1);

@@ -167,7 +167,7 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 7), Pair("results MEMORY", 6)));
 }
 
-TEST_F(MemoryTest, AllIsRefusedWhenConnectionsAreAboutToEnd) {
+TEST_F(MemoryTest, EveryCallIsRefusedWhenConnectionsAreAboutToEnd) {
   closing_ = true;
   const size_t refused = Refused(base::reason::kDraining).size();
   EXPECT_EQ(refused, static_cast<size_t>(calls_) - 1) << "GetServerInfo alone is answered";

@@ -147,7 +147,7 @@ TEST_F(ReadsTest, PagesOfAnOrderGoOnWhileTrialsArrive) {
   EXPECT_THAT(old, ElementsAre(10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
 }
 
-TEST_F(ReadsTest, AListRefusesFiltersAndTokensThatAreNone) {
+TEST_F(ReadsTest, AListRefusesInvalidFiltersAndTokens) {
   Import(3);
   v1::ListTrialsRequest request;
   request.set_parent(kReadStudy);

@@ -140,7 +140,7 @@ TEST(Filter, LimitsHold) {
   EXPECT_THAT(Error("number=1" + std::string(1017, ' ')), HasSubstr("has 1025 bytes"));
 }
 
-TEST(Filter, WhateverIsSentIsAnswered) {
+TEST(Filter, AnyTextIsAnswered) {
   const std::vector<std::string> pieces = {"AND",      "OR",          "NOT", "(",        ")",
                                            "\"",       "\\",          "=",   "!=",       "<",
                                            ">=",       ":",           "*",   "1e999",    "number",

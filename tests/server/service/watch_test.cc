@@ -161,7 +161,7 @@ class FarewellTest : public ServiceTest {
   FarewellTest() { farewell_ = absl::Seconds(1); }
 };
 
-TEST_F(FarewellTest, WhoCallsAServerThatStopsIsTold) {
+TEST_F(FarewellTest, CallersOfAStoppingServerAreToldSo) {
   std::thread stopping;
   absl::Status status;
   do {

@@ -81,7 +81,7 @@ TEST_F(WorkerLogTest, SaysWhyNobodyTakesAStudysTrials) {
   EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"), "");
 }
 
-TEST_F(WorkerLogTest, WhoFallsSilentHasAnAttemptThatExpired) {
+TEST_F(WorkerLogTest, AnAttemptOfASilentWorkerHasExpired) {
   Happens(EventType::kTrialGranted, 1, "silent");
   Happens(EventType::kTrialGranted, 1, "other");
   EXPECT_EQ(Count("silent", Outcome::kExpired), 1);

@@ -81,7 +81,7 @@ TEST(HeldFiles, ACommitIsNotAnsweredOnceItsPathLeadsElsewhere) {
   }
 }
 
-TEST(HeldFiles, WhoOnlyLooksNoticesToo) {
+TEST(HeldFiles, ReadersNoticeAMovedDirectoryToo) {
   for (const Attack& attack : Attacks()) {
     const TemporaryDirectory parent;
     const std::string directory = parent.path() + "/data";
@@ -92,7 +92,7 @@ TEST(HeldFiles, WhoOnlyLooksNoticesToo) {
   }
 }
 
-TEST(HeldFiles, WhatWasAcknowledgedIsLookedAtToo) {
+TEST(HeldFiles, TheAcknowledgedFileIsCheckedToo) {
   for (const uintmax_t size : {0, 20, 37}) {
     const TemporaryDirectory directory;
     const std::unique_ptr<SqliteStorage> storage = Open(directory.path());

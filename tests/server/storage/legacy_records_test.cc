@@ -24,7 +24,7 @@ TEST(LegacyEvent, PointsPausesAndPromotionsBeginWithTheirStep) {
   EXPECT_EQ(promoted.ask_index, 18446744073709551615u);
 }
 
-TEST(LegacyEvent, OtherTextsAndTypesSayNothing) {
+TEST(LegacyEvent, OtherTextsAndTypesHaveNoStep) {
   for (const char* detail :
        {"", "step", "step=", "step=x", "step= 9", "Step=9", " step=9", "step=99999999999999999999"}) {
     EXPECT_EQ(Read(EventType::kMeasurement, detail).step, std::nullopt) << detail;
@@ -36,14 +36,14 @@ TEST(LegacyEvent, OtherTextsAndTypesSayNothing) {
   EXPECT_EQ(Read(EventType::kTrialPromoted, "step=9 asks=4").ask_index, std::nullopt);
 }
 
-TEST(LegacyReply, EachFormIsToldFromTheOthers) {
+TEST(LegacyReply, EachFormIsRecognized) {
   EXPECT_EQ(ParseLegacyReply("17").value(), StoredReply(ChangedStudy{17}));
   EXPECT_EQ(ParseLegacyReply("3,1,20").value(), StoredReply(StoredTrials{3, {1, 20}}));
   const GrantedLeases granted{3, {{1, std::string("\x00\xff", 2)}, {20, "a"}}};
   EXPECT_EQ(ParseLegacyReply("3,1:00ff,20:61").value(), StoredReply(granted));
 }
 
-TEST(LegacyReply, AnythingElseIsDamaged) {
+TEST(LegacyReply, OtherTextsAreDamaged) {
   for (const char* text : {"", "x", "-1", " 1", "1 ", "99999999999999999999", ",", "1,", ",1", "1,x", "1,2,", "1,2:0",
                            "1,2:0g", "1,:00", "1,2:00:00", "1,2:00,3", "reply to r0"}) {
     EXPECT_EQ(ParseLegacyReply(text).status().code(), absl::StatusCode::kDataLoss) << text;

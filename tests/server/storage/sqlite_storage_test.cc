@@ -322,7 +322,7 @@ TEST(SqliteStorage, AChangedRowIsDataLossToWhoReadsIt) {
   }
 }
 
-TEST(SqliteStorage, AWalThatIsGoneIsNoShorterLog) {
+TEST(SqliteStorage, AMissingWalIsDataLoss) {
   const TemporaryDirectory directory;
   const TemporaryDirectory copy;
   const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
@@ -337,7 +337,7 @@ TEST(SqliteStorage, AWalThatIsGoneIsNoShorterLog) {
   EXPECT_TRUE(OpenStorage(copy.path()).ok());
 }
 
-TEST(SqliteStorage, AWalThatIsGoneWithWhatWasAcknowledgedIsNoEmptyOne) {
+TEST(SqliteStorage, AMissingWalIsDataLossEvenWithoutTheAcknowledgedFile) {
   const TemporaryDirectory directory;
   const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   ASSERT_TRUE(storage->Commit({PutStudy{Study(1, "s")}, AppendEvent{EventAt(7, 1)}}).ok());

@@ -58,7 +58,7 @@ TEST(GrowingBatchTest, FindsTheSolutionOfARegression) {
   EXPECT_LT(solver.evaluations(), 60 * steps);
 }
 
-TEST(GrowingBatchTest, ANonFiniteStartIsSaid) {
+TEST(GrowingBatchTest, ANonFiniteStartIsReported) {
   const auto sum = [](const VectorXd&, int64_t, int64_t, VectorXd*) { return NAN; };
   GrowingBatch solver(3, 5, 0.0);
   EXPECT_EQ(solver.Step(sum, {}).value(), linear::SolveState::kNonFinite);
@@ -104,7 +104,7 @@ TEST(MetaDescentTest, FollowsTheRecursion) {
   EXPECT_GT(eta, 0.05);
 }
 
-TEST(MetaDescentTest, WhatIsNotFiniteIsRefusedAndChangesNothing) {
+TEST(MetaDescentTest, NonFiniteValuesAreRefusedAndChangeNothing) {
   MetaDescent solver(2, {});
   const auto product = [](const VectorXd&, const VectorXd& v) { return v; };
   const auto bad = [](const VectorXd& x, VectorXd* g) {

@@ -421,7 +421,7 @@ TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
   }
 }
 
-TEST(GradientCheck, AWorkerThatMendsItsWaysIsHeardAgain) {
+TEST(GradientCheck, GradientsOfAMendedWorkerAreUsedAgain) {
   // Wrong for 24 trials, right from then on; its old gradients leave the newest hundred in time.
   const catalogue::TestFunction& f = **catalogue::FindTestFunction("branin");
   MemoryStudy study(SpecOf(f, 1, kFull));

@@ -106,7 +106,7 @@ TEST(AshaTest, TheHighestRungGoesFirstAndTheBestOfIt) {
   EXPECT_THAT(promotions, ElementsAre(std::pair(3, 3), std::pair(6, 3), std::pair(9, 3), std::pair(9, 9)));
 }
 
-TEST(AshaTest, OfTwoRungsTheHigherGoesFirstAndOfEqualsTheOlder) {
+TEST(AshaTest, HigherRungsAndThenOlderTrialsGoFirst) {
   RungWorld world(RungSpec(AshaOptions{}, 9, 100), [](const HistoryTrial&, int64_t) { return 1.0; });
   const auto finish_all = [&] {
     while (world.FinishOne()) {
@@ -176,7 +176,7 @@ TEST(AshaTest, TrialsWhoseWorkersCannotPauseCount) {
 }
 
 // They converged to something bad before their target, and need no more training: they may not keep others from it.
-TEST(AshaTest, BadOnesThatAreDoneEarlyTakeNobodysPlace) {
+TEST(AshaTest, EarlyFinishersHoldASlotOnlyAmongTheBest) {
   const StudySpec spec = RungSpec(AshaOptions{}, 9, 30);
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;

@@ -228,7 +228,7 @@ TEST(HalvingTest, ACompletedTrialAmongTheBestLeavesOnePlaceLess) {
   EXPECT_THAT(world.promoted_to.at(3), ElementsAre(1, 2));
 }
 
-TEST(HalvingTest, ARungIsNotCompleteWhileOneOfItIsAboutToPause) {
+TEST(HalvingTest, ARungIsIncompleteWhileATrialIsAboutToPause) {
   // Trial 1 has reported at the first rung and will go on once it has paused. Until then the second rung has two of its
   // three, and neither goes on.
   RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9}, 9, 9), ExactRank);

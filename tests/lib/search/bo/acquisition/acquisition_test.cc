@@ -249,7 +249,7 @@ TEST(ModelAcquisition, AveragesOverStates) {
   }
 }
 
-TEST(ModelAcquisition, OneStateIsThatStateBitForBit) {
+TEST(ModelAcquisition, TheAverageOverOneStateIsThatStateBitForBit) {
   const std::vector<gp::Regression> models = SomeStates();
   base::RandomStream stream(6, "one state");
   for (const AcquisitionKind kind : kKinds) {

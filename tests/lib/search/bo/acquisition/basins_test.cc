@@ -67,7 +67,7 @@ gp::InferenceOptions Inference() {
   return options;
 }
 
-TEST(Basins, TheBestResultElsewhereIsOnTheOtherHill) {
+TEST(Basins, TheBestOutsideResultIsInTheOtherBasin) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     SCOPED_TRACE(seed);
     const Landscape land(80, seed);
@@ -86,7 +86,7 @@ TEST(Basins, TheBestResultElsewhereIsOnTheOtherHill) {
   }
 }
 
-TEST(Basins, AModelOfElsewhereKnowsNothingOfTheHillButItsFoot) {
+TEST(Basins, TheOutsideModelSeesOnlyTheEdgeOfAKnownBasin) {
   const Landscape land(60, 3);
   BasinsState state;
   state.maxima = {land.Best() + 1};
@@ -171,7 +171,7 @@ TEST(Basins, AcquisitionHasTheGradientOfItsValue) {
   EXPECT_GT(on_slopes, 10);
 }
 
-TEST(Basins, TheSlopeOfAKnownHillPromisesNothing) {
+TEST(Basins, TheSlopeOfAKnownBasinHasNoAcquisition) {
   const Landscape land(100, 6);
   const Index top = land.Best();
   BasinsState state;
@@ -222,7 +222,7 @@ TEST(Basins, BoundsRuleSettingsOut) {
   EXPECT_LT(out, 95);
 }
 
-TEST(Basins, CarriesSurviveAsText) {
+TEST(Basins, TheStateSurvivesAsText) {
   EXPECT_EQ(TextOf(BasinsState()), "");
   BasinsState state;
   state.maxima = {3, 17};
@@ -265,7 +265,7 @@ const TestFunction& BroadAndNarrow() {
   return function;
 }
 
-TEST(Basins, AStudyLeavesAKnownHill) {
+TEST(Basins, AStudyLeavesAKnownBasin) {
   int found = 0;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     if (Regret(BroadAndNarrow(), seed, study::BoOptions(), 120) < 0.01) ++found;

@@ -83,7 +83,7 @@ TEST(News, TheLevelIsThatOfTheMostPromisingOpenTrial) {
   EXPECT_NE(LeastInformation(results, s.open, 0.0, true), LeastInformation(results, s.open, 30.0, true));
 }
 
-TEST(News, LeavesOutWhatTrialsUnderWayWillTell) {
+TEST(News, ExcludesCandidatesThatPendingTrialsDetermine) {
   const PendingSample s;
   const gp::Regression regression = s.WithOpen();
   MatrixXd all(s.x.rows() + s.open.rows(), 2);
@@ -213,7 +213,7 @@ TEST(News, AFiniteSpaceIsUsedUp) {
 }
 
 // One ask at a time nothing is open, and nothing is left out.
-TEST(News, SequentialAsksKnowNothingOfIt) {
+TEST(News, SequentialAsksAreUnaffected) {
   BoOptions options;
   options.acquisition = BoAcquisition::kUcb;
   const TestFunction function = SixFunctions()[1];

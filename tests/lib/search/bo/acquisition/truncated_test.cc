@@ -314,7 +314,7 @@ TEST(TruncatedImprovement, BoundsAndMonotonicity) {
   }
 }
 
-TEST(TruncatedImprovement, NothingToGainIsOrderedByTheBound) {
+TEST(TruncatedImprovement, ZeroImprovementIsOrderedByTheBound) {
   EXPECT_EQ(Truncated(kEi, false, 1.0, 1.0, 0.5, -1.0, 0.4), 0.0);
   EXPECT_EQ(Truncated(kPi, false, 1.0, 1.0, 0.5, -1.0, 0.5), 0.0);
   const double near = Truncated(kLogEi, false, 1.0, 1.0, 0.5, -1.0, 0.4);

@@ -118,7 +118,7 @@ TEST(LocalSearch, FindsBraninsMinimumToTheLastDigits) {
   }
 }
 
-TEST(LocalSearch, ClimbsOneHillAfterAnotherAndNoneTwice) {
+TEST(LocalSearch, ClimbsEachBasinOnce) {
   // Six-hump camel: two best minima, four others.
   const TestFunction camel = SixFunctions()[1];
   Climber climb(Space({Float("x0", -3, 3), Float("x1", -2, 2)}),
@@ -208,7 +208,7 @@ TEST(LocalSearch, DiscreteParametersKeepTheirValues) {
   EXPECT_LT(climb.best(), end + 1e-9);
 }
 
-TEST(LocalSearch, OtherLabelsAreOtherLandscapes) {
+TEST(LocalSearch, LabelsAreSearchedApart) {
   // Each label has a valley of its own; results of one say nothing about another.
   Climber climb(Space({Float("x", 0, 1), Float("y", 0, 1), Categorical("c", {"a", "b", "d"})}),
                 [](const Parameters& p) {
@@ -253,7 +253,7 @@ TEST(LocalSearch, OpenStepsAreNotRepeated) {
   EXPECT_GE(steps, 15);
 }
 
-TEST(LocalSearch, NothingToClimbOn) {
+TEST(LocalSearch, UnsuitableSpacesHaveNoSteps) {
   auto zero = [](const Parameters&) { return 0.0; };
   Climber none(Plane(), BraninOf);
   EXPECT_EQ(none.Step(), 0);

@@ -111,7 +111,7 @@ TEST_F(QuasiNewtonTest, TrialsAreTheMinimisersOwnEvaluationsBitForBit) {
   }
 }
 
-TEST_F(QuasiNewtonTest, WhatIsPendingIsSteppedRoundAlongTheSameDirection) {
+TEST_F(QuasiNewtonTest, StepsAvoidPendingPointsAlongTheSameDirection) {
   const VectorXd start = VectorXd::Constant(kDim, 0.5);
   Finish(Add(encoding_.FromCompact(start)));
   std::vector<VectorXd> moves;

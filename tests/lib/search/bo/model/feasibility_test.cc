@@ -59,7 +59,7 @@ BoOptions With(BoAcquisition acquisition) {
   return options;
 }
 
-TEST(Feasibility, AFailingHalfIsLeftAlone) {
+TEST(Feasibility, AFailingHalfIsAvoided) {
   for (const BoAcquisition acquisition :
        {BoAcquisition::kLogEi, BoAcquisition::kPi, BoAcquisition::kUcb, BoAcquisition::kTs}) {
     int failed = 0;
@@ -112,7 +112,7 @@ TEST(Feasibility, RandomFailuresDoNotStopTheSearch) {
   }
 }
 
-TEST(Feasibility, WhatNeverFailedIsAsIfThereWereNoModel) {
+TEST(Feasibility, WithoutFailuresTheModelHasNoEffect) {
   BoOptions off;
   off.feasibility = study::BoFeasibility::kOff;
   MemoryStudy with(BoSpec(Square(), 1)), without(BoSpec(Square(), 1, off));

@@ -85,7 +85,7 @@ TEST(GradientUnits, TheChainRuleMatchesDifferencesThroughTheEncoding) {
   }
 }
 
-TEST(GradientUnits, AlongADirectionItIsTheSameDerivative) {
+TEST(GradientUnits, DirectionalDerivativesAgreeWithTheGradient) {
   const study::Encoding encoding(ManyKinds());
   const GradientUnits units(encoding, Goal::kMinimize);
   base::RandomStream random(2, "direction");
@@ -133,7 +133,7 @@ TEST(GradientUnits, DirectionsAreUniformOnTheSphereOfWhatCanMove) {
       GradientUnits(discrete, Goal::kMinimize).RandomDirection({{"n", 1.0}}, 1, 1, base::StopToken()).value().empty());
 }
 
-TEST(GradientUnits, WhatCannotBeUsedIsLeftOutOneByOne) {
+TEST(GradientUnits, UnusableDerivativesAreDroppedOneByOne) {
   const study::Encoding encoding(
       study::Space({study::Float("x", 0, 2), study::Float("y", 0, 1), study::Float("z", 1, 1)}));
   const GradientUnits units(encoding, Goal::kMaximize);
@@ -219,7 +219,7 @@ Sample Bowls(int n, int d) {
   return sample;
 }
 
-TEST(SlopeSurrogate, SlopesBendWithTheScores) {
+TEST(SlopeSurrogate, SlopesFollowTheOutputTransform) {
   // Under every warp: the regression's slopes are those of its outputs, found by differences through the transform.
   const Sample sample = Bowls(8, 2);
   for (const ModelChoice& choice : Choices(2).choices) {
@@ -244,7 +244,7 @@ TEST(SlopeSurrogate, SlopesBendWithTheScores) {
   }
 }
 
-TEST(SlopeSurrogate, TellsMoreThanValuesAlone) {
+TEST(SlopeSurrogate, SlopesImproveOnValuesAlone) {
   const Sample sample = Bowls(7, 3);
   const std::optional<Surrogate> with =
       FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
@@ -280,7 +280,7 @@ TEST(SlopeSurrogate, SlopesThatArriveLateAreSearchedFor) {
                   .has_value());
 }
 
-TEST(SlopeSurrogate, LeavesOutWhatNoKernelCanFollow) {
+TEST(SlopeSurrogate, DropsSlopesThatNoKernelCanFollow) {
   Sample sample = Bowls(6, 2);
   const double huge[] = {1e300, -1e300, 1e8};
   for (int k = 0; k < 3; ++k) sample.slopes.values(k) = huge[k];

@@ -60,7 +60,7 @@ TEST(OutputTransform, JacobianMatchesDifferences) {
   }
 }
 
-TEST(OutputTransform, DoesNotSeeTheUnit) {
+TEST(OutputTransform, DoesNotDependOnTheUnit) {
   const VectorXd scores = Normals(5, 30);
   const VectorXd z = Warped(scores).Forward(scores);
   const VectorXd scaled = 1024.0 * scores;

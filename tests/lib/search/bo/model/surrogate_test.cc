@@ -145,7 +145,7 @@ TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
   EXPECT_EQ(state.searches, 11);
 }
 
-TEST(Surrogate, AnotherChoiceTakesOverInItsTurn) {
+TEST(Surrogate, ABetterChoiceTakesOverInItsTurn) {
   const MatrixXd x = Points(40, 4);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return (9.0 * u.array()).sin().sum(); });
   const SurrogateOptions options = OptionsOf(AllChoices(4));
@@ -201,7 +201,7 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
   EXPECT_NE(fit->transform.warp(), Warp::kLog);
 }
 
-TEST(Surrogate, OneChoiceThatDoesNotSuitGivesNothing) {
+TEST(Surrogate, NoSuitableChoiceGivesNoModel) {
   const MatrixXd x = Points(5, 2);
   const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kLog}});
   EXPECT_FALSE(

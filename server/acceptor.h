@@ -50,7 +50,7 @@ class Acceptor {
   enum class SocketFile {
     kInPlace,
     kMissing,   // Nobody can connect any more.
-    kReplaced,  // Whoever connects reaches somebody else.
+    kReplaced,  // Clients that connect reach another server.
   };
   virtual SocketFile LookForSocket() const = 0;
   // The bound address, with the port that was chosen.

@@ -37,17 +37,16 @@ struct TlsContents {
 
 // Reads the files and checks that they fit: each parses, the key is that of the certificate, the second certificate
 // signed the first, and so on. `now` tells which authorities have ended. INVALID_ARGUMENT naming the option: a file is
-// missing, is no PEM, others may read the key, or they do not fit. Certificates that have ended, or do not hold yet,
-// are no error.
+// missing, is not PEM, others may read the key, or the files do not fit. Certificates that have ended, or are not valid
+// yet, are no errors.
 absl::StatusOr<TlsContents> ReadTlsFiles(const TlsFiles& files, absl::Time now);
 
-// Keeps a pair of key and certificate that fit, and follows the files: what is put there is used for new connections
-// within a second or two, without a restart, as soon as the files fit and the certificate is valid now. Until then the
-// former pair stays in use, and the log says which file is in the way. Connections that exist go on.
-//
-// A certificate that has ended, or that does not hold yet, is served all the same when there is no other: callers on
-// Unix sockets need none, and those of the port are told by their own library. The log says so at the start and every
-// day, from 14 days before the end on. Thread-safe.
+// Keeps a pair of key and certificate that fit, and follows the files: new files are used for new connections within a
+// second or two, without a restart, as soon as they fit and the certificate is valid. Until then the former pair stays
+// in use, and the log says which file is in the way. Existing connections go on.
+// A certificate that has ended, or is not valid yet, is served all the same if there is no other: callers on Unix
+// sockets need none, and those of the port are warned by their own library. The log says so at the start and every day,
+// from 14 days before the end on. Thread-safe.
 class TlsKeeper {
  public:
   static constexpr absl::Duration kLookEvery = absl::Seconds(1);
@@ -92,7 +91,7 @@ class TlsKeeper {
   base::Mutex looking_;                           // Held while the files are looked at.
   std::string stamps_ ABSL_GUARDED_BY(looking_);  // They change with the files.
   absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Whatever the stamps say.
-  std::string refused_ ABSL_GUARDED_BY(looking_);  // The reason why the files were not taken; empty: they were.
+  std::string refused_ ABSL_GUARDED_BY(looking_);  // The reason why the files are not used; empty: they are.
   absl::Duration next_warning_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();
   base::Mutex mutex_;
   TlsContents contents_ ABSL_GUARDED_BY(mutex_);

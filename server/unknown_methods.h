@@ -9,15 +9,15 @@
 
 namespace luthier::server {
 
-// Answers every call of a method that this coordinator lacks, whoever makes it and with or without a token: health
-// checks of load balancers, scanners, reflection, and clients that are newer than the coordinator.
+// Answers every call of a method that this coordinator lacks, from any caller, with or without a token: health checks
+// of load balancers, scanners, reflection, and clients that are newer than the coordinator.
 class UnknownMethods final : public grpc::CallbackGenericService {
  public:
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
 };
 
-// UNIMPLEMENTED, with `path` as the caller sent it ("/package.Service/Method") made safe, and the version of this
-// coordinator, so that who reads it knows which side is the older one.
+// Returns UNIMPLEMENTED, with `path` as the caller sent it ("/package.Service/Method") made safe, and the version of
+// this coordinator, so that readers know which side is older.
 absl::Status UnknownMethod(const std::string& path);
 
 }  // namespace luthier::server

@@ -24,7 +24,7 @@ bool IsNumber(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// Counts the entries of a folder that `counts` accepts; 0 where there is none.
+// Counts the entries of a folder that `counts` accepts; 0 if there is none.
 template <typename F>
 size_t CountEntries(const std::string& folder, F&& counts) {
   std::error_code error;

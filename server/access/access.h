@@ -72,24 +72,25 @@ struct Change {
 
 // Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
 //
-// A call is judged when it arrives, and again whenever it would do or tell something later: PermitOf(*context) says
-// whether its token is still in force, and OnTokenEnd tells calls that last when it no longer is. What is asked where:
-//  * a change, when it is applied (coordinator::Core::Apply; here, under the lock of changes);
-//  * an ask that waits, when it would be granted a trial; its caller hears of the end at once;
-//  * a read, before it begins and before it is answered;
-//  * a watch, at once;
-//  * a page of a list is a call of its own.
+// A call is judged when it arrives, and again whenever it would later change or return something: PermitOf(*context)
+// says whether its token is still in force, and OnTokenEnd tells lasting calls when it no longer is. The token is
+// checked
+//  * for a change, when it is applied (coordinator::Core::Apply; here, under the lock of changes);
+//  * for a waiting ask, when it would be granted a trial; its caller hears of the token's end at once;
+//  * for a read, before it begins and before it is answered;
+//  * for a watch, all the time: it ends at once;
+//  * for each page of a list, which is a call of its own.
 class Access {
  public:
   // `directory` holds the tokens; empty: there are none. `clock` must outlive the result. Errors: as AccessStore::Open.
   static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& directory, Auth auth,
                                                       const base::Clock* clock);
 
-  // Makes a first admin's token and writes it to DIR/admin.token for its owner alone, unless there are tokens. Returns
-  // the file, empty when none was made.
+  // Makes a first admin's token, unless there are tokens, and writes it to DIR/admin.token for its owner alone. Returns
+  // the path of the file; empty if none was made.
   absl::StatusOr<std::string> MakeFirstToken();
 
-  // Tells `observer` the reason of every call without a valid token. Before the server starts.
+  // Tells `observer` the reason of every call without a valid token. To be called before the server starts.
   void OnFailure(std::function<void(absl::string_view)> observer) { on_failure_ = std::move(observer); }
   // Counts the tokens in force by role, "viewer", "user", …; one with several roles counts for each.
   std::map<std::string, int64_t> TokensInForce() const;
@@ -97,17 +98,17 @@ class Access {
   // Keeps the quotas of all projects in `table`, which must outlive this.
   void KeepQuotas(study::QuotaTable* table);
 
-  // OK: the call may go on, CallerOf(*context) knows who makes it, and the audit learns how it ends. Else
-  // UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED; PERMISSION_DENIED ROLE; NOT_FOUND for what is in another
-  // project. `context` is one of Contexts().
+  // Decides about a call. OK: it may go on, CallerOf(*context) returns its caller, and the audit records how it ends.
+  // Otherwise UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED; PERMISSION_DENIED ROLE; NOT_FOUND for anything in
+  // another project. `context` is one of Contexts().
   Refusal Admit(grpc::CallbackServerContext* context, const Request& request);
-  // Returns who makes a call that was admitted, though its token may have ended since.
+  // Returns the caller of a call that was admitted, even if its token has ended since.
   static const Caller& CallerOf(const grpc::CallbackServerContext& context);
   // Returns the permit of a call that was admitted. Null: the call needs none.
   static PermitPtr PermitOf(const grpc::CallbackServerContext& context);
-  // Calls `ended` once, with the status that the call is to end with, when the token of a call that was admitted ends:
-  // on any thread, on this one if it has ended by now. Never after the last copy of what is returned is gone, but that
-  // it may be running then.
+  // When the token of a call that was admitted ends, calls `ended` once, with the status that the call is to end with:
+  // on any thread, or on this one if the token has ended by now. Once the last copy of the result is gone, `ended` is
+  // not called any more, but it may still be running.
   using Ending = std::shared_ptr<void>;
   Ending OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const;
   // Records a call of the holder.

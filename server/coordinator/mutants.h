@@ -14,7 +14,7 @@ enum class Mutant {
   kCompleteNotReplayable = 6,  // The answer to Complete is not kept.
   kLeasesOnWallClock = 7,      // Leases follow the wall clock.
   kNoFreshTtl = 8,             // After a restart leases have no time left.
-  kQueueUnbounded = 9,         // However much waits for the writer, more is taken.
+  kQueueUnbounded = 9,         // More operations are accepted however many wait for the writer.
   kLiveHistory = 12,           // The designer sees results beyond its recorded prefix.
 };
 

@@ -84,7 +84,7 @@ class CallMessages final : public grpc::MessageAllocator<Request, Response> {
   const MemoryGuard::Kind kind_;
 };
 
-// Tells gRPC how requests of ours are read and written.
+// Tells gRPC how our requests are read and written.
 template <typename Request>
 struct WeighedRequest {
   static grpc::Status Serialize(const google::protobuf::MessageLite& message, grpc::ByteBuffer* bytes, bool* own) {

@@ -17,7 +17,7 @@
 // Pages in the WAL have checksums of SQLite's own, which it checks when it recovers them.
 namespace luthier::storage {
 
-inline constexpr int kPageBytes = 4096;  // Every database of ours has pages of this size.
+inline constexpr int kPageBytes = 4096;  // All our databases have pages of this size.
 inline constexpr int kPageSumBytes = 8;
 
 // Returns the name of the VFS in front of `base` (empty: SQLite's default one), which must be registered. Databases

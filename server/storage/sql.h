@@ -16,10 +16,10 @@
 // on a text.
 namespace luthier::storage {
 
-//   FULL -> UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled back
-//   IOERR_DATA, CORRUPT -> Damaged (damage.h): what a statement needs is not what was written
-//   CONSTRAINT, TOOBIG, MISMATCH, RANGE, MISUSE, ERROR and SQLiteCpp's own -> INTERNAL BUG: our statement or data is
-//   wrong all others (IOERR, NOTADB, NOMEM, BUSY, …) -> DATA_LOSS: what is stored is unknown
+// FULL becomes UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled back. IOERR_DATA and CORRUPT
+// become Damaged (damage.h): what a statement needs is not what was written. CONSTRAINT, TOOBIG, MISMATCH, RANGE,
+// MISUSE, ERROR and SQLiteCpp's own errors become INTERNAL BUG: our statement or data is wrong. All others (IOERR,
+// NOTADB, NOMEM, BUSY, …) become DATA_LOSS: what is stored is unknown.
 absl::Status ToStatus(const SQLite::Exception& error);
 // Does the same for a result code of sqlite3_*; `db` may be null. SQLITE_OK, ROW and DONE give OK.
 absl::Status ToStatus(int code, sqlite3* db);

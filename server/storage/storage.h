@@ -108,21 +108,21 @@ enum class EventType {
   kTrialNoted,
   kParametersDeclared,
   kTrialStopRequested,
-};  // Numbers as in luthier.v1.Event.Type.
+};  // Numbers are those of luthier.v1.Event.Type.
 
 struct Event {
   uint64_t seq = 0;
-  absl::Time time;  // A label; never compared.
+  absl::Time time;  // Time stamp; never compared.
   StudyKey study = 0;
   std::string study_id;
-  int64_t trial = 0;  // 0: about the study.
+  int64_t trial = 0;  // 0: the event is about the study.
   int32_t attempt = 0;
   EventType type = EventType::kStudyCreated;
   std::string actor;
   std::string detail;           // For people; programs read the fields below.
   std::optional<double> value;  // May be non-finite: must survive storage exactly (NaN included).
-  // The step of a point, a pause and an end by a stopping rule. Of a promotion: the step it goes on to. Absent where
-  // the row is damaged: whoever needs it reports DATA_LOSS, the log stays readable.
+  // The step of a point, a pause and an end by a stopping rule; of a promotion, the step up to which the trial goes on.
+  // Absent if the row is damaged: calls that need it report DATA_LOSS, and the log stays readable.
   std::optional<int64_t> step;
   std::optional<uint64_t> ask_index;  // The ask that a promotion answers.
   friend bool operator==(const Event&, const Event&) = default;
@@ -135,39 +135,39 @@ struct SetAside {
   friend bool operator==(const SetAside&, const SetAside&) = default;
 };
 
-// The answer to a request, so that its repetition gets the same one, whatever happened since.
+// The answer to a request, so that a repetition gets the same one, whatever happened since.
 struct ChangedStudy {
-  uint64_t seq = 0;          // The study's newest event then.
+  uint64_t seq = 0;          // The study's newest event at that time.
   StudyKey study = 0;        // 0 in rows of older programs.
-  std::string message = "";  // The service wrote this answer, for itself; empty: none was kept yet, or ever.
+  std::string message = "";  // Answer that the service made, in its own form; empty: none was kept.
   friend bool operator==(const ChangedStudy&, const ChangedStudy&) = default;
 };
 struct GrantedLease {
   int64_t trial = 0;
   std::string token;
-  std::optional<study::Trial> granted = std::nullopt;  // As it was then; absent in rows of older programs.
+  std::optional<study::Trial> granted = std::nullopt;  // The trial at that time; absent in rows of older programs.
   friend bool operator==(const GrantedLease&, const GrantedLease&) = default;
 };
 struct GrantedLeases {
   StudyKey study = 0;
   std::vector<GrantedLease> leases;
-  uint64_t seq = 0;  // The newest event then; 0 in rows of older programs.
+  uint64_t seq = 0;  // The newest event at that time; 0 in rows of older programs.
   friend bool operator==(const GrantedLeases&, const GrantedLeases&) = default;
 };
 struct StoredTrials {
   StudyKey study = 0;
   std::vector<int64_t> trials;
-  uint64_t seq = 0;                      // The study's newest event then; 0 in rows of older programs.
-  std::vector<study::Trial> whole = {};  // `trials` as they were then, where the answer has more than their numbers.
+  uint64_t seq = 0;                      // The study's newest event at that time; 0 in rows of older programs.
+  std::vector<study::Trial> whole = {};  // `trials` at that time, if the answer has more than their numbers.
   friend bool operator==(const StoredTrials&, const StoredTrials&) = default;
 };
-// A reply that an older program wrote: ParseLegacyReply (legacy_records.h) tells which of the others it stands for.
-// May be read, not written.
+// A reply that an older program wrote. ParseLegacyReply (legacy_records.h) tells which of the others it stands for. May
+// be read, not written.
 struct LegacyReply {
   std::string text;
   friend bool operator==(const LegacyReply&, const LegacyReply&) = default;
 };
-// A reply whose bytes are damaged. May be read, not written: whoever needs it reports DATA_LOSS, the others go on.
+// A reply whose bytes are damaged. May be read, not written: calls that need it report DATA_LOSS, and others go on.
 struct DamagedReply {
   friend bool operator==(const DamagedReply&, const DamagedReply&) = default;
 };
@@ -196,7 +196,7 @@ struct PutStudy {
 };  // Insert or replace by key.
 struct DeleteStudy {
   StudyKey key = 0;
-};  // With its trials and measurements; events stay.
+};  // Removes its trials and measurements, too; events stay.
 struct PutFormerSpec {
   StudyKey study = 0;
   FormerSpec former;
@@ -210,7 +210,7 @@ struct PutMeasurement {
 };  // Insert; a repeated key replaces.
 struct AppendEvent {
   Event event;
-};  // seq above every earlier one.
+};  // Insert; seq is above every earlier one.
 struct PutRequest {
   RequestRecord record;
 };  // Insert.
@@ -235,10 +235,10 @@ struct TrialSketch {
   int64_t number = 0;
   study::TrialState state = study::TrialState::kPending;
   uint64_t finish_seq = 0;
-  std::optional<double> value;        // As RankedValue (rules.h): of a COMPLETE trial.
-  bool removed = false;               // study::IsRemoved
-  int64_t asks = 0;                   // Asks that it answers: its own, where it has an ask index, and its promotions.
-  std::optional<TrialRecord> record;  // It is there if it was asked for.
+  std::optional<double> value;  // RankedValue (rules.h) of a COMPLETE trial.
+  bool removed = false;         // study::IsRemoved
+  int64_t asks = 0;             // Number of asks that it answers: its own, if it has an ask index, and its promotions.
+  std::optional<TrialRecord> record;  // Present if it was asked for.
 };
 
 struct TrialFilter {
@@ -255,48 +255,48 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  // All or nothing; returns after the data is on stable storage.
+  // Applies all of the batch or nothing; returns after the data is on stable storage.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
 
-  // Erases what is left of deleted studies, at most `rows` rows, in one transaction. To delete a study of a million
+  // Erases what is left of deleted studies, at most `rows` rows, in one transaction: deleting a study of a million
   // trials at once would keep others waiting. False: nothing is left. Called by the thread of Commit. Errors as Commit.
   virtual absl::StatusOr<bool> EraseSome(int rows) = 0;
 
-  // The newest committed event's seq, and the fence counter; 0 in a new database.
+  // Return the seq of the newest committed event, and the fence counter; 0 in a new database.
   virtual absl::StatusOr<uint64_t> LastSeq() = 0;
   virtual absl::StatusOr<uint64_t> LastFence() = 0;
-  // Returns how long coordinators have run on this database, all added up, as the newest SetUptime said. No wall clock
-  // has a part in it: what must not follow a clock that is set goes by this one.
+  // Returns how long coordinators have run on this database, all added up, as the newest SetUptime said. It does not
+  // depend on the wall clock, so it is used for times that a changed clock must not affect.
   virtual absl::StatusOr<absl::Duration> LastUptime() = 0;
-  // The largest key ever given to a study, deleted ones included.
+  // Returns the largest key ever given to a study, deleted ones included.
   virtual absl::StatusOr<StudyKey> LastStudyKey() = 0;
 
-  // In order of id, ids above `after_id`, at most `limit`. Those whose row is damaged are among them: `damage`.
+  // Lists studies in order of id, ids above `after_id`, at most `limit`. Those with a damaged row have `damage` set.
   virtual absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) = 0;
-  // NOT_FOUND.
+  // Returns a study. NOT_FOUND.
   virtual absl::StatusOr<StudyRecord> GetStudy(const std::string& id) = 0;
 
-  // NOT_FOUND.
+  // Returns a trial. NOT_FOUND.
   virtual absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) = 0;
-  // In order of seq.
+  // Lists former specs in order of seq.
   virtual absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study) = 0;
-  // In order of number, numbers above `after`, at most `limit`.
+  // Lists trials in order of number, numbers above `after`, at most `limit`.
   virtual absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                               int limit) = 0;
-  // The same of all trials, but whole rows only of those in the states `whole`: a small part of the work.
+  // Lists all trials, but whole rows only of those in the states `whole`, which is a small part of the work.
   virtual absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
                                                                 const std::vector<study::TrialState>& whole,
                                                                 int64_t after, int limit) = 0;
   // Returns the measurements of one attempt, in order of step.
   virtual absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                            int32_t attempt) = 0;
-  // Events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.
+  // Lists events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.
   virtual absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) = 0;
-  // The same backwards: seq below `before`, the newest first.
+  // Lists events backwards: seq below `before`, newest first.
   virtual absl::StatusOr<std::vector<Event>> ListEventsBefore(StudyKey study, uint64_t before, int limit) = 0;
 
-  // The trials that GRADIENT_SET_ASIDE events are about, each once, with the worker that the first of them names. In
-  // order of trial, trials above `after`, at most `limit`. From the log, so also for deleted studies.
+  // Lists the trials that GRADIENT_SET_ASIDE events are about, each once, with the worker that the first of them names,
+  // in order of trial: trials above `after`, at most `limit`. It reads the log, so it works for deleted studies.
   virtual absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit) = 0;
 
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) = 0;
@@ -306,7 +306,7 @@ class Storage {
   struct Summary {
     std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState. Without deleted trials.
     int64_t deleted = 0;
-    int64_t retried = 0;  // Part of FAILED and CANCELLED: others took their place.
+    int64_t retried = 0;  // Part of FAILED and CANCELLED: other trials took their places.
     int64_t best_trial = 0;
     std::optional<double> best_value;
     int64_t resource_spent = 0;  // study::ResourceSpent, summed over the trials.

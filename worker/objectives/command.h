@@ -24,12 +24,13 @@ struct CommandOptions {
   // Time after which the newest line is reported as an intermediate result. Before that it may turn out to be the final
   // one, so it is reported only when another line follows.
   absl::Duration hold = absl::Seconds(1);
-  // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, whatever the study says of that variable. Empty: runs see
-  // those that this process sees.
+  // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, even if the study sets that variable. Empty: runs see the
+  // GPUs that this process sees.
   std::vector<std::string> gpus;
   // User as whom programs run; absent: this process's own. For root alone.
   std::optional<Account> account;
-  // Variables of this process that programs get, besides those that any needs (environment.h): names, with * and ?.
+  // Variables of this process that programs get besides those that any program needs (environment.h): names, with * and
+  // ?.
   std::vector<std::string> environment_allowed;
 };
 

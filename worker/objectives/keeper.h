@@ -17,29 +17,30 @@ namespace luthier::worker {
 //
 //   luthier-worker ── luthier-keeper ── luthier-run (one a run, supervisor.h) ── the program ── whatever it starts
 //
-// Whoever of the first three is killed, by SIGKILL too, the others end the run, with everything that descends from the
-// program: sessions, groups and daemons of its own included. What a supervisor's descendants leave behind is its child;
-// when it is killed, the program dies (PR_SET_PDEATHSIG) and the rest is the keeper's child, who kills it. Keeper and
-// supervisors see the worker's end at a socket whose other end it alone has. When the keeper is killed, the supervisors
-// end their runs, which fail as INFRA, and the next program gets a new keeper. SIGSTOP does not help a run of the same
-// user: the keeper continues a supervisor that is stopped, and is continued itself for each new program and when the
-// worker dies. Only who kills all three at once, stops the keeper again and again, or gets his processes started by
-// another daemon (cron, systemd-run, docker), leaves something behind; with --run-as only the last.
+// If one of the first three is killed, even by SIGKILL, the others end the run with all descendants of the program,
+// including its own sessions, groups and daemons. Orphans among a supervisor's descendants become its children. When
+// the supervisor is killed, the program dies (PR_SET_PDEATHSIG), and the rest become children of the keeper, which
+// kills them. Keeper and supervisors see the worker's end at a socket whose other end only the worker has. When the
+// keeper is killed, the supervisors end their runs, which fail as INFRA, and the next program gets a new keeper. A run
+// of the same user can't escape by SIGSTOP: the keeper continues a stopped supervisor, and is continued itself for each
+// new program and when the worker dies. Something is left behind only if a run kills all three at once, stops the
+// keeper again and again, or has another daemon (cron, systemd-run, docker) start its processes; with --run-as only the
+// last is possible.
 //
-// It is forked before the worker has threads and data, so it is small, and supervisors, which are forked from it, are
-// too. No control group is used: one that may be written to is rare (it takes a delegation), and systemd, which
-// delegates them, kills the whole of it by itself when a worker ends.
+// The keeper is forked before the worker has threads and data, so it is small, and so are supervisors, which are forked
+// from it. No control group is used: a writable one is rare (it takes a delegation), and systemd, which delegates them,
+// kills the whole group by itself when a worker ends.
 class Keeper {
  public:
-  // Best called while this process has one thread and little memory. UNAVAILABLE when the machine lacks something.
+  // Best called while this process has one thread and little memory. UNAVAILABLE if the machine lacks something.
   static absl::StatusOr<std::unique_ptr<Keeper>> Start();
   // Ends all runs, and waits for that.
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  // Has a supervisor started. The descriptors stay the caller's. Thread-safe. UNAVAILABLE as Start; all else is told at
-  // the control socket.
+  // Starts a supervisor through the keeper. The caller keeps the descriptors. Thread-safe. UNAVAILABLE as Start; all
+  // other news comes through the control socket.
   absl::Status Launch(const LaunchDescriptors& descriptors);
   // Thread-safe.
   pid_t pid() const;

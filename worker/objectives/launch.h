@@ -9,12 +9,13 @@
 
 #include "worker/objectives/account.h"
 
-// This is what a worker, its keeper (keeper.h) and the supervisors of its runs (supervisor.h) tell each other.
+// Messages between a worker, its keeper (keeper.h) and the supervisors of its runs (supervisor.h).
 namespace luthier::worker {
 
 struct ProcessSpec {
-  std::vector<std::string> argv;         // Not empty, no zero bytes. A program without '/' is looked up in PATH of …
-  std::vector<std::string> environment;  // … NAME=value, the whole environment.
+  // Program and arguments: not empty, without zero bytes. A program without '/' is looked up in PATH of `environment`.
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  // NAME=value: the whole environment of the program.
   int64_t memory_limit_bytes = 0;        // RLIMIT_AS of each process; 0: none.
   const Account* account = nullptr;      // User as whom the program runs; null: ours. For root alone.
 };

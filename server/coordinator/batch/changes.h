@@ -12,7 +12,7 @@
 // Operations note in the batch what they change and answer.
 namespace luthier::coordinator {
 
-// Appends an event about `s`, and about the newest attempt of `record` where it is given. Its seq is the new
+// Appends an event about `s`, and about the newest attempt of `record` if it is given. Its seq is the new
 // `counters.seq`. The reference holds until the next call.
 storage::Event& AddEvent(Context& c, StudyState& s, storage::EventType type,
                          const storage::TrialRecord* record = nullptr);

@@ -5,8 +5,8 @@
 
 #include "server/coordinator/messages/operations.h"
 
-// Digests of what requests say, to recognise a request that is sent again. Equal content gives equal text, for ever:
-// digests are stored. Who asks, request ids and callbacks are not content.
+// Digests of what requests say, to recognise a repeated request. Equal content gives equal text, for ever: digests are
+// stored. The caller, request ids and callbacks are not content.
 namespace luthier::coordinator {
 
 std::string DigestOf(const FinishOp& op);

@@ -101,7 +101,7 @@ class SuggestionQueue {
   void RunOne(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the study to compute for. Nullopt: there is none; look again at `again`.
   std::optional<storage::StudyKey> Next(bool light_only, absl::Duration* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the project out of the orders of projects, or puts it where it belongs.
+  // Take the project out of the orders of projects, and put it back where it belongs.
   void Leave(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(Project& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when the project may compute, by its quota: `now`, or later.

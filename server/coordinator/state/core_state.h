@@ -33,7 +33,7 @@ struct Pool {
   Askers askers;
 };
 
-// One project's use of what quotas limit.
+// One project's use of the things that quotas limit.
 struct ProjectUse {
   int64_t studies = 0;
   int64_t running = 0;         // Unexpired leases.

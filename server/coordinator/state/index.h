@@ -31,7 +31,7 @@ void RemoveStudy(CoreState& state, storage::StudyKey key);
 
 // Counts that the designer of `s`, and of no other study, is to compute `wanted` trials for the ask `number`.
 void Count(CoreState& state, StudyState& s, uint64_t number, int64_t wanted);
-// Counts the same for an ask that goes: the trials are for whoever asks next. Holds until the next batch.
+// Counts the same for an ask that ends: the trials are for the next asker. Holds until the next batch.
 void CountDeparted(CoreState& state, StudyState& s, int64_t wanted);
 // Forgets the demand of waiting asks for trials of `s`, and makes them be looked at again.
 void Recount(CoreState& state, StudyState& s);

@@ -75,7 +75,8 @@ struct StudyState {
 
   std::deque<std::pair<uint64_t, search::Suggestion>> ready;  // With the prefix each was computed from.
   uint64_t generation = 0;                                    // Raised whenever suggestions under way become worthless.
-  // A request for suggestions is under way: since then, or since it last brought one (SetComputing). Infinite: none is.
+  // Time since which a request for suggestions is under way, or since it last delivered one (SetComputing). Infinite:
+  // none is.
   absl::Duration computing_since = absl::InfiniteDuration();
   bool blocked = false;        // The designer waits for a trial to finish or to pause.
   uint64_t unblocked = 0;      // Number of the newest event by which a trial finished or paused.

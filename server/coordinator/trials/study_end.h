@@ -12,7 +12,7 @@ namespace luthier::coordinator {
 inline constexpr char kPausedByUser[] = "paused by a user";
 
 // Ends the study in `state` (STOPPED, CANCELLED or COMPLETED). Trials that wait are cancelled, PAUSED ones pruned;
-// running ones go on unless `cancel_running`. `actor` is empty where nobody asked for it.
+// running ones go on unless `cancel_running`. `actor` is empty if nobody asked for it.
 void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::string& reason,
                  const std::string& actor, bool cancel_running);
 

@@ -84,7 +84,7 @@ class Coordinator {
   // now have happened. False: it takes longer than `timeout`.
   bool AwaitBatch(absl::Duration timeout);
 
-  // Refuses new asks and answers waiting ones; results are still taken.
+  // Refuses new asks and answers waiting ones; results are still accepted.
   void Drain();
 
   using Wake = Watchers::Wake;

@@ -145,8 +145,8 @@ _clients_lock = threading.Lock()
 
 def connect(server: Optional[str] = None, db: Optional[str] = None, accept_plaintext: bool = False) -> Client:
     """Returns the connection to a coordinator: `server`, else $LUTHIER_SERVER, else that of the directory `db`, which
-    is started where nobody serves it. ValueError where both are given, for addresses that are none, and where the token
-    would go to another machine in plain text without `accept_plaintext`."""
+    is started where nobody serves it. ValueError where both are given, for empty ones and addresses that are none, and
+    where the token would go to another machine in plain text without `accept_plaintext`."""
     accept_plaintext = flag("accept_plaintext", accept_plaintext)
     if server is not None and db is not None:
         raise ValueError("give server= or db=, not both")
@@ -157,6 +157,8 @@ def connect(server: Optional[str] = None, db: Optional[str] = None, accept_plain
         key = _security.check_address(server)
     else:
         place = text("db", os.fspath(db)) if db is not None else os.environ.get("LUTHIER_DB")
+        if db is not None and not place:
+            raise ValueError("db is '', as a setting that is missing is; give it a directory, or leave it out")
         key = os.path.abspath(place or default_directory())
     with _clients_lock:
         found = _clients.get(key)

@@ -193,6 +193,8 @@ def test_nobody_there_is_an_error_soon(monkeypatch: pytest.MonkeyPatch, tmp_path
         luthier.load("x", db=str(tmp_path / "new"))
     with pytest.raises(ValueError, match="not both"):
         luthier.load("x", server="a:1", db="b")
+    with pytest.raises(ValueError, match="db is ''"):
+        luthier.load("x", db="")
 
 
 def test_a_call_that_an_older_server_lacks_names_both_versions() -> None:

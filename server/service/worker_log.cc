@@ -50,16 +50,22 @@ std::string WorkerLog::WhyNobodyTakes(const std::string& study, const std::strin
           ? absl::StrCat("the default pool of project ", project)
           : absl::StrCat("pool ", absl::StripPrefix(pool, study::PoolKey(project, "")), " of project ", project);
   absl::Duration newest = absl::InfiniteDuration();
-  std::string rest;
+  std::string rest, busy;
   base::MutexLock lock(&mutex_);
   for (const auto& [name, entry] : workers_) {
     if (entry.asked.count({pool, ""}) + entry.asked.count({pool, study}) == 0) continue;
     const absl::Duration ago = wall - entry.worker.last_seen;
     const std::vector<LoneFailures::Rest> rests = lone_.RestsOf(name, now);
     const auto resting = std::find_if(rests.begin(), rests.end(), [&](const auto& r) { return r.study_id == study; });
-    if (resting == rests.end() && ago <= kSilent) return "";
+    if (resting == rests.end() && ago <= kSilent) {
+      if (held_.count(name) == 0) return "";
+      busy = name;
+    }
     if (resting != rests.end()) rest = absl::StrCat("waiting: worker ", name, " rests from it: ", resting->failure);
     newest = std::min(newest, ago);
+  }
+  if (!busy.empty()) {
+    return absl::StrCat("waiting: each worker of ", named, " is busy with other studies, as ", busy, " is");
   }
   if (!rest.empty()) return rest;
   if (newest == absl::InfiniteDuration()) {
@@ -118,12 +124,19 @@ WorkerLog::Worker& WorkerLog::Touch(const std::string& name, absl::Time now) {
   return entry.worker;
 }
 
+void WorkerLog::Hold(const std::string& worker, int change) {
+  const auto held = held_.try_emplace(worker, 0).first;
+  held->second += change;
+  if (held->second <= 0) held_.erase(held);
+}
+
 void WorkerLog::End(const storage::Event& event, Outcome outcome) {
   std::string name = event.actor;
   if (const auto holder = holders_.find({event.study, event.trial}); holder != holders_.end()) {
     const Holder held = holder->second;
     name = held.worker;
     holders_.erase(holder);
+    Hold(name, -1);
     // A trial that fails without a word of its holder had a holder that fell silent in the last attempt.
     if (outcome == Outcome::kFailed && event.actor.empty()) outcome = Outcome::kExpired;
     const absl::Duration now = clock_->Monotonic();
@@ -155,7 +168,9 @@ void WorkerLog::OnEvent(const storage::Event& event) {
       if (const auto before = workers_.find(holder.worker); !holder.worker.empty() && before != workers_.end()) {
         ++before->second.worker.ended[static_cast<size_t>(Outcome::kExpired)];
       }
+      if (!holder.worker.empty()) Hold(holder.worker, -1);
       holder = Holder{event.actor, clock_->Monotonic()};
+      Hold(event.actor, +1);
       ++Touch(event.actor, event.time).granted;
       return;
     }
@@ -178,7 +193,10 @@ void WorkerLog::OnEvent(const storage::Event& event) {
     case EventType::kTrialCancelled:
       return End(event, Outcome::kCancelled);
     case EventType::kStudyDeleted:
-      holders_.erase(holders_.lower_bound({event.study, 0}), holders_.lower_bound({event.study + 1, 0}));
+      for (auto it = holders_.lower_bound({event.study, 0}); it != holders_.end() && it->first.first == event.study;) {
+        Hold(it->second.worker, -1);
+        it = holders_.erase(it);
+      }
       lone_.ForgetStudy(event.study);
       return;
     default:

@@ -49,7 +49,7 @@ class WorkerLog final : public coordinator::Observer {
   void Asked(const std::string& name, const std::string& pool, const std::string& study);
   // Returns why no worker takes trials of an ACTIVE study that has none running, for people: "waiting: no worker of
   // pool gpus has asked since the coordinator started"; "" if a worker that asks for such trials was seen within the
-  // last minute.
+  // last minute and holds no trial.
   std::string WhyNobodyTakes(const std::string& study, const std::string& pool) const;
   // Returns the studies of which the worker gets no trials now (LoneFailures).
   std::vector<coordinator::Rest> RestsOf(const std::string& name) const;
@@ -77,6 +77,8 @@ class WorkerLog final : public coordinator::Observer {
     bool reported = false;
   };
   Worker& Touch(const std::string& name, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the trials that a worker holds.
+  void Hold(const std::string& worker, int change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts the end of an attempt of the trial's holder, or of `actor` if the holder is not known.
   void End(const storage::Event& event, Outcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -86,6 +88,7 @@ class WorkerLog final : public coordinator::Observer {
   std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mutex_);
   std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // The worker that was seen last comes first.
   std::map<std::pair<storage::StudyKey, int64_t>, Holder> holders_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> held_ ABSL_GUARDED_BY(mutex_);  // Number of trials that each worker holds, above 0.
   LoneFailures lone_ ABSL_GUARDED_BY(mutex_);
 };
 

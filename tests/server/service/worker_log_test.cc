@@ -81,6 +81,26 @@ TEST_F(WorkerLogTest, SaysWhyNobodyTakesAStudysTrials) {
   EXPECT_EQ(log_.WhyNobodyTakes("other", "default/default"), "");
 }
 
+TEST_F(WorkerLogTest, BusyWorkersTakeNoTrialsOfOtherStudies) {
+  for (const char* name : {"v", "w"}) {
+    log_.Seen(name);
+    log_.Asked(name, "default/default", "");
+  }
+  Happens(EventType::kTrialGranted, 1, "v");
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "") << "w has nothing to do";
+  Happens(EventType::kTrialGranted, 2, "w");
+  Happens(EventType::kTrialGranted, 3, "w");
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"),
+            "waiting: each worker of the default pool of project default is busy with other studies, as w is");
+  Happens(EventType::kTrialCompleted, 2);
+  EXPECT_NE(log_.WhyNobodyTakes("s", "default/default"), "") << "w has another trial";
+  Happens(EventType::kTrialReleased, 3);
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "");
+  Happens(EventType::kTrialGranted, 4, "w");
+  Happens(EventType::kStudyDeleted, 0);
+  EXPECT_EQ(log_.WhyNobodyTakes("s", "default/default"), "");
+}
+
 TEST_F(WorkerLogTest, AnAttemptOfASilentWorkerHasExpired) {
   Happens(EventType::kTrialGranted, 1, "silent");
   Happens(EventType::kTrialGranted, 1, "other");

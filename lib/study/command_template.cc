@@ -55,6 +55,14 @@ bool IsCommandLine(const std::vector<std::string>& words) {
          });
 }
 
+// True for a script and its arguments, as t.py --rate {rate}. The name of a script may have blanks, too.
+bool IsScriptLine(const std::vector<std::string>& words) {
+  return words[0][0] != '-' && !absl::StrContains(words[0], "{") &&
+         std::any_of(words.begin() + 1, words.end(), [](const std::string& word) {
+           return absl::StartsWith(word, "-") || absl::StrContains(word, "{");
+         });
+}
+
 // --rate {rate}
 bool IsOptionWithValue(const std::vector<std::string>& words) {
   const bool option = words[0].size() > 1 && words[0][0] == '-' && words[0].find_first_of("={}") == std::string::npos;
@@ -129,18 +137,32 @@ void ValidateTemplates(const CommandObjective& command, const SearchSpace& space
   }
 }
 
+bool IsInterpreter(absl::string_view program) {
+  const size_t slash = program.rfind('/');
+  const absl::string_view name = slash == absl::string_view::npos ? program : program.substr(slash + 1);
+  for (const char* known : {"bash", "sh", "Rscript", "julia", "node", "perl", "ruby"}) {
+    if (name == known) return true;
+  }
+  return absl::StartsWith(name, "python");  // python3.11
+}
+
 void RefuseShellLines(const CommandObjective& command, base::Violations* violations) {
   for (size_t i = 0; i < command.argv.size(); ++i) {
     const std::string& text = command.argv[i];
     const std::vector<std::string> words = Words(text);
-    if (words.size() < 2 || !(i == 0 ? IsCommandLine(words) : IsOptionWithValue(words))) continue;
+    if (words.size() < 2) continue;
+    const bool script = i == 1 && IsInterpreter(command.argv[0]) && IsScriptLine(words);
+    if (!(i == 0 ? IsCommandLine(words) : script || IsOptionWithValue(words))) continue;
     std::vector<std::string> entries;
     for (const std::string& word : words) entries.push_back(base::Quote(word));
     violations->Add(
         absl::StrCat("objective.command.argv[", i, "]"),
-        absl::StrCat(base::Quote(text), i == 0 ? " is a program and its arguments" : " is an option and its value",
+        absl::StrCat(base::Quote(text),
+                     i == 0   ? " is a program and its arguments"
+                     : script ? " is a script and its arguments"
+                              : " is an option and its value",
                      " in one entry, and there is no shell to split it; write ", absl::StrJoin(entries, ", "),
-                     i == 0 ? "" : absl::StrCat(" or ", base::Quote(absl::StrCat(words[0], "=", words[1])))));
+                     i == 0 || script ? "" : absl::StrCat(" or ", base::Quote(absl::StrCat(words[0], "=", words[1])))));
   }
 }
 

@@ -40,6 +40,10 @@ absl::StatusOr<std::optional<std::string>> ExpandTemplate(absl::string_view text
 // Every argument and environment entry of `command` against the space: braces, and names that exist.
 void ValidateTemplates(const CommandObjective& command, const SearchSpace& space, base::Violations* violations);
 
+// Returns true if a program, named with or without its folder, is one that runs the file that its first argument names:
+// python3.11, bash, Rscript, ….
+bool IsInterpreter(absl::string_view program);
+
 // Entries of `argv` in which several arguments stand, as in a shell's line: a program with what it is to be given, and
 // an option with its value. There is no shell, so no program would be found, or an option of a strange name passed. For
 // new studies alone, by ValidateNewSpec: older versions took such entries.

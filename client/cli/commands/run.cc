@@ -21,6 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/command_template.h"
 #include "lib/wire/json.h"
 #include "worker/spool.h"
 
@@ -90,14 +91,6 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
   return workers;
 }
 
-bool IsInterpreter(const std::string& program) {
-  const std::string name = fs::path(program).filename().string();
-  for (const char* known : {"bash", "sh", "Rscript", "julia", "node", "perl", "ruby"}) {
-    if (name == known) return true;
-  }
-  return absl::StartsWith(name, "python");  // python3.11
-}
-
 // INVALID_ARGUMENT if the program of a command, or the script that an interpreter gets first, is missing on this
 // machine: the user learns of it before the first trial fails. Words with placeholders are not checked.
 absl::Status CheckProgram(const Context& context, const v1::Objective::Command& command) {
@@ -123,7 +116,7 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
                    absl::StrCat("there is no program ", base::Quote(program),
                                 absl::StrContains(program, '/') ? " that can be run" : " in PATH"));
   }
-  if (command.argv_size() > 1 && literal && IsInterpreter(program)) {
+  if (command.argv_size() > 1 && literal && study::IsInterpreter(program)) {
     const std::string& script = command.argv(1);
     if (!script.empty() && script[0] != '-' && !absl::StrContains(script, '{') && !fs::exists(script, error)) {
       violations.Add("objective.command.argv[1]",

@@ -76,8 +76,15 @@ TEST(CommandTemplate, LinesForAShellAreRefused) {
       Refused({"python3", "t.py", "--lr {lr}"}),
       HasSubstr(R"(argv[2]: "--lr {lr}" is an option and its value in one entry, and there is no shell to split )"
                 R"(it; write "--lr", "{lr}" or "--lr={lr}")"));
+  EXPECT_THAT(
+      Refused({"/usr/bin/python3.11", "t.py --lr {lr}"}),
+      HasSubstr(R"(argv[1]: "t.py --lr {lr}" is a script and its arguments in one entry, and there is no shell )"
+                R"(to split it; write "t.py", "--lr", "{lr}")"));
+  EXPECT_NE(Refused({"bash", "train.sh {lr}"}), "");
   for (const std::vector<std::string>& argv :
        std::vector<std::vector<std::string>>{{"python3", "t.py", "--lr={lr}"},
+                                             {"python3", "my train.py", "{lr}"},
+                                             {"echo", "rate {lr}"},
                                              {"/home/me/My Drive/train.sh", "{lr}"},
                                              {"./my program"},
                                              {"sh", "-c", "python3 t.py --lr {lr}"},

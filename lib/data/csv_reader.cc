@@ -340,6 +340,16 @@ absl::Status AddKeyAndLabel(const LineReader& lines, const Record& record, const
   return absl::OkStatus();
 }
 
+// Returns the layout of all rows by the first record, which `names` repeats if it is a header.
+absl::StatusOr<Layout> LayoutOf(const LineReader& lines, const Record& first, const std::vector<std::string>& names,
+                                const ReadOptions& options, const WantedColumns* wanted, RawRows* out) {
+  if (wanted == nullptr) return LayoutToTrainOn(lines, first, options, names, out);
+  out->features = wanted->features;
+  out->x.cols = wanted->cols;
+  if (!names.empty() && !wanted->features.empty()) return LayoutByName(lines, first, options, *wanted, out);
+  return LayoutByPosition(lines, first, *wanted);
+}
+
 }  // namespace
 
 absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, const WantedColumns* wanted) {
@@ -360,23 +370,12 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
           absl::StrCat(lines.name(), ": column ", base::Quote(name), " needs a header, but header is \"no\""));
     }
   }
-  Layout layout;
   const bool header = HasHeader(record, options, wanted);
   std::vector<std::string> names;  // Of all fields.
   if (header) {
     LUTHIER_ASSIGN_OR_RETURN(names, ReadNames(lines, record, options, wanted));
   }
-  if (wanted == nullptr) {
-    LUTHIER_ASSIGN_OR_RETURN(layout, LayoutToTrainOn(lines, record, options, names, &out));
-  } else {
-    if (header && !wanted->features.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByName(lines, record, options, *wanted, &out));
-    } else {
-      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByPosition(lines, record, *wanted));
-    }
-    out.features = wanted->features;
-    out.x.cols = wanted->cols;
-  }
+  LUTHIER_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(lines, record, names, options, wanted, &out));
   if (header) {
     LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
   }

@@ -27,7 +27,7 @@
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/epoch_axis.h"
-#include "lib/objectives/evaluation.h"
+#include "lib/objectives/training_evaluation.h"
 #include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
 
@@ -334,7 +334,7 @@ CrfObjective::GradientPlan CrfObjective::PlanGradient(const catalogue::Settings&
   return {true, ""};
 }
 
-class CrfObjective::Evaluation final : public objectives::Evaluation {
+class CrfObjective::Evaluation final : public TrainingEvaluation {
  public:
   Evaluation(const CrfObjective* objective, const EvaluationContext* context, catalogue::Settings settings,
              std::shared_ptr<const EncodedChains> data);
@@ -376,8 +376,8 @@ class CrfObjective::Evaluation final : public objectives::Evaluation {
 
 CrfObjective::Evaluation::Evaluation(const CrfObjective* objective, const EvaluationContext* context,
                                      catalogue::Settings settings, std::shared_ptr<const EncodedChains> data)
-    : objectives::Evaluation(
-          context, EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
+    : TrainingEvaluation(context,
+                         EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
       objective_(objective),
       settings_(std::move(settings)),
       data_(std::move(data)),

@@ -20,10 +20,10 @@
 #include "lib/data/split.h"
 #include "lib/objectives/differentiate.h"
 #include "lib/objectives/epoch_axis.h"
-#include "lib/objectives/evaluation.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/row_source.h"
+#include "lib/objectives/training_evaluation.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
@@ -334,7 +334,7 @@ absl::StatusOr<Runs> LinearObjective::StartRuns(const LinearSettings& linear, co
   return MakeRuns(linear, stop);
 }
 
-class LinearObjective::Evaluation final : public objectives::Evaluation {
+class LinearObjective::Evaluation final : public TrainingEvaluation {
  public:
   Evaluation(const LinearObjective* objective, const EvaluationContext* context, catalogue::Settings settings);
   absl::StatusOr<EvaluationResult> Run();
@@ -366,8 +366,8 @@ class LinearObjective::Evaluation final : public objectives::Evaluation {
 
 LinearObjective::Evaluation::Evaluation(const LinearObjective* objective, const EvaluationContext* context,
                                         catalogue::Settings settings)
-    : objectives::Evaluation(
-          context, EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
+    : TrainingEvaluation(context,
+                         EpochAxis(settings.Int("report_every"), settings.Int("checkpoint_every"), context->target)),
       objective_(objective),
       settings_(std::move(settings)),
       linear_(ParseLinearSettings(objective->info_, objective->groups_, settings_)),

@@ -68,7 +68,7 @@ class ResultFinder {
 
   const std::string metric_;
   std::string object_;        // Begun and not over; or empty.
-  int depth_ = 0;             // How many brackets of it are open.
+  int depth_ = 0;             // Number of its brackets that are open.
   bool behind_text_ = false;  // It began so.
 };
 

@@ -43,7 +43,7 @@ struct BoStudy {
   const int initial_points;                // Length of the initial design.
   const bool weighs_steps;                 // Steps compete with the model: labels or switches, and (log) EI.
   const bool many_gradients;               // Gradients of more than 20 parameters (quasi_newton.h).
-  const bool learns_from_first_gradients;  // Of bo_options.h.
+  const bool learns_from_first_gradients;  // LearnsFromFirstGradients.
   const bool wide;  // More scalars than a model can be fitted to in time: quasi-Newton steps and new starts only.
   const bool explores_first;  // Explorations are the initial design, after the first trial.
   const math::SobolSequence design;

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_EVALUATION_H_
-#define LUTHIER_LIB_OBJECTIVES_EVALUATION_H_
+#ifndef LUTHIER_LIB_OBJECTIVES_TRAINING_EVALUATION_H_
+#define LUTHIER_LIB_OBJECTIVES_TRAINING_EVALUATION_H_
 
 #include <cstdint>
 #include <string>
@@ -15,15 +15,15 @@ namespace luthier::objectives {
 // One evaluation of an objective whose folds are trained along an axis of passes. It reports, pauses, checkpoints and
 // ends as the context asks; derived classes know the trainings. Methods that return bool return false once `result_` is
 // final.
-class Evaluation {
+class TrainingEvaluation {
  public:
-  virtual ~Evaluation() = default;
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
+  virtual ~TrainingEvaluation() = default;
+  TrainingEvaluation(const TrainingEvaluation&) = delete;
+  TrainingEvaluation& operator=(const TrainingEvaluation&) = delete;
 
  protected:
   // `context` must outlive this. `fresh`: the axis at its beginning.
-  Evaluation(const EvaluationContext* context, const EpochAxis& fresh)
+  TrainingEvaluation(const EvaluationContext* context, const EpochAxis& fresh)
       : context_(*context), stop_(context->stop), fresh_(fresh), axis_(fresh) {}
 
   // Trains all folds to their ends, or as far as the context lets them go. Errors are those of Report.
@@ -60,4 +60,4 @@ class Evaluation {
 
 }  // namespace luthier::objectives
 
-#endif  // LUTHIER_LIB_OBJECTIVES_EVALUATION_H_
+#endif  // LUTHIER_LIB_OBJECTIVES_TRAINING_EVALUATION_H_

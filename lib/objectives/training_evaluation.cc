@@ -1,4 +1,4 @@
-#include "lib/objectives/evaluation.h"
+#include "lib/objectives/training_evaluation.h"
 
 #include <cmath>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace luthier::objectives {
 
-absl::StatusOr<bool> Evaluation::Train() {
+absl::StatusOr<bool> TrainingEvaluation::Train() {
   while (true) {
     double least = INFINITY;
     if (!Advance(static_cast<double>(axis_.goal()), &least)) return false;
@@ -24,7 +24,7 @@ absl::StatusOr<bool> Evaluation::Train() {
   }
 }
 
-absl::StatusOr<bool> Evaluation::MeasureAt(const EpochAxis::Point& at) {
+absl::StatusOr<bool> TrainingEvaluation::MeasureAt(const EpochAxis::Point& at) {
   absl::StatusOr<study::Measurement> point = Measure(at.step);
   if (!point.ok()) return Cancel();  // The point comes first when the trial goes on.
   const bool goes_on = !context_.report || context_.report(*point);
@@ -37,19 +37,19 @@ absl::StatusOr<bool> Evaluation::MeasureAt(const EpochAxis::Point& at) {
   return goes_on;
 }
 
-bool Evaluation::Cancel() {
+bool TrainingEvaluation::Cancel() {
   SaveCheckpoint();
   result_.outcome = EvaluationOutcome::kCancelled;
   return false;
 }
 
-bool Evaluation::Fail(const char* reason, std::string message) {
+bool TrainingEvaluation::Fail(const char* reason, std::string message) {
   result_.outcome = EvaluationOutcome::kFailed;
   result_.failure = study::Failure{study::FailureKind::kConfig, reason, std::move(message)};
   return false;
 }
 
-bool Evaluation::CheckFinite(const study::Measurement& measurement) {
+bool TrainingEvaluation::CheckFinite(const study::Measurement& measurement) {
   for (const auto& [name, value] : measurement.metrics) {
     if (!std::isfinite(value)) {
       return Fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));

@@ -14,8 +14,8 @@
 namespace luthier::search {
 namespace {
 
-constexpr int64_t kManyResults = 1500;  // The model sees no more: observations.h.
-constexpr int64_t kManyWorkers = 16;    // From so many at once on it is worth a word.
+constexpr int64_t kManyResults = 1500;  // Number of results that the model sees at most (observations.h).
+constexpr int64_t kManyWorkers = 16;    // Number of workers from which on a reason mentions them.
 
 struct Kinds {
   int continuous = 0, ordered = 0, unordered = 0;
@@ -44,8 +44,8 @@ std::string Count(int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-// Training in parts for a study with a resource. What an objective of the user's does with a checkpoint is not known,
-// so its trials go on from rung to rung, and bad ones are stopped there; a builtin one pauses.
+// Chooses training in rungs for a study with a resource. It is not known what a user's own objective does with a
+// checkpoint, so its trials go on from rung to rung and bad ones are stopped there; the trials of a builtin one pause.
 void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoChoice* choice) {
   const auto plainly = [&](absl::string_view why) {
     choice->reasons.insert(choice->reasons.begin() + 1,
@@ -66,7 +66,7 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
   }
   if (spec.budget.max_trials < asha.eta) return plainly("so few trials leave nothing to compare");
   choice->algorithm = asha;
-  // What people are shown first.
+  // This is the first reason that people see.
   choice->reasons.insert(
       choice->reasons.begin(),
       absl::StrCat("the study has a resource: settings are trained to rungs, and the best third at each ",

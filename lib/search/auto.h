@@ -21,7 +21,7 @@ struct AutoChoice {
 // a local step is worth it. docs/reference/auto.md has the rules, bench/search/pages/auto.md the numbers.
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options);
 
-// Returns true if the objective is a builtin test function to which noise is added: it says itself that it is noisy.
+// Returns true if the objective is a builtin test function whose options add noise, so that it is known to be noisy.
 bool AddsNoise(const study::StudySpec& spec);
 
 }  // namespace luthier::search

@@ -29,9 +29,10 @@ struct Suggestion {
   // Direction in which the designer asks for a directional derivative, in the coordinates of
   // study::Gradient::direction. Empty: none is asked for.
   std::vector<double> direction;
-  // Accuracy that an implicit gradient needs of its inner problem and its linear system: the Euclidean distance
-  // of the weights from their optimum, and the residual (Pedregosa 2016, algorithm 1). Above 0. Objectives take it as a
-  // wish, and say with the gradient what they reached (study::ImplicitSolve). Absent: all digits.
+  // Accuracy that an implicit gradient needs of its inner problem and its linear system: the Euclidean distance of the
+  // weights from their optimum, and the residual (Pedregosa 2016, algorithm 1). Above 0. Objectives treat it as a
+  // request, and report with the gradient the accuracy that they reached (study::ImplicitSolve). Without it, full
+  // precision is asked for.
   std::optional<double> tolerance;
   // Trials whose gradients the designer left out because their reporter's gradients contradict the values; ascending.
   std::vector<int64_t> set_aside;
@@ -40,10 +41,11 @@ struct Suggestion {
 // The value that a model expects of a setting, in units of the study's metric.
 struct Prediction {
   double mean = 0.0;
-  double sd = 0.0;  // Standard deviation of what the model does not know; noise of a single trial comes on top.
-  // Probability that a trial of it does not fail; absent where failures are not modelled.
+  // Standard deviation of the metric's mean at the setting; the noise of a single trial is not included.
+  double sd = 0.0;
+  // Probability that a trial of the setting does not fail; std::nullopt if failures are not modelled.
   std::optional<double> p_success;
-  int models = 1;  // So many models are averaged.
+  int models = 1;  // Number of models that are averaged.
 };
 
 // A suggestion algorithm for one study. It uses no clock, no I/O and no global state, and takes randomness from

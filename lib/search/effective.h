@@ -5,8 +5,8 @@
 
 namespace luthier::search {
 
-// Returns the spec that a study with this one runs by: where `auto` came to an algorithm that trains in parts, that one
-// takes its place, since targets and rules that stop trials go by it. Other choices are left to the designer.
+// Returns the spec by which a study with this one runs. If `auto` resolves to a multi-fidelity algorithm, that
+// algorithm replaces it, because targets and stopping rules depend on it. Other choices are left to the designer.
 study::StudySpec Effective(study::StudySpec spec);
 
 }  // namespace luthier::search

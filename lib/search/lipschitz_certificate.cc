@@ -34,7 +34,8 @@ absl::Status Validate(const CertificateOptions& options) {
   return violations.ToStatus();
 }
 
-// The rule by which a constant follows from the steepest slope; absent without bounds, or with slopes that are fitted.
+// Returns the rule by which a constant follows from the steepest slope; std::nullopt without bounds, or if slopes are
+// fitted.
 std::optional<LipschitzOptions> RuleFor(const study::StudySpec& spec, const CertificateOptions& options) {
   if (options.lipschitz) return LipschitzOptions{LipschitzGrowth::kUser, 0.0, *options.lipschitz};
   const study::AlgorithmSpec algorithm = Resolve(spec).algorithm;

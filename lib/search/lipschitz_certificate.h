@@ -37,7 +37,7 @@ using CertificateResults = std::vector<std::pair<study::Parameters, double>>;
 // Largest number of results that a certificate uses. More would cost time and add little; the best and the newest are
 // taken.
 inline constexpr int64_t kCertificateResults = 2000;
-// Drops the results that Certify would not use. For callers that collect many.
+// Drops the results that Certify would not use. It serves callers that collect many.
 void KeepForCertificate(study::Goal goal, CertificateResults* results);
 
 // Returns true if the study's algorithm works with Lipschitz bounds of one constant.

@@ -25,7 +25,7 @@
 namespace luthier::search {
 namespace {
 
-// Scalars of a space.
+// Limits of the number of scalars of a space.
 constexpr int kMostWithoutGradients = 1000;
 constexpr int kFewWithGradients = 20;
 
@@ -33,9 +33,9 @@ struct Entry {
   AlgorithmInfo info;
   absl::Status (*validate)(const study::StudySpec&);
   std::unique_ptr<Designer> (*create)(const study::StudySpec&);
-  // Which derivatives its suggestions depend on, in a space that has some.
+  // Returns the derivatives that its suggestions depend on, in a space that has some.
   study::GradientUse (*gradients)(const study::StudySpec&);
-  // Whether it suggests settings without looking at what was tried; UntriedDesigner does it for it.
+  // True if it suggests settings without regard to those tried; UntriedDesigner then replaces repetitions.
   bool repeats = false;
 };
 
@@ -71,7 +71,7 @@ study::GradientUse ReadsAsChoiceDoes(const study::StudySpec& spec) {
   return GradientUseOf(chosen);
 }
 
-// The base sees results without their gradients, but where there are no stages.
+// The base sees results without their gradients, unless there are no stages.
 study::GradientUse ReadsAsBaseDoesAlone(const study::StudySpec& spec) {
   const auto& options = std::get<study::HarmonicaOptions>(spec.algorithm);
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
@@ -123,7 +123,7 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
 
 std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec);
 
-// The presets of the one Gaussian-process optimizer.
+// Returns the entry of one preset of HOAG.
 Entry HoagEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
@@ -184,7 +184,7 @@ Entry BoEntry(const char* name, const char* description) {
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>, ReadsAsOptionSays};
 }
 
-// Options of the algorithms that train settings in parts.
+// Options of the multi-fidelity algorithms.
 constexpr std::pair<const char*, const char*> kEta = {"eta", "one in eta goes on from rung to rung; default 3"};
 constexpr std::pair<const char*, const char*> kQuorum = {
     "quorum", "share of a rung's results that must be there before its best go on; default 1"};
@@ -355,8 +355,9 @@ bool SkipsTried(const study::StudySpec& spec) {
   return EntryOf(spec.algorithm).repeats && !AddsNoise(spec) && spec.space.size() > 0 && IsFinite(spec.space);
 }
 
-// Whether the newest version of the study's algorithm suggests anything else than the version before: in spaces without
-// ranges no setting comes twice, and the optimizer steps along the first of many gradients.
+// Returns true if the newest version of the study's algorithm makes other suggestions than the version before. The
+// newest version repeats no setting in spaces without ranges, and lets the optimizer step along the first of many
+// gradients.
 bool NewestDiffers(const study::StudySpec& spec) {
   study::StudySpec other = spec;
   if (std::holds_alternative<study::AutoOptions>(spec.algorithm)) {
@@ -372,7 +373,7 @@ bool NewestDiffers(const study::StudySpec& spec) {
     return scalars > kMostWithoutGradients ||
            (scalars > kFewWithGradients && bo->gradients == study::BoGradients::kFull);
   }
-  // CMA-ES no longer takes what an open space made of its samples.
+  // The newest CMA-ES ignores samples that an open space changed.
   return SkipsTried(spec) || (spec.open_space && std::holds_alternative<study::CmaEsOptions>(spec.algorithm));
 }
 
@@ -403,7 +404,8 @@ class Nested final : public NestedAlgorithms {
   const bool skip_tried_;
 };
 
-// The base sees its history in coordinates of its own, which costs: what was tried is skipped in those of the study.
+// The base sees its history in its own coordinates, which is costly, so tried settings are skipped in the study's
+// coordinates.
 std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec) {
   static const Nested plain(/*skip_tried=*/false);
   return std::make_unique<HarmonicaDesigner>(spec, std::get<study::HarmonicaOptions>(spec.algorithm), plain);
@@ -444,7 +446,7 @@ study::GradientUse GradientUseOf(const study::StudySpec& spec) {
 study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Provenance& provenance) {
   if (!provenance.direction.empty()) return study::GradientUse::kDirectional;
   if (of_study != study::GradientUse::kDirectional) return of_study;
-  // Where a suggestion asks for no slope, nothing that could be differentiated is active.
+  // If a suggestion asks for no slope, no active parameter can be differentiated.
   return provenance.ask_index ? study::GradientUse::kNone : study::GradientUse::kFull;
 }
 
@@ -461,7 +463,7 @@ absl::Status Validate(const study::StudySpec& spec) {
 
 int VersionOf(const study::StudySpec& spec) {
   const int newest = InfoOf(spec.algorithm).version;
-  // Of these the newest version is not of that change.
+  // The newest version of these algorithms comes from another change.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
                      std::holds_alternative<study::HoagOptions>(spec.algorithm);
   if (older) return newest;

@@ -14,10 +14,10 @@
 namespace luthier::search {
 
 struct AlgorithmInfo {
-  std::string name;                                          // As in the study file: bo, random, ….
-  int version;                                               // Raised whenever any suggestion changes.
-  std::string description;                                   // One line for `luthier algorithms`.
-  bool uses_history;                                         // False if it proposes by spec and ask index alone.
+  std::string name;         // As in the study file: bo, random, ….
+  int version;              // Raised whenever any suggestion changes.
+  std::string description;  // One line for `luthier algorithms`.
+  bool uses_history;        // False if its suggestions depend on spec and ask index alone.
   std::vector<std::pair<std::string, std::string>> options;  // Name and one line each.
 };
 
@@ -26,7 +26,7 @@ const std::vector<AlgorithmInfo>& Algorithms();
 // Returns the entry of a spec's algorithm.
 const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm);
 
-// Algorithm that a study runs in the end.
+// The algorithm that a study's spec resolves to.
 struct Resolution {
   study::AlgorithmSpec algorithm;  // Concrete: not a choice such as auto.
   // Sentences for people. Empty if the study names the algorithm and the algorithm does as its options say.
@@ -47,8 +47,9 @@ study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Prove
 // INVALID_ARGUMENT with fields "algorithm.…".
 absl::Status Validate(const study::StudySpec& spec);
 
-// Returns the version of the algorithm by which the study's suggestions are made, for their provenance: the newest, or
-// the one before where both make the same ones, so that verify-replay goes on checking them.
+// Returns the version of the algorithm that the provenance of the study's suggestions records. It is the newest
+// version, or an earlier one if both make the same suggestions for this study, so that verify-replay goes on checking
+// them.
 int VersionOf(const study::StudySpec& spec);
 
 // Returns false if suggestions for the study depend on spec and ask index alone. The coordinator then computes them in

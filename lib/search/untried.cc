@@ -16,8 +16,8 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kTries = 64;     // Of settings near the suggestion.
-constexpr int kDrawsEach = 8;  // After so many, one parameter more is drawn anew.
+constexpr int kTries = 64;     // Number of settings near the suggestion that are tried.
+constexpr int kDrawsEach = 8;  // Number of tries after which one parameter more is drawn anew.
 
 absl::Status Exhausted() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -48,7 +48,7 @@ absl::StatusOr<Suggestion> UntriedDesigner::Suggest(const study::History& histor
                                                     const base::StopToken& stop) {
   absl::StatusOr<Suggestion> suggestion = inner_->Suggest(history, ask_index, stop);
   if (!in_parts_ && base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) {
-    // Of the part of the space to which it has restricted itself, that is.
+    // The algorithm has exhausted the part of the space to which it restricted itself.
     base::RandomStream random(seed_, "untried/random", ask_index);
     suggestion = Suggestion();
     suggestion->origin = "random";
@@ -97,7 +97,7 @@ absl::StatusOr<study::Parameters> UntriedDesigner::Untried(const study::Paramete
     if (tried.count(study::HashOf(setting)) == 0) return setting;
   }
   if (!grid_.size()) return near;  // There are more than 2^63 settings: most were not tried, wherever they are.
-  // At most tried.size() settings in a row were tried.
+  // At most tried.size() settings in a row can have been tried.
   const int64_t size = *grid_.size();
   const auto begin = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(size)));
   for (size_t i = 0; i <= tried.size(); ++i) {

@@ -17,15 +17,16 @@ namespace luthier::search {
 // and without a step.
 bool IsFinite(const study::SearchSpace& space);
 
-// Puts a new setting in the place of a suggestion whose setting was tried, in a finite space. For algorithms that do
-// not look at what was tried, where trying a setting again says nothing new.
+// Replaces a suggestion in a finite space whose setting was tried already. It serves algorithms that do not look at
+// tried settings, in studies where trying a setting again gives no new information.
 //
-// The new setting differs from the suggestion in as few parameters as a few random draws find; where there are labels
-// or switches it is random search's, as pairs of labels may matter that no neighbour has. Else it is the next untried
-// one of the grid from a random place; above 2^63 settings the suggestion stays. Its origin is "untried", the
-// rest as it was. Tried are the settings of all trials, whatever became of them. Where the algorithm has exhausted the
-// part of the space to which it restricted itself, a random one is the suggestion, but in studies with a `resource`.
-// Once every setting was tried: OUT_OF_RANGE SPACE_EXHAUSTED. Continued trials are no repetitions.
+// The new setting differs from the suggestion in as few parameters as a few random draws find. In spaces with labels or
+// switches it comes from random search instead, because pairs of labels may have effects that no neighbour shows. If
+// all draws were tried, it is the next untried setting of the grid after a random place; above 2^63 settings the
+// suggestion is kept. The origin becomes "untried"; everything else stays as it was. The settings of all trials count
+// as tried, whatever their state. If the algorithm has exhausted the part of the space to which it restricted itself, a
+// random setting takes the place of its suggestion, except in studies with a `resource`. Returns OUT_OF_RANGE
+// SPACE_EXHAUSTED once every setting was tried. Continued trials are not repetitions.
 class UntriedDesigner final : public Designer {
  public:
   // The space of `spec` is finite and not empty.

@@ -97,7 +97,7 @@ absl::StatusOr<std::optional<Suggestion>> BoDesigner::BoxTurn(Ask* ask) const {
   if (ask->box->ended) ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, now);
   ask->state->box = ask->box->first;
   if (ask->box->first == 1 || now - ask->box->first >= study_.initial_points) return std::nullopt;
-  // A new box begins where the best of some new points is.
+  // The centre of a new box is the best of some new points.
   return InitialPoint(study_, *ask, "restart");
 }
 
@@ -132,11 +132,11 @@ absl::Status BoDesigner::Settle(const Ask& ask, const BoModel& model, const Maxi
                                 Suggestion* suggestion) const {
   suggestion->parameters = candidate.parameters;
   const bool tried = IsTried(ask.all, candidate.u), exhausted = tried && Exhausted(ask.all);
-  // Noisy: measuring the most promising setting again is the point.
+  // For a noisy objective the most promising setting is measured again.
   if (exhausted) suggestion->origin = "repeat";
   if (tried && !exhausted) {
     LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Replacement(study_, ask, "stuck_random", ask.Feasible()));
-    other.details = std::move(suggestion->details);  // What the bounds said of the space still holds.
+    other.details = std::move(suggestion->details);  // The details about the bounds still hold.
     *suggestion = std::move(other);
   }
   if (suggestion->origin != "stuck_random") {

@@ -58,8 +58,8 @@ class BoDesigner final : public Designer {
   // suggested.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                      const base::StopToken& stop) override;
-  // The model is that of the next ask, pending trials taken to give what it predicts. Spaces of more scalars than a
-  // model can be fitted to have none.
+  // Predicts with the model of the next ask, which assumes that pending trials give what it predicts for them. Spaces
+  // of more scalars than a model can be fitted to have no model.
   absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
                                                   const std::vector<study::Parameters>& settings,
                                                   const base::StopToken& stop) override;

@@ -16,9 +16,9 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kMaxCondition = 1e14;   // Of C.
-constexpr double kSmallestStep = 1e-12;  // Of the first sigma, in all columns.
-constexpr double kLargestSigma = 1e3;    // In a cube of side 1.
+constexpr double kMaxCondition = 1e14;   // Condition number of C.
+constexpr double kSmallestStep = 1e-12;  // As a share of the first sigma, in all columns.
+constexpr double kLargestSigma = 1e3;    // In sides of the cube.
 
 }  // namespace
 
@@ -36,14 +36,14 @@ CmaEs::CmaEs(std::vector<study::CompactColumn> columns, const Eigen::Ref<const V
       sigma_(sigma) {
   LUTHIER_CHECK(population >= 4 && mean.size() == static_cast<Index>(columns_.size()));
   for (size_t c = 0; c < columns_.size(); ++c) {
-    // Two labels are two levels.
+    // A column of two labels counts as ordered, with two levels.
     const bool labels = columns_[c].kind() == study::CompactColumn::Kind::kUnordered && columns_[c].levels() > 2.0;
     (labels ? unordered_ : numeric_).push_back(static_cast<Index>(c));
     if (labels)
       shares_.push_back(VectorXd::Constant(static_cast<Index>(columns_[c].levels()), 1.0 / columns_[c].levels()));
   }
   const Index size = static_cast<Index>(numeric_.size());
-  // The formulas want a dimension of at least one, even if all columns are labels.
+  // The formulas need a dimension of at least one, even if all columns are labels.
   const double n = std::max(1.0, static_cast<double>(size)), lambda = population;
 
   for (Index i = 0; i < weights_.size(); ++i) {
@@ -128,7 +128,7 @@ void CmaEs::Update(const std::vector<VectorXd>& latents) {
       y(j, i) = (latents[static_cast<size_t>(i)](numeric_[static_cast<size_t>(j)]) - mean_(j)) / sigma_;
     }
   }
-  // C^(-1/2) v.
+  // Returns C^(-1/2) v.
   const auto whiten = [&](const MatrixXd& v) -> MatrixXd {
     return axes_ * (lengths_.cwiseInverse().asDiagonal() * (axes_.transpose() * v).eval()).eval();
   };
@@ -141,7 +141,7 @@ void CmaEs::Update(const std::vector<VectorXd>& latents) {
       mean_(j) = std::clamp(mean_(j), 0.0, 1.0);
     }
   }
-  // What the paths see is the step that was made: a mean that pushes against a face is not on its way anywhere.
+  // The paths use the step that was made, so a mean that pushes against a face counts as resting.
   const VectorXd step = (mean_ - before) / sigma_;
   const VectorXd white_step = whiten(step);
 
@@ -198,7 +198,7 @@ void CmaEs::CorrectMargins() {
     const study::CompactColumn::Cell cell = column.CellOf(std::clamp(mean_(j), 0.0, 1.0));
     const bool lowest = cell.low <= 0.0, highest = cell.high >= 1.0;
     if (lowest || highest) {
-      // Beyond the last threshold: keep it within reach.
+      // Beyond the last threshold, the mean is kept within reach of it.
       const double threshold = lowest ? cell.high : cell.low;
       const double reach = -base::NormalQuantile(alpha) * scale;
       mean_(j) = std::clamp(mean_(j), threshold - reach, threshold + reach);
@@ -207,7 +207,7 @@ void CmaEs::CorrectMargins() {
     const double below = math::NormalCdf((cell.low - mean_(j)) / scale);
     const double above = math::NormalCdf((mean_(j) - cell.high) / scale);
     if (below >= 0.5 * alpha && above >= 0.5 * alpha) continue;
-    // Equation 20 and after: raise both to alpha/2, and take what that costs from the larger one and the middle.
+    // Equation 20 and after: raises both probabilities to alpha/2; the larger one and the middle give up the excess.
     const double middle = 1.0 - below - above;
     const double raised_below = std::max(below, 0.5 * alpha), raised_above = std::max(above, 0.5 * alpha);
     const double excess = 1.0 - raised_below - raised_above - middle;

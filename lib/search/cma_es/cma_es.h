@@ -59,11 +59,11 @@ class CmaEs {
   // Returns q of the `k`-th unordered column.
   const Eigen::VectorXd& Shares(size_t k) const { return shares_[k]; }
 
-  // Draws a sample of the current generation: a function of the object and the stream.
+  // Draws a sample of the current generation. It is a function of the object and the stream.
   Sample Draw(base::RandomStream& random) const;
 
-  // Ends the current generation. `latents`: those of population() of its samples, best first. O(population n^2), now
-  // and then n^3.
+  // Ends the current generation. `latents` has those of population() of its samples, best first. O(population n^2), and
+  // O(n^3) from time to time.
   void Update(const std::vector<Eigen::VectorXd>& latents);
 
   // Returns true if more generations are useless: the distribution has shrunk to round-off or lost its shape.

@@ -19,8 +19,8 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr int32_t kMaxPopulation = 10'000;
-constexpr int kMaxColumns = 500;         // Covariances of more take seconds to decompose.
-constexpr double kFlat = 1e-13;          // Relative: results that differ by no more are the same.
+constexpr int kMaxColumns = 500;         // Covariances of more columns take seconds to decompose.
+constexpr double kFlat = 1e-13;          // Relative difference up to which results are the same.
 constexpr int kMaxPopulationShift = 10;  // Doublings of the population.
 
 double MedianOf(std::vector<double> values) {
@@ -102,7 +102,7 @@ void CmaEsDesigner::Take(const Result& result) {
   taken_.push_back(result);
   if (!result.usable || !result.ask_index.has_value() || result.generation != generation_) return;
   CmaEs::Sample sample = SampleOf(*result.ask_index);
-  if (study::HashOf(encoding_.FromCompact(sample.point)) != result.setting) return;  // Another was tried in its place.
+  if (study::HashOf(encoding_.FromCompact(sample.point)) != result.setting) return;  // Another setting was tried.
   Ranked ranked;
   ranked.ask_index = *result.ask_index;
   ranked.latent = std::move(sample.latent);
@@ -142,14 +142,14 @@ void CmaEsDesigner::EndGeneration() {
 
 bool CmaEsDesigner::Stagnates() const {
   const double columns = encoding_.compact_dim(), lambda = run_->population();
-  // Nothing changes any more.
+  // Stagnation, first sign: the best results no longer change.
   const auto recent = static_cast<size_t>(10.0 + std::ceil(30.0 * columns / lambda));
   if (best_.size() >= recent) {
     const auto [low, high] = std::minmax_element(best_.end() - static_cast<std::ptrdiff_t>(recent), best_.end());
     const double worst = *std::max_element(median_.end() - static_cast<std::ptrdiff_t>(recent), median_.end());
     if (std::max(*high, worst) - *low <= kFlat * std::max(std::abs(*low), std::abs(*high))) return true;
   }
-  // Neither the best nor the median of generations improves: the last 30% of them against those before.
+  // Second sign: neither the best nor the median of generations improves, the last 30% of them against those before.
   const auto window = static_cast<size_t>(120.0 + std::ceil(30.0 * columns / lambda));
   const size_t n = best_.size();
   if (n < window) return false;
@@ -166,14 +166,14 @@ absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history,
                                                   const base::StopToken& stop) {
   base::Pace pace(stop);
   const std::vector<int>& finished = history.finished();
-  // What was taken before must be the beginning of this history.
+  // The results taken so far must be the beginning of this history.
   bool same = taken_.size() <= finished.size();
   for (size_t k = 0; same && k < taken_.size(); ++k) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     same = taken_[k] == ToResult(history.trials()[static_cast<size_t>(finished[k])]);
   }
   if (!same) Reset();
-  // A stop between two results leaves what was taken: the next ask goes on from there.
+  // A stop between two results keeps those taken; the next ask goes on from there.
   const int64_t columns = 1 + encoding_.compact_dim();
   for (size_t k = taken_.size(); k < finished.size(); ++k) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * columns + columns * columns));

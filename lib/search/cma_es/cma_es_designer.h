@@ -14,21 +14,21 @@
 
 namespace luthier::search {
 
-// INVALID_ARGUMENT with fields "algorithm.cma_es…".
+// Checks the options. Returns INVALID_ARGUMENT with fields "algorithm.cma_es…".
 absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptions& options);
 
 // CMA-ES (cma_es.h) over a study's history. Every ask is one more sample of the current generation, however many are
-// pending. The generation ends with its first lambda usable results in log order; later results of it are ignored. The
+// pending. The generation ends with its first lambda usable results in log order; its later results are ignored. The
 // generation's number is the suggestion's designer state. Everything else is computed again from the log, the samples
-// from their streams (seed, "cma_es", ask index). Settings from users and other algorithms are ignored: the covariance
-// did not draw them; so are asks of which another setting was tried (UntriedDesigner, open spaces).
+// from their streams (seed, "cma_es", ask index). Settings that the distribution did not draw are ignored: those of
+// users and other algorithms, and those that replaced a sample (UntriedDesigner, open spaces).
 //
 // Results of a generation are ranked: COMPLETE by value, then PRUNED by how far they got and then by value, then FAILED
 // for a fault of the setting and PRUNED without a value; ties to the smaller ask index. Cancelled trials and failures
 // that say nothing about the setting are ignored; further asks fill their places.
 //
 // A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
-// if its results are all the same, or if they have not improved for long; not if `restarts` is off. Origin "cma_es";
+// if its results are all the same, or if they have not improved for long, unless `restarts` is off. Origin "cma_es";
 // details: generation, population, restart, sigma.
 class CmaEsDesigner final : public Designer {
  public:

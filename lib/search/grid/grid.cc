@@ -101,7 +101,8 @@ void Grid::SetTree(int p, int64_t index, study::Parameters* values) const {
     }
     (*values)[parameter.name] = std::move(vector);
   };
-  // Values before `next` are passed. One without children takes one index, one with children CountAtLevel.
+  // Settings with values before `next` are counted. A value without children has one setting, one with children
+  // CountAtLevel.
   int64_t next = 0;
   for (const auto& [level, children] : node.children) {
     if (index < level - next) break;

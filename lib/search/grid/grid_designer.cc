@@ -25,12 +25,12 @@ absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions
   }
   const std::optional<int64_t> size = Grid(study::Encoding(spec.space), options.levels).size();
   if (size && *size <= kMaxGridPoints) return absl::OkStatus();
-  // The culprit is nearly always one wide parameter or the number of them: name the widest.
+  // The cause is nearly always one wide parameter or the number of parameters, so the message names the widest.
   int64_t widest = 0;
   std::string name;
   for (int i = 0; i < spec.space.size(); ++i) {
     const study::ParameterSpec& parameter = spec.space.parameters()[i];
-    // Of a vector a power; what passes an int64 is the largest there is.
+    // A vector has a power of its element's points; numbers beyond int64 count as the largest int64.
     const double power = std::pow(static_cast<double>(spec.space.Levels(i).value_or(options.levels)),
                                   spec.space.IsConstant(i) ? 1 : parameter.width());
     const int64_t points = power < 9e18 ? static_cast<int64_t>(power) : std::numeric_limits<int64_t>::max();

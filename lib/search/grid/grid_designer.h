@@ -15,10 +15,10 @@ namespace luthier::search {
 
 inline constexpr int64_t kMaxGridPoints = 10'000'000;
 
-// INVALID_ARGUMENT with field "algorithm.grid.levels" when the grid is too large or the option is out of range.
+// Returns INVALID_ARGUMENT with field "algorithm.grid.levels" if the grid is too large or the option is out of range.
 absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions& options);
 
-// Grid search: ask i is point i of the grid, in shuffled order by default. Asks from number size() on fail:
+// Grid search: ask i is point i of the grid, in shuffled order by default. From ask size() on, Suggest returns
 // OUT_OF_RANGE, reason SPACE_EXHAUSTED. Origin "grid"; details: grid_index, grid_size.
 class GridDesigner final : public Designer {
  public:

@@ -13,7 +13,7 @@ std::optional<SettingTable> SettingTable::Create(const study::Encoding& encoding
   for (int c = 0; c < encoding.compact_dim(); ++c) {
     if (!encoding.Levels(c).has_value()) return std::nullopt;
   }
-  Grid grid(encoding, 2);  // No continuous coordinate: the 2 is not used.
+  Grid grid(encoding, 2);  // There is no continuous coordinate, so the 2 is not used.
   const std::optional<int64_t> size = grid.size();
   if (!size || *size > max_settings || *size * std::max(1, encoding.model_dim()) > kMaxNumbers) return std::nullopt;
   MatrixXd points(*size, encoding.model_dim());

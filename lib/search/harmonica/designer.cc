@@ -75,8 +75,8 @@ bool HarmonicaDesigner::IsSeen(const study::HistoryTrial& trial, const Harmonica
   return !in_part || trial.state == study::TrialState::kComplete;
 }
 
-// The trials that lie in the restricted space, as the base would have seen them: its own asks by their index, all
-// others as settings that users gave. Without gradients: coordinates are not the same.
+// Returns the trials that lie in the restricted space, as the base would have seen them: its own asks by their index,
+// all others as settings that users added. They have no gradients, because the coordinates differ.
 absl::StatusOr<study::History> HarmonicaDesigner::BaseHistory(const study::History& history,
                                                               const base::StopToken& stop) {
   study::History seen;
@@ -84,11 +84,11 @@ absl::StatusOr<study::History> HarmonicaDesigner::BaseHistory(const study::Histo
   if (!refinement_.uses_history) return seen;
   const std::vector<study::HistoryTrial>& trials = history.trials();
   const auto most = static_cast<size_t>(spec_.budget.max_trials);
-  // A base that trains in parts must know that no new setting can come. What found no room is never stored.
+  // A multi-fidelity base must know when no new setting can come. Suggestions beyond the budget are never stored.
   const bool full = multi_fidelity_ && trials.size() >= most;
   const size_t rows = full ? most : trials.size();
   std::vector<int64_t> number(trials.size(), 0);
-  std::vector<std::pair<size_t, study::Parameters>> suggested;  // Not stored yet.
+  std::vector<std::pair<size_t, study::Parameters>> suggested;  // Suggestions that are not stored yet.
   base::Pace pace(stop);
   for (size_t k = 0; k < rows; ++k) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + bits_.encoding().compact_dim())));
@@ -153,7 +153,7 @@ Suggestion HarmonicaDesigner::SuggestSample() const {
   return suggestion;
 }
 
-// Every setting that is left has been tried; the others have not.
+// Suggests a random setting of the whole space, once every setting that the stages leave was tried.
 Suggestion HarmonicaDesigner::Explore(HarmonicaState state, uint64_t ask_index) const {
   state.kind = 's';
   state.stage = plan_.stages;

@@ -28,8 +28,8 @@ class HarmonicaDesigner final : public Designer {
   HarmonicaDesigner(const study::StudySpec& spec, const study::HarmonicaOptions& options,
                     const NestedAlgorithms& nested);
 
-  // OUT_OF_RANGE if the plan has no stages and the base returns it, and, with a multi-fidelity base, if the budget is
-  // full and no PAUSED trial may go on any more. UNAVAILABLE if a multi-fidelity base returns it.
+  // Returns OUT_OF_RANGE if the plan has no stages and the base returns it, or if the base is multi-fidelity, the
+  // budget is full and no PAUSED trial may go on any more. Returns UNAVAILABLE if a multi-fidelity base returns it.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                      const base::StopToken& stop) override;
 

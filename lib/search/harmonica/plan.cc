@@ -21,7 +21,7 @@ constexpr int kMostSamples = 100'000;
 constexpr int kFewestDefaultSamples = 50;
 constexpr int kMostStages = 5;
 constexpr int kFewBits = 12;
-// Of parities: a pass over them stays below a second at a thousand samples.
+// Limit of the number of parities: a pass over them stays below a second at a thousand samples.
 constexpr int64_t kMostFeatures = 1'400'000;
 
 void CheckStageResource(const study::StudySpec& spec, int64_t resource, base::Violations* violations) {
@@ -189,7 +189,7 @@ study::StudySpec RefinedStudy(const study::StudySpec& spec, const study::Harmoni
                               const NestedAlgorithms& nested) {
   study::StudySpec base = BaseStudy(spec, options, plan);
   base.space = space;
-  // Options are checked when the study is created; this is what only the space shows.
+  // The options were checked when the study was created; whether they suit the space is known only now.
   const bool suits = nested.Validate(base).ok();
   if (!BaseIsMultiFidelity(options)) {
     if (!suits) base.algorithm = study::RandomOptions{};

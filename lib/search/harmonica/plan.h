@@ -22,7 +22,8 @@ absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::Harmon
 
 // Values of the options in this study, with defaults filled in.
 struct HarmonicaPlan {
-  bool staged = true;  // False: too few bits or trials for a stage; the base has the whole space at once.
+  // False if there are too few bits or trials for a stage; the base then has the whole space at once.
+  bool staged = true;
   int samples = 0;
   int stages = 0;
   int degree = 0;

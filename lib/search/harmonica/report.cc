@@ -15,7 +15,7 @@
 namespace luthier::search {
 namespace {
 
-// Features times samples times resamples: a few seconds.
+// Limit of features times samples times resamples, which take a few seconds.
 constexpr double kMostWork = 1e10;
 constexpr int kLeastResamples = 5;
 constexpr double kManyFailed = 0.3;
@@ -94,7 +94,7 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
         const int place = Place(group, term.bits[0]);
         t.better_values = bits.Describe(group, place, t.better_sign < 0 ? place : 0);
       }
-      // A quotient first: squares of large weights overflow.
+      // Divides before squaring, since squares of large weights overflow.
       const double deviation = std::sqrt(stage.variance);
       const double ratio = deviation > 0.0 ? term.weight / deviation : 0.0;
       t.variance_share = ratio * ratio;
@@ -126,7 +126,7 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
         spectral::RecoveryOptions again = RecoveryOptionsOf(*options, plan.degree);
         again.rule = spectral::LambdaRule::kFixed;
         again.factor = stage.factor;
-        // Where lower degrees had to be tried, triples would hide again what was found.
+        // If lower degrees were needed to find the terms, triples would hide them again.
         size_t degree = 1;
         for (const spectral::Term& term : stage.polynomial.terms) degree = std::max(degree, term.bits.size());
         if (stage.believed) again.degree = static_cast<int>(degree);

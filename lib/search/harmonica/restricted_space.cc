@@ -65,7 +65,7 @@ RestrictedSpace::RestrictedSpace(const spectral::BitEncoding& bits, const std::v
     const Fixed any = column.group ? FixedOf(*column.group, std::vector<int>(fixing_.size(), 0)) : Fixed();
     column.original = any.mask == 0;
     if (column.original || column.group->levels == 0 || any.mask == (1 << column.group->count) - 1) continue;
-    // As many levels as the restrictions that leave the most do.
+    // The column has as many levels as the least restrictive combination leaves.
     std::vector<Fixed> combined = {Fixed()};
     const auto g = static_cast<size_t>(column.group - bits.groups().data());
     for (const auto& restrictions : fixing_) {
@@ -81,7 +81,7 @@ RestrictedSpace::RestrictedSpace(const spectral::BitEncoding& bits, const std::v
       column.size = std::max(column.size, static_cast<int>(Left(*column.group, fixed).size()));
     }
   }
-  // Conditions stay where the parent is as it was.
+  // A condition stays if its parent is unchanged.
   for (int i = 0; i < full.size(); ++i) {
     const Column& column = columns_[static_cast<size_t>(i)];
     const study::ParameterSpec& original = full.parameters()[static_cast<size_t>(i)];
@@ -184,7 +184,7 @@ study::Parameters RestrictedSpace::Embed(const study::Parameters& restricted) co
 
 std::optional<std::vector<int>> RestrictedSpace::Agreeing(const study::Parameters& full) const {
   const study::SearchSpace& space = bits_.encoding().space();
-  std::vector<std::optional<int>> levels;  // By group; absent where it is inactive.
+  std::vector<std::optional<int>> levels;  // By group; std::nullopt if it is inactive.
   for (const spectral::BitGroup& group : bits_.groups()) {
     const auto value = full.find(space.parameters()[static_cast<size_t>(group.parameter)].name);
     levels.push_back(value == full.end() ? std::nullopt : std::optional<int>(bits_.LevelOf(group, value->second)));
@@ -228,7 +228,7 @@ std::optional<study::Parameters> RestrictedSpace::Project(const study::Parameter
     if (column.group->levels > 0 && column.size == 0) continue;
     const std::vector<int> left = Left(*column.group, FixedOf(*column.group, *chosen));
     const int level = bits_.LevelOf(*column.group, value->second);
-    // The closest one: a whole number may have been rounded out of its cell.
+    // Takes the closest level that is left, since rounding may have moved a whole number out of its cell.
     auto at = std::lower_bound(left.begin(), left.end(), level);
     if (at == left.end() || (at != left.begin() && level - *(at - 1) < *at - level)) --at;
     const auto rank = static_cast<int>(at - left.begin());

@@ -28,8 +28,8 @@ constexpr double kLittleExplained = 0.05;
 constexpr char kBaseSeparator[] = "\n--\n";
 constexpr int64_t kReadingACarry = 1000;  // Operations.
 
-// The sample's value, for stages trained up to `resource` (0: to the end), where it has one: then it counts like any
-// other, whatever became of the trial.
+// Returns the sample's value, for stages trained up to `resource` (0: to the end), if it has one. It then counts like
+// any other, whatever the state of the trial.
 std::optional<double> ValueOf(const study::HistoryTrial& trial, int64_t resource) {
   if (resource > 0) {
     for (const study::CurvePoint& point : trial.points) {
@@ -102,7 +102,8 @@ void Restrict(const std::vector<int>& variables, uint32_t code, Bits* x) {
   for (size_t k = 0; k < variables.size(); ++k) (*x)[variables[k]] = (code >> k) & 1 ? -1.0f : 1.0f;
 }
 
-// Restrictions whose parameters keep the same levels are one: the codes of an unordered parameter may mean the same.
+// Merges restrictions whose parameters keep the same levels: different codes of an unordered parameter may mean the
+// same.
 std::vector<Assignment> Merge(const std::vector<Assignment>& all, const std::vector<int>& variables,
                               const spectral::BitEncoding& bits, int count) {
   std::vector<std::vector<std::vector<int>>> seen;
@@ -289,7 +290,7 @@ std::optional<std::vector<size_t>> HarmonicaStages::Closing(const study::History
 HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::vector<std::vector<size_t>>& closings,
                                       int stage) const {
   HarmonicaData data;
-  // Stages whose gate stayed closed have drawn from the same distribution.
+  // Stages whose gate stayed closed drew their samples from the same distribution.
   int first = stage;
   while (first > 0 && !stages_[static_cast<size_t>(first - 1)].believed) --first;
   std::vector<size_t> rows;
@@ -314,7 +315,7 @@ HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::
     if (IsWhole(trial, plan_.resource) && finite) complete.push_back(data.losses[i]);
     if (!finite) ++data.failed;
   }
-  // A pruned trial is no better than the median of the others; a failed one is as bad as the worst.
+  // A pruned trial counts as no better than the median of the others, a failed one as the worst.
   double median = -std::numeric_limits<double>::max();
   if (!complete.empty()) {
     const auto middle = complete.begin() + static_cast<std::ptrdiff_t>(complete.size() / 2);
@@ -338,7 +339,7 @@ HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::
     const HarmonicaStage& earlier = stages_[static_cast<size_t>(q)];
     if (!earlier.believed) continue;
     for (const int bit : Variables(earlier.polynomial)) fixed[static_cast<size_t>(bit)] = true;
-    // Weights of up to the largest double may sum to more: such a residual would say nothing.
+    // Weights of up to the largest double may sum to more; such residuals are not used.
     const Eigen::VectorXd rest = data.losses - EvaluateRows(earlier.polynomial, data.x);
     if (rest.allFinite()) data.losses = rest;
   }
@@ -365,10 +366,10 @@ absl::StatusOr<HarmonicaStage> HarmonicaStages::Learn(const HarmonicaData& data,
   if (!stage.believed) return stage;
   stage.dropped = spectral::LimitVariables(&stage.polynomial);
   const std::vector<int> variables = Variables(stage.polynomial);
-  // Of few settings the best quarter at most: with two variables, four restrictions would be none.
+  // Of few settings at most the best quarter is kept: with two variables, four restrictions would restrict nothing.
   const int settings = 1 << variables.size();
   const int count = std::min(options_.restrictions, std::max(1, settings / kKeepOneIn));
-  // Some to spare for merging: two codes of a label have equal values.
+  // Asks for more than needed, since two codes of a label have equal values and are merged.
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Assignment> least,
                            spectral::Minimizers(stage.polynomial, 16 * count, stop));
   stage.restrictions = Merge(least, variables, bits_, count);
@@ -381,7 +382,8 @@ absl::Status HarmonicaStages::Read(const study::History& history, const base::St
   stages_.clear();
   next_sample_ = 0;
   next_base_ = 0;
-  std::vector<std::pair<uint64_t, std::string>> records;  // By stage: the ask that carries it first.
+  // By stage: the first ask that carries its record, and the record.
+  std::vector<std::pair<uint64_t, std::string>> records;
   base::Pace pace(stop);
   for (const study::HistoryTrial& trial : history.trials()) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingACarry));

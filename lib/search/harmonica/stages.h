@@ -18,9 +18,9 @@
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
-// The stages of Harmonica, from the log of a study. Each takes T settings of uniform bits, learns a sparse polynomial
-// of their losses, and fixes the bits that it depends on to the t settings that make it least; later settings take one
-// of the t each.
+// The stages of Harmonica, from the log of a study. Each stage draws T settings of uniform bits, learns a sparse
+// polynomial of their losses, and restricts the bits that the polynomial depends on to the t assignments with the least
+// values. Every later setting takes one of these t restrictions.
 namespace luthier::search {
 
 // Findings of a closed stage, in units of the loss: the metric, its sign changed if the goal is to maximise.

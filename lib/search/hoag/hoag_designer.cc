@@ -54,7 +54,7 @@ std::optional<std::pair<int, int>> ParseChainState(const std::string& text) {
   return std::make_pair(chain, k);
 }
 
-// True if the trial's result, or its lack of one, is an answer of the setting.
+// Returns true if the trial's result, or its lack of one, tells something about the setting.
 bool Answers(const study::HistoryTrial& trial) {
   switch (trial.state) {
     case study::TrialState::kComplete:
@@ -93,7 +93,7 @@ absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions
     violations.Add(at + ".stop", absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
   }
   if (spec.reproducible && spec.budget.max_parallel > 1) {
-    // The newest results are hidden there until other trials have followed, and none would.
+    // A reproducible study hides the newest results until other trials have followed, and a waiting chain starts none.
     violations.Add("budget.max_parallel",
                    absl::StrCat("is ", spec.budget.max_parallel, ", and with reproducible ",
                                 study::AlgorithmName(options), " goes one trial after the other; set it to 1"));
@@ -114,7 +114,7 @@ struct HoagDesigner::Chain {
   int index = 0;
   study::Parameters start;
   HoagChain rule;
-  bool waits = false;              // Its next evaluation is pending.
+  bool waits = false;              // True if the next evaluation is pending.
   std::vector<double> best_after;  // Best value after each answered evaluation.
 };
 
@@ -202,8 +202,8 @@ absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
 absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, uint64_t /*ask_index*/,
                                                  const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  // Evaluations by chain and number. Of several trials for one, an answer counts, else a pending one; a lost one leaves
-  // its place to the next.
+  // Evaluations by chain and number. If there are several trials for one, an answered trial counts, else a pending one;
+  // a lost trial gives way to the next.
   std::map<int, std::vector<const study::HistoryTrial*>> trials;
   for (const study::HistoryTrial& trial : history.trials()) {
     const auto state = ParseChainState(trial.designer_state);
@@ -219,8 +219,8 @@ absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, 
     const auto found = trials.find(index);
     return found == trials.end() ? kNone : found->second;
   };
-  // The first chains, of which the worse half goes after 8, 16, ... evaluations of each. One that has ended stays for
-  // the comparison with the best that it found.
+  // The first chains; the worse half of them is dropped after 8, 16, ... evaluations of each. A chain that has ended is
+  // compared by its best value.
   std::vector<Chain> chains;
   for (int index = 0; index < options_.chains; ++index) {
     LUTHIER_ASSIGN_OR_RETURN(Chain chain, Replay(index, of(index), stop));

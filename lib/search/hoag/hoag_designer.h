@@ -35,9 +35,10 @@ class HoagDesigner final : public Designer {
                                      const base::StopToken& stop) override;
 
  private:
-  // The chain's box, and settings to points and back.
+  // The state of one chain, replayed from the log.
   struct Chain;
-  // Replays chain `index`; `trials`: its evaluations by number k, of each the newest that may still count.
+  // Replays chain `index`. `trials` has its evaluations by number k; if there are several of one number, the newest
+  // that may still count.
   absl::StatusOr<Chain> Replay(int index, const std::vector<const study::HistoryTrial*>& trials,
                                const base::StopToken& stop) const;
   Eigen::VectorXd ToPoint(const study::Parameters& parameters) const;
@@ -48,7 +49,7 @@ class HoagDesigner final : public Designer {
   const study::Goal goal_;
   const study::HoagOptions options_;
   const math::SobolSequence starts_;
-  std::vector<int> column_;    // Compact coordinate of each scalar with a derivative, but constant ones.
+  std::vector<int> column_;    // Compact coordinate of each scalar with a derivative, without constant ones.
   std::vector<int> entry_;     // Its entry of a gradient.
   std::vector<double> width_;  // Width of its box, in the coordinates above.
 };

@@ -13,14 +13,14 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kLeastTolerance = 1e-12;
-// L after a step that gained enough is divided by the first, else multiplied by the second.
+// L is divided by the first after a step that gained enough, and multiplied by the second otherwise.
 constexpr double kShrinkStep = 1.05;
 constexpr double kGrow = 2.0;
-constexpr double kConstantM = 1.0;    // M of the test, as the paper's code has it.
-constexpr double kLipschitz = 1.1;    // Of the local estimate of C.
-constexpr double kReject = 0.2;       // Of |g_{k-1}|: a value that rises by more is not accepted.
+constexpr double kConstantM = 1.0;    // M of the test, as in the paper's code.
+constexpr double kLipschitz = 1.1;    // Multiple of the local estimate of C.
+constexpr double kReject = 0.2;       // Multiple of |g_{k-1}|: a value that rises by more is not accepted.
 constexpr double kSufficient = 1e-4;  // Armijo's constant.
-constexpr int kMostRejections = 30;   // In a row: the step is then 10^-9 of what it was.
+constexpr int kMostRejections = 30;   // In a row: the step is then 10^-9 of its first length.
 
 }  // namespace
 
@@ -57,7 +57,7 @@ double HoagChain::tolerance() const {
 }
 
 void HoagChain::Step() {
-  // A step of at most max_step in every coordinate.
+  // The step is at most max_step in every coordinate.
   VectorXd move = Project(accepted_ - last_.gradient / inverse_step_) - accepted_;
   const double longest = move.lpNorm<Eigen::Infinity>();
   if (longest > options_.max_step) move *= options_.max_step / longest;

@@ -17,10 +17,10 @@
 //   L_k         inverse step size                                                     inverse_step
 namespace luthier::search {
 
-// epsilon_k of option `sequence`, from `first` = epsilon_1; 0 for kExact. At least 1e-12 otherwise.
+// Returns epsilon_k of option `sequence`, from `first` = epsilon_1. It is 0 for kExact, otherwise at least 1e-12.
 double HoagTolerance(study::HoagSequence sequence, double first, int k);
 
-// One evaluation's answer.
+// The result of one evaluation.
 struct HoagResult {
   double value = 0.0;
   Eigen::VectorXd gradient;
@@ -48,14 +48,14 @@ class HoagChain {
   double mapping() const { return mapping_; }
   int rejected() const { return rejected_; }
 
-  // The answer to evaluation k(). Moves on to the next point.
+  // Takes the result of evaluation k(), and moves on to the next point.
   void Tell(const HoagResult& result);
-  // Evaluation k() has no answer: a failed trial, or one without gradient. The step before is halved; ends the chain
-  // when there was none.
+  // Notes that evaluation k() has no result, because its trial failed or had no gradient. Halves the step before it, or
+  // ends the chain if there was none.
   void Fail();
 
  private:
-  // The step from the last accepted point.
+  // Moves to the next point, a step from the last accepted one.
   void Step();
   // Takes the last step again, half as long.
   void Reject();
@@ -69,7 +69,7 @@ class HoagChain {
   double inverse_step_ = 0.0;  // L
   HoagResult last_;            // Answer of the last accepted evaluation, at accepted_.
   Eigen::VectorXd accepted_;
-  bool any_ = false;  // There is an accepted evaluation.
+  bool any_ = false;  // True if an evaluation was accepted.
   bool ended_ = false;
   double best_;
   double mapping_ = 0.0;

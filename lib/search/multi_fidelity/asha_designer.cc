@@ -14,7 +14,7 @@ namespace {
 using study::HistoryTrial;
 using study::TrialState;
 
-// The trial that goes on from the rung at `step` to `next`, if any does.
+// Returns the promotion from the rung at `step` to `next`, if there is one.
 std::optional<Suggestion> Promotion(const study::History& history, int64_t step, int64_t next, int32_t eta,
                                     study::Goal goal) {
   struct Arrived {
@@ -36,7 +36,7 @@ std::optional<Suggestion> Promotion(const study::History& history, int64_t step,
   std::partial_sort(arrived.begin(), arrived.begin() + best, arrived.end(), [](const Arrived& a, const Arrived& b) {
     return a.loss != b.loss ? a.loss < b.loss : a.trial->number < b.trial->number;
   });
-  // One that is complete before its time takes a place while it is among the best, and none from them otherwise.
+  // An early finisher holds a slot only while it is among the best.
   for (int64_t rank = 0; rank < best; ++rank) {
     const HistoryTrial& trial = *arrived[static_cast<size_t>(rank)].trial;
     gone_on += trial.state == TrialState::kComplete && trial.resource <= step ? 1 : 0;
@@ -57,12 +57,12 @@ std::optional<Suggestion> Promotion(const study::History& history, int64_t step,
   return std::nullopt;
 }
 
-// Whether a result that is still to come may let a trial go on. Each adds to its rung; only the last one, and a trial
-// without a target, do not pause.
+// Returns true if a result still to come may let a trial go on. Every result adds to its rung, so any open trial that
+// is not PAUSED counts.
 bool MayStillPromote(const study::History& history, int64_t max_trials) {
   int64_t rows = 0;
   for (const HistoryTrial& trial : history.trials()) {
-    if (rows++ >= max_trials) break;  // Suggested, but users took the room: will never be stored.
+    if (rows++ >= max_trials) break;  // Beyond the budget, which trials of users filled, suggestions are never stored.
     if (trial.open() && trial.state != TrialState::kPaused) return true;
   }
   return false;

@@ -17,8 +17,8 @@ namespace luthier::search {
 //              best PAUSED one of the best m_k that has not gone on. If no rung has one, a new setting begins towards
 //              r_0
 //   order      by loss, then by number; failed trials never go on
-//   COMPLETE   before the last rung (converged, or its worker could not pause): the trial counts in P_k. It counts as
-//              gone on while it is among the best m_k: a bad one that ended early must not take a good one's place
+//   COMPLETE   before the last rung (converged, or its worker could not pause): the trial counts in P_k, and holds one
+//              of the m_k slots only while it is among the best m_k
 //   kStop      new settings only, with the whole resource as target; lib/stopping decides at the rungs
 //
 // Departure: the published rule promotes every trial that is at that moment among the best m_k. More than m_k of a rung

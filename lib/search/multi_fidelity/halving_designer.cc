@@ -14,13 +14,13 @@ namespace {
 using study::HistoryTrial;
 using study::TrialState;
 
-// The trials of all asks for settings that count against the budget, in order of ask. Suggestions that found no room
-// any more, since users took it, will never be stored.
+// Returns the trials of all asks for settings that count against the budget, in order of ask. Suggestions beyond the
+// budget, which trials of users filled, are left out: they are never stored.
 std::vector<const HistoryTrial*> AskedFor(const study::History& history, int64_t max_trials) {
   std::vector<const HistoryTrial*> asked;
   int64_t rows = 0;
   for (const HistoryTrial& trial : history.trials()) {
-    if (rows++ >= max_trials) break;  // Those not stored come last.
+    if (rows++ >= max_trials) break;  // Suggestions that are not stored come last.
     if (trial.ask_index) asked.push_back(&trial);
   }
   std::sort(asked.begin(), asked.end(),
@@ -105,7 +105,7 @@ HalvingDesigner::Progress HalvingDesigner::Look(const study::Bracket& bracket, i
                              {"loss", arrived[rank].loss}};
         return progress;
       } else if (places > 0 && trial->open()) {
-        pausing = true;  // Its result is there, and its place is kept until it has paused.
+        pausing = true;  // Its result is there; its place is kept until it has paused.
         --places;
       }
     }

@@ -24,7 +24,7 @@ void CheckQuorum(double quorum, const std::string& at, base::Violations* violati
   }
 }
 
-// Checks what all of them need.
+// Checks the requirements that all algorithms with rungs share.
 void CheckRungs(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& others,
                 base::Violations* violations) {
   const std::string name = study::AlgorithmName(spec.algorithm);

@@ -21,12 +21,12 @@ constexpr int64_t kCountingATrial = 50;  // Operations.
 study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
   study::StudySpec nested = spec;
   nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
-  // One that trains in parts is no sampler.
+  // A sampler must not be multi-fidelity itself.
   if (auto* automatic = std::get_if<study::AutoOptions>(&nested.algorithm)) automatic->rules = 0;
   return nested;
 }
 
-// How many of `history`'s asks were for new settings.
+// Returns the number of asks in `history` for new settings.
 uint64_t SettingsSoFar(const study::History& history) {
   uint64_t count = 0;
   for (const HistoryTrial& trial : history.trials()) count += trial.ask_index ? 1 : 0;

@@ -23,15 +23,15 @@ constexpr double kPriorWeight = 1.0;
 constexpr int64_t kFlatWeights = 25;
 constexpr double kMinKernels = 100.0;
 constexpr double kFixedScale = 0.2;
-constexpr int64_t kOperationsOfAWidth = 20;  // Of one observation.
+constexpr int64_t kOperationsOfAWidth = 20;  // Operations of one observation.
 constexpr double kSqrt2 = 1.4142135623730951;
 constexpr double kSqrt2Pi = 2.5066282746310005;
-// Beyond so many deviations a normal distribution has less than half an ulp of 1 left.
+// Number of deviations beyond which a normal distribution has less than half an ulp of 1 left.
 constexpr double kAllMass = 8.5;
-// Cells narrower than this share of sigma: density times width, whose relative error is below share^2/24 times the
-// squared distance in deviations. The difference of two distribution functions would lose more.
+// A cell narrower than this share of sigma has mass density times width, with a relative error below share^2/24 times
+// the squared distance in deviations. The difference of two distribution functions would lose more digits.
 constexpr double kNarrowCell = 1e-5;
-// Of ranges of more than 2^53 levels, whose cells have no width between doubles.
+// Least width of a cell, for ranges of more than 2^53 levels, whose cells have no width in doubles.
 constexpr double kSmallestCell = 0x1p-54;
 
 double MassInUnitInterval(double mean, double sigma) {
@@ -41,7 +41,7 @@ double MassInUnitInterval(double mean, double sigma) {
   return math::NormalCdfDifference(high, low);
 }
 
-// Rows of each column by value, equal ones by number.
+// Returns the rows of each column by value, equal ones by number.
 std::vector<std::vector<int>> Ascending(const Eigen::Ref<const MatrixXd>& observations) {
   std::vector<std::vector<int>> rows(static_cast<size_t>(observations.cols()));
   std::vector<std::pair<double, int>> column(static_cast<size_t>(observations.rows()));
@@ -55,7 +55,7 @@ std::vector<std::vector<int>> Ascending(const Eigen::Ref<const MatrixXd>& observ
   return rows;
 }
 
-// ParzenBandwidth::kNeighbours for n means; sets the first n entries.
+// Sets the first n entries of `sigmas` to the widths of ParzenBandwidth::kNeighbours for n means.
 void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, const std::vector<int>& ascending, ArrayXd* sigmas) {
   const Index n = means.size();
   const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
@@ -71,7 +71,8 @@ void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, const std::vect
   }
 }
 
-// sum_i exp(x_i - largest). What is skipped adds less than 2^-54 to it, which is at least 1, if there are up to 10^9.
+// Returns sum_i exp(x_i - largest). Terms that are skipped add less than 2^-54 to the sum, which is at least 1, if
+// there are up to 10^9.
 double SumOfExponentials(const ArrayXd& x, double largest) {
   constexpr double kNegligible = 60.0;
   constexpr Index kBlock = 8;
@@ -100,7 +101,7 @@ std::vector<double> ParzenWeights(int64_t n) {
 
 double TruncatedNormalQuantile(double p, double mean, double sigma, double low, double high) {
   const double a = (low - mean) / sigma, b = (high - mean) / sigma;
-  // Whether to count from above, where the upper tail is the smaller one.
+  // Counts from above if the upper tail is the smaller one.
   const bool mirror = a + b > 0.0;
   const double from = mirror ? -b : a, to = mirror ? -a : b;
   const double share = mirror ? 1.0 - p : p;
@@ -153,7 +154,7 @@ absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations,
     cumulative_[static_cast<size_t>(i)] /= sum;
     log_scale_(i) = std::log(weights[static_cast<size_t>(i)] / sum);
   }
-  // Logarithms are taken of products: a factor is between 0.01 and 3.
+  // Takes logarithms of products of factors, each of which is between 0.01 and 3.
   constexpr int kFactors = 64;
   ArrayXd product = ArrayXd::Ones(n + 1);
   int factors = 0;
@@ -206,7 +207,7 @@ VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
       point(j) = column.Canonical(TruncatedNormalQuantile(u, mean_(kernel, j), sigma, 0.0, 1.0));
       continue;
     }
-    // With probability 1/(1 + k/K) the observation's own label, else any.
+    // With probability 1/(1 + k/K) the label is the observation's own, else any.
     const double own = prior ? 0.0 : 1.0 / (1.0 + kPriorWeight * column.levels() / static_cast<double>(kernels()));
     point(j) = u < own ? mean_(kernel, j) : column.Canonical((u - own) / (1.0 - own));
   }
@@ -218,7 +219,7 @@ void ParzenMixture::AddOrdered(Index column, double u, ArrayXd* sum) const {
   const double width = std::max(cell.high - cell.low, kSmallestCell), middle = 0.5 * (cell.low + cell.high);
   double mean = std::numeric_limits<double>::quiet_NaN(), half_precision = 0.0, log_probability = 0.0;
   for (Index i = 0; i < kernels(); ++i) {
-    // Few levels make many equal kernels, and often one after the other.
+    // With few levels many kernels are equal, often consecutive ones.
     if (mean_(i, column) != mean || half_precision_(i, column) != half_precision) {
       mean = mean_(i, column);
       half_precision = half_precision_(i, column);

@@ -26,7 +26,7 @@ namespace {
 constexpr int32_t kMaxStartup = 10'000;
 constexpr int32_t kMaxCandidates = 10'000;
 constexpr int64_t kMaxGood = 25;
-constexpr int64_t kOperationsOfADraw = 100;  // Of a coordinate.
+constexpr int64_t kOperationsOfADraw = 100;  // Operations of drawing a coordinate.
 
 int64_t GoodCount(study::TpeGamma gamma, int64_t n) {
   const double x = static_cast<double>(n);
@@ -34,7 +34,7 @@ int64_t GoodCount(study::TpeGamma gamma, int64_t n) {
   return std::min<int64_t>(static_cast<int64_t>(count), kMaxGood);
 }
 
-// For each parameter a number that it shares with the parameters that exist exactly when it does.
+// Returns for each parameter a number that it shares with the parameters that exist exactly when it does.
 std::vector<int> ActivitySignatures(const study::SearchSpace& space) {
   std::vector<int> signature(static_cast<size_t>(space.size()), 0);
   std::map<std::pair<int, std::set<int64_t>>, int> known;  // Parent and its levels -> signature.
@@ -88,7 +88,7 @@ TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& 
 
 std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History& history) const {
   const std::vector<study::HistoryTrial>& trials = history.trials();
-  // Whether pruned, minus the last step, loss, place: small is good.
+  // Sort key: pruned or not, minus the last step, loss, place. Smaller is better.
   std::vector<std::tuple<bool, int64_t, double, size_t>> ranked;
   int64_t failed = 0;
   std::vector<bool> counts(trials.size(), true);

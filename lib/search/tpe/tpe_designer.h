@@ -14,7 +14,7 @@
 
 namespace luthier::search {
 
-// INVALID_ARGUMENT with fields "algorithm.tpe.…".
+// Checks the options. Returns INVALID_ARGUMENT with fields "algorithm.tpe.…".
 absl::Status ValidateTpe(const study::StudySpec& spec, const study::TpeOptions& options);
 
 // The tree-structured Parzen estimator. It draws `candidates` settings from a density l of good settings and suggests

@@ -92,7 +92,7 @@ bool IsLogarithm(AcquisitionKind kind) {
 
 namespace {
 
-// ln mean exp of values(0 … count-1), and the share of each in the sum.
+// Returns ln mean exp of values(0 … count-1), and sets `shares` to the share of each in the sum.
 double LogMeanExp(const VectorXd& values, VectorXd* shares) {
   const double top = values.maxCoeff<Eigen::PropagateNaN>();
   if (!std::isfinite(top)) {

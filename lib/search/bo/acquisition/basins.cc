@@ -16,9 +16,9 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kDip = 1e-3;             // Of a point's height: less is no pass.
-constexpr double kRenew = 0.05;           // Share of the rows by which they must change for a search.
-constexpr int kMaxRenewEvaluations = 15;  // Of a search that starts from carried hyperparameters.
+constexpr double kDip = 1e-3;  // Least depth of a saddle, as a share of the lower result's height above the worst one.
+constexpr double kRenew = 0.05;           // Change of the number of rows, as a share, that starts a search.
+constexpr int kMaxRenewEvaluations = 15;  // Limit of a search that starts from carried hyperparameters.
 
 VectorXd Saddles(const gp::Regression& model, const Eigen::Ref<const MatrixXd>& u, const VectorXd& top) {
   return model.PredictMean(((u.rowwise() + top.transpose()) * 0.5).eval());
@@ -39,7 +39,7 @@ absl::StatusOr<Index> BestInOtherBasins(const gp::Regression& model, const Matri
                                return Saddles(model, points, at);
                              }));
     for (size_t k = 0; k < rows.size(); ++k) {
-      // A result better than the top stands on a basin of its own only behind a pass lower than the top.
+      // A result better than the maximum is in another basin only if the saddle is lower than the maximum, too.
       const double lower = std::min(outputs(rows[k]), outputs(top));
       if (rows[k] == top || saddles(static_cast<Index>(k)) > lower - kDip * (lower - worst)) known[k] = true;
     }

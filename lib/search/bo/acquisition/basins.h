@@ -44,17 +44,17 @@ absl::StatusOr<Eigen::Index> BestInOtherBasins(const gp::Regression& model, cons
                                                const std::vector<Eigen::Index>& maxima, const base::StopToken& stop);
 
 // A model of the space beside the known basins. Results better than `level`, all of which are in known basins, count as
-// `level`. Hyperparameters come from the other results alone: what a known basin taught about one part of the space
-// (that a parameter matters nowhere in it, say) need not hold elsewhere.
+// `level`. Hyperparameters are fitted to the other results alone, because what holds in a known basin (that a parameter
+// has no effect there, say) need not hold elsewhere.
 struct OtherBasinsModel {
   gp::Regression regression;  // Model of (output - offset)/unit: mean 0, deviation 1 over the results up to `level`.
   double offset = 0.0, unit = 1.0;
   double level = 0.0;  // Outputs.
 };
-// Fits that model. `pending`: points of pending trials, believed to give what is predicted; a prediction above `level`
-// becomes the level. Hyperparameters are searched for, from those in `state`, once the rows that the search sees have
-// changed by a twentieth; `state` then takes the result. Returns std::nullopt if no output is at or below `level`, or
-// if the covariance cannot be factored.
+// Fits that model. The trials at the points `pending` are assumed to give the predicted mean; a prediction above
+// `level` becomes the level. Hyperparameters are searched for, starting from those in `state`, once the number of rows
+// that the search sees has changed by a twentieth; `state` then takes the result. Returns std::nullopt if no output is
+// at or below `level`, or if the covariance cannot be factored.
 absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::KernelShape& shape,
                                                                const gp::InferenceOptions& inference,
                                                                const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs,
@@ -63,12 +63,12 @@ absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::Ke
                                                                const base::StopToken& stop);
 
 // (Log) expected improvement under a model of other basins, in its units. The value to beat at a point is the largest
-// of the model's level and of the saddles between the point and the known maxima: on the slope of a known basin only
-// what rises above the saddle counts.
+// of the model's level and of the saddles between the point and the known maxima, so on the slope of a known basin only
+// values above the saddle are improvements.
 class OtherBasinsAcquisition final : public AcquisitionFunction {
  public:
-  // Borrows all. maxima: rows. margin: added to the level, in deviations of the other results. bounds: of outputs, or
-  // null; incumbent: the value that a point must be able to exceed by them.
+  // Borrows every pointer. `maxima` has the known maxima as rows. `margin` is added to the level, in deviations of the
+  // other results. `bounds` are bounds of outputs, or null; a point counts only if they allow it to exceed `incumbent`.
   OtherBasinsAcquisition(const gp::Regression* model, const OtherBasinsModel* elsewhere, Eigen::MatrixXd maxima,
                          double margin, bool logarithm, const OutputBounds* bounds = nullptr, double incumbent = 0.0)
       : model_(model),

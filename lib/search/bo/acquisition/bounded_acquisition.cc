@@ -18,11 +18,11 @@ using Eigen::VectorXd;
 
 namespace {
 
-// Outputs vary this much by noise before bounds make room for it.
+// Deviation of noise in the outputs below which the bounds ignore it.
 constexpr double kNegligibleNoise = 1e-4;
-// Updates of a fit of slopes, a few nanoseconds each.
+// Limit of coordinate updates in one fit of slopes; an update takes a few nanoseconds.
 constexpr double kFitUpdates = 2e6;
-// Output deviations per side of the unit cube. From such a constant on, the bounds bind nowhere but on the results
+// A constant, in output deviations per side of the unit cube, from which on the bounds matter only at the results
 // themselves, whatever the acquisition: settings nearer than 1e-12 are the same, and UCB is below 1e51.
 constexpr double kUnbounded = 1e100;
 
@@ -92,7 +92,7 @@ absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Obs
   const std::vector<Index> rows = data.CompleteRows();
   const MatrixXd u = Rows(data.observed, rows);
   VectorXd z(u.rows());
-  double unit = 0.0;  // Largest slope of the transform: a user's constant stays one.
+  double unit = 0.0;  // Largest slope of the transform, which keeps a user's constant valid.
   for (size_t k = 0; k < rows.size(); ++k) {
     z(static_cast<Index>(k)) = transform.Forward(data.scores(rows[k]));
     unit = std::max(unit, transform.Slope(data.scores(rows[k])));
@@ -101,7 +101,7 @@ absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Obs
   SlopeBounds result;
   const std::optional<LipschitzOptions> growth = GrowthOf(options, unit);
   if (!growth) {
-    // From nothing each time: what a fit began from would show in its last digits.
+    // Every fit starts from nothing: another start would change its last digits.
     LipoQpOptions fit;
     const double deviation = z.size() > 1 ? std::sqrt((z.array() - z.mean()).square().mean()) : 0.0;
     if (deviation > 0.0) fit.rho = std::max(fit.rho, noise / deviation);
@@ -150,7 +150,7 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
     any = true;
   }
   if (options.acquisition == study::BoAcquisition::kTs) {
-    // One of the states, all with equal chances.
+    // Takes one of the states, with equal probabilities.
     base::RandomStream random(seed, "bo/ts", ask_index);
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
     if (options.sampler == study::BoSampler::kFinite) {

@@ -21,21 +21,21 @@
 
 namespace luthier::search {
 
-// Bounds on outputs, and the constant they come from: infinite while nothing is known, and with growth FITTED, whose
-// slopes differ from parameter to parameter.
+// Bounds on outputs, and the Lipschitz constant behind them. The constant is infinite while too little is known, and
+// with growth FITTED, which has a slope for each parameter.
 struct SlopeBounds {
   std::unique_ptr<OutputBounds> bounds;
   double constant = std::numeric_limits<double>::infinity();
 };
 
-// The acquisition to maximise, made of a study's models as its options say, inside Lipschitz bounds where they are on.
+// The acquisition to maximise: a study's models combined as its options say, inside Lipschitz bounds if these are on.
 // Owns its parts; borrows the states' regressions.
 class BoundedAcquisition {
  public:
-  // data: the observations the states were fitted to (without pending trials), outputs as `transform` gives them.
-  // coordinates: tuned parameters, for UCB's schedule. fantasies: of each state, to average improvements over, or none.
-  // finite: the points of a draw that is of finitely many (sampler FINITE), else not read. CANCELLED: `stop` was
-  // raised.
+  // `data` has the observations that the states were fitted to (without pending trials); `transform` gives their
+  // outputs. `coordinates` is the number of tuned parameters, for UCB's schedule. `fantasies` has one entry a state,
+  // over which improvements are averaged, or is empty. `finite` has the points at which the sampler FINITE draws; other
+  // samplers do not read it. Returns CANCELLED if `stop` was raised.
   static absl::StatusOr<BoundedAcquisition> Create(const study::BoOptions& options, std::vector<ModelState> states,
                                                    const Observations& data, const OutputTransform& transform,
                                                    int coordinates, uint64_t seed, uint64_t ask_index,
@@ -64,15 +64,15 @@ class BoundedAcquisition {
   const AcquisitionFunction* top_ = nullptr;
 };
 
-// UCB's weight by the options' schedule after so many results and pending trials.
+// Returns UCB's weight by the options' schedule, given the number of results and pending trials.
 double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t trials);
 
-// Returns how the constant follows from the largest slope seen. `unit`: of outputs, in units of the metric; by
-// it a user's constant is multiplied. std::nullopt with growth FITTED.
+// Returns the rule by which the constant follows from the largest slope seen; std::nullopt with growth FITTED. `unit`
+// converts slopes of the metric to slopes of the outputs; a user's constant is multiplied by it.
 std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);
 
-// The bounds that the options and the measured rows of `data` give; inactive while too little is known. CANCELLED:
-// `stop` was raised.
+// Returns the bounds that follow from the options and the measured rows of `data`; they are inactive while too little
+// is known. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Observations& data,
                                       const OutputTransform& transform, double noise_deviation,
                                       const base::StopToken& stop);

@@ -18,10 +18,10 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kVarianceFloor = 1e-12;  // Times s_f^2, as gp::Regression's.
+constexpr double kVarianceFloor = 1e-12;  // In units of s_f^2, as in gp::Regression.
 constexpr Index kChunk = 256;
 
-// q x count outcomes less their means, from their covariance.
+// Draws q x count outcomes minus their means, from their covariance.
 absl::StatusOr<std::optional<MatrixXd>> Draw(const MatrixXd& covariance, double signal, int count,
                                              base::RandomStream random, const base::StopToken& stop) {
   math::CholeskyOptions options;
@@ -61,7 +61,7 @@ absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, c
     regression->PopBack(static_cast<int>(j));
     return std::nullopt;
   }
-  // The rows that are values have the mean taken off.
+  // Subtracts the mean from the rows that are values.
   VectorXd residual = regression->Targets();
   const Index rows = residual.size();
   for (Index i = 0; i < rows; ++i) {

@@ -34,8 +34,8 @@ struct FantasyRecord {
   // The best result, in the regression's units. The incumbent of a fantasy is the better of this and of its best
   // pending trial.
   double best = 0.0;
-  // When not null, of a noisy objective: the incumbent is the largest posterior mean at these points (rows) and the
-  // open ones.
+  // For a noisy objective, otherwise null: the incumbent is the largest posterior mean at these points (rows) and the
+  // pending ones.
   const Eigen::MatrixXd* contenders = nullptr;
 };
 
@@ -50,12 +50,12 @@ absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, c
                                                    const FantasyRecord& incumbent, int count, uint64_t seed,
                                                    uint64_t index, uint32_t state, const base::StopToken& stop);
 
-// An improvement averaged over fantasies, and over posteriors: of logarithms ln mean exp. Given the factor, a point
-// costs O(N^2 + m N), against N^2 of one believed outcome.
+// An improvement averaged over fantasies and over posteriors; logarithms are averaged as ln mean exp. Given the factor,
+// a point costs O(N^2 + m N); with one believed outcome it would cost O(N^2).
 class FantasyAcquisition final : public AcquisitionFunction {
  public:
-  // At least one posterior; all with as many fantasies and of the same columns. Not for UCB, whose average is that of
-  // the posterior mean itself.
+  // There is at least one posterior; all have the same number of fantasies and the same columns. The acquisition is not
+  // UCB, whose average over fantasies is UCB under the posterior mean itself.
   FantasyAcquisition(std::vector<Fantasies> posteriors, const AcquisitionSettings& settings);
 
   Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const override;

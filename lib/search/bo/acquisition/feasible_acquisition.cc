@@ -17,7 +17,7 @@ constexpr double kNegligible = -14.0;  // Logarithm of an improvement that is to
 constexpr double kTiny = 1e-300;
 constexpr double kDoubtWeight = 20.0;
 
-// c(t) of the header, and its slope.
+// Returns c(t) of the header, and sets its slope.
 double Compress(double t, double* slope) {
   *slope = 1.0;
   if (t >= kNegligible) return t;

@@ -26,7 +26,7 @@ class FeasibleAcquisition final : public AcquisitionFunction {
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
 
  private:
-  // The value for a(u) and ln P(u), with its derivatives.
+  // Returns the value given `a` = a(u) and `log` = ln P(u), and sets its derivatives by both.
   double Combine(double a, double log, double* by_a, double* by_log) const;
 
   const AcquisitionFunction* a_;

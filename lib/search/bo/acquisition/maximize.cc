@@ -25,7 +25,8 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr double kNearDeviation = 1e-3;
 constexpr double kWideDeviation = 0.05;
 constexpr double kDiscreteJump = 0.2;
-constexpr double kMovedCoordinates = 20.0;  // Of a Sobol point in a trust box.
+// Mean number of coordinates of a Sobol point in a trust box that differ from the centre's.
+constexpr double kMovedCoordinates = 20.0;
 constexpr int kSweeps = 2;
 constexpr Index kSweepPlaces = 32;
 
@@ -42,7 +43,7 @@ class Search {
                                [](const study::ParameterSpec& p) { return p.condition.has_value(); });
   }
 
-  // Model points of compact points (rows).
+  // Returns the model points of compact points (rows).
   MatrixXd ToModel(const MatrixXd& compact) const {
     if (discrete_.empty() && !conditional_) return compact;  // Then both coordinate systems are the same.
     MatrixXd model(compact.rows(), encoding_.model_dim());
@@ -174,7 +175,7 @@ class Search {
     return encoding_.ToCompact({{space.parameters()[parameter].name, space.LevelValue(parameter, level)}})(c);
   }
 
-  // One pass over the active discrete coordinates. Whether anything changed.
+  // Makes one pass over the active discrete coordinates. Returns true if anything changed.
   absl::StatusOr<bool> ClimbDiscrete(VectorXd* compact, double* value) const {
     bool changed = false;
     for (int c : discrete_) {
@@ -224,7 +225,7 @@ class Search {
   bool conditional_ = false;
 };
 
-// Around `center`, rows first … first+count-1 of points.
+// Fills rows first … first+count-1 of `points` with a spray around `center`.
 void Spray(const VectorXd& center, double deviation, const std::vector<int>& discrete, Index first, Index count,
            base::RandomStream& random, MatrixXd* points) {
   for (Index i = first; i < first + count; ++i) {
@@ -239,7 +240,8 @@ void Spray(const VectorXd& center, double deviation, const std::vector<int>& dis
   }
 }
 
-// Rows to start from: the best, then a Boltzmann sample without replacement (largest Gumbel-perturbed values).
+// Returns the rows to start from: the best one, then a Boltzmann sample without replacement (largest Gumbel-perturbed
+// values).
 std::vector<Index> ChooseStarts(const VectorXd& values, int count, base::RandomStream& random) {
   std::vector<Index> order;
   for (Index i = 0; i < values.size(); ++i) {
@@ -280,7 +282,7 @@ MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, co
   const bool centred = known.rows() > 0 || box != nullptr;
   const Index near = centred ? options.near_sprays : 0, wide = centred ? options.wide_sprays : 0;
   MatrixXd screen(options.sobol_points + known.rows() + near + wide, d);
-  // A scramble of its own for each ask: the maximisers of different asks see different nets.
+  // Each ask has a scramble of its own, so the maximisers of different asks see different nets.
   screen.topRows(options.sobol_points) =
       math::SobolSequence(static_cast<int>(d), random.NextU64(), "bo/acq/sobol").Points(0, options.sobol_points);
   if (known.rows() > 0) screen.middleRows(options.sobol_points, known.rows()) = known;
@@ -343,7 +345,7 @@ absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, 
   auto unusable = [](const MaximizeCandidate& c) { return !std::isfinite(c.value); };
   result.candidates.erase(std::remove_if(result.candidates.begin(), result.candidates.end(), unusable),
                           result.candidates.end());
-  // Insertion: there are few, and equal ones keep the order of their starts.
+  // Sorts by insertion, since there are few; equal ones keep the order of their starts.
   for (size_t k = 1; k < result.candidates.size(); ++k) {
     for (size_t m = k; m > 0 && result.candidates[m].value > result.candidates[m - 1].value; --m) {
       std::swap(result.candidates[m], result.candidates[m - 1]);

@@ -18,12 +18,12 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr double kTurn = 6.28318530717958647693;  // 2 pi.
-constexpr double kMinNoise = 1e-10;               // Times s_f^2.
-constexpr double kDrawJitter = 1e-8;              // Times s_f^2.
-constexpr int kBands = 6;                         // Of raised frequencies: 2 … 64 times.
-constexpr Index kFeatureChunk = 64;               // Points whose features are held at once.
+constexpr double kMinNoise = 1e-10;               // In units of s_f^2.
+constexpr double kDrawJitter = 1e-8;              // In units of s_f^2.
+constexpr int kBands = 6;                         // Number of bands with raised frequencies: 2 … 64 times.
+constexpr Index kFeatureChunk = 64;               // Number of points whose features are held at once.
 
-// 2 nu of a Matern kernel; 0 for the others.
+// Returns 2 nu of a Matern kernel, 0 for other kernels.
 int ChiSquaredDegrees(kernels::Family family) {
   switch (family) {
     case kernels::Family::kSquaredExponential:
@@ -40,8 +40,9 @@ int ChiSquaredDegrees(kernels::Family family) {
   return 0;
 }
 
-// cos(2 pi t) of every entry, in place, absolute error about 1e-15 for |t| < 1: vectorised, which libm's is not. With r
-// = t - rint(t), cos(2 pi t) = -sin(2 pi (|r| - 1/4)), an odd Taylor polynomial on [-pi/2, pi/2] of degree 19.
+// Replaces every entry t by cos(2 pi t), with an absolute error of about 1e-15 for |t| < 1. Unlike libm's function it
+// is vectorised. With r = t - rint(t), cos(2 pi t) = -sin(2 pi (|r| - 1/4)), an odd Taylor polynomial on [-pi/2, pi/2]
+// of degree 19.
 template <typename Block>
 void CosineOfTurns(Block&& t) {
   constexpr double kCoefficients[] = {-1.0 / 6.0,
@@ -68,7 +69,7 @@ void CosineOfTurns(Block&& t) {
   }
 }
 
-// The constant mean of each row: slopes have none.
+// Returns the constant mean of each row, which is 0 for slopes.
 VectorXd RowMeans(const gp::Regression& regression) {
   VectorXd means = VectorXd::Constant(regression.rows(), regression.hyperparameters().mean);
   const std::vector<kernels::ObservedRow>& rows = regression.observed().rows;
@@ -100,10 +101,11 @@ SpectralSample SpectralFrequencies(const kernels::StationaryKernel& kernel, int 
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < inverse.size(); ++j) sample.frequencies(i, j) = random.Normal() * inverse(j);
     if (shape.family == kernels::Family::kRationalQuadratic) {
-      // Squared exponentials with precisions of Gamma(alpha, rate alpha).
+      // The kernel is a mixture of squared exponentials with precisions of Gamma(alpha, rate alpha).
       sample.frequencies.row(i) *= std::sqrt(random.Gamma(rho) / rho);
     }
-    // Sums over groups and pairs of groups: a feature sees one group, or two, whose mixing variables are independent.
+    // The kernel is a sum over groups and pairs of groups. A feature belongs to one group, or to two with independent
+    // mixing variables.
     int first = -1, second = -1;
     if (!joint) {
       first = static_cast<int>(random.UniformInt(static_cast<uint64_t>(shape.groups)));
@@ -129,12 +131,12 @@ SpectralSample SpectralFrequencies(const kernels::StationaryKernel& kernel, int 
     if (i < banded) g = std::ldexp(g, -2 * static_cast<int>(1 + i % kBands));
     sample.frequencies.row(i) *= std::sqrt(degrees / g);
     if (!stratified) continue;
-    // q/p: the density of g/c for chi-squared g is c p(c g), and p(c g)/p(g) = c^nu exp(-g (c - 1)/2). The shares are
-    // those the features have: `banded` need not be divisible.
+    // q/p: the density of g/c for chi-squared g is c p(c g), and p(c g)/p(g) = c^nu exp(-g (c - 1)/2). The shares of
+    // the mixture are those of the features drawn, because `banded` need not be divisible by kBands.
     double ratio = static_cast<double>(count - banded);
     for (int band = 0; band < kBands; ++band) {
       const double fall = 0.5 * g * (std::ldexp(1.0, 2 * (1 + band)) - 1.0);
-      if (fall > 100.0) break;  // And more in higher bands.
+      if (fall > 100.0) break;  // It is larger still in higher bands.
       const int members = banded / kBands + (band < banded % kBands ? 1 : 0);
       ratio += members * std::ldexp(std::exp(-fall), degrees * (1 + band));
     }
@@ -196,7 +198,7 @@ absl::StatusOr<std::optional<FunctionDraw>> FunctionDraw::Pathwise(const gp::Reg
   FunctionDraw draw(regression, features, SpectralSampling::kStratified, random);
   draw.weights_ = draw.amplitudes_.cwiseProduct(Normals(features, random));
   if (regression.size() > 0) {
-    // With the jitter, which the factor holds as well.
+    // The noise includes the jitter, as the factor does.
     const VectorXd noise = (regression.NoiseVariances().array() + regression.jitter()).sqrt();
     LUTHIER_ASSIGN_OR_RETURN(const MatrixXd rows, draw.RowFeatures(regression, stop));
     const VectorXd prior = rows * draw.weights_ + RowMeans(regression);
@@ -229,7 +231,7 @@ absl::StatusOr<std::optional<FunctionDraw>> FunctionDraw::FourierFeatures(const 
     const VectorXd weights = (noise / noises.array()).sqrt();
     LUTHIER_ASSIGN_OR_RETURN(const MatrixXd rows, draw.RowFeatures(regression, stop));
     const MatrixXd phi = weights.asDiagonal() * rows * draw.amplitudes_.asDiagonal();
-    // A times the noise: entries of the size of the signal.
+    // `a` is A times the noise, so that its entries have the size of the signal.
     MatrixXd a = MatrixXd::Zero(features, features);
     a.selfadjointView<Eigen::Lower>().rankUpdate(phi.transpose());
     a.diagonal().array() += noise;

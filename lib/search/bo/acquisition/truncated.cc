@@ -19,10 +19,11 @@ namespace {
 using math::kInfinity;
 constexpr double kNowhere = 1e30;
 constexpr double kBindShare = 1e-3;
-constexpr double kNarrow = 1e-6;       // A band, in deviations or in parts of its distance from the mean.
-constexpr double kBoundMargin = 1e-8;  // Times max(1, |g|).
+constexpr double kNarrow = 1e-6;  // Width of a narrow band, in deviations or as a share of its distance from the mean.
+constexpr double kBoundMargin = 1e-8;  // In units of max(1, |g|).
 
-// Logarithm of nothing at all, a distance below any hope.
+// Returns the logarithm where nothing can be gained. `distance` = a - U is how far the bound is below the value to
+// beat.
 TruncatedTerm Hopeless(double distance) {
   return {-kNowhere * (1.0 + distance), 0.0, 0.0, 0.0, kNowhere};
 }
@@ -32,9 +33,9 @@ TruncatedTerm operator-(const TruncatedTerm& a, const TruncatedTerm& b) {
           a.by_upper - b.by_upper};
 }
 
-// ln P(low < f < high), `by_lower` being the derivative by low.
+// Returns ln P(low < f < high); `by_lower` is its derivative by `low`.
 TruncatedTerm LogMass(double mean, double deviation, double low, double high) {
-  // The ends in deviations, rounded, are no longer a narrow band apart.
+  // The difference of the two ends in deviations would lose the width of a narrow band to rounding.
   const double width = (high - low) / deviation, middle = (mean - low) / deviation - 0.5 * width;
   if (width > 0.0 && width < kNarrow * std::max(1.0, std::abs(middle)) && width * (1.0 + std::abs(middle)) < 1e-2) {
     const math::LogNormalSliceValue p = math::LogNormalSlice(middle, width);
@@ -51,8 +52,8 @@ TruncatedTerm LogMass(double mean, double deviation, double low, double high) {
   return term;
 }
 
-// ln int_a^high (f - best) N(f) df, a >= best, high > a; `by_lower` is the derivative by a, but only the part that
-// comes through a: 0 when a == best.
+// Returns ln int_a^high (f - best) N(f) df, a >= best, high > a. `by_lower` is the part of the derivative that comes
+// through a; it is 0 if a == best.
 TruncatedTerm LogImprovement(double mean, double deviation, double best, double a, double high) {
   const double z = (mean - a) / deviation;
   const double q = (high - a) / deviation;
@@ -64,7 +65,7 @@ TruncatedTerm LogImprovement(double mean, double deviation, double best, double 
     above.by_lower = 0.0;
     return above;
   }
-  // The part below f - a: (a - best) times the mass.
+  // Adds the part below f - a: (a - best) times the mass.
   const TruncatedTerm mass = LogMass(mean, deviation, a, high);
   const double step = std::log(a - best) + mass.value;
   const double value = math::LogSumExp(above.value, step);
@@ -74,14 +75,14 @@ TruncatedTerm LogImprovement(double mean, double deviation, double best, double 
           p * above.by_lower + r * (mass.by_lower + 1.0 / (a - best)), p * above.by_upper + r * mass.by_upper};
 }
 
-// exp of a logarithmic term.
+// Returns exp of a logarithmic term.
 TruncatedTerm Exponential(const TruncatedTerm& t) {
   const double value = std::exp(t.value);
   if (value == 0.0) return {0.0, 0.0, 0.0, 0.0, 0.0};
   return {value, value * t.by_mean, value * t.by_deviation, value * t.by_lower, value * t.by_upper};
 }
 
-// All the mass at one end of an empty band, the nearest to the mean.
+// Returns the term of a band without width: all the mass is at its end nearest to the mean.
 TruncatedTerm PointMass(AcquisitionKind kind, double mean, double level, double lower, double upper) {
   const bool at_upper = mean > upper || std::isinf(lower);
   const double end = at_upper ? upper : std::min(std::max(mean, upper), lower);
@@ -98,8 +99,8 @@ TruncatedTerm PointMass(AcquisitionKind kind, double mean, double level, double 
   return {value, 0.0, 0.0, end == lower && end != upper ? slope : 0.0, end == upper ? slope : 0.0};
 }
 
-// Whether less than e^-50 of the mass above `level` is above `upper`: of a normal density at z_U = (upper - mean)/sigma
-// deviations, about exp((z_level^2 - z_U^2)/2), a rounding error of what is integrated.
+// Returns true if less than e^-50 of the mass above `level` is above `upper`, which is below the rounding of the
+// integral. With z = (… - mean)/sigma, that share of a normal distribution is about exp((z_level^2 - z_U^2)/2).
 bool CutsNothing(double mean, double deviation, double level, double upper) {
   const double above = (upper - mean) / deviation, from = std::max(0.0, (level - mean) / deviation);
   return above * above - from * from > 100.0 && above > from;

@@ -26,14 +26,14 @@ struct TruncatedTerm {
 //   TUCB = min(UCB, U)
 // and the logarithms of TEI and TPI. (The printed source of TEI has the sign of one term wrong; with U = +infinity it
 // must be EI.) `normalised` divides TEI and TPI by the band's own mass Phi(z_lower) - Phi(z_U), which makes them an
-// expectation and a probability; the mass is handled by its logarithm, so it may underflow. Of a band narrower than
-// 1e-6 deviations (or 1e-6 of its distance from the mean) the width counts, not the ends in deviations: relative errors
-// stay below 1e-9 however narrow it is. A band of no width (lower >= upper) is a point mass at its end nearest to the
-// mean.
+// expectation and a probability; the mass is handled by its logarithm, so it may underflow. For a band narrower than
+// 1e-6 deviations (or 1e-6 of its distance from the mean) the width is used instead of the two ends in deviations,
+// which keeps relative errors below 1e-9 however narrow the band is. A band of no width (lower >= upper) is a point
+// mass at its end nearest to the mean.
 //
-// Where nothing can be gained, U <= a, TEI and TPI are 0, and their logarithms -1e30 (1 + a - U): below any value that
-// occurs, finite, and still pointing to where U is largest. A band without ends gives EvaluateTerm's value, bit for
-// bit. deviation > 0; lower may be -infinity, upper +infinity.
+// If nothing can be gained (U <= a), TEI and TPI are 0, and their logarithms are -1e30 (1 + a - U): finite, below every
+// other value, and with a gradient that leads to where U is largest. A band without ends gives EvaluateTerm's value,
+// bit for bit. deviation > 0; lower may be -infinity, upper +infinity.
 TruncatedTerm EvaluateTruncated(const AcquisitionSettings& settings, bool normalised, double mean, double deviation,
                                 double best, double lower, double upper);
 

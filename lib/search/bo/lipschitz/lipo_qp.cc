@@ -21,7 +21,7 @@ using math::kInfinity;
 constexpr int kMaxScans = 200;
 constexpr int kSweepsPerScan = 25;
 
-// Deviation (divisor n) of v, or 1 when v is constant up to round-off.
+// Returns the standard deviation (divisor n) of v, or 1 if v is constant up to round-off.
 double DeviationOrOne(const Eigen::Ref<const VectorXd>& v) {
   const double mean = v.mean();
   const double deviation = std::sqrt((v.array() - mean).square().mean());
@@ -50,7 +50,7 @@ class LipoQpBounds::Solver {
 
   absl::Status Run(const base::StopToken& stop) {
     const size_t batch = static_cast<size_t>(std::max<Index>(1000, 10 * y_.size()));
-    // Feasible is not enough: multipliers that grew too far have to come down again.
+    // Feasibility does not suffice: multipliers that grew too far have to come down again.
     bool settled = false;
     for (int scan = 0; scan < kMaxScans; ++scan) {
       LUTHIER_ASSIGN_OR_RETURN(violation_, AddViolated(batch, stop));
@@ -65,7 +65,7 @@ class LipoQpBounds::Solver {
     return absl::OkStatus();
   }
 
-  // The smallest increase of the noise terms that satisfies every pair.
+  // Returns the smallest increase of the noise terms that satisfies every pair.
   absl::StatusOr<VectorXd> RepairedNoise(const base::StopToken& stop) const {
     VectorXd noise = options_.rho * slack_;
     Eigen::ArrayXd parts;
@@ -104,7 +104,7 @@ class LipoQpBounds::Solver {
     const double rise = y_(high) - y_(low);
     return rise * rise;
   }
-  // sum_k K_k (x_k - x_low,k)^2 at every point, the shape that vectorises.
+  // Sets `parts` to sum_k K_k (x_k - x_low,k)^2 at every point. This order of the loops vectorises.
   void SlopeParts(Index low, Eigen::ArrayXd* parts) const {
     parts->setZero(y_.size());
     for (Index k = 0; k < k_.size(); ++k) *parts += k_(k) * (rows_.col(k).array() - x_(k, low)).square();
@@ -121,7 +121,7 @@ class LipoQpBounds::Solver {
     }
   }
 
-  // Puts up to `batch` of the most violated pairs among the constraints; the largest violation of all.
+  // Adds up to `batch` of the most violated pairs to the constraints. Returns the largest violation of all.
   absl::StatusOr<double> AddViolated(size_t batch, const base::StopToken& stop) {
     struct Violated {
       double by;
@@ -160,8 +160,8 @@ class LipoQpBounds::Solver {
     return largest;
   }
 
-  // One pass of coordinate ascent, forgetting constraints that are satisfied without a multiplier. The largest
-  // violation, or multiplier that should fall, it met: |change of alpha| |phi|^2.
+  // Makes one pass of coordinate ascent, and drops constraints that are satisfied with a multiplier of 0. Returns the
+  // largest |change of alpha| |phi|^2 that it met: a violation, or a multiplier that should fall.
   absl::StatusOr<double> Sweep(const base::StopToken& stop) {
     double largest = 0.0;
     size_t kept = 0;

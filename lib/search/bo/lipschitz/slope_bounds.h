@@ -26,7 +26,7 @@ class SlopeEstimate {
  public:
   explicit SlopeEstimate(Eigen::Index columns, double noise_deviation = 0.0);
 
-  // O(size() d). False, changing nothing, when u or y is not finite.
+  // Adds a point. Returns false, and changes nothing, if u or y is not finite. O(size() d).
   bool Add(const Eigen::Ref<const Eigen::VectorXd>& u, double y);
 
   double slope() const { return slope_; }
@@ -41,14 +41,14 @@ class SlopeEstimate {
   double slope_ = 0.0;
 };
 
-// The estimate over the rows of u (n x d) and y (n). O(n^2 d).
+// Returns the estimate over the rows of u (n x d) and y (n). O(n^2 d).
 double SteepestSlope(const Eigen::Ref<const Eigen::MatrixXd>& u, const Eigen::Ref<const Eigen::VectorXd>& y,
                      double noise_deviation = 0.0);
 
-// The growth of the constant in use out of the largest slope seen. Growing without bound, a constant cannot exclude
-// the maximum for ever; a fixed multiple can.
+// Rules by which the constant in use follows from the largest slope seen. A constant that grows without bound cannot
+// exclude the maximum for ever; a fixed multiple can.
 enum class LipschitzGrowth {
-  kLinear,     // kappa t L_lb, kappa = 10: once kappa t >= L/L_lb nothing that is optimal is excluded.
+  kLinear,     // The constant is kappa t L_lb, kappa = 10; once kappa t >= L/L_lb, no maximum is excluded.
   kConstant,   // kappa L_lb, kappa = 2.
   kLogarithm,  // kappa ln(e + t) L_lb, kappa = 2.
   kUser,       // The user's constant; the largest slope seen if that contradicts it.
@@ -58,8 +58,8 @@ struct LipschitzOptions {
   double kappa = 0.0;          // > 0; 0: the default above.
   double user_constant = 0.0;  // > 0, for kUser, in the units of the slope.
 };
-// t: completed evaluations (not asks, so that it depends on the data alone). +infinity, "no bound", while slope is 0 or
-// not finite; a user's constant needs no slope.
+// Returns the constant after `t` completed evaluations (not asks, so that it depends on the data alone). It is
+// +infinity, which means no bound, while `slope` is 0 or not finite; a user's constant needs no slope.
 double LipschitzConstant(const LipschitzOptions& options, double slope, int64_t t);
 
 // Bounds at one point with a subgradient of each (0 where the bound is infinite).
@@ -70,7 +70,7 @@ struct PointBounds {
   Eigen::VectorXd upper_gradient;
 };
 
-// A band that f is believed to lie in. Const members: any thread.
+// A band that f is believed to lie in. Any thread may call const members.
 class OutputBounds {
  public:
   virtual ~OutputBounds() = default;
@@ -158,10 +158,10 @@ struct LipoProposal {
   bool accepted = false;  // True if `upper` reaches the incumbent, or the draw was taken unfiltered.
   int draws = 0;          // Draws made.
 };
-// draw(i): the model point of the i-th draw, a function of i alone; draw 0 must be what random search would propose, so
-// that without a bound both are the same: the caller samples the space with RandomStream(seed, "explore", j, i). `coin`
-// decides on taking draw 0 unfiltered, and is read only if options.unfiltered > 0. Deterministic. O(draws n d).
-// CANCELLED: `stop` was raised.
+// Proposes a point by LIPO. draw(i) returns the model point of the i-th draw, a function of i alone. Draw 0 must be
+// random search's next point, so that LIPO without a bound is random search; the caller samples the space with
+// RandomStream(seed, "explore", j, i). `coin` decides whether draw 0 is taken unfiltered, and is read only if
+// options.unfiltered > 0. Deterministic. O(draws n d). Returns CANCELLED if `stop` was raised.
 absl::StatusOr<LipoProposal> ProposeLipo(const OutputBounds& bounds, double incumbent,
                                          absl::FunctionRef<Eigen::VectorXd(uint32_t)> draw, const LipoOptions& options,
                                          base::RandomStream coin, const base::StopToken& stop);

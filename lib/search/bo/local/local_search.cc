@@ -21,16 +21,16 @@ using Eigen::VectorXd;
 namespace {
 
 // Distances in compact coordinates, in lengthscales.
-constexpr double kMerge = 0.1;          // A climb that comes so near the top of an ended one has ended, too.
-constexpr double kApart = 1.0;          // Where a climb begins nothing better is nearer than this.
-constexpr double kFine = 1e-6;          // Of the spread of the scores: a gain that can wait.
-constexpr int kWorse = 2;               // Results for each coordinate (and one) that a climb elsewhere begins above.
-constexpr int kMaxSites = 4;            // Looked at for one step.
-constexpr size_t kMaxSolved = 500;      // Ended climbs that are remembered, the newest.
-constexpr size_t kMaxCoordinates = 50;  // Beyond, there are more second derivatives than any study has trials.
+constexpr double kMerge = 0.1;          // A climb that comes this near the top of an ended one has ended, too.
+constexpr double kApart = 1.0;          // A climb begins only where no better result is nearer than this.
+constexpr double kFine = 1e-6;          // Share of the spread of the scores: smaller gains can wait.
+constexpr int kWorse = 2;               // A climb elsewhere begins above this many times d + 1 results.
+constexpr int kMaxSites = 4;            // Number of sites that are tried for one step.
+constexpr size_t kMaxSolved = 500;      // Number of ended climbs that are remembered, the newest.
+constexpr size_t kMaxCoordinates = 50;  // Above it there are more second derivatives than any study has trials.
 
-// Half of the first box's width, unit cube: whole gradients make a climb begin after few results, when the other ones
-// are far away and a polynomial through all of them is right near its centre only.
+// Half of the first box's width, in the unit cube, with whole gradients. Climbs then begin after few results: the other
+// results are far away, and a polynomial through all of them is right only near its centre.
 constexpr double kFirstRadiusOfGradients = 0.1;
 
 VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
@@ -56,7 +56,7 @@ class Climbs {
 
   bool empty() const { return rows_.size() < 2 || continuous_.empty() || continuous_.size() > kMaxCoordinates; }
 
-  // Takes up the results; nothing else may be called before.
+  // Reads the results. It must be called before the other functions.
   absl::Status Read(const std::map<int64_t, int64_t>& climbs, const base::StopToken& stop) {
     base::Pace pace(stop);
     for (Index row : rows_) {
@@ -81,7 +81,7 @@ class Climbs {
     AddTop(site);
   }
 
-  // The incumbent's site; 0 when its climb has ended.
+  // Returns the incumbent's site, or 0 if its climb has ended.
   int64_t RecordSite() const {
     size_t top = 0;
     for (size_t k = 1; k < rows_.size(); ++k) {
@@ -89,8 +89,8 @@ class Climbs {
     }
     return Ended(top) ? 0 : sites_[top];
   }
-  // The site of another climb than `incumbent`: `current` while it lasts, else where the best setting is that nothing
-  // better is near to; 0 when there is none.
+  // Returns the site of another climb than `incumbent`: `current` while it lasts, else that of the best setting that
+  // has no better result near it; 0 if there is none.
   absl::StatusOr<int64_t> OtherSite(int64_t incumbent, int64_t current, const base::StopToken& stop) {
     if (current > 0 && current != incumbent && !IsSolved(current)) {
       const int best = BestOf(current);
@@ -109,8 +109,8 @@ class Climbs {
     }
     return start < 0 ? 0 : sites_[static_cast<size_t>(start)];
   }
-  // The site of the climb of trial `number`, of which nothing is known to have ended and which is better than enough
-  // others; else 0.
+  // Returns the site of trial `number` if no climb to it has ended, it is not the incumbent's, and the trial is better
+  // than enough others; else 0.
   int64_t SiteElsewhere(int64_t incumbent, int64_t number) const {
     for (size_t k = 0; k < rows_.size(); ++k) {
       if (data_.number[static_cast<size_t>(rows_[k])] != number) continue;
@@ -129,8 +129,9 @@ class Climbs {
     return best - worst;
   }
 
-  // The landscape of a site: what shares its best setting's other parameters and is no better, better settings being on
-  // other slopes. `home`: that setting's compact point; `active`: the coordinates that steps change.
+  // Returns the results that steps of a site are fitted to: those that share the other parameters of the site's best
+  // setting and are no better, since better ones are on other slopes. Sets `home` to that setting's compact point, and
+  // `active` to the coordinates that steps change.
   TrustRegionData Landscape(int64_t site, VectorXd* home, std::vector<int>* active) const {
     const size_t centre = static_cast<size_t>(BestOf(site));
     *home = points_[centre];
@@ -169,7 +170,7 @@ class Climbs {
   }
 
  private:
-  // The slopes at row `point` of a landscape, whose coordinates are the active ones: no others have derivatives.
+  // Adds the slopes at row `point` of a landscape. Only the active coordinates have derivatives.
   void AddSlopes(const ScoreSlopes& known, int point, const std::vector<int>& active,
                  std::vector<SlopeObservation>* slopes) const {
     const Index d = static_cast<Index>(active.size());
@@ -203,7 +204,7 @@ class Climbs {
     }
     return best;
   }
-  // Whether the result belongs to an ended climb or lies at the top of one.
+  // Returns true if the result belongs to an ended climb or lies at the top of one.
   bool Ended(size_t k) const {
     return IsSolved(sites_[k]) || std::any_of(tops_.begin(), tops_.end(),
                                               [&](const VectorXd& top) { return Distance(points_[k], top) < kMerge; });
@@ -214,8 +215,8 @@ class Climbs {
   std::vector<Index> rows_;
   VectorXd lengthscales_;
   std::vector<int64_t> solved_;
-  std::vector<int64_t> sites_;    // Of each row.
-  std::vector<VectorXd> points_;  // Compact, of each row.
+  std::vector<int64_t> sites_;    // Site of each row.
+  std::vector<VectorXd> points_;  // Compact point of each row.
   std::vector<VectorXd> tops_;    // The best points of solved sites.
   std::vector<int> continuous_;
 };
@@ -234,7 +235,7 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
   const bool gradients =
       std::any_of(data.slopes.begin(), data.slopes.end(), [](const ScoreSlopes& known) { return !known.axes.empty(); });
   if (gradients) options.initial_radius = kFirstRadiusOfGradients;
-  // A step of the climb from `site`, which goes on from the state that either slot has of it.
+  // Returns a step of the climb from `site`. It continues from the climb's state if `last` has it.
   using Step = std::optional<std::pair<study::Parameters, TrustRegionStep>>;
   auto step_from = [&](int64_t site) -> absl::StatusOr<Step> {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
@@ -247,7 +248,7 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
     }
     LUTHIER_ASSIGN_OR_RETURN(std::optional<TrustRegionStep> step,
                              SuggestTrustRegionStep(landscape, state, options, stop));
-    if (!step.has_value() && !landscape.slopes.empty()) {  // Of a size that no model can hold.
+    if (!step.has_value() && !landscape.slopes.empty()) {  // The slopes are too large for any model.
       landscape.slopes.clear();
       LUTHIER_ASSIGN_OR_RETURN(step, SuggestTrustRegionStep(landscape, state, options, stop));
     }
@@ -287,7 +288,7 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
   }
   if (!result.has_value() && fine && elsewhere.has_value() && !last->other_last) {
     mine.reset();
-    last->other_last = true;  // The turn passes.
+    last->other_last = true;  // The incumbent gives up its turn.
   }
   if (!result.has_value() && mine.has_value()) {
     result = LocalStep{std::move(mine->first), mine->second.predicted_gain, *last};

@@ -21,10 +21,11 @@ using Eigen::VectorXd;
 namespace {
 
 using math::kInfinity;
-constexpr double kFirstStep = 0.1;   // Of a side of the cube: before any curvature is known.
-constexpr double kTolerance = 1e-6;  // Of the deviation of the results, for each side.
+constexpr double kFirstStep = 0.1;   // In sides of the cube, before any curvature is known.
+constexpr double kTolerance = 1e-6;  // In deviations of the results, for each side.
 constexpr double kPendingSteps[] = {2.0, 0.5, 4.0, 0.25};
-constexpr int kMoreEvaluations = 100;  // Than there are trials: line searches may ask for a point again.
+// Evaluations beyond the number of trials: line searches may ask for a point again.
+constexpr int kMoreEvaluations = 100;
 
 std::vector<int> ActiveColumns(const study::Encoding& encoding, const study::Parameters& parameters) {
   std::vector<int> active;
@@ -36,7 +37,7 @@ std::vector<int> ActiveColumns(const study::Encoding& encoding, const study::Par
   return active;
 }
 
-// Settings by value, without copies.
+// Hash and comparison of settings by value, without copies.
 struct SettingHash {
   size_t operator()(const study::Parameters* setting) const { return study::HashOf(*setting); }
 };
@@ -62,7 +63,7 @@ class Replay {
       start(k) = home_(column);
       place_[static_cast<size_t>(log_.encoding.model_begin(column))] = k;
     }
-    // The first point is the trial's own setting, whatever its coordinates decode to.
+    // The first point is the trial's own setting, even if its coordinates decode to another one.
     start_ = SettingAt(start);
     settings_[&start_] = &first;
     math::LbfgsOptions options;
@@ -108,7 +109,7 @@ class Replay {
     return log_.encoding.FromCompact(u);
   }
 
-  // The negated score at x, from the log. ABORTED, with `next_` set, where the log does not know it.
+  // Returns the negated score at x, from the log. Returns ABORTED, with `next_` set, if the log does not have it.
   absl::StatusOr<double> Evaluate(const VectorXd& x, VectorXd* gradient) {
     const study::Parameters setting = SettingAt(x);
     const auto known = settings_.find(&setting);
@@ -157,13 +158,13 @@ class Replay {
 
   const QuasiNewtonLog& log_;
   const base::StopToken& stop_;
-  // The trial of each setting; of several, one that can answer.
+  // The trial of each setting; of several trials, one that can serve as an evaluation.
   std::unordered_map<const study::Parameters*, const study::HistoryTrial*, SettingHash, SameSetting> settings_;
   study::Parameters start_;
-  double deviation_ = 1.0;    // Of the results.
+  double deviation_ = 1.0;    // Deviation of the results.
   VectorXd home_;             // Compact point that the climb began at.
   std::vector<int> active_;   // Compact columns that change.
-  std::vector<Index> place_;  // Of each model coordinate among them; -1: it stays.
+  std::vector<Index> place_;  // Place of each model coordinate in active_; -1: it does not change.
   bool unanswered_ = false;
   VectorXd next_;
   VectorXd best_, best_gradient_;  // Best point that the log knows.

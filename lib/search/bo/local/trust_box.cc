@@ -12,7 +12,7 @@ using Eigen::VectorXd;
 
 namespace {
 constexpr int kManyCoordinates = 15;
-constexpr int kMaxClimbed = 50;  // Local steps are made with up to so many continuous coordinates.
+constexpr int kMaxClimbed = 50;  // Largest number of continuous coordinates for which local steps are made.
 constexpr double kLargestSide = 1.6;
 constexpr double kSmallestSide = 0.0078125;  // 2^-7.
 constexpr int kSuccesses = 3;

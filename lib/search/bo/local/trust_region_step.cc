@@ -18,7 +18,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kSamePlace = 1e-12;  // Max norm, as the stuck rule.
+constexpr double kSamePlace = 1e-12;  // Max norm below which two points are the same.
 constexpr double kRounding = 4e-16;   // Relative error of a score.
 constexpr int kMaxFacts = 120;
 
@@ -26,7 +26,7 @@ double MaxNorm(const VectorXd& v) {
   return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff();
 }
 
-// Row of the point nearest to u, or -1 when none is within kSamePlace.
+// Returns the first row within kSamePlace of u, or -1.
 Index FindRow(const MatrixXd& points, const VectorXd& u) {
   for (Index i = 0; i < points.rows(); ++i) {
     if (MaxNorm(points.row(i).transpose() - u) < kSamePlace) return i;
@@ -43,7 +43,7 @@ double NextRadius(const TrustRegionData& data, Index incumbent, const TrustRegio
   if (row >= 0 || FindRow(data.pending, state.step) < 0) {
     const double gain = row < 0 ? -std::numeric_limits<double>::infinity() : data.scores(row) - state.anchor;
     const bool learnt =
-        state.predicted_gain <= 0.0;  // Nothing was promised: a gain is luck, no gain says the box is known.
+        state.predicted_gain <= 0.0;  // No gain was predicted: a gain is luck, and without one the box is known.
     if (learnt ? gain <= 0.0 : gain < 0.25 * state.predicted_gain) {
       radius = 0.6 * std::min(radius, length);
     } else if (!learnt && state.at_boundary && gain > 0.75 * state.predicted_gain) {
@@ -56,7 +56,7 @@ double NextRadius(const TrustRegionData& data, Index incumbent, const TrustRegio
   return std::clamp(radius, options.min_radius, options.max_radius);
 }
 
-// Rows of the points nearest the incumbent, nearest first, without it and its duplicates.
+// Returns the rows of the points nearest the incumbent, nearest first, without it and its duplicates.
 std::vector<Index> Nearest(const TrustRegionData& data, Index incumbent) {
   std::vector<std::pair<double, Index>> by_distance;
   for (Index i = 0; i < data.points.rows(); ++i) {
@@ -69,7 +69,8 @@ std::vector<Index> Nearest(const TrustRegionData& data, Index incumbent) {
   return rows;
 }
 
-// The facts of the nearest points, at most as many as the model can use. Of minus the score: the model is minimised.
+// Returns values and slopes of the nearest points, at most as many as the model can use. They are negated, because the
+// model is minimised.
 math::TaylorData CollectFacts(const TrustRegionData& data, Index incumbent, int quadratic_terms) {
   const Index d = data.points.cols(), n = data.points.rows();
   std::vector<std::vector<const SlopeObservation*>> slopes(static_cast<size_t>(n));
@@ -109,7 +110,7 @@ math::TaylorData CollectFacts(const TrustRegionData& data, Index incumbent, int 
   return facts;
 }
 
-// The same model with the points under way taken as evaluated where it predicts: its mean stays, its variance shrinks.
+// Returns the model that assumes pending points to have the values it predicts: its mean stays, its variance shrinks.
 std::optional<math::TaylorModel> WithPending(const math::TaylorModel& model,
                                              std::shared_ptr<const math::ScaledMonomials> basis, math::TaylorData facts,
                                              const MatrixXd& pending, const VectorXd& centre) {

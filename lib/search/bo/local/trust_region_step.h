@@ -39,7 +39,7 @@ struct TrustRegionState {
   double radius = 0.0;          // Half the width of the last box; 0 if there was none.
   double anchor = 0.0;          // Score of the incumbent at the last step.
   double predicted_gain = 0.0;  // Gain that the last step predicted; 0 after a step of kind kLearn.
-  bool at_boundary = false;     // The last step went to the end of its box.
+  bool at_boundary = false;     // True if the last step went to the end of its box.
   double slope_error = 0.0;
   Eigen::VectorXd centre;   // d: the incumbent at the last step.
   Eigen::VectorXd step;     // d: the point it suggested.

@@ -90,11 +90,11 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
       break;
   }
   for (const auto& [family, structure] : kernels) {
-    // With one parameter there is nothing to add up: the structures are the same.
+    // With one parameter there is nothing to add up, so all structures are the same.
     const Structure used = encoding.compact_dim() < 2 ? Structure::kJoint : structure;
     if (kernels.size() > 1 && used != structure) continue;
     for (Warp warp : warps) {
-      // A logarithm turns sums into products: the joint kernel's business.
+      // A logarithm turns sums into products, which the joint kernel models.
       if (warp == Warp::kLog && structure != Structure::kJoint && kernels.size() > 1) continue;
       result.choices.push_back({kernels::GroupedShape(family, groups, used), warp});
     }

@@ -25,7 +25,8 @@ constexpr size_t kSearchOutcomes = 300;
 constexpr int kSearchEvaluations = 25;
 constexpr double kDoubtful = 0.7;
 
-// The newest `limit` rows (ascending), but of neither class fewer than half while it has more.
+// Returns the newest `limit` rows (ascending). Each class keeps at least half of them, or all of its rows if it has
+// fewer.
 std::vector<Index> Newest(const std::vector<bool>& success, size_t limit) {
   const size_t n = success.size();
   const size_t good = static_cast<size_t>(std::count(success.begin(), success.end(), true));

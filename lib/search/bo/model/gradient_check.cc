@@ -25,25 +25,26 @@ namespace {
 
 constexpr size_t kValues = 100;
 constexpr Index kSlopes = 150, kPeerSlopes = 1000;
-constexpr size_t kReporters = 8;      // Checked at once.
-constexpr size_t kMaxSetAside = 500;  // They have to fit into what a suggestion carries.
-constexpr double kHuge = 1e30;        // Output deviations; beyond, only the size is certain.
-// Of a reporter's misses among its peers', to be heard again. The test that confirms cannot see a factor or an order.
+constexpr size_t kReporters = 8;      // Number of reporters that one call checks.
+constexpr size_t kMaxSetAside = 500;  // Number of reporters that fit into a designer state.
+constexpr double kHuge = 1e30;        // In output deviations; larger slopes are clipped.
+// Chance of a reporter's misses among its peers' above which it is accepted again. The test that confirms slopes cannot
+// see a wrong factor or order.
 constexpr double kMinChanceAgain = 0.05;
-// Of components that are always 0.
-constexpr double kNothing = 1e-9;  // Of the largest slope: as good as 0.
+// Limits of the test of components that are always 0.
+constexpr double kNothing = 1e-9;  // As a share of the largest slope; smaller ones count as 0.
 constexpr int kMinZeros = 5;
 constexpr double kMaxZeroChance = 1e-5;
 constexpr double kRelevantNats = 20.0, kDoubtedNats = 5.0;
 
-// What the checks of all reporters share.
+// Data that the checks of all reporters share.
 struct Values {
-  std::vector<Index> rows;  // Of the observations: the newest measured ones.
+  std::vector<Index> rows;  // Rows of the observations: the newest measured ones.
   MatrixXd x;
   VectorXd outputs;  // Standardised.
   OutputTransform transform;
-  gp::Hyperparameters theta;  // From these alone.
-  double error = 0.0;         // Of the outputs, as they were computed from scores of that size.
+  gp::Hyperparameters theta;  // Fitted to these values alone.
+  double error = 0.0;         // Rounding error of the outputs, which depends on the size of the scores.
 };
 
 gp::InferenceOptions QuickInference(const SurrogateOptions& options) {
@@ -71,7 +72,8 @@ absl::StatusOr<Values> ValuesOf(const Observations& data, std::vector<Index> row
   return values;
 }
 
-// The newest slopes, about so many, at the values of those rows of data that are wanted, in units of the outputs.
+// Returns the newest slopes, about `most` of them, of those rows of data that `wanted` accepts, in units of the
+// outputs.
 gp::Slopes SlopesAt(const Values& values, const Observations& data, Index most,
                     absl::FunctionRef<bool(size_t)> wanted) {
   gp::Slopes slopes;
@@ -95,7 +97,7 @@ bool IsAxis(const gp::Slopes& slopes, Index i) {
   return (slopes.directions.row(i).array() != 0.0).count() == 1;
 }
 
-// How many slopes along an axis there are, and how many of them are 0.
+// Number of slopes along an axis, and of those that are 0.
 struct Zeros {
   int slopes = 0, zeros = 0;
 };
@@ -109,8 +111,8 @@ Zeros ZerosOf(const gp::Slopes& slopes, Index axis, double nothing) {
   return count;
 }
 
-// By how many nats a model in which the values depend on the axis explains better what was reported with slopes along
-// it than one in which they do not: the values there and the slopes along the other axes.
+// Returns the gain, in nats, of a model in which the values depend on the axis over one in which they do not. The data
+// are the values at points with slopes along the axis, and the slopes along the other axes there.
 absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
                               const SurrogateOptions& options, uint64_t seed, uint64_t ask_index,
                               const base::StopToken& stop) {
@@ -143,10 +145,10 @@ absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes
 // An axis along which all of a reporter's slopes are 0.
 struct ZeroAxis {
   Index axis = 0;
-  bool alone = false;  // Others' are not.
+  bool alone = false;  // True if others' slopes are not all 0.
 };
 
-// Those of one reporter that may be wrong, before the values are asked (GainOf).
+// Returns the axes of one reporter whose zeros may be wrong, before GainOf consults the values.
 std::vector<ZeroAxis> ZeroAxes(const gp::Slopes& slopes, const gp::Slopes& peers) {
   std::vector<ZeroAxis> axes;
   if (slopes.size() == 0) return axes;
@@ -165,7 +167,7 @@ std::vector<ZeroAxis> ZeroAxes(const gp::Slopes& slopes, const gp::Slopes& peers
   return axes;
 }
 
-// Up to kReporters of those who reported slopes at the rows, another part of them at each ask.
+// Returns up to kReporters reporters with slopes at the rows, in turn from ask to ask.
 std::vector<int32_t> ReportersToCheck(const Observations& data, const std::vector<int32_t>& reporter,
                                       const std::vector<Index>& rows, uint64_t ask_index) {
   std::vector<int32_t> present;
@@ -193,7 +195,7 @@ struct PointPair {
   VectorXd step;
 };
 
-// g . h, or nothing where h has other entries than those whose derivatives are known.
+// Returns g . h, or std::nullopt if the derivative along some entry of h is not known.
 std::optional<double> Along(const ScoreSlopes& slopes, const VectorXd& h) {
   double known = 0.0, dot = 0.0;
   for (size_t a = 0; a < slopes.axes.size(); ++a) {
@@ -205,7 +207,7 @@ std::optional<double> Along(const ScoreSlopes& slopes, const VectorXd& h) {
   return dot;
 }
 
-// Returns true if three quarters of the closest pairs of rows misfit; nothing if too few pairs can tell.
+// Returns true if three quarters of the closest pairs of rows misfit; std::nullopt if too few pairs are conclusive.
 absl::StatusOr<std::optional<bool>> PairsMisfit(const Observations& data, const std::vector<Index>& rows,
                                                 const base::StopToken& stop) {
   std::vector<PointPair> pairs;
@@ -223,7 +225,7 @@ absl::StatusOr<std::optional<bool>> PairsMisfit(const Observations& data, const 
   std::sort(pairs.begin(), pairs.end(), [](const PointPair& a, const PointPair& b) {
     return a.distance != b.distance ? a.distance < b.distance : a.i != b.i ? a.i < b.i : a.j < b.j;
   });
-  std::map<Index, int> uses;  // No point is in more than two.
+  std::map<Index, int> uses;  // No point is in more than two pairs.
   size_t told = 0, misfits = 0;
   for (const PointPair& pair : pairs) {
     if (told == kClosestPairs) break;
@@ -247,7 +249,7 @@ absl::StatusOr<std::optional<bool>> PairsMisfit(const Observations& data, const 
 absl::StatusOr<std::vector<int32_t>> ContradictingClimbs(const Observations& data, const std::vector<int32_t>& reporter,
                                                          const std::vector<int32_t>& before,
                                                          const base::StopToken& stop) {
-  std::map<int32_t, std::vector<Index>> points;  // Of each reporter, the newest ones.
+  std::map<int32_t, std::vector<Index>> points;  // The newest points of each reporter.
   const std::vector<Index> rows = data.CompleteRows();
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
     const auto r = static_cast<size_t>(*row);
@@ -294,7 +296,8 @@ absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& 
                              GainOf(zero.axis, values, slopes, peers, options, seed, ask_index, stop));
     return gain > (zero.alone ? kDoubtedNats : kRelevantNats);
   };
-  // Whether the values depend on one of the axes, or of those of them along which others' slopes are not 0.
+  // Returns true if the values depend on one of the axes. With `alone`, only axes along which others' slopes are not 0
+  // count.
   const auto any_wrong = [&](const std::vector<ZeroAxis>& zeros, bool alone, const gp::Slopes& slopes,
                              const gp::Slopes& peers) -> absl::StatusOr<bool> {
     for (const ZeroAxis& zero : zeros) {
@@ -333,7 +336,7 @@ absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& 
       if (!zero.alone) doubted.emplace_back(who, zero);
     }
   }
-  // Parameters without effect are common and asking the values is dear: one axis a call, each in its turn.
+  // Parameters without effect are common and GainOf is expensive, so a call checks one axis, drawn at random.
   if (!doubted.empty() && contradicting.size() < kMaxSetAside) {
     base::RandomStream random(seed, "bo/zero axis", ask_index);
     const auto& [who, zero] = doubted[random.UniformInt(doubted.size())];

@@ -32,11 +32,12 @@ absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& 
                                                             const std::vector<int32_t>& before, uint64_t seed,
                                                             uint64_t ask_index, const base::StopToken& stop);
 
-// The same of whole gradients of many parameters, whose points lie along climbs: a model of their values alone says
-// little of slopes there. Each reporter's newest 30 points are compared by the trapezoid rule, the ten closest pairs,
-// as gp::CheckPairs does with slopes along all axes that differ; lengthscales are not known. It contradicts where at
-// least five pairs can tell and three quarters of them misfit by more than 0.4, and is heard again once they fit.
-// `before`, `reporter`: as above. O(30^2 d) a reporter. Returns CANCELLED if `stop` was raised.
+// Returns the same for whole gradients of many parameters. Their points lie along climbs, where a model of the values
+// alone says little about slopes. Compares the ten closest conclusive pairs of each reporter's newest 30 points by the
+// trapezoid rule, as gp::CheckPairs does, but with slopes along all axes that differ and without lengthscales, which
+// are not known. A reporter is set aside if at least five pairs are conclusive and three quarters of them misfit by
+// more than 0.4; it is accepted again once fewer do. `before`, `reporter`: as above. O(30^2 d) a reporter. Returns
+// CANCELLED if `stop` was raised.
 absl::StatusOr<std::vector<int32_t>> ContradictingClimbs(const Observations& data, const std::vector<int32_t>& reporter,
                                                          const std::vector<int32_t>& before,
                                                          const base::StopToken& stop);

@@ -17,7 +17,7 @@ ScoreSlopes Steepest(const ScoreSlopes& full, Index columns) {
   const Index k = full.values.size();
   const double norm = full.values.stableNorm();
   VectorXd along =
-      VectorXd::Constant(k, 1.0 / std::sqrt(static_cast<double>(k)));  // Of a zero gradient: any direction.
+      VectorXd::Constant(k, 1.0 / std::sqrt(static_cast<double>(k)));  // A zero gradient gets an arbitrary direction.
   if (norm > 0.0 && std::isfinite(norm)) along = (full.values / norm).normalized();
   ScoreSlopes one;
   one.direction = VectorXd::Zero(columns);
@@ -58,7 +58,7 @@ ScoreSlopes GradientUnits::FromUser(const study::Gradient& gradient, const study
   for (size_t k = 0; k < column_.size(); ++k) {
     if (entries[k] == 0.0) continue;
     const double user = encoding_->UserPerUnit(static_cast<int>(k), parameters);
-    if (column_[k] < 0) return {};  // The slope holds a derivative that the model has no coordinate for.
+    if (column_[k] < 0) return {};  // The direction includes a parameter that the model has no coordinate for.
     if (user != 0.0) direction(column_[k]) = entries[k] / user;
   }
   const double length = direction.stableNorm();
@@ -80,7 +80,8 @@ absl::StatusOr<std::vector<double>> GradientUnits::RandomDirection(const study::
     if (column_[k] >= 0 && user[k] != 0.0) usable.push_back(k);
   }
   if (usable.empty()) return std::vector<double>();
-  // The asks' directions go by as many as there are coordinates: of such a group each is orthogonal to those before.
+  // The asks form groups of as many as there are coordinates; within a group each direction is orthogonal to those
+  // before.
   const uint64_t count = usable.size();
   const uint64_t group = ask_index / count;
   const Index place = static_cast<Index>(ask_index % count);
@@ -89,7 +90,7 @@ absl::StatusOr<std::vector<double>> GradientUnits::RandomDirection(const study::
     LUTHIER_RETURN_IF_ERROR(stop.Poll(4 * k * basis.rows()));
     base::RandomStream random(seed, "bo/direction", group, static_cast<uint32_t>(k));
     for (double& x : basis.col(k)) x = random.Normal();
-    // Twice: what rounding left of the others goes, too.
+    // The second pass removes what rounding left of the others.
     for (int pass = 0; pass < 2; ++pass) {
       basis.col(k) -= basis.leftCols(k) * (basis.leftCols(k).transpose() * basis.col(k)).eval();
     }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kKnownPoints = 5;       // Best observations that a maximiser starts from.
-constexpr Index kMaxPending = 200;    // Open trials that are kept, the newest.
+constexpr Index kMaxPending = 200;    // Number of pending trials that are kept, the newest.
 constexpr Index kMostRows = 1500;     // Observations a model is fitted to:
 constexpr Index kNewestRows = 1000;   //   the newest,
 constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
@@ -103,12 +103,13 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
     if (trial.state == study::TrialState::kComplete && has_value) {
       score = study::Score(goal, *trial.value);
     } else if (trial.state == study::TrialState::kPruned && has_value) {
-      // Stopped for being worse than the median at its step: its unfinished value must not become the incumbent.
+      // The trial was worse than the median at its step, so its unfinished value must not become the incumbent.
       score = std::min(study::Score(goal, *trial.value), median);
     } else if (failures && trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
       score = worst;
     } else {
-      continue;  // Cancelled, pruned without a value, or failed for reasons that say nothing about the setting.
+      // The trial was cancelled, pruned without a value, or failed for reasons that say nothing about the setting.
+      continue;
     }
     rows.push_back(t);
     scores.push_back(score);

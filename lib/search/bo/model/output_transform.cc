@@ -18,7 +18,7 @@ constexpr double kMinLambda = -1.0;
 constexpr double kMaxLambda = 4.0;
 constexpr double kNearZero = 1e-6;  // Powers this close to 0 are logarithms.
 
-// log: log1p(|t|), which does not depend on lambda.
+// Returns the transformed t. `log` is log1p(|t|), which does not depend on lambda.
 double YeoJohnson(double t, double log, double lambda) {
   if (lambda == 1.0) return t;
   if (t >= 0.0) return std::abs(lambda) < kNearZero ? log : std::expm1(lambda * log) / lambda;
@@ -45,7 +45,7 @@ double YeoJohnsonInverse(double z, double lambda) {
   return z >= 0.0 ? t : -t;
 }
 
-// ln of the derivative of YeoJohnson by t.
+// Returns ln of the derivative of YeoJohnson by t.
 double LogSlope(double t, double log, double lambda) {
   return (lambda - 1.0) * std::copysign(log, t);
 }
@@ -81,7 +81,7 @@ OutputTransform::OutputTransform(const VectorXd& scores) {
   const double spread = sorted.back() - median + Quantile(sorted, 0.75) - Quantile(sorted, 0.25);
   floor_ = spread > 0.0 ? median - 20.0 * spread : -std::numeric_limits<double>::infinity();
   VectorXd clipped = (scores * unit_).cwiseMax(floor_);
-  mean_ = clipped(0) + (clipped.array() - clipped(0)).mean();  // Equal scores have their mean exactly.
+  mean_ = clipped(0) + (clipped.array() - clipped(0)).mean();  // This formula makes the mean of equal scores exact.
   // Relative to the data's own size: scores of 1e-20 are as good as scores of 1.
   const double size = clipped.cwiseAbs().maxCoeff();
   const double deviation = std::sqrt((clipped.array() - mean_).square().sum() / static_cast<double>(clipped.size()));
@@ -124,7 +124,7 @@ std::optional<OutputTransform> OutputTransform::Create(Warp warp, const VectorXd
     t(i) = transform.ToStandard(scores(i));
     logs(i) = std::log1p(std::abs(t(i)));
   }
-  // Profile likelihood of lambda; golden section on its one hump.
+  // Maximises the profile likelihood of lambda, which has one maximum, by golden section.
   VectorXd z(n);
   auto likelihood = [&](double lambda) {
     double slope = 0.0;
@@ -176,7 +176,7 @@ double OutputTransform::ToStandard(double score) const {
 
 double OutputTransform::Forward(double score) const {
   if (warp_ == Warp::kLog) {
-    // What is better than any loss above 0 is as good as the smallest of them.
+    // A loss of 0 or less counts as the smallest loss above 0.
     return (-std::log(std::max(-score, std::numeric_limits<double>::denorm_min())) - warp_mean_) / warp_deviation_;
   }
   return (YeoJohnson(ToStandard(score), lambda_) - warp_mean_) / warp_deviation_;

@@ -27,31 +27,33 @@ namespace {
 // Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
 // model can follow a deterministic objective, and keeps the covariance of near points positive definite.
 constexpr double kNoiseFloor = 1e-8;
-// The thesis' prior has one floor for all, and a flat prior needs its bounds; those of a chain are gp::ChainDensity's.
+// Bounds of the thesis' prior, which has one noise floor for all kernels, and of a flat prior, which needs bounds. A
+// chain has those of gp::ChainDensity.
 constexpr double kThesisFloor = 1e-6;
 constexpr double kThesisMinLengthscale = 1e-3, kThesisMaxLengthscale = 10.0;
-constexpr double kGain = 2.0;          // Nats by which another choice must explain the data better.
-constexpr Index kFewRows = 24;         // Up to it, searches are thorough: they cost little.
-constexpr Index kSomeRows = 64;        // Up to it, two others are tried beside the choice in use, then one.
-constexpr Index kManyRows = 128;       // Above it, the other's search may take 8 likelihoods instead of 15,
+constexpr double kGain = 2.0;     // Nats by which another choice must explain the data better.
+constexpr Index kFewRows = 24;    // Up to this number, searches are thorough, since they cost little.
+constexpr Index kSomeRows = 64;   // Up to this number, two other choices are tried beside the one in use, then one.
+constexpr Index kManyRows = 128;  // Above it, the other's search may take 8 likelihoods instead of 15,
 constexpr Index kVeryManyRows = 1000;  // and above this one 2.
-// Above so many rows the first search sees so many random ones of them, and is short.
+// Above this number of rows the first search is short and sees this many random ones.
 constexpr Index kFirstRows = 256;
 constexpr int kFirstEvaluations = 20;
 constexpr Index kMinSampledRows = 3;
-// Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
+// Sweeps of a new chain that are discarded. With many rows a sweep is expensive, and the chain starts at the mode.
 constexpr int kBurnIn = 100, kShortBurnIn = 20;
-// A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
-// lengthscale would leave whole parameters unexplored.
+// Limit of the lengthscales of additive kernels. A sum of functions of one parameter each is learnt from few results
+// even if they vary fast; a lengthscale that is too long would leave whole parameters unexplored.
 constexpr double kMaxAdditiveLengthscale = 0.3;
 constexpr Index kSearchRows = 300;    // Values and slopes that a search for hyperparameters sees.
 constexpr double kSteepest = 1000.0;  // Output deviations per side of the cube.
-// Alternatives that predictions are averaged over: nats behind the choice in use, number, and rows they are fitted to.
+// Limits of the alternatives that predictions are averaged over: nats behind the choice in use, their number, and the
+// rows they are fitted to.
 constexpr double kComparable = 10.0;
 constexpr size_t kMaxAlternatives = 3;
 constexpr Index kMaxAlternativeRows = 500;
 
-// The transforms of one set of scores, which is borrowed: each is searched for once, whichever kernels it goes with.
+// The transforms of one set of scores, which is borrowed. Each warp is fitted once, for all kernels.
 class Transforms {
  public:
   explicit Transforms(const VectorXd& scores) : scores_(scores) {}
@@ -66,7 +68,7 @@ class Transforms {
   std::map<Warp, std::optional<OutputTransform>> known_;
 };
 
-// Positions of the slopes that a model of the outputs can use.
+// Returns the positions of the slopes that a model of the outputs can use.
 std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores) {
   std::vector<Index> usable;
   for (Index i = 0; i < slopes.size(); ++i) {
@@ -77,7 +79,7 @@ std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& trans
   return usable;
 }
 
-// The slopes of the outputs, and sum_i ln d(output)/d(score).
+// Returns the slopes of the outputs, and sets `log_jacobian` to sum_i ln d(output)/d(score).
 gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores,
                    double* log_jacobian) {
   gp::Slopes bent = slopes;
@@ -91,8 +93,8 @@ gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, c
   return bent;
 }
 
-// Regressions of the choice state->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
-// `state`. None when there are too few or too many rows.
+// Returns regressions of the choice state->choice with hyperparameters drawn from their posterior, and leaves the
+// chain's end in `state`. The result is empty if there are too few or too many rows.
 absl::StatusOr<std::vector<gp::Regression>> SampleStates(const SurrogateOptions& study, const MatrixXd& x,
                                                          const VectorXd& outputs, const gp::Slopes& slopes,
                                                          uint64_t seed, uint64_t ask_index, SurrogateState* state,
@@ -164,8 +166,8 @@ std::vector<int> ChoicesInTurn(const SurrogateState& state, bool usable, int cho
 }
 
 // Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
-// usable; `state` becomes that of the best one. Returns false if no choice could be fitted. `most`: evaluations in one
-// search, at most.
+// usable; `state` becomes that of the best one. Returns false if no choice could be fitted. `most` limits the
+// evaluations of one search.
 absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
                                    const gp::Slopes& slopes, bool usable, std::optional<int> most, uint64_t seed,
                                    uint64_t ask_index, Transforms* of_scores, SurrogateState* state, int* likelihoods,
@@ -181,7 +183,7 @@ absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const Matrix
   };
   const std::vector<int> turn = ChoicesInTurn(*state, usable, choices, n + slopes.size() <= kSomeRows ? 2 : 1);
   std::vector<std::optional<OutputTransform>> transforms;
-  gp::Slopes some = slopes;  // What all of them can use, so that their densities are of the same data.
+  gp::Slopes some = slopes;  // Slopes that all choices can use, so that their densities are of the same data.
   for (int c : turn) {
     transforms.push_back(of_scores->Of(options.choices[static_cast<size_t>(c)].warp));
     if (transforms.back().has_value() && some.size() > 0) some = some.Select(Usable(some, *transforms.back(), scores));
@@ -247,8 +249,8 @@ absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const Matrix
   return true;
 }
 
-// Searches all choices on some of the rows, as that costs less than a second where a search on all of them takes
-// several. Returns false if that gave no choice whose warp suits all scores.
+// Searches all choices on some of the rows, which takes less than a second where a search on all of them takes several.
+// Returns false if no choice was found whose warp suits all scores.
 absl::StatusOr<bool> SearchSomeRows(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
                                     uint64_t seed, uint64_t ask_index, Transforms* of_scores, SurrogateState* state,
                                     int* likelihoods, const base::StopToken& stop) {
@@ -289,7 +291,7 @@ absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& op
   const bool search =
       !usable || n < state.observations ||
       (renew && n >= state.observations + std::max<Index>(1, static_cast<Index>(state.observations) / 20)) ||
-      // Slopes after a fit that knew of none.
+      // There are slopes, and the last fit had none.
       (slopes.size() > 0 && !(state.theta.slope_noise_variance > 0.0));
   bool of_all = false;  // The hyperparameters were searched with all rows.
   bool of_some = false;

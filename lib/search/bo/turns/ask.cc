@@ -13,12 +13,12 @@
 namespace luthier::search {
 namespace {
 
-constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
+constexpr int64_t kMinCheck = 5;  // Number of results from which on slopes are checked against values.
 constexpr int kManyParameters = 20;
-// Trials of which the better one is where the first climb begins; whether both have gradients does not matter.
+// Number of trials before the first climb, which begins at the better of them; they need not have gradients.
 constexpr int kResultsToStep = 2;
-// Scalars that a model is fitted to. Beyond, one suggestion takes longer than a second, and quasi-Newton steps gain
-// more.
+// Number of scalars that a model is fitted to at most. With more, one suggestion would take longer than a second, and
+// quasi-Newton steps gain more.
 constexpr int kMostModelledWithGradients = 200, kMostModelled = 1000;
 
 int ContinuousCoordinates(const study::Encoding& encoding) {
@@ -50,7 +50,7 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   BoState* const state = ask->state;
   const int64_t n = static_cast<int64_t>(ask->history.finished().size());
   if (n >= kMinCheck && n >= state->checked + std::max<int64_t>(1, state->checked / 20)) {
-    // Of very long gradients of a study without climbs one slope each is held against the values.
+    // In a study without climbs, one slope of each very long gradient is checked against the values.
     std::optional<Observations> steepest;
     if (study.many_gradients) {
       LUTHIER_ASSIGN_OR_RETURN(state->set_aside, ContradictingClimbs(data, reporters, state->set_aside, ask->stop));

@@ -19,7 +19,7 @@
 //   feasibility  trials, hyperparameters
 //   box          its first trial
 //   basins       as struct BasinsState; ';' and the rows and hyperparameters of the model of other basins
-// Stored in databases: what was once written must stay readable.
+// Databases hold these texts, so every form that was ever written must stay readable.
 namespace luthier::search {
 namespace {
 

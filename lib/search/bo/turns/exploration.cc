@@ -15,14 +15,14 @@
 namespace luthier::search {
 namespace {
 
-// Returns the index of the exploration that is due, in random search's stream. `design`: the initial design is not
-// over.
+// Returns the index of the exploration that is due, in random search's stream. `design` is true while the initial
+// design goes on.
 absl::StatusOr<std::optional<int64_t>> DueExploration(const BoStudy& study, const Ask& ask, bool design) {
   const study::BoOptions& options = study.options;
   if (options.explore_every == 0) return std::nullopt;
-  // Trials that count: cancelled ones, and those that failed for no fault of their own, are made up for; points of an
-  // initial design that are none of random search's do not count. An exploration whose point had been tried before it
-  // came up cost nothing and counts as done.
+  // Counts the trials by three rules. Trials that were cancelled, or failed for no fault of their setting, are made up
+  // for. Points of an initial design do not count unless they are random search's. An exploration whose point was tried
+  // already costs nothing and counts as done.
   int64_t next = 0, lost = 0, counted = 0;
   std::vector<const study::Parameters*> done;
   base::Pace pace(ask.stop);
@@ -43,7 +43,7 @@ absl::StatusOr<std::optional<int64_t>> DueExploration(const BoStudy& study, cons
   bool sorted = false;
   while (next - lost < due) {
     LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
-    if (options.exploration == study::BoExploration::kFarthest) return next;  // Its points are its own.
+    if (options.exploration == study::BoExploration::kFarthest) return next;  // This kind chooses its own points.
     const study::Parameters point = ExplorationPoint(study.encoding, study.seed, static_cast<uint64_t>(next));
     if (options.noisy) return next;
     if (!sorted) {
@@ -90,7 +90,7 @@ absl::StatusOr<std::optional<Suggestion>> ExplorationTurn(const BoStudy& study, 
   ask.state->kind = AskKind::kExploration;
   ask.state->index = *index;
   LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Explore(study, ask, *index));
-  // Of a large finite space little is left when the farthest setting was tried.
+  // If the farthest setting was tried, little of a large finite space is left.
   if (study.options.exploration == study::BoExploration::kFarthest && !study.options.noisy &&
       IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) {
     LUTHIER_ASSIGN_OR_RETURN(suggestion, Replacement(study, ask, "explore"));

@@ -12,10 +12,10 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kMinObservations = 2;  // Fewer say nothing of the function's shape.
+constexpr int kMinObservations = 2;  // Fewer results say nothing about the function's shape.
 constexpr double kLongest = 0.25;    // Reach of settings near the best, in sides of the cube, …
 constexpr double kHalvings = 3.0;    // … and how often it is halved at most.
-constexpr size_t kTriesEach = 4;     // Of settings that open a conditional parameter, where the others were all tried.
+constexpr size_t kTriesEach = 4;  // Number of tries for each conditional parameter, if all random settings were tried.
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -23,7 +23,7 @@ absl::Status ExhaustedError() {
                          "option noisy if repeating a setting gives new information");
 }
 
-// Number of results of settings that were not asked for: users brought them.
+// Returns the number of results of settings that users added.
 int64_t BroughtResults(const study::History& history) {
   return std::count_if(history.finished().begin(), history.finished().end(), [&](int index) {
     const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(index)];
@@ -65,7 +65,7 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
     LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
     suggestion.parameters = encoding.Sample(random);
     const Eigen::VectorXd u = encoding.ToModel(suggestion.parameters);
-    // Half of the tries for one that is likely to succeed.
+    // Half of the tries accept only a setting that is likely to succeed.
     if (feasible != nullptr && attempt < kRandomTries / 2 && feasible->Probability(u) < feasible->doubtful()) continue;
     if (!IsTried(data, u)) return suggestion;
   }
@@ -79,7 +79,8 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
       return suggestion;
     }
   }
-  // Conditions may leave nearly all of random search to a few settings: one parameter after the other is opened.
+  // Conditions may concentrate nearly all of random search on a few settings, so each conditional parameter in turn is
+  // made active.
   const study::SearchSpace& space = encoding.space();
   std::vector<int> conditional;
   for (int i = 0; i < space.size(); ++i) {
@@ -91,7 +92,7 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
     suggestion.parameters = SampleWith(encoding, conditional[attempt % conditional.size()], random);
     if (!IsTried(data, encoding.ToModel(suggestion.parameters))) return suggestion;
   }
-  // A large space of which so many random settings were all tried is as good as exhausted.
+  // A large space in which so many random settings were all tried counts as exhausted.
   if (!study.options.noisy) return ExhaustedError();
   suggestion.origin = "repeat";
   return suggestion;

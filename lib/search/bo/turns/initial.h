@@ -27,8 +27,9 @@ absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, co
 absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, const std::string& origin,
                                        const FeasibilityModel* feasible = nullptr);
 
-// Returns a random setting around the best result: each continuous parameter at most so far from it, where the distance
-// is drawn between 1/32 and 1/4 of a side of the unit cube. Without a result, or where that was tried, a Replacement.
+// Returns a random setting near the best result: each continuous parameter differs from it by at most a distance that
+// is drawn between 1/32 and 1/4 of a side of the unit cube. Returns a Replacement if there is no result or the setting
+// was tried already.
 absl::StatusOr<Suggestion> NearBest(const BoStudy& study, const Ask& ask, const std::string& origin);
 
 // Returns the only setting of a space without free parameters. Once it was suggested, returns

@@ -18,31 +18,31 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
-// Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
-// came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
+constexpr double kUnknownLengthscale = 0.3;  // Lengthscale before any model was fitted.
+// Number of results before climbing begins, as a multiple of d + 1. Climbs from the first results start in an arbitrary
+// basin: half of the runs on Hartmann-6 then ended in its second-best one, and few did with multiples of 2 to 4.
 constexpr int kResultsToClimb = 4;
-// Local steps between two proposals of the model: so many, and further ones after a step that improved the incumbent.
-// With whole gradients steps are better.
+// Numbers of local steps between two proposals of the model, without and with whole gradients, whose steps are better;
+// and the number after a step that improved the incumbent.
 constexpr int kSteps = 1, kGradientSteps = 2;
 constexpr int kStepsAfterRecord = 3;
-// Each improvement that a step gives while the model gives none earns one more, up to so many.
+// Each improvement by a step since the model's last one allows one step more, up to these numbers.
 constexpr int kMaxSteps = 5, kMaxGradientSteps = 6;
-// Steps that are likely to fail are given up, and their climbs go on with a smaller step, at most so many times.
+// Number of smaller steps that are tried, at most, in place of a step that is likely to fail.
 constexpr int kRetreats = 6;
-// Where steps are weighed against the model's proposals. While the model looks at other basins than the incumbent's,
-// whose promise is not one of an improvement, a step of at least so many output deviations is made, and a smaller one
-// every fourth time: it waits for this many proposals between two.
+// Limits for weighing steps against the model's proposals while the model searches other basins than the incumbent's,
+// where the two gains cannot be compared (PrefersStep). A step that gains more output deviations than the first is
+// made; a smaller one waits for as many proposals as the second.
 constexpr double kStepWorthwhile = 5e-5;
 constexpr int kStepWaits = 3;
-constexpr int kNewClimbs = 3;  // Climbs that one quasi-Newton turn begins, where those before have ended.
+constexpr int kNewClimbs = 3;  // Number of climbs that one quasi-Newton turn may begin, if those before have ended.
 
-// What earlier steps came to.
+// Counts of the steps so far.
 struct Steps {
   std::map<int64_t, int64_t> climbs;  // Trial that was a step -> site of its climb.
   int run = 0;                        // Steps since the last ask that was neither a step nor explored.
   int earned = 0;                     // Improvements by steps since the model's last one.
-  bool incumbent = false;             // The last step improved the incumbent.
+  bool incumbent = false;             // True if the last step improved the incumbent.
 };
 
 absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
@@ -129,7 +129,7 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value()) {
     return std::nullopt;
   }
-  // Whole gradients count as further results, and make better steps.
+  // Whole gradients count as further results; steps with them are better.
   Index facts = data.scores.size();
   for (const ScoreSlopes& slopes : data.slopes) facts += static_cast<Index>(slopes.axes.size());
   const bool gradients = facts > data.scores.size();

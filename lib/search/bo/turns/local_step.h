@@ -27,9 +27,9 @@ struct LocalMove {
 absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const Ask& ask);
 
 // Returns true if the predicted improvement of `move`, in output units, exceeds the expected improvement of the model's
-// `candidate`. `away`: the candidate is in another basin than the incumbent (basins.h), where the two cannot be
-// compared; then true if the step's improvement is not negligible, or if the model has had several turns since the last
-// step.
+// `candidate`. If `away`, the candidate is in another basin than the incumbent (basins.h) and the two cannot be
+// compared; the result is then true if the step's improvement is not negligible, or if the model has had several turns
+// since the last step.
 bool PrefersStep(const BoStudy& study, const Ask& ask, const LocalMove& move, const BoModel& model,
                  const MaximizeCandidate& candidate, bool away);
 

@@ -24,35 +24,38 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kFoundNoise = 1e-4;   // Above it an objective counts as noisy whatever was declared.
+// Noise variance above which an objective counts as noisy, even if it was not declared so.
+constexpr double kFoundNoise = 1e-4;
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
-// While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
+// Smallest gain that the acquisition looks for, in output deviations, while local steps refine the incumbent.
 constexpr double kWorthwhileGain = 1e-3;
-// With labels or switches a step is made only where it promises more (bo_designer.cc), and sees one landscape of many,
-// while the model carries what it knows of numbers from label to label: more of the digits are its own.
+// The same with labels or switches. A step is then made only if it gains more than the model's proposal
+// (bo_designer.cc), and it sees the results of one combination of labels, whereas the model shares what it knows about
+// numbers among labels. So the model refines more digits itself.
 constexpr double kWorthwhileUnordered = 1e-4;
-constexpr double kWorthwhileNoise = 1.0;  // Of the noise's deviation, where there is said to be noise.
+constexpr double kWorthwhileNoise = 1.0;  // In deviations of the noise, for an objective declared noisy.
 constexpr Index kFullRows = 700;          // Values and slopes up to which whole gradients are used,
 constexpr Index kMaxSlopeRows = 1500;     //   and slopes at all: see observations.cc.
 constexpr Index kCertificatePoints = 1024;
-// ln EI below which a basin is taken for known: 5e-5 deviations of all outputs, and 2.5e-3 of the outputs elsewhere,
-// whose basins need not be known to the last digit.
+// ln EI below which a basin counts as known: 5e-5 deviations of all outputs, or 2.5e-3 deviations of the outputs
+// elsewhere, where less accuracy is needed.
 constexpr double kLogEiKnown = -10.0, kLogEiKnownElsewhere = -6.0;
 constexpr size_t kMaxBasins = 8;
 constexpr Index kAllowedDraws = 256;
 constexpr int kStartsOfOthers = 4;
 constexpr int kBasinsPerAsk = 2;  // Acquisitions of other basins that one ask maximises.
 
-// How often in a row other basins are looked at when the improvement on the incumbent is e^log_ei: the model of all
-// results may know better where to look than that of what lies elsewhere, the less so the less it finds.
+// Returns the number of asks in a row that search other basins, given that the improvement on the incumbent is
+// e^log_ei. Then the model of all results has its turn, since it may know better where to search than the model of the
+// other basins. Its turns get rarer as the improvement that it finds gets smaller.
 int Turns(double log_ei) {
   return static_cast<int>(std::clamp(-log_ei / 3.0 - 2.0, 1.0, 8.0));
 }
 
-// Whether improvements are averaged over drawn outcomes of open trials. Of themselves probabilities of one are, where
-// they can be: believing, each trial that promises an improvement sets a higher target, and a batch follows one slope;
-// drawn outcomes ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what
-// many do.
+// Returns true if improvements are averaged over drawn outcomes of pending trials. By default probabilities of
+// improvement are: with believed outcomes each promising trial would raise the value to beat, and a batch would follow
+// one slope, whereas drawn outcomes ask for points that beat all pending trials however they end. Truncated
+// acquisitions are not, because their bands limit the prediction of one posterior.
 bool Fantasizes(const study::BoOptions& options) {
   if (options.pending == study::BoPending::kFantasies) return true;
   const bool probability =
@@ -88,7 +91,7 @@ absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data,
   std::vector<double> incumbents, information;
   std::vector<Fantasies> fantasies;
   for (gp::Regression& regression : surrogate->states) {
-    // The incumbent to beat: what was measured; under noise, declared or found, what the model makes of it.
+    // The value to beat is the best measured one; under noise, declared or found, it is the best posterior mean.
     const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
     VectorXd level = z;
     if (noisy) {
@@ -100,7 +103,7 @@ absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data,
     for (Index i = 0; i < n; ++i) {
       if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
     }
-    // A function drawn given drawn outcomes of the open trials is a function drawn without them.
+    // A function drawn given drawn outcomes of the pending trials has the same distribution as one drawn without them.
     const Index open = fantasize && draw ? 0 : data.pending.rows();
     if (fantasize && !draw && options_.acquisition != study::BoAcquisition::kUcb && open > 0) {
       const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
@@ -117,15 +120,16 @@ absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data,
           LeastInformation(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open), noisy));
     }
     for (Index i = 0; i < open; ++i) {
-      // Believing: the mean stays as it is, the variance shrinks around points under way. Where an improvement is
-      // expected, the next proposal has to beat that: else the same point would look best again.
+      // Each pending trial is assumed to give the predicted mean, or the liar's value. With the predicted mean the
+      // posterior mean stays as it is and the variance shrinks. The next proposal has to beat this value; otherwise the
+      // same point would look best again.
       const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
       LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression.Append(data.pending.row(i).transpose(), taken, stop));
       if (appended) best = std::max(best, taken);
     }
     incumbents.push_back(best);
   }
-  // Moving the surrogate leaves its regressions where they are.
+  // Moving the surrogate keeps its regressions at their addresses.
   return std::optional<BoModel>(
       BoModel{*std::move(surrogate), std::move(incumbents), std::move(fantasies), std::move(information)});
 }
@@ -171,7 +175,7 @@ absl::StatusOr<MaximizeResult> ModelTurn::MaximizeOverBasins(
   }
   ++basins->turns;
   for (int attempt = 0; attempt < kBasinsPerAsk; ++attempt) {
-    if (maxima.size() > kMaxBasins) {  // The tour begins anew.
+    if (maxima.size() > kMaxBasins) {  // The search of basins starts anew.
       *basins = {};
       if (!result.candidates.empty()) return result;
       return maximize(acquisition, model.surrogate.next.theta.lengthscales);
@@ -238,7 +242,7 @@ bool ModelTurn::Polished() const {
 }
 
 double ModelTurn::Margin(const gp::Regression& state) const {
-  // A gain that noise hides is no reason to stay where the incumbent is.
+  // A gain that the noise hides is no reason to stay at the incumbent.
   if (options_.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
   if (!Polished()) return 0.0;
   return study::AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhileGain;
@@ -251,7 +255,8 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const Acqu
   const gp::Regression& regression = search.model.surrogate.states.front();
   const Observations& data = search.data;
   const double n = static_cast<double>(regression.rows());
-  const double prediction = n * n * static_cast<double>(search.model.surrogate.states.size());  // Work of one.
+  // Work of one prediction.
+  const double prediction = n * n * static_cast<double>(search.model.surrogate.states.size());
   if (search.finite != nullptr) return MaximizeOverCandidates(acquisition, *search.finite, stop);
   if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
     return MaximizeOverTable(acquisition, *table_, search.excluded, stop);
@@ -260,7 +265,7 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const Acqu
   if (regression.rows() > 128) options.screen_points = 512;
   options.box = search.box;
   const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
-    if (&function != &acquisition) {  // Of other basins: dearer, and no last digits are wanted.
+    if (&function != &acquisition) {  // Other basins cost more, and need no last digits.
       options.screen_points = 512;
       options.starts = kStartsOfOthers;
     }
@@ -268,8 +273,8 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const Acqu
                ? MaximizeByDirect(function, *encoding_, stop)
                : Maximize(function, *encoding_, data.known, scale, seed_, search.ask_index, options, stop);
   };
-  // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
-  // multi-start finds the basins.
+  // Only expected improvement tells when nothing is left to gain. With whole gradients climbs are short, and their
+  // starts reach the basins.
   const bool improvement =
       options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
   const bool has_basins = Polished() && improvement && search.model.surrogate.states.size() == 1 &&
@@ -280,8 +285,8 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const Acqu
                                ? MaximizeOverBasins(search.model, data, search.bounded, acquisition, search.feasible,
                                                     maximize, search.ask_index, basins, suggestion, stop)
                                : maximize(acquisition, search.model.surrogate.next.theta.lengthscales));
-  // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
-  // one.
+  // In a finite space the best ends of searches may have been tried; the next best untried one is then better than a
+  // random one.
   for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u); ++k) {
     std::swap(result.candidates[0], result.candidates[k]);
   }
@@ -307,7 +312,7 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
   }
   const TrustBox* inside = box.has_value() ? &*box : nullptr;
   std::vector<bool> excluded = data.excluded;
-  if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+  if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here.
   const bool drawn_finite =
       options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite;
   FiniteSet finite;
@@ -333,14 +338,14 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
     const PendingInformation information(acquisition, std::move(levels));
     LUTHIER_ASSIGN_OR_RETURN(best, MaximumOf(information, search, basins, suggestion, stop));
   }
-  // Where nothing is information, a finite space that is nearly used up, all settings are as good as they look.
+  // If no setting is informative, as in a finite space that is nearly used up, all settings may be proposed.
   if (!best.has_value()) {
     LUTHIER_ASSIGN_OR_RETURN(best, MaximumOf(*acquisition, search, basins, suggestion, stop));
   }
   if (bounded.bounds() != nullptr && bounded.bounds()->active()) {
     suggestion->details["bind_rate"] = bounded.bind_count().rate();
     if (std::isfinite(bounded.lipschitz())) suggestion->details["lipschitz"] = bounded.lipschitz();
-    // What the bounds say of the space, given those slopes: the share of it that cannot hold an improvement.
+    // Reports the share of the space that cannot hold an improvement if the bounds are right.
     MatrixXd sample(kCertificatePoints, encoding_->model_dim());
     const math::SobolSequence sobol(encoding_->compact_dim(), seed_, "bo/certificate");
     for (Index i = 0; i < sample.rows(); ++i) {
@@ -351,7 +356,7 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
     suggestion->details["excluded_share"] = excluded_share.share;
   }
   if (!best.has_value() && bounded.bounds() != nullptr) {
-    // Rejected everywhere.
+    // The bounds reject every candidate.
     suggestion->origin = "ar_empty";
     LUTHIER_ASSIGN_OR_RETURN(best, BestAllowed(states, *bounded.bounds(), bounded.incumbent(), data, ask_index, stop));
   }
@@ -366,7 +371,7 @@ absl::StatusOr<std::vector<Alternative>> ModelTurn::AlternativesTo(const BoModel
 
 Prediction ModelTurn::PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
                                 const Eigen::VectorXd& u) {
-  // Mean and deviation of the states' mixture.
+  // Computes mean and deviation of the states' mixture.
   const double states = static_cast<double>(model.surrogate.states.size());
   std::vector<gp::Posterior> posteriors;
   double mean = 0.0, variance = 0.0;
@@ -378,7 +383,7 @@ Prediction ModelTurn::PredictAt(const BoModel& model, const std::vector<Alternat
     const double apart = posterior.mean(0) - mean;
     variance += (posterior.variance(0) + apart * apart) / states;
   }
-  // Of scores; then of the mixture with other kernels and warps.
+  // A component of the mixture with other kernels and warps, in units of scores.
   struct Part {
     double weight, mean, deviation;
   };
@@ -396,7 +401,8 @@ Prediction ModelTurn::PredictAt(const BoModel& model, const std::vector<Alternat
   for (const Part& part : parts) weights += part.weight;
   for (const Part& part : parts) average += part.weight / weights * part.mean;
   for (const Part& part : parts) scale = std::max({scale, part.deviation, std::abs(part.mean - average)});
-  for (const Part& part : parts) {  // In units of the largest part: scores may be near the end of the numbers.
+  // Computed in units of the largest part, because scores may be near the largest double.
+  for (const Part& part : parts) {
     if (!(scale > 0.0)) break;
     const double within = part.deviation / scale, apart = (part.mean - average) / scale;
     squares += part.weight / weights * (within * within + apart * apart);

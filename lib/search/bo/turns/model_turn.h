@@ -99,7 +99,7 @@ class ModelTurn {
 
   // Returns true if local steps refine the incumbent, so that the model need not.
   bool Polished() const;
-  // Smallest improvement on the incumbent that counts, in output deviations.
+  // Returns the smallest improvement on the incumbent that counts, in output deviations.
   double Margin(const gp::Regression& state) const;
 
   // Returns the setting that maximises `acquisition`. A small finite space is enumerated; FINITE looks at its

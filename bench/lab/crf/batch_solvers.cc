@@ -48,7 +48,7 @@ absl::StatusOr<SolverState> ChainHybrid::Advance(int64_t iterations, const base:
 int64_t ChainHybrid::iterations_per_pass() const {
   const int64_t n = loss_.data().sequences();
   int64_t batch = solver_.batch(), evaluations = 0, iterations = 0;
-  if (batch == 0 && !solver_.x().isZero(0.0)) batch = n;  // WarmStart.
+  if (batch == 0 && !solver_.x().isZero(0.0)) batch = n;  // True after WarmStart.
   for (; evaluations < n; ++iterations) {
     evaluations += std::max<int64_t>(1, batch);
     batch = solver_.NextBatch(batch);

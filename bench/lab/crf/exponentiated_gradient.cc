@@ -18,8 +18,8 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kGrow = 1.05;
-constexpr double kMinRate = 1e-9;    // Shorter moves than this are not tried.
-constexpr double kRounding = 1e-12;  // Relative; what a comparison of dual values must tolerate.
+constexpr double kMinRate = 1e-9;    // Smallest rate that is tried.
+constexpr double kRounding = 1e-12;  // Relative rounding error that a comparison of dual values must tolerate.
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const 
   kernels_->add_scaled(transitions, scale, edges, square_, transitions);
 }
 
-// Independent tokens: of each, exp c for the true label and 1 for the others, divided by their sum.
+// Starts with independent tokens: each has exp c for the true label and 1 for the others, divided by their sum.
 absl::Status ExponentiatedGradient::Start(const base::StopToken& stop) {
   const int K = data_->labels();
   const double total = 1.0 + (K - 1) * std::exp(-options_.first_potential);
@@ -93,7 +93,7 @@ absl::Status ExponentiatedGradient::Start(const base::StopToken& stop) {
         for (int k = 0; k < K; ++k) g[j * stride_ + k] += q[(t - 1) * stride_ + j] * q[t * stride_ + k];
       }
     }
-    // F(x_i, y_i) - E F.
+    // Computes F(x_i, y_i) - E F.
     std::copy_n(q, x.tokens * stride_ + square_, change_.data());
     double* edges = change_.data() + x.tokens * stride_;
     for (int64_t t = 0; t < x.tokens; ++t) change_.data()[t * stride_ + x.label[t]] -= 1.0;
@@ -110,7 +110,7 @@ absl::StatusOr<SolverState> ExponentiatedGradient::Step(const base::StopToken& s
   return state;
 }
 
-// The rates that were found too long stay, so what a stop gives up is one trial.
+// Moves alpha_i. Rates that were too long stay halved, so a stop gives up one trial only.
 absl::StatusOr<SolverState> ExponentiatedGradient::Move(const Sequence& x, const base::StopToken& stop) {
   const auto i = static_cast<size_t>(x.index);
   const int64_t part = x.tokens * stride_;
@@ -185,7 +185,7 @@ double ExponentiatedGradient::passes() const {
 
 void ExponentiatedGradient::Save(base::CheckpointWriter* writer) const {
   sampler_.Save(writer);
-  // A start that was given up begins anew.
+  // A start that was interrupted begins anew.
   const bool started = started_ == data_->sequences();
   writer->U64(started ? 1 : 0);
   if (!started) return;
@@ -216,7 +216,7 @@ bool ExponentiatedGradient::WarmStart(base::CheckpointReader* reader, const Resc
   if (!Load(reader)) return false;
   const double l2 = reader->F64();
   if (!reader->ok() || !(l2 > 0.0)) return false;
-  // l2 w(alpha) is a sum of features: with other values it changes as gradients do.
+  // l2 w(alpha) is a sum of features, so with other values it changes as gradients do.
   rescaling.ToGradients(stride_, stride_, w_.data());
   for (int64_t k = 0; k < w_.size(); ++k) w_.data()[k] *= l2 / l2_;
   rate_.assign(rate_.size(), options_.first_rate);

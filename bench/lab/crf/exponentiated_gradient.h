@@ -33,9 +33,9 @@
 //   eta_i      step of sequence i                                                   rate_
 //   H_i        entropy of alpha_i, nats                                             entropy_
 //
-// An iteration draws i, and moves theta_i to (1 - eta_i) theta_i + eta_i (potentials of w for x_i). When D does not
-// fall, eta_i grows by 1.05 (up to 1); else eta_i is halved and the move is tried again: that is what Collins' code
-// does. D's change needs no weights: with r the change of the marginals it is a change of entropy plus scores' r
+// An iteration draws i, and moves theta_i to (1 - eta_i) theta_i + eta_i (potentials of w for x_i). If D does not fall,
+// eta_i grows by a factor of 1.05 (up to 1). Otherwise eta_i is halved and the move is tried again, as in Collins'
+// code. The change of D needs no weights: with r the change of the marginals it is a change of entropy plus scores' r
 // plus r'(X X')r / (2 l2), where the T x T Gram matrix of tokens (token_gram.h) takes the place of features.
 //
 // All alpha_i begin with independent tokens whose true labels have the potential `first_potential`.

@@ -14,7 +14,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr double kMinShrink = 1e-6;  // Beyond it, or above its inverse, products with s would lose digits.
+constexpr double kMinShrink = 1e-6;  // Below it, or above its inverse, products with s would lose digits.
 
 }  // namespace
 
@@ -40,8 +40,8 @@ void StochasticGradient::Shrink(double* row, int64_t behind) const {
   if (behind == 0 || lambda_ == 0.0) return;
   const double* squares = row + stride_;
   const auto times = static_cast<double>(behind);
-  // No rate is above options_.rate. Where that says the shrinking is little, series take the place of exp and log1p,
-  // right to 1e-13, and the compiler makes vectors of them.
+  // No rate is above options_.rate. If this bounds the shrinking closely enough, series accurate to 1e-13 replace exp
+  // and log1p, and the compiler vectorises them.
   const double most = options_.rate * lambda_;
   if (most < 1e-3 && most * times < 0.25) {
     for (int k = 0; k < stride_; ++k) {
@@ -62,7 +62,7 @@ void StochasticGradient::Shrink(double* row, int64_t behind) const {
   }
 }
 
-// v of the rows -= step / s g, u += c step / s g, with the s after the shrinking of this iteration.
+// Moves the rows: v -= step / s g, u += c step / s g, with s after the shrinking of this iteration.
 void StochasticGradient::MoveConstant(const Sequence& x, double step) {
   const double shrunk = shrink_ * (1.0 - step * lambda_);
   if (std::abs(shrunk) < kMinShrink || std::abs(shrunk) > 1.0 / kMinShrink) {
@@ -154,7 +154,7 @@ absl::StatusOr<SolverState> StochasticGradient::Step(const base::StopToken& stop
   return SolverState::kRunning;
 }
 
-// To s = 1, c = 0.
+// Sets s = 1 and c = 0 without changing w.
 void StochasticGradient::Flush() {
   for (int64_t r = 0; r < rows_.size(); r += width_) {
     double* v = rows_.data() + r;

@@ -9,7 +9,7 @@ namespace luthier::crf {
 namespace {
 
 void SaveInterner(const data::Interner& interner, base::CheckpointWriter* writer) {
-  // As Texts has them, without a copy of all.
+  // Writes the same bytes as Texts, without a copy of all texts.
   writer->U64(static_cast<uint64_t>(interner.size()));
   for (int32_t k = 0; k < interner.size(); ++k) writer->Text(interner.text(k));
 }

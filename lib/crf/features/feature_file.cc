@@ -36,7 +36,7 @@ void FeatureMap::Save(base::CheckpointWriter* writer) const {
   if (options_.hash_bits == 0) SaveDictionary(writer);
 }
 
-// Texts and pairs are numbered anew, in the same order, without those that no attribute depends on.
+// Numbers texts and pairs anew, in the same order, without those that no attribute depends on.
 void FeatureMap::SaveDictionary(base::CheckpointWriter* writer) const {
   std::vector<Key> pair(pairs_.size());
   for (const auto& [key, id] : pairs_) pair[id - kCombined] = key;
@@ -47,7 +47,7 @@ void FeatureMap::SaveDictionary(base::CheckpointWriter* writer) const {
   std::vector<uint64_t> new_text(static_cast<size_t>(texts_.size()), 0), new_pair(pair.size(), 0);
   const auto mark = [&](uint64_t id) { (id >= kCombined ? new_pair[id - kCombined] : new_text[id]) = 1; };
   for (const Key& key : attribute) mark(key.second);
-  for (size_t k = pair.size(); k-- > 0;) {  // A pair's parts are older than it.
+  for (size_t k = pair.size(); k-- > 0;) {  // The parts of a pair have lower numbers.
     if (new_pair[k] == 0) continue;
     mark(pair[k].first);
     mark(pair[k].second);

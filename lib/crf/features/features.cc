@@ -138,7 +138,7 @@ absl::StatusOr<FeatureMap> FeatureMap::Fit(const data::ColumnText& text, const s
                                            FeatureOptions options, const base::StopToken& stop) {
   LUTHIER_CHECK(options.min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
-  // The optional ones whose columns are not there; the others are in order.
+  // Drops the optional templates whose columns do not exist; the others were checked.
   std::erase_if(options.templates, [&](const notation::Template& one) {
     return std::any_of(one.positions.begin(), one.positions.end(),
                        [&](const notation::Position& position) { return position.column >= text.columns; });
@@ -199,7 +199,8 @@ absl::Status FeatureMap::FitHashing(const data::ColumnText& text, const std::vec
   const std::vector<uint64_t> ids = CellIds(text, false);
   template_rows_ = int32_t{1} << options_.hash_bits;
   absl::flat_hash_set<uint64_t> distinct;
-  std::vector<uint8_t> load(static_cast<size_t>(template_rows_), 0);  // Attributes of a row: none, one, more.
+  // Number of attributes of each row: none, one, more.
+  std::vector<uint8_t> load(static_cast<size_t>(template_rows_), 0);
   int64_t shared = 0;
   for (const int32_t i : rows) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
@@ -209,7 +210,8 @@ absl::Status FeatureMap::FitHashing(const data::ColumnText& text, const std::vec
       Visit(ids, begin, end, t, HashPair, [&](uint64_t space, uint64_t id) {
         if (!distinct.insert(HashPair(space, id)).second) return;
         uint8_t& there = load[static_cast<size_t>(HashRow(space, id))];
-        shared += there == 1 ? 2 : there == 2 ? 1 : 0;  // With the second one, the first shares its row, too.
+        // The first attribute of a row shares it as soon as there is a second.
+        shared += there == 1 ? 2 : there == 2 ? 1 : 0;
         if (there < 2) ++there;
       });
     }

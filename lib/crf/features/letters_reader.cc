@@ -113,7 +113,7 @@ class LettersParser {
     if (length >= data::kMaxSequenceTokens) {
       return Error(1, absl::StrCat("the word has more than ", data::kMaxSequenceTokens, " letters"));
     }
-    letters_.data.label.push_back(0);  // Once all labels are known.
+    letters_.data.label.push_back(0);  // The true number is set once all labels are known.
     letter_.emplace_back(letter);
     names_.emplace(letter);
     if (names_.size() > data::kMaxLabels)
@@ -152,7 +152,7 @@ class LettersParser {
   Letters letters_;
   size_t fields_ = 0;
   std::string word_key_;
-  bool ended_ = true;  // letter.data: the last letter was its word's last.
+  bool ended_ = true;  // letter.data: true if the last letter was its word's last.
   std::vector<std::string> letter_;
   std::set<std::string> names_;
 };

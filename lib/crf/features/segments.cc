@@ -53,7 +53,8 @@ bool SegmentScorer::Starts(Tag before, Tag now) {
 
 void SegmentScorer::Add(const int32_t* gold, const int32_t* guess, int64_t tokens) {
   Tag gold_before, guess_before;
-  bool both = false;  // Both have a segment of one type that began at the same token and has not ended in either.
+  // True while both have a segment of one type that began at the same token and has not ended in either.
+  bool both = false;
   const auto of_type = [&](Tag tag) -> SegmentCounts& {
     return scores_.by_type[types_[static_cast<size_t>(tag.type)]];
   };

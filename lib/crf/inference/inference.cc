@@ -17,12 +17,12 @@ namespace luthier::crf {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-// Operations between two looks at the stop, some tenths of a millisecond; and the most tokens, which may have many
-// attributes.
+// Limits of the work between two polls of the stop: operations, which take some tenths of a millisecond, and tokens,
+// each of which may have many attributes.
 constexpr int64_t kPieceOperations = int64_t{2} << 20;
 constexpr int64_t kPieceTokens = 1024;
 
-// log sum exp of x[0], x[step], ... , plus the offsets y alike.
+// Returns log sum exp of x[0], x[x_step], ... plus the offsets y.
 double LogSumExp(const double* x, int x_step, const double* y, int count) {
   double top = -INFINITY;
   for (int k = 0; k < count; ++k) {
@@ -45,7 +45,7 @@ AlignedDoubles::AlignedDoubles(int64_t size) : size_(size) {
   if (huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   data_ = static_cast<double*>(std::aligned_alloc(huge ? kHugePage : 64, bytes));
   LUTHIER_CHECK(data_ != nullptr);
-  if (huge) madvise(data_, bytes, MADV_HUGEPAGE);  // A wish; without it the same results come a little later.
+  if (huge) madvise(data_, bytes, MADV_HUGEPAGE);  // This is a request; if it is refused, the results are the same.
   std::memset(data_, 0, bytes);
 }
 
@@ -119,7 +119,7 @@ absl::Status ChainInference::Backward(const base::StopToken& stop) {
     kernels_.backward(e_.data(), psi_t_.data(), a_.data(), inverse_.data(), std::max<int64_t>(0, end - piece_), end,
                       tokens_, labels_, stride_, b_.data(), q_.data());
   }
-  // Rows of G: each is a sum over all tokens.
+  // Works on some rows of G at a time, because each is a sum over all tokens.
   const int64_t rows = tokens_ <= piece_ ? labels_ : std::max<int64_t>(1, labels_ * piece_ / tokens_ / 4) * 4;
   for (int64_t j = 0; j < labels_; j += rows) {
     if (j > 0) {
@@ -131,7 +131,7 @@ absl::Status ChainInference::Backward(const base::StopToken& stop) {
   return absl::OkStatus();
 }
 
-// a_: logarithms of the sums over beginnings that end with label k.
+// Fills a_ with the logarithms of the sums over beginnings that end with label k.
 absl::StatusOr<double> ChainInference::LogForward(const base::StopToken& stop) {
   const double* u = scores_.data();
   double* a = a_.data();
@@ -147,7 +147,7 @@ absl::StatusOr<double> ChainInference::LogForward(const base::StopToken& stop) {
   return log_z_;
 }
 
-// b_: logarithms of the sums over ends after label k.
+// Fills b_ with the logarithms of the sums over ends after label k.
 absl::Status ChainInference::LogBackward(const base::StopToken& stop) {
   const double* u = scores_.data();
   double* a = a_.data();
@@ -164,7 +164,7 @@ absl::Status ChainInference::LogBackward(const base::StopToken& stop) {
       b[t * stride_ + j] = LogSumExp(w_.data() + j * stride_, 1, next.data(), labels_);
     }
   }
-  // Each token normalises itself: log Z cancels, and with it most of the rounding.
+  // Each token is normalised by itself: log Z cancels, and with it most of the rounding.
   std::fill_n(g_.data(), g_.size(), 0.0);
   for (int64_t t = 0; t < tokens_; ++t) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());

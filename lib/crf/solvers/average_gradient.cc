@@ -65,7 +65,7 @@ absl::StatusOr<double> AverageGradient::SearchConstant(const Sequence& x, const 
   return search_.Search(x, loss, sampler_.StartConstant(draw), along, &chain_, stop);
 }
 
-// Of this iteration, whose constant is known; the constant that all share shrinks for the next one.
+// Returns the step of this iteration, whose constant is known. The shared constant then shrinks for the next one.
 double AverageGradient::StepSize() {
   const bool port = options_.step == stochastic::StepRule::kPort;
   const double n = static_cast<double>(data_->sequences());
@@ -76,7 +76,7 @@ double AverageGradient::StepSize() {
                               static_cast<double>(sampler_.seen()) / n);
 }
 
-// d of the sequence's rows += the change.
+// Adds the change to d in the sequence's rows.
 void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change) {
   if (change.tokens != nullptr) {
     kernels_->scatter(state_.rows.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), data_->values(),
@@ -89,7 +89,7 @@ void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change)
   }
 }
 
-// v of the sequence's rows and of the transitions -= scale * the change.
+// Subtracts scale times the change from v in the sequence's rows and the transitions.
 void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change, double scale) {
   if (change.tokens != nullptr) {
     kernels_->scatter(state_.rows.data(), 2 * stride_, -scale, data_->attribute.data(), data_->values(), x.token_start,
@@ -104,7 +104,8 @@ void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change,
                        state_.v_transitions.data());
 }
 
-// The transitions are dense: their d += change and v -= scale d at once, and w = beta v is where inference looks.
+// Moves the transitions, which are dense: d += change and v -= scale d at once, and w = beta v where inference reads
+// it.
 void AverageGradient::FollowTransitions(const double* change, double scale) {
   kernels_->follow(change, scale, state_.beta, state_.v_transitions.size(), state_.d_transitions.data(),
                    state_.v_transitions.data(), chain_.transitions());
@@ -166,7 +167,8 @@ absl::StatusOr<SolverState> AverageGradient::Move(const base::StopToken& stop) {
     return SolverState::kRunning;
   }
 
-  // SAGA and SAGA2: along g - g_i and the old d, then the table changes. What is drawn rarely counts more.
+  // SAGA and SAGA2 step along g - g_i and the old d before the table changes. A sequence that is drawn rarely counts
+  // more.
   const bool second = RemembersSecond(options_.method);
   double own = std::max(draw.scaled_probability, 0.05);
   double common = 1.0;

@@ -31,7 +31,7 @@
 // brought up to date when a sequence needs it, v_a -= (S - S_a) d_a. So an iteration touches only
 // the rows of its sequence and the K x K transitions.
 //
-// What differs from the source:
+// Differences from the source:
 //  - The loop ends when all sequences were seen AND the gradient is small. The source's
 //    "while m < n and ..." would end at once.
 //  - The line search needs no weights. It is skipped while it keeps succeeding (constant_search.h;

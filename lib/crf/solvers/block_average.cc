@@ -14,14 +14,14 @@
 namespace luthier::crf {
 namespace {
 
-// The most sequences of a block, and the least share of all: SAG's, and that of the others, whose iterations also move
-// along one sequence's change alone, which cannot be foreseen.
+// Limits of a block: sequences, and one in so many of all sequences. SAG has the first two. The other methods have the
+// second two, because their iterations also move along one sequence's change alone, which cannot be foreseen.
 constexpr int64_t kBlock = 64, kPerBlock = 100;
 constexpr int64_t kShortBlock = 8, kPerShortBlock = 800;
-constexpr int64_t kMaxTokens = 4096;  // A block ends with the sequence that reaches so many.
-constexpr int64_t kShare = 8;         // A block has at most one in so many of the sequences in d.
+constexpr int64_t kMaxTokens = 4096;  // A block ends with the sequence that reaches this number of tokens.
+constexpr int64_t kShare = 8;         // A block has at most one in eight of the sequences in d.
 constexpr int64_t kFlushPasses = 8;   // S d must not grow far beyond v.
-constexpr int64_t kFirstRows = 16;    // Asked for from memory before the rows of an iteration move.
+constexpr int64_t kFirstRows = 16;    // Number of rows that are prefetched before the rows of an iteration move.
 
 int64_t BlockSize(const ChainData& data, const AverageGradientOptions& options) {
   if (options.block > 0) return options.block;
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<BlockAverage>> BlockAverage::Create(const ChainDa
         "saga2_literal, step rule port and line searches along remembered gradients, forms to compare with, are for "
         "one thread");
   }
-  // A chain's scratch: five arrays for its tokens, and a line search has another one.
+  // The scratch of a chain has five arrays for its tokens; a line search has another chain.
   const int64_t tokens = data->longest() * int64_t{data->shape().stride()} * 8;
   const int64_t scratch = options.threads * 11 * tokens;
   if (scratch > options.max_memory_bytes) {
@@ -89,7 +89,7 @@ void BlockAverage::DrawBlock() {
     mark = 0;
     drawn.searches = !again && !(options_.skip_checks && search_.Skip(i));
     drawn.start = drawn.searches ? sampler_.StartConstant(drawn.draw) : sampler_.constant(i);
-    // Until it is searched: the next draws and their first constants count it.
+    // Sets the constant until the search has found it, since the next draws and their first constants depend on it.
     if (drawn.draw.first) sampler_.SetConstant(i, drawn.start);
     tokens += data_->length(i);
     if (options_.method == AverageMethod::kSaga2) {
@@ -117,10 +117,10 @@ void BlockAverage::ClearLooks() {
   looks_.clear();
 }
 
-// What is to be looked at, and where results go.
+// Lists the sequences to look at, and places their results.
 void BlockAverage::PlaceLooks() {
   ClearLooks();
-  // Where the weights will be by then, if d and the step stayed as they are.
+  // Predicts the weights at each look, if d and the step stay as they are.
   const double step = stochastic::StepSize(options_.step, options_.constant_step, sampler_.max_constant(),
                                            sampler_.mean_constant(), lambda_);
   double beta = state_.beta, progress = state_.progress;
@@ -201,7 +201,7 @@ absl::Status BlockAverage::LookAt(Look* look, Worker* worker, const base::StopTo
   return absl::OkStatus();
 }
 
-// The sequence's entries by part, in order within each.
+// Lists the sequence's entries by part, in order within each.
 void BlockAverage::ListEntries(Look* look) {
   const Sequence& x = look->x;
   const int32_t* attribute = data_->attribute.data();
@@ -222,7 +222,7 @@ void BlockAverage::ListEntries(Look* look) {
   }
 }
 
-// CANCELLED when stopped; the block can then be looked at again.
+// Returns CANCELLED when stopped; the block can then be looked at again.
 absl::Status BlockAverage::Evaluate(const base::StopToken& stop) {
   PlaceLooks();
   std::atomic<bool> stopped = false;
@@ -236,7 +236,7 @@ absl::Status BlockAverage::Evaluate(const base::StopToken& stop) {
   return stopped.load(std::memory_order_relaxed) ? base::StoppedError() : absl::OkStatus();
 }
 
-// AverageGradient::Move without what it does to v and d.
+// Does the work of AverageGradient::Move except for the changes of v and d.
 void BlockAverage::CountIteration(const Drawn& drawn) {
   const int64_t i = drawn.draw.index;
   const int own_look = look_of_[static_cast<size_t>(i)];

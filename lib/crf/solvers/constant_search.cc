@@ -12,10 +12,10 @@
 namespace luthier::crf {
 namespace {
 
-constexpr double kMinNorm2 = 1e-8;  // Of gradients whose constant is searched.
+constexpr double kMinNorm2 = 1e-8;  // Least squared norm of a gradient whose constant is searched.
 constexpr double kMinConstant = 1e-10;
 constexpr int kMaxDoublings = 60;
-constexpr double kLossRounding = 1e-13;  // Relative; what a comparison of losses must tolerate.
+constexpr double kLossRounding = 1e-13;  // Relative rounding error that a comparison of losses must tolerate.
 constexpr int kMaxStreak = 5;
 
 }  // namespace

@@ -81,7 +81,7 @@ GradientMemory::GradientMemory(MemoryMode mode, const ChainData* data, const Ker
 }
 
 void GradientMemory::Prefetch(int64_t i) const {
-  constexpr int64_t kLine = 16, kLines = 160;  // Floats of a cache line; lines that are worth it.
+  constexpr int64_t kLine = 16, kLines = 160;  // Floats of a cache line; number of lines that are worth a prefetch.
   const int64_t begin = start_[static_cast<size_t>(i)];
   const int64_t end = std::min(start_[static_cast<size_t>(i) + 1], begin + kLine * kLines);
   for (int64_t k = begin; k < end; k += kLine) __builtin_prefetch(table_.data() + k, 1);
@@ -160,11 +160,11 @@ void GradientMemory::Recall(int64_t i, double* residuals, double* edges) const {
 
 void GradientMemory::Rescale(const Rescaling& rescaling, int64_t apart, double* sums) {
   if (mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals) {
-    // Of tokens and edges, which know nothing of attributes.
+    // The table has gradients by tokens and edges, which do not depend on the attributes' values.
     rescaling.ToGradients(stride_, apart, sums);
     return;
   }
-  // Numbers that are rounded anew: their sums are taken anew.
+  // The numbers are rounded anew, so their sums are computed anew.
   for (int32_t a = 0; a < data_->attributes; ++a) std::fill_n(sums + a * apart, stride_, 0.0);
   for (int64_t i = 0; i < data_->sequences(); ++i) {
     float* memory = table_.data() + start_[static_cast<size_t>(i)];

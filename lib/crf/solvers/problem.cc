@@ -15,7 +15,7 @@ namespace luthier::crf {
 
 using Eigen::VectorXd;
 
-// What one thread sums over, and where.
+// The sequences that one thread sums over, and its scratch.
 struct ChainLoss::Part {
   Part(const ChainData& data, int64_t first, int64_t last, int64_t longest, const Kernels& kernels)
       : begin(first), end(last), inference(data.labels(), longest, kernels) {}
@@ -173,7 +173,7 @@ absl::StatusOr<VectorXd> ChainLoss::TokenVariances(const VectorXd& w, const base
             value * value * Eigen::Map<const VectorXd>(q + t * stride, stride);
       }
     }
-    // Of a pair of labels the mean share over the sequence stands for that at each place.
+    // The mean probability of a pair of labels over the sequence stands for the probability at each place.
     const double places = static_cast<double>(x.tokens - 1);
     if (places < 1.0) continue;
     const double* g = chain.edge_sums();

@@ -45,14 +45,15 @@ class ChainLoss {
   // scaled sums.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
-  // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
+  // Compute the same over the sequences rows[0 ... count), on one thread. AddSubset adds its gradient to *gradient
+  // (dim()).
   absl::StatusOr<double> AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
                                    Eigen::VectorXd* gradient, const base::StopToken& stop = {});
   absl::StatusOr<Eigen::VectorXd> SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
                                                       const Eigen::VectorXd& v, const base::StopToken& stop = {});
 
-  // Sum over tokens of x^2 q (1 - q) for each weight of an attribute, and of the same for pairs of labels for each
-  // transition: the diagonal of the Hessian, but for what labels of different tokens have to do with each other. >= 0.
+  // Returns the sum over tokens of x^2 q (1 - q) for each weight of an attribute, and the same sum over pairs of labels
+  // for each transition. This is the diagonal of the Hessian without the covariances between different tokens. >= 0.
   // Costs a gradient.
   absl::StatusOr<Eigen::VectorXd> TokenVariances(const Eigen::VectorXd& w, const base::StopToken& stop = {});
 

@@ -84,7 +84,7 @@ double ProximalAverage::Move(double w, double d, double mu, size_t from) const {
     };
     const double end = at(last);
     if (side * end > 0.0) return end;
-    size_t inside = from, beyond = last;  // On the same side of zero at `inside`, not at `beyond`.
+    size_t inside = from, beyond = last;  // At `inside` the weight is on the same side of zero, at `beyond` it is not.
     while (beyond - inside > 1) {
       const size_t middle = inside + (beyond - inside) / 2;
       (side * at(middle) > 0.0 ? inside : beyond) = middle;
@@ -175,7 +175,8 @@ absl::StatusOr<SolverState> ProximalAverage::Step(const base::StopToken& stop) {
   const bool saga = options_.average.method == AverageMethod::kSaga;
   const double own = 1.0 / std::max(draw.scaled_probability, 0.05);
   const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
-  // SAGA takes its step here, where it knows g - g_i; SAG later, when the row is needed next: its step is d's alone.
+  // SAGA takes its step here, where g - g_i is known. SAG takes it when the row is needed next, because its step
+  // depends on d alone.
   const double* sums = change.tokens == nullptr ? change.row_values.data() : row_sums_.Sum(x, change.tokens).value();
   for (size_t r = 0; r < touched.size(); ++r) {
     double* w = rows_.data() + int64_t{2} * touched[r] * stride_;

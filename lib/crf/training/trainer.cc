@@ -35,7 +35,7 @@ absl::StatusOr<ChainOutcome> ChainTrainer::Advance(const base::StopToken& stop) 
     if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
     SolverState state = SolverState::kRunning;
     if (first_gradient_ && solver_->iterations() == first_iteration_) {
-      // Several threads take blocks of sequences, which are not to be cut.
+      // Several threads take whole blocks of sequences.
       LUTHIER_ASSIGN_OR_RETURN(state, solver_->Advance(options_.threads == 1 ? 1 : target_, stop));
       first_gradient_();
     }
@@ -52,13 +52,13 @@ absl::StatusOr<ChainOutcome> ChainTrainer::Advance(const base::StopToken& stop) 
 }
 
 absl::StatusOr<ChainOutcome> ChainTrainer::Judge(const base::StopToken& stop) {
-  // Not before the first pass: training starts at once.
+  // Computed after the first pass, not before, so that training starts at once.
   if (zero_gradient_ < 0.0) {
     weights_.setZero(loss_->dim());
     LUTHIER_ASSIGN_OR_RETURN(zero_gradient_, LargestEntry(stop));
     extra_passes_ += 1.0;
   }
-  // An estimate is of old gradients: the true one decides.
+  // The estimate comes from old gradients, so the true gradient decides.
   const double tolerance = options_.tolerance * zero_gradient_;
   bool converged = solver_->GradientWithin(tolerance);
   if (converged && !solver_->estimate_is_exact()) {
@@ -133,7 +133,7 @@ absl::Status ChainTrainer::WarmStart(base::CheckpointReader* reader, absl::strin
   LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, ModelIdentity(identity)));
   const double zero_gradient = reader->F64();
   if (!solver_->WarmStart(reader, rescaling)) return absl::DataLossError("model: it does not fit this problem");
-  // Of the data alone; else it is looked at anew.
+  // The gradient at w = 0 is kept if it depends on the data alone; otherwise it is computed anew.
   if (!rescaling.any() && !options_.l1.any()) zero_gradient_ = zero_gradient;
   extra_passes_ = -solver_->passes();
   target_ = first_iteration_ = solver_->iterations();

@@ -52,10 +52,10 @@ class ChainTrainer {
   // Returns effective passes: losses of one sequence, with gradients or alone, divided by the
   // number of sequences.
   double passes() const { return extra_passes_ + solver_->passes(); }
-  // Returns what `tolerance` is compared with, after Advance: the largest entry of the true gradient (with l1: of the
-  // smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0, infinite if only
-  // the latter is. Costs a pass, which passes() does not count, unless the last Advance has found it out. CANCELLED
-  // when stopped.
+  // Returns the number that `tolerance` is compared with, after Advance: the largest entry of the true gradient (with
+  // l1: of the smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0,
+  // infinity if only the latter is. Costs a pass, which passes() does not count, unless the last Advance has computed
+  // it. Returns CANCELLED when stopped.
   absl::StatusOr<double> RelativeGradient(const base::StopToken& stop);
 
   // Saves the whole state. `identity` names the training to which it belongs.
@@ -88,7 +88,7 @@ class ChainTrainer {
   Eigen::VectorXd weights_, gradient_;  // Scratch that is used again: fresh pages cost more than the arithmetic.
   ChainOutcome outcome_ = ChainOutcome::kRunning;
   double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
-  double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
+  double extra_passes_ = 0.0;    // Passes for exact gradients: that at w = 0, and those that confirm convergence.
   double entry_ = -1.0;          // Largest entry of the gradient at the weights, once computed.
   int64_t target_ = 0;           // Iteration at which the current quantum ends.
   bool judged_ = true;           // False if iterations are done but Judge is not.

@@ -30,7 +30,7 @@ absl::StatusOr<CgResult> SolveCg(absl::FunctionRef<absl::StatusOr<VectorXd>(cons
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, multiply(x0));
     r -= product;
     ++result.iterations;
-    if (!r.allFinite()) {  // A useless start.
+    if (!r.allFinite()) {  // The start is of no use.
       result.x.setZero();
       r = b;
     }
@@ -70,8 +70,8 @@ absl::StatusOr<CgResult> SolveCg(absl::FunctionRef<absl::StatusOr<VectorXd>(cons
         result.outcome = CgOutcome::kPrecision;
         break;
       }
-      // The recursion has drifted off: directions conjugate under it are of no use. Otherwise keep them: a restart
-      // costs as many iterations as the matrix has distinct eigenvalues.
+      // The recursion has drifted off, so directions that are conjugate under it are of no use. Otherwise they are
+      // kept, because a restart costs as many iterations as the matrix has distinct eigenvalues.
       if (claimed) direction.resize(0);
     }
     if (k >= limit) {

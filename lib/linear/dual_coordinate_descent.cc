@@ -16,11 +16,12 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr uint64_t kRebuildEvery = 16;  // Epochs between recomputations of w, against drift.
+constexpr uint64_t kRebuildEvery = 16;  // Number of epochs between recomputations of w, against drift.
 constexpr double kFirstTau = -20.0;     // Logit of the dual variables at the start without w0.
 constexpr int kMaxNewton = 30;
-constexpr double kInnerReduction = 0.05;  // Of |F| by the Newton steps of one visit: more is wasted, w moves on.
-constexpr double kRestShare = 0.02;       // Of the mean gap of a row.
+// Reduction of |F| by the Newton steps of one visit; more would be wasted, since w moves on.
+constexpr double kInnerReduction = 0.05;
+constexpr double kRestShare = 0.02;  // In units of the mean gap of a row.
 constexpr int kLongestStreak = 5;
 
 double StableSigmoid(double x) {
@@ -148,7 +149,7 @@ bool DualCoordinateDescent::Step(int64_t i) {
   const double now = Solve(i, t, q);
   const double change = now - old;
   if (!std::isfinite(change)) return false;
-  // The row's part of the duality gap, loss(t) + loss*(-alpha) + alpha t >= 0, to second order.
+  // Computes the row's part of the duality gap, loss(t) + loss*(-alpha) + alpha t >= 0, to second order.
   double gap = 0.0;
   if (!tau_.empty()) {
     const double s = 0.5 * (old_tau + tau_[i]);
@@ -220,7 +221,7 @@ void DualCoordinateDescent::Save(base::CheckpointWriter* writer) const {
   writer->F64(center_dot_);
   writer->U64(epoch_);
   writer->U64(static_cast<uint64_t>(position_));
-  // In mid-epoch, rows that were visited already may be at rest by now: the order cannot be derived anew.
+  // In mid-epoch, rows that were visited already may rest by now, so the order cannot be derived anew.
   VectorXd order(static_cast<Eigen::Index>(order_.size()));
   for (size_t k = 0; k < order_.size(); ++k) order[static_cast<Eigen::Index>(k)] = order_[k];
   writer->Vector(order);

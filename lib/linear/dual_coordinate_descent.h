@@ -14,7 +14,7 @@
 // regression Yu, Huang, Lin 2011).
 //
 //   symbol   meaning                                                             name in code
-//   z_i      what the model sees of row i: (a_i - m, 1)
+//   z_i      row i as the model sees it: (a_i - m, 1)
 //   alpha_i  dual variable: [0, 1]; squared hinge: [0, inf)                      alpha_
 //   w        (1/l2) sum_i alpha_i s_i z_i
 //   D        -sum_i loss*(-alpha_i) - l2/2 |w|^2 <= h(w), equal at the optimum   DualValue()

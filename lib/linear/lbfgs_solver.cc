@@ -27,7 +27,7 @@ struct End {
   double slope;
 };
 
-// A trial strictly between the ends: the secant zero of the slopes if they bracket one, else the minimum of the
+// Returns a trial strictly between the ends: the secant zero of the slopes if they bracket one, else the minimum of the
 // parabola through (value, slope) at `low` and the value at `high`, kept away from both ends.
 double Interpolate(const End& low, const End& high) {
   const double width = high.step - low.step;
@@ -119,7 +119,7 @@ absl::StatusOr<LbfgsSolver::Search> LbfgsSolver::LineSearch(ValueAndGradient f, 
       step *= 4.0;
     }
   }
-  // The lower end fulfils the decrease condition: progress, though not the curvature condition.
+  // The lower end fulfils the decrease condition, which is progress, but not the curvature condition.
   if (low.step > 0.0) {
     *x = x_ + low.step * direction;
     LUTHIER_ASSIGN_OR_RETURN(*value, f(*x, gradient));

@@ -32,8 +32,8 @@ double Sigmoid(double t) {
   return e / (1.0 + e);
 }
 
-// z (a multiple of 4 entries, of which `classes` count) becomes the softmax; returns log(sum exp z) - z[label] of the
-// incoming scores.
+// Replaces z (a multiple of 4 entries, of which `classes` count) by its softmax. Returns log(sum exp z) - z[label] of
+// the incoming scores.
 double SoftmaxLoss(int classes, int32_t label, double* z) {
   int top = 0;
   for (int k = 1; k < classes; ++k) {
@@ -41,7 +41,7 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
   }
   const double shift = z[top];
   const double lag = shift - z[label];
-  // Vectorised; the C library's is not.
+  // Eigen's exp is vectorised; the C library's is not.
   for (int k = 0; k < classes; k += 4) {
     Eigen::Map<Eigen::Array4d> part(z + k);
     part = (part - shift).exp();
@@ -54,8 +54,8 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
   return std::log1p(others) + lag;
 }
 
-// Calls f with std::integral_constant<int, stride> where a row of so many sums fits into registers. Returns false, and
-// calls nothing, for others.
+// Calls f with std::integral_constant<int, stride> if a row of this many sums fits into registers. Otherwise returns
+// false and calls nothing.
 template <typename F>
 bool WithLanes(int stride, F&& f) {
   switch (stride) {
@@ -396,7 +396,7 @@ absl::StatusOr<Eigen::MatrixXd> LogisticData::DenseRows(const std::vector<int64_
                                                         const base::StopToken& stop) const {
   std::vector<int32_t> numbers;
   for (const int64_t row : rows) numbers.push_back(rows_[static_cast<size_t>(row)]);
-  // Columns that were constant are as far from their mean here as in the products above.
+  // Constant columns are standardized like the others, as in the products above.
   data::Standardization map = standardization_;
   map.constant.clear();
   LUTHIER_ASSIGN_OR_RETURN(Eigen::MatrixXd x, data::DenseRows(dataset_->x, numbers, map, stop));

@@ -20,15 +20,15 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr Index kMostWeights = 2500;
-constexpr double kMostPasses = 100.0;  // Of Make.
-// Multiplications of matrix products that take as long as one of a pass over sparse rows.
+constexpr double kMostPasses = 100.0;  // Largest cost of Make, in passes.
+// Number of multiplications in matrix products that take as long as one of a pass over sparse rows.
 constexpr double kProductSpeed = 4.0;
-// Least share of the largest diagonal entry that the least penalty has where conjugate gradients need no help.
+// Share of the largest diagonal entry from which on the least penalty makes conjugate gradients fast without help.
 constexpr double kDominated = 0.05;
-constexpr double kRidge = 1e-14;  // Of the largest diagonal entry.
+constexpr double kRidge = 1e-14;  // As a share of the largest diagonal entry.
 
-// Sampled rows for each weight. With a quarter of them conjugate gradients need three times as many products where
-// penalties are small.
+// Number of sampled rows for each weight. With a quarter of them conjugate gradients need three times as many products
+// if penalties are small.
 constexpr int64_t kRowsPerWeight = 2, kFewestRows = 2000;
 
 int64_t SampleSize(const LogisticData& data) {
@@ -59,14 +59,14 @@ absl::StatusOr<std::optional<LogisticPreconditioner>> LogisticPreconditioner::Ma
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < s; ++i) rows.push_back(i * n / s);
   LUTHIER_ASSIGN_OR_RETURN(const MatrixXd sampled, data.DenseRows(rows, stop));
-  const MatrixXd x = sampled.transpose();  // q x s, a 1 behind for an intercept.
+  const MatrixXd x = sampled.transpose();  // q x s; with an intercept the last row is ones.
   const double share = static_cast<double>(n) / static_cast<double>(s);
-  // Index of weight (class, column); -1: the first class has no intercept.
+  // Returns the index of weight (class, column), or -1: the first class has no intercept.
   const auto index = [&](int k, Index j) {
     if (j < p) return j * K + k;
     return k == 0 ? Index{-1} : p * K + k - 1;
   };
-  double largest = 0.0;  // Diagonal entry.
+  double largest = 0.0;  // Largest diagonal entry.
   base::Pace pace(stop);
   for (int k = 0; k < K; ++k) {
     VectorXd squares = VectorXd::Zero(q);
@@ -81,8 +81,8 @@ absl::StatusOr<std::optional<LogisticPreconditioner>> LogisticPreconditioner::Ma
   MatrixXd m = MatrixXd::Zero(data.dim(), data.dim());
   MatrixXd block(q, q), weighted(q, x.cols());
   VectorXd d(x.cols());
-  // A multiplication in matrix products takes an eighth of the time of others; the factor below is as long between
-  // polls.
+  // A multiplication in matrix products takes an eighth of the time of others. The factorisation below has the same
+  // time between polls.
   const Index strip = std::clamp<Index>(Index{8 * 64 * 64} * data.dim() / (q * q), 1, x.cols());
   for (int k = 0; k < K; ++k) {
     for (int l = 0; l <= k; ++l) {

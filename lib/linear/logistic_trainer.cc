@@ -114,14 +114,14 @@ absl::StatusOr<TrainOutcome> LogisticTrainer::Advance(const base::StopToken& sto
       zero_gradient_ = gradient.size() == 0 ? 0.0 : gradient.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
       SetTolerance();
     };
-    // Mostly training starts at 0, whose gradient the solver needs anyway.
+    // Training mostly starts at 0, whose gradient the solver needs anyway.
     const bool elsewhere = !start_.isZero(0.0);
     if (elsewhere) {
       VectorXd gradient;
       LUTHIER_RETURN_IF_ERROR(f(VectorXd::Zero(problem_->dim()), &gradient).status());
       set_tolerance(gradient);
     }
-    // When stopped, nothing has changed that is not made anew.
+    // A stop changes only state that the next call makes anew.
     LUTHIER_ASSIGN_OR_RETURN(state, lbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_, stop));
     if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
     if (elsewhere) ++extra_passes_;

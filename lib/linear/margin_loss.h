@@ -29,7 +29,7 @@ struct MarginLoss {
     return (1.0 + epsilon - t) * (1.0 + epsilon - t) / (4.0 * epsilon);
   }
 
-  // The derivative, <= 0.
+  // Returns the derivative, <= 0.
   double Slope(double t) const {
     switch (kind) {
       case Kind::kLogistic:  // No branch: solvers that take row by row spend a good part of their time here.
@@ -44,7 +44,7 @@ struct MarginLoss {
     return (t - 1.0 - epsilon) / (2.0 * epsilon);
   }
 
-  // The second derivative, >= 0; at a kink of the slope, the larger of both sides.
+  // Returns the second derivative, >= 0; at a kink of the slope, the larger of both sides.
   double Curvature(double t) const {
     switch (kind) {
       case Kind::kLogistic: {
@@ -59,7 +59,8 @@ struct MarginLoss {
     return std::abs(t - 1.0) <= epsilon ? 1.0 / (2.0 * epsilon) : 0.0;
   }
 
-  // sup_t of -a t - Value(t): finite for a in [0, 1], for the squared hinge for all a >= 0.
+  // Returns the convex conjugate sup_t (-a t - Value(t)). It is finite for a in [0, 1], for the squared hinge for all a
+  // >= 0.
   double Conjugate(double a) const {
     switch (kind) {
       case Kind::kLogistic: {
@@ -74,7 +75,7 @@ struct MarginLoss {
     return a * (epsilon * a - (1.0 + epsilon));
   }
 
-  // The largest curvature: the Lipschitz constant of the slope.
+  // Returns the largest curvature, which is the Lipschitz constant of the slope.
   double smoothness() const {
     switch (kind) {
       case Kind::kLogistic:

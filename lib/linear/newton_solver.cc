@@ -17,13 +17,13 @@ using Eigen::VectorXd;
 
 constexpr double kSufficientDecrease = 1e-4;
 constexpr int kMaxHalvings = 40;
-constexpr double kSteep = 0.3;  // Of the first slope: what is left of it at the full step when that is far too short.
-// With the factor of a point before: the residual of the direction, and products at most.
+constexpr double kSteep = 0.3;  // Share of the first slope that is left at the full step if that is far too short.
+// Limits with the factor of an earlier point: residual of the direction, and number of products.
 constexpr double kKeptForcing = 0.1;
 constexpr int kMostKept = 12;
-// A minimum with a ridge is near enough when the gradient of f plus ridge is below this share of that of f.
+// A minimum with a ridge is accurate enough if the gradient of f plus ridge is below this share of that of f.
 constexpr double kRidgeAccuracy = 0.3;
-// What becomes of the ridge after up to 2, up to 4, and more steps.
+// Factors by which the ridge falls after up to 2, up to 4, and more steps.
 constexpr double kRidgeFalls[] = {0.001, 0.03, 0.2};
 
 }  // namespace
@@ -38,7 +38,7 @@ absl::StatusOr<SolveState> NewtonSolver::Start(SecondOrderFunction& f, VectorXd 
   ridge_steps_ = 0;
   if (path_) {
     ridge_ = f.Ridge(1.0);
-    // x0 is about the minimum with that ridge whose gradient is as large as f's.
+    // x0 is about the minimum with the ridge whose gradient is as large as that of f.
     const double pull =
         LargestEntry(ridge_.cwiseProduct(x_.head(ridge_.size())), scale_.head(ridge_.size() > 0 ? scale_.size() : 0));
     if (pull > 0.0) {
@@ -65,7 +65,7 @@ absl::Status NewtonSolver::Direction(SecondOrderFunction& f, double floor, const
   f.SetRidge(ridge_);
   const bool keeps = f.keeps_factor() && floor == 0.0 && ridge_.size() == 0;
   bool kept = keeps && factor_point_.size() > 0;
-  if (kept && !f.HasFactorOf(factor_point_)) {  // After Load, or a step that was given up.
+  if (kept && !f.HasFactorOf(factor_point_)) {  // This happens after Load, or after a step that was given up.
     LUTHIER_RETURN_IF_ERROR(f.SetPoint(factor_point_, stop));
     LUTHIER_ASSIGN_OR_RETURN(kept, f.MakeFactor(stop));
   }
@@ -85,7 +85,7 @@ absl::Status NewtonSolver::Direction(SecondOrderFunction& f, double floor, const
     options.precondition = &precondition;
     LUTHIER_ASSIGN_OR_RETURN(CgResult cg, SolveCg(multiply, -gradient, VectorXd(), VectorXd(), options));
     cost->products += cg.iterations;
-    // Another factor next time, when this one needed as many products as a new one costs.
+    // The factor is kept if it needed no more products than a new one costs.
     if (cg.outcome == CgOutcome::kConverged && static_cast<double>(cg.iterations) <= f.factor_passes()) {
       *factor_point = factor_point_;
     }
@@ -123,7 +123,7 @@ absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunctio
   const double norm = gradient.norm();
   const double value = value_ + RidgeValue(x_);
   bool any_finite = false;
-  // Whether the point at `step` will do.
+  // Evaluates the point at `step`. Returns true if it is good enough.
   const auto look = [&](double step, Point* point) -> absl::StatusOr<bool> {
     point->step = step;
     point->x = x_ + step * direction;
@@ -132,7 +132,7 @@ absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunctio
     if (!std::isfinite(point->value) || !point->gradient.allFinite()) return false;
     any_finite = true;
     const double now = point->value + RidgeValue(point->x);
-    // Within the rounding of f the gradient decides.
+    // Within the rounding of f, the gradient decides.
     return now <= value + kSufficientDecrease * step * slope ||
            (now <= value + kValueNoise * std::abs(value) && WithRidge(point->x, point->gradient).norm() < norm);
   };
@@ -141,7 +141,7 @@ absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunctio
   double passes = 0.0;
   LUTHIER_ASSIGN_OR_RETURN(double step, f.LineMinimum(x_, direction, stop, &passes));
   cost->others += passes;
-  if (full) {  // The way goes on downhill.
+  if (full) {  // f still falls steeply at the full step.
     if (step > 1.0) {
       Point farther;
       LUTHIER_ASSIGN_OR_RETURN(const bool good, look(step, &farther));
@@ -158,7 +158,7 @@ absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunctio
 }
 
 void NewtonSolver::LowerRidge(const SecondOrderFunction& f) {
-  // Far when the minima with the last ridge and the one before were close to each other.
+  // The ridge falls far if the minima with the last two ridges were close to each other.
   ridge_share_ *= ridge_steps_ <= 2 ? kRidgeFalls[0] : ridge_steps_ <= 4 ? kRidgeFalls[1] : kRidgeFalls[2];
   ridge_steps_ = 0;
   ridge_ = f.Ridge(ridge_share_);
@@ -178,13 +178,13 @@ absl::StatusOr<SolveState> NewtonSolver::Step(SecondOrderFunction& f, const base
     const double promised = -0.5 * direction.dot(gradient);
     Point found;
     LUTHIER_ASSIGN_OR_RETURN(const Search search, LineSearch(f, gradient, direction, stop, &cost, &found));
-    // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
+    // Near the optimum a step should square the error; if neither f nor the gradient falls, rounding prevents progress.
     const double value = value_ + RidgeValue(x_);
     const bool stuck =
         search != Search::kFound || (found.value + RidgeValue(found.x) >= value - kValueNoise * std::abs(value) &&
                                      WithRidge(found.x, found.gradient).norm() >= 0.7 * norm);
     if (stuck && search != Search::kNonFinite && f.has_floor() && floor == 0.0 && ridge_.size() == 0) {
-      floor = 1.0;  // Once more, by a step that cannot fail.
+      floor = 1.0;  // The next step cannot fail.
       continue;
     }
     factor_point_ = std::move(factor_point);

@@ -8,9 +8,9 @@
 
 namespace luthier::linear {
 
-// Replaces the lower triangle of *a by that of its Cholesky factor L, L L' = a, by panels so that `stop` is polled at
-// the pace of lib/base/pace.h. Returns false, leaving *a undefined, if it is not positive definite; CANCELLED when
-// stopped.
+// Replaces the lower triangle of *a by that of its Cholesky factor L, L L' = a. Works by panels, so that `stop` is
+// polled at the pace of lib/base/pace.h. Returns false, and leaves *a undefined, if the matrix is not positive
+// definite. Returns CANCELLED when stopped.
 absl::StatusOr<bool> FactorInPlace(Eigen::MatrixXd* a, const base::StopToken& stop);
 
 }  // namespace luthier::linear

@@ -20,19 +20,18 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Columns of a panel of the factorisation, and of what is done with one at once: a multiple of the kernels' blocks, for
-// any instruction set, so that each sum is what it would be without pieces.
-constexpr int64_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
-// Mean curvature over rows, in units of the largest, below which a free bias gets a ridge.
+constexpr int64_t kLongRow = 256;  // Number of entries above which a row of a Hessian is summed in pieces.
+// Mean curvature over rows, as a share of the largest, below which a free bias gets a ridge.
 constexpr double kLeastCurvature = 1e-14, kLeastStraightCurvature = 1e-3;
-// Multiplications of a dense factorisation in the time of one with a sparse entry.
+// Number of multiplications in a dense factorisation that take as long as one with a sparse entry.
 constexpr double kVectorized = 8.0;
-constexpr double kLeastRidge = 1e-16;  // Share of the first.
+constexpr double kLeastRidge = 1e-16;  // As a share of the first ridge.
 constexpr double kRidgeBesidePenalty = 0.1;
-constexpr double kLineSlope = 0.1;        // Of the first slope: where a line search ends.
-constexpr double kRoundingShare = 1e-12;  // Of a mean square: what is left of it after centring below this is rounding.
+constexpr double kLineSlope = 0.1;  // Share of the first slope at which a line search ends.
+// A column whose mean square after centring is below this share of that before is constant up to rounding.
+constexpr double kRoundingShare = 1e-12;
 
-// Pieces of the columns of an n x n matrix.
+// Works on the columns of an n x n matrix in pieces.
 template <typename F>
 absl::Status ColumnsInPieces(Index n, const base::StopToken& stop, F&& work) {
   return base::InPieces(n, std::max<Index>(1, n), stop, work);
@@ -42,7 +41,8 @@ absl::Status ColumnsInPieces(Index n, const base::StopToken& stop, F&& work) {
 
 namespace {
 
-// What must be added to all scores so that the sum of losses is least; +-kFarthest where it is least at infinity.
+// Returns the constant that, added to all scores, minimises the sum of losses; +-kFarthest if the minimum is at
+// infinity.
 double MinimizeBias(const LinearData& data, const MarginLoss& loss, const VectorXd& scores) {
   constexpr double kFarthest = 1e3;
   constexpr int kMost = 200;
@@ -141,7 +141,7 @@ absl::Status LinearData::SetNorms(const base::StopToken& stop) {
     if (bias_ != Bias::kNone) square += 1.0;
     norm2_.push_back(square);
     total.Add(square);
-    // Overflow must not get lost: max(x, NaN) is x.
+    // An overflow must not get lost: max(x, NaN) is x.
     if (!(square <= max_norm2_)) max_norm2_ = square;
   }
   mean_norm2_ = rows() == 0 ? 0.0 : total.Total() / static_cast<double>(rows());
@@ -164,7 +164,7 @@ absl::Status LinearData::SetColumnScale(const base::StopToken& stop) {
     if (j < firsts.size()) {
       const double raw = square;
       square += center_[j] * (center_[j] - 2.0 * firsts[j] / n);
-      if (square <= kRoundingShare * raw) square = 0.0;  // Constant but for rounding.
+      if (square <= kRoundingShare * raw) square = 0.0;  // The column is constant but for rounding.
     }
     column_scale_[j] = square > 0.0 && std::isfinite(square) ? std::sqrt(square) : 1.0;
   }
@@ -239,10 +239,10 @@ VectorXd LinearProblem::Penalize(const VectorXd& w) const {
 
 namespace {
 
-constexpr int64_t kChunk = 256;  // Rows whose numbers stay in the nearest cache.
+constexpr int64_t kChunk = 256;  // Number of rows whose values stay in the nearest cache.
 
-// Logistic losses of `count` <= kChunk rows with the scores r: adds them up, and puts s_i loss'(t_i) in their place and
-// the curvatures where there is room for them. One exponential for all three, several rows at once.
+// Adds up the logistic losses of `count` <= kChunk rows with scores r. Replaces the scores by s_i loss'(t_i), and fills
+// in the curvatures unless null. One exponential serves all three, for several rows at once.
 void LogisticChunk(const double* signs, int64_t count, double* scores, double* curvature, BlockedSum* total) {
   using Chunk = Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, kChunk, 1>;
   const Eigen::Map<const Eigen::ArrayXd> s(signs, count);
@@ -250,7 +250,7 @@ void LogisticChunk(const double* signs, int64_t count, double* scores, double* c
   const Chunk t = s * r;
   const Chunk e = (-t.abs()).exp();
   const Chunk share = 1.0 / (1.0 + e);
-  // log1p(e), which Eigen takes one by one: the logarithm of 1 + e, and what its rounding made of e.
+  // Eigen's log1p is not vectorised, so this takes the logarithm of u = 1 + e and corrects it for the rounding of u.
   const Chunk u = 1.0 + e;
   const Chunk v = u - 1.0;
   const Chunk loss = (v == 0.0).select(e, u.log() * (e / v)) - t.min(0.0);
@@ -329,7 +329,7 @@ absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const Vecto
     first += ridge.cwiseProduct(d).dot(w);
     second += ridge.dot(d.cwiseAbs2());
   }
-  // Slope and curvature of h along d.
+  // Returns the slope of h along d, and sets its curvature.
   const auto derivatives = [&](double a, double* curvature) {
     *passes += row_sums;
     BlockedSum slope, bend;
@@ -363,7 +363,7 @@ absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const Vecto
     if (std::isfinite(high)) {
       if (!(next < high)) next = 0.5 * (low + high);
     } else {
-      next = std::min(next, 8.0 * a);  // A loss that is flat far away promises too much.
+      next = std::min(next, 8.0 * a);  // A loss that is flat far away suggests too long a step.
     }
     if (next > kMostStep) return low;
     a = next;
@@ -417,7 +417,7 @@ absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const
   double total = 0.0;
   base::Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); i += every) {
-    // Sums all over a matrix that no cache may hold.
+    // The sums go to entries all over a matrix that may exceed every cache.
     const int64_t entries = data_->entries(i);
     const bool divided = entries > kLongRow;
     LUTHIER_RETURN_IF_ERROR(
@@ -453,7 +453,7 @@ absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const
     // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
     const VectorXd& m = data_->center();
     const VectorXd half = 0.5 * total * m - firsts.head(p);
-    // As Eigen's rank-2 update has it.
+    // Adds as Eigen's rank-2 update does.
     LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(p, stop, [&](Index begin, Index end) {
       for (Index j = begin; j < end; ++j) {
         hessian.col(j).segment(j, p - j) += half[j] * m.tail(p - j) + m[j] * half.tail(p - j);
@@ -510,7 +510,7 @@ absl::Status LinearFunction::SetPoint(const VectorXd& x, const base::StopToken& 
   if (factor_passes_ < 0.0) {
     LUTHIER_RETURN_IF_ERROR(CountFactor(stop));
   }
-  // Usually it is the point that was evaluated last.
+  // The point is usually the one that was evaluated last.
   if (!(x_.size() == x.size() && x_ == x)) {
     LUTHIER_RETURN_IF_ERROR(Value(x, nullptr, stop).status());
   }
@@ -524,10 +524,10 @@ VectorXd LinearFunction::Ridge(double share) const {
   if (loss.kind != MarginLoss::Kind::kHuberizedHinge || share < kLeastRidge) return {};
   const LinearData& data = problem_->data();
   const Index p = problem_->penalized();
-  // At first as much as the losses themselves curve where all rows are in the quadratic part.
+  // The first ridge equals the curvature of the losses if all rows are in the quadratic part.
   VectorXd ridge = share * static_cast<double>(data.rows()) * loss.smoothness() * data.column_scale().cwiseAbs2();
   ridge.tail(ridge.size() - p).setZero();
-  // Beside the penalty it is nothing any more.
+  // A ridge that is small beside the penalty changes next to nothing.
   if ((ridge.head(p).array() <= kRidgeBesidePenalty * problem_->Penalize(VectorXd::Ones(problem_->dim())).array())
           .all()) {
     return {};

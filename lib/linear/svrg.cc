@@ -16,11 +16,11 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr int64_t kRowsAtOnce = 512;  // Steps of a block: one stream of random numbers.
-constexpr int64_t kAhead = 6;         // Rows that are fetched before their turn.
+constexpr int64_t kRowsAtOnce = 512;  // Number of steps of a block, which share a stream of random numbers.
+constexpr int64_t kAhead = 6;         // Number of rows that are prefetched.
 constexpr double kSmallestBeta = 1e-3;
-constexpr double kShortest = 0.25, kLongest = 1.5;  // Of steps by the curvature seen, in units of 1/L.
-constexpr int kMaxStreak = 18;                      // Skips at most 2^16 looks.
+constexpr double kShortest = 0.25, kLongest = 1.5;  // Limits of steps by the curvature seen, in units of 1/L.
+constexpr int kMaxStreak = 18;                      // Longest streak, which skips 2^16 visits.
 
 VectorXd ToVector(const std::vector<double>& v) {
   return Eigen::Map<const VectorXd>(v.data(), static_cast<Index>(v.size()));
@@ -34,7 +34,7 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
       options_(options),
       n_(data_.rows()),
       lambda_(problem->l2() / static_cast<double>(std::max<int64_t>(1, data_.rows()))),
-      // As often as costs no more than a quarter of the steps' own work.
+      // Flushes cost at most a quarter of the steps' own work.
       flush_every_(std::max<int64_t>(kRowsAtOnce, 4 * data_.features() * n_ / std::max<int64_t>(1, data_.nonzeros()))),
       snapshot_(VectorXd::Zero(data_.dim())),
       columns_(static_cast<size_t>(data_.features())) {
@@ -61,7 +61,7 @@ absl::Status Svrg::SetProbabilities(const base::StopToken& stop) {
     probability_.reserve(static_cast<size_t>(n_));
     alias_.clear();
     alias_.reserve(static_cast<size_t>(n_));
-    // Walker 1977: slot k yields k with its share, else its alias.
+    // Builds Walker's table (1977): slot k yields k with its share, else its alias.
     std::vector<int32_t> small, large;
     LUTHIER_RETURN_IF_ERROR(base::InPieces(n_, base::kRandomAccess, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -89,7 +89,8 @@ absl::Status Svrg::SetProbabilities(const base::StopToken& stop) {
     for (const int32_t i : small) alias_share_[i] = 1.0;
     for (const int32_t i : large) alias_share_[i] = 1.0;
   }
-  // 1/L with L of the losses plus lambda; where the penalty rules, half of what would jump to 0 in one step.
+  // The step is 1/L, with L of the losses plus lambda. If the penalty dominates, it is half of the step that would
+  // shrink the weights to 0 at once.
   largest_step_ = options_.step_scale / (problem_->loss().smoothness() * largest + lambda_);
   eta_ = std::min(largest_step_, 0.5 / lambda_);
   return absl::OkStatus();
@@ -130,7 +131,7 @@ absl::Status Svrg::DrawBatch(const base::StopToken& stop) {
   return absl::OkStatus();
 }
 
-// Those of steps first ... first + count - 1, first a multiple of kRowsAtOnce.
+// Draws the rows of steps first ... first + count - 1; `first` is a multiple of kRowsAtOnce.
 void Svrg::DrawRows(int64_t first, int64_t count, int32_t* rows) const {
   base::RandomStream random(options_.seed, "svrg row", epoch_, static_cast<uint32_t>(first / kRowsAtOnce));
   for (int64_t k = 0; k < count; ++k) {
@@ -146,7 +147,7 @@ void Svrg::DrawPick() {
   pick_ = 1 + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(BatchSize())));
 }
 
-// s_i loss'(s_i score), or 0 without a look at it while row i is being skipped.
+// Returns s_i loss'(s_i score), or 0 without evaluating the loss while row `i` is skipped.
 double Svrg::SlopeAt(int64_t i, double score) {
   ++work_;
   const double slope = data_.sign(i) * problem_->loss().Slope(data_.sign(i) * score);
@@ -172,7 +173,7 @@ absl::Status Svrg::Begin(const base::StopToken& stop) {
   double rho = 0.0;
   double seen = 0.0,
          squares = 0.0;  // Sums of c_i and of c_i^2 |z_i|^2 / (n P_i) over the batch; see SvrgOptions::Step.
-  // Skipping changes counters, so a pass that was given up must not leave traces.
+  // Skipping changes counters, which a pass that was stopped must restore.
   const std::vector<uint8_t> streaks = zero_streak_;
   const std::vector<int32_t> skips = skip_;
   const int64_t evaluations = evaluations_;
@@ -197,7 +198,7 @@ absl::Status Svrg::Begin(const base::StopToken& stop) {
     if (slopes_[i] == 0.0) continue;
     rho += slopes_[i];
     data_.AddTo(i, slopes_[i], mu.data());
-    const double p = std::abs(slopes_[i]), curvature = p * (1.0 - p);  // Of the logistic loss.
+    const double p = std::abs(slopes_[i]), curvature = p * (1.0 - p);  // Curvature of the logistic loss.
     seen += curvature;
     squares += curvature * curvature * data_.norm2(i) * Weight(i);
   }
@@ -226,12 +227,13 @@ absl::Status Svrg::Begin(const base::StopToken& stop) {
   return absl::OkStatus();
 }
 
-// loss'_i(x_s) for a step.
+// Returns loss'_i(x_s) for a step.
 double Svrg::SnapshotSlope(int64_t i) {
   if (in_batch_[i] != 0) {
-    if (options_.support_list && slopes_[i] == 0.0) return 0.0;  // Not counted: its zero is on a list.
+    // The support list has this zero, so it is not counted.
+    if (options_.support_list && slopes_[i] == 0.0) return 0.0;
     if (options_.keep_slopes) {
-      ++evaluations_;  // As the source counts, though none is made.
+      ++evaluations_;  // The source counts it, although no evaluation is made.
       return slopes_[i];
     }
   }
@@ -260,7 +262,7 @@ bool Svrg::Step(int64_t i) {
   if (!std::isfinite(change)) return false;
   const double shrink = 1.0 - eta_ * lambda_;
   beta_ *= shrink;
-  // Known before the slope is: no division between a slope and the next row's score.
+  // The inverse is known before the slope, so no division delays the next row's score.
   const double inverse_beta = 1.0 / beta_;
   const double direct = eta_ * change;
   if (direct != 0.0) data_.AddTo<2>(i, -direct * inverse_beta, pairs());
@@ -306,7 +308,8 @@ VectorXd Svrg::Weights() const {
 }
 
 absl::StatusOr<SolveState> Svrg::Advance(const base::StopToken& stop) {
-  // Unless an Advance was stopped and this is what is left of it, be it the block in which it reached its target.
+  // Sets a new target, unless a stop left work of the last call: the way to its target, or the rest of the block in
+  // which it reached it.
   const auto in_block = [this] { return in_epoch_ && step_ % kRowsAtOnce != 0; };
   if (work_ >= target_ && !in_block()) target_ = work_ + n_;
   SolveState state = SolveState::kRunning;
@@ -324,7 +327,7 @@ absl::StatusOr<SolveState> Svrg::Run(int64_t until, const base::StopToken& stop)
   int32_t rows[kRowsAtOnce];
   base::Pace pace(stop);
   while (step_ < steps) {
-    // One that was stopped in mid-block goes on there, whatever was done by then.
+    // A block that was stopped in the middle goes on there, whatever was done by then.
     const int64_t begun = step_ % kRowsAtOnce, first = step_ - begun;
     if (begun == 0 && work_ >= until) return SolveState::kRunning;
     const int64_t count = std::min(steps - first, kRowsAtOnce);
@@ -339,7 +342,7 @@ absl::StatusOr<SolveState> Svrg::Run(int64_t until, const base::StopToken& stop)
       if (++step_ % flush_every_ == 0) Flush();
       if (step_ == pick_) picked_ = Weights();
     }
-    if (!skip_.empty()) work_ += count;  // Rows that are skipped take time too.
+    if (!skip_.empty()) work_ += count;  // Skipped rows take time, too.
   }
   VectorXd x = pick_ >= 0 ? std::move(picked_) : Weights();
   in_epoch_ = false;

@@ -16,12 +16,13 @@ namespace {
 
 using Eigen::VectorXd;
 
-// A stochastic solver is at the limit of rounding when its gradient g has not become smaller for so many iterations,
-// although what is left of h, at most |g|^2 / (2 l2) with a penalty on everything, is below this share of h.
+// A stochastic solver is at the limit of rounding if its gradient g has not become smaller for this many iterations,
+// although the distance of h from its minimum, at most |g|^2 / (2 l2) with a penalty on everything, is below this share
+// of h.
 constexpr int64_t kPatience = 40;
 constexpr double kRounding = 1e-14;
-constexpr double kTighter = 0.1;  // What becomes of the tolerance when the bound on h(w) - min h is not small enough.
-// A step that lowers h by less than this share of it, or not at all, is rounding.
+constexpr double kTighter = 0.1;  // Factor of the tolerance if the bound on h(w) - min h is not small enough.
+// A decrease of h by less than this share of it, or none, is rounding.
 
 }  // namespace
 
@@ -46,8 +47,8 @@ bool NeedsOnePenalty(LinearSolver solver) {
 
 namespace {
 
-// What solvers are expected to need, in passes over the entries. The numbers are fits to the runs of which
-// docs/reference/linear.md has the table; they only have to be right within a factor of two.
+// Estimates of the passes over the entries that solvers need. The numbers are fits to the runs in the table of
+// docs/reference/linear.md; they have to be right only within a factor of two.
 struct Costs {
   explicit Costs(const LinearProblem& problem) {
     const LinearData& data = problem.data();
@@ -55,7 +56,7 @@ struct Costs {
     const double d = static_cast<double>(data.dim());
     const double per_row = std::max(1.0, static_cast<double>(data.nonzeros())) / n;
     const bool hinge = problem.loss().kind != MarginLoss::Kind::kLogistic;
-    // How much the penalty rules: 1 where it curves as much as the losses do along a typical column.
+    // Strength of the penalty: 1 if it curves as much as the losses do along a typical column.
     const double scale2 = data.mean_norm2() / std::max(1.0, d);
     const double rule = problem.l2() / std::max(1e-300, n * problem.loss().smoothness() * scale2);
     const double decades = std::max(0.0, -std::log10(std::max(1e-300, rule)));
@@ -74,12 +75,12 @@ struct Costs {
             : n >= 8.0 * d ? std::min(60.0, 8.0 + 0.5 * d) * (hinge ? 1.4 : 1.0)
             : hinge        ? 25.0 + 25.0 * decades * decades
                            : 10.0 + 25.0 * decades;
-    // Where no factor is to be had: a way on for L-BFGS when it makes no more headway, never the first choice.
+    // If a factor is too expensive, Newton's method can replace L-BFGS once that stalls, but is never the first choice.
     if (fits && d > static_cast<double>(LinearTrainer::kMaxDirectColumns)) newton_cg = std::max(150.0, 1.5 * lbfgs);
     if (problem.l2() > 0.0 && data.bias() != Bias::kFree) {
-      // Rows that share columns undo each other's steps the more, the less the penalty rules.
+      // Rows that share columns undo each other's steps the more, the weaker the penalty is.
       dual = (8.0 + 16.0 * std::log1p(1.5 / rule)) * (hinge && decades > 0.0 ? 1.5 : 1.0);
-      // With more columns than rows each row has its own way.
+      // With more columns than rows, the rows hardly interfere.
       if (n < 0.5 * d) dual = std::min(dual, hinge ? 45.0 + 20.0 * std::max(0.0, decades - 3.0) : 35.0);
       if (data.mean_norm2() > 0.0 && data.max_norm2() > 20.0 * data.mean_norm2()) dual *= 4.0;
     }
@@ -102,7 +103,7 @@ struct Costs {
   }
 
   double lbfgs = INFINITY, newton_cg = INFINITY, newton_cholesky = INFINITY, dual = INFINITY;
-  double steps = 0.0;  // Of Newton's method.
+  double steps = 0.0;  // Steps of Newton's method.
 };
 
 constexpr LinearSolver kCandidates[] = {LinearSolver::kLbfgs, LinearSolver::kNewtonCholesky, LinearSolver::kNewtonCg,
@@ -131,7 +132,7 @@ SolverChoice ChooseSolver(const LinearProblem& problem) {
 }
 
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes) {
-  int64_t vectors = 8;  // v, mu and batches; dual weights; a gradient and copies for whoever looks.
+  int64_t vectors = 8;  // v, mu and batches; dual weights; a gradient and copies for readers of the weights.
   if (solver == LinearSolver::kLbfgs) vectors = 20 + 10;  // Ten pairs; points, gradients and a direction of a search.
   if (solver == LinearSolver::kNewtonCg) vectors = 16;    // Conjugate gradients.
   if (solver == LinearSolver::kNewtonCholesky) vectors = 8 + 2 * dim;  // The Hessian and its factor.
@@ -178,7 +179,7 @@ void LinearTrainer::MakeSolver() {
 absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes) {
   const std::string& name = LinearSolverNames()[static_cast<size_t>(solver)];
   const bool dual = solver == LinearSolver::kDual;
-  // Where hinges are straight, Newton's method has nothing but the penalty's curvature.
+  // In the straight parts of hinges, Newton's method has only the penalty's curvature.
   const bool smooth = problem.loss().kind == MarginLoss::Kind::kLogistic;
   if (!(problem.l2() > 0.0) && solver != LinearSolver::kLbfgs && (dual || solver == LinearSolver::kSvrg || !smooth)) {
     return absl::InvalidArgumentError(absl::StrCat("solver ", name, " needs l2 above 0 here; use lbfgs"));
@@ -243,7 +244,7 @@ void LinearTrainer::SetTolerance() {
   newton_.set_tolerance(tolerance);
 }
 
-// Given up, it has changed nothing.
+// Computes the gradient at 0. A stop changes nothing.
 absl::Status LinearTrainer::ZeroGradient(const base::StopToken& stop) {
   VectorXd gradient;
   LUTHIER_ASSIGN_OR_RETURN(zero_value_, problem_->Value(VectorXd::Zero(problem_->dim()), &gradient, nullptr, stop));
@@ -253,8 +254,8 @@ absl::Status LinearTrainer::ZeroGradient(const base::StopToken& stop) {
   return absl::OkStatus();
 }
 
-// L-BFGS begins as though the Hessian were the diagonal of the one that bounds h from above, with the step along its
-// first direction that this bound allows.
+// Sets the first Hessian of L-BFGS to the diagonal of the one that bounds h from above, and its first step to the
+// length that this bound allows.
 absl::Status LinearTrainer::SetMetric(const VectorXd& gradient, const base::StopToken& stop) {
   const LinearData& data = problem_->data();
   const double rows = static_cast<double>(std::max<int64_t>(1, data.rows()));
@@ -269,23 +270,23 @@ absl::Status LinearTrainer::SetMetric(const VectorXd& gradient, const base::Stop
   return absl::OkStatus();
 }
 
-// Given up, it has changed nothing that is not made anew.
+// Starts the solver. A stop changes only state that the next call makes anew.
 absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& stop) {
-  // Mostly training starts at 0, whose gradient the methods that take whole ones need anyway.
+  // Training mostly starts at 0, whose gradient the methods with full gradients need anyway.
   const bool from_zero = start_.isZero(0.0);
   const bool known = zero_gradient_ >= 0.0;
   const bool shared = !known && from_zero && !stochastic();
   if (!known && !shared) {
     LUTHIER_RETURN_IF_ERROR(ZeroGradient(stop));
   }
-  // Nothing can be made of such rows; the weights stay where they are.
+  // No solver can use such rows; the weights stay as they are.
   const bool hopeless = !shared && !std::isfinite(zero_gradient_);
   double passes = 0.0;
   const auto start = [&]() -> absl::StatusOr<SolveState> {
     if (svrg_) return svrg_->Start(start_, /*near=*/!from_zero, stop);
     if (dual_ && hopeless) return SolveState::kNonFinite;
     if (dual_) {
-      if (!from_zero) passes += 1.0;  // For the scores.
+      if (!from_zero) passes += 1.0;  // The scores cost one pass.
       return dual_->Start(from_zero ? nullptr : &start_, stop);
     }
     if (newton()) return newton_.Start(*function_, start_, stop);
@@ -308,7 +309,7 @@ absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& sto
     SetTolerance();
   }
   extra_passes_ += passes;
-  // The first looks are of no use: hardly any problem gains more than a digit a pass.
+  // The first checks are skipped: hardly any problem gains more than a digit a pass.
   next_check_ = static_cast<int64_t>(std::clamp(-std::log10(std::max(1e-300, options_.tolerance)), 1.0, 8.0));
   solver_started_ = true;
   started_ = true;
@@ -317,8 +318,8 @@ absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& sto
   return hopeless ? SolveState::kNonFinite : *state;
 }
 
-// Looks at the exact gradient, as seldom as can be: a solver that converges linearly needs as many iterations again for
-// as many digits, so the next look comes when half of what is missing may have been made.
+// Checks the exact gradient as rarely as possible. A solver that converges linearly needs the same number of iterations
+// for each digit, so the next check comes when half of the missing digits may have been gained.
 absl::StatusOr<SolveState> LinearTrainer::CheckStochastic(const base::StopToken& stop) {
   if (solver_iteration_ < next_check_ && iteration_ < options_.max_iterations) {
     check_pending_ = false;
@@ -339,7 +340,7 @@ absl::StatusOr<SolveState> LinearTrainer::CheckStochastic(const base::StopToken&
     best_gradient_ = largest;
     best_iteration_ = solver_iteration_;
   } else if (svrg_) {
-    svrg_->Awaken();  // Rows that are being skipped may be what holds it up.
+    svrg_->Awaken();  // Rows that are being skipped may prevent convergence.
   }
   const double left = 0.5 * exact_gradient_.squaredNorm() / problem_->l2();
   if (solver_iteration_ - best_iteration_ > kPatience && left < kRounding * value) return SolveState::kPrecision;
@@ -355,8 +356,8 @@ absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& 
   if (!(problem_->l2() > 0.0) || zero_value_ == 0.0) return SolveState::kConverged;
   const Eigen::Index p = problem_->penalized();
   const VectorXd& g = gradient();
-  // As DualityGap has it; a free bias first goes to where its own gradient is 0, which moves the others' by at most
-  // this much.
+  // Bounds as DualityGap does. A free bias first moves to where its own gradient is 0, which changes the others' by at
+  // most this much.
   const double bias = p < g.size() ? std::abs(g[p]) * std::sqrt(problem_->data().max_norm2()) : 0.0;
   VectorXd shares = VectorXd::Ones(problem_->dim());
   const double squares =
@@ -378,7 +379,7 @@ absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& 
 }
 
 absl::StatusOr<SolveState> LinearTrainer::CheckPrecision(const base::StopToken& stop) {
-  if (newton()) return SolveState::kPrecision;  // It has made sure of that itself.
+  if (newton()) return SolveState::kPrecision;  // Newton's method has confirmed it itself.
   const VectorXd w = Weights();
   LinearFunction function(problem_);
   NewtonSolver newton;
@@ -402,7 +403,7 @@ void LinearTrainer::ChangeTo(LinearSolver solver, VectorXd w) {
 }
 
 double LinearTrainer::Distance() const {
-  // The gradient at the weights of dual variables jumps about; what their steps gain does not.
+  // The gradient at the weights of dual variables fluctuates; the gains of the steps do not.
   if (dual_) return std::sqrt(dual_->gap_estimate() / (options_.gap_share * exact_value_));
   const double claimed =
       LargestEntry(gradient(), problem_->data().column_scale()) / (options_.tolerance * tightened_ * zero_gradient_);
@@ -423,18 +424,18 @@ void LinearTrainer::LookAround() {
   if (!std::isfinite(before) || !std::isfinite(now)) return;
   const double made = std::log(before / now);
   double needed = made > 0.0 ? spent * std::max(0.0, std::log(now)) / made : INFINITY;
-  // Whoever has been at it for long was never as near as it seemed.
+  // A solver that has run for long was never as close as it seemed.
   const double used = passes - solver_passes_;
   if (now > 10.0) needed = std::max(needed, 0.5 * used);
   const Costs costs(*problem_);
-  // Newton's method gains little for long, and then all at once; coordinate descent hardly less suddenly.
+  // Newton's method gains little for long and then all at once; coordinate descent is nearly as sudden.
   const double own = costs.Of(solver_);
   if (used < (newton() ? 3.0 : dual_ ? 1.0 : 0.0) * own) needed = std::min(needed, std::max(own - used, 0.3 * own));
   LinearSolver best = solver_;
   double least = 0.5 * needed;
   for (const LinearSolver other : kCandidates) {
     if (other == solver_ || other == LinearSolver::kDual || Left(other)) continue;
-    // Newton's method has its first steps behind it.
+    // From these weights Newton's method needs fewer of its first steps.
     const bool newton = other != LinearSolver::kLbfgs;
     const double share = newton ? (costs.steps > 2.0 ? 0.7 : 1.0) : 1.0;
     const double cost = share * costs.Of(other);
@@ -482,7 +483,7 @@ absl::StatusOr<TrainOutcome> LinearTrainer::Advance(const base::StopToken& stop)
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   if (!solver_started_) {
     LUTHIER_ASSIGN_OR_RETURN(state, StartSolver(stop));
-    // Everything is at its optimum: l2 rules, or there is nothing to learn from.
+    // All weights are at their optimum: l2 dominates, or the data have nothing to learn from.
     if (state == SolveState::kRunning && zero_gradient_ == 0.0 && start_.isZero(0.0)) state = SolveState::kConverged;
   } else if (claim_ == SolveState::kRunning && !check_pending_) {
     if (iteration_ >= options_.max_iterations) {

@@ -140,11 +140,11 @@ class LinearTrainer {
   absl::StatusOr<SolveState> CheckPrecision(const base::StopToken& stop);
   // Returns the distance from convergence: 1 at convergence, above 1 before.
   double Distance() const;
-  // Changes the solver where another is expected to need less than half of the passes.
+  // Changes the solver if another one is expected to need less than half of the passes.
   void LookAround();
   void ChangeTo(LinearSolver solver, Eigen::VectorXd w);
   bool Left(LinearSolver solver) const { return (left_ >> static_cast<int>(solver) & 1) != 0; }
-  // Gradient and value at Weights(), where the solver has them.
+  // Return gradient and value at Weights(), if the solver has them.
   const Eigen::VectorXd& gradient() const;
   double value() const;
 

@@ -62,7 +62,7 @@ VectorXd ChainInner::CrossTransposeVector(const VectorXd& q) {
 }
 
 double ChainInner::CrossNorm() {
-  // The columns of D are disjoint: the longest.
+  // The columns of D are disjoint, so the norm is that of the longest.
   return std::sqrt(Sums(penalty_.cwiseProduct(x_).cwiseAbs2()).maxCoeff());
 }
 

@@ -19,8 +19,8 @@ namespace luthier::bilevel {
 // here, so nothing is certified.
 class ChainInner final : public InnerProblem {
  public:
-  // `data` must outlive this and have known labels only. `row_group`: group of each attribute, empty: all
-  // `transitions_group`, which is that of the transitions. `l2`: penalty of each group, > 0.
+  // `data` must outlive this and have known labels only. `row_group` has the group of each attribute; if it is empty,
+  // all are in `transitions_group`, the group of the transitions. `l2` has the penalty of each group, > 0.
   ChainInner(const crf::ChainData* data, std::vector<int32_t> row_group, int32_t transitions_group,
              std::vector<double> l2, const crf::Kernels& kernels);
 
@@ -29,10 +29,10 @@ class ChainInner final : public InnerProblem {
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
-  // About the cost of three gradients.
+  // Costs about three gradients.
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
-  // Sums of q (1 - q) over tokens, as if the labels of different tokens were independent: not the true diagonal, but
-  // positive, and near it. Costs a gradient.
+  // Returns sums of q (1 - q) over tokens, as if the labels of different tokens were independent. This is not the true
+  // diagonal, but positive and near it. Costs a gradient.
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
@@ -42,7 +42,7 @@ class ChainInner final : public InnerProblem {
   int32_t GroupOf(int64_t row) const {
     return row < static_cast<int64_t>(row_group_.size()) ? row_group_[static_cast<size_t>(row)] : transitions_group_;
   }
-  // For each group the sum of its entries of `terms` (dim()).
+  // Returns for each group the sum of its entries of `terms` (dim()).
   Eigen::VectorXd Sums(const Eigen::VectorXd& terms) const;
 
   const crf::ChainData* const data_;
@@ -54,8 +54,8 @@ class ChainInner final : public InnerProblem {
   Eigen::VectorXd x_;
 };
 
-// Negative log-likelihood in nats for each token of held-out sequences, those with labels that training has not left
-// out, as metric validation_loss has it. `data` must outlive this.
+// Mean negative log-likelihood in nats a token of held-out sequences, without those that have labels unknown to
+// training, as the metric validation_loss. `data` must outlive this.
 class ChainOuter final : public OuterLoss {
  public:
   ChainOuter(const crf::ChainData* data, const crf::Kernels& kernels);
@@ -63,7 +63,7 @@ class ChainOuter final : public OuterLoss {
   int64_t known_tokens() const { return tokens_; }
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
-  // Infinite: no bound is known here.
+  // Returns infinity: no bound is known here.
   double GradientLipschitz() override;
 
  private:

@@ -21,9 +21,10 @@ struct ColumnPenalties {
   // Models of several classes: index of each penalised weight's penalty, in the order of the weights. Empty: by column.
   std::vector<int32_t> weight;
 
-  // Index of the penalty of penalised weight i, where each column has `per_column` weights.
+  // Returns the index of the penalty of penalised weight i, where each column has `per_column` weights.
   int32_t IndexOf(Eigen::Index i, int per_column) const;
-  // Sums of `terms`, one for each penalised weight, `per_column` of them a column, by penalty.
+  // Returns the sums of `terms` by penalty. `terms` has one entry for each penalised weight, `per_column` of them a
+  // column.
   Eigen::VectorXd Sums(const Eigen::VectorXd& terms, int per_column) const;
 };
 

@@ -20,12 +20,12 @@ using Residual = CenteredColumns::Residual;
 constexpr double kDense = 0.25;    // Share of entries above which a dense copy is faster.
 constexpr double kGramWork = 1e9;  // Multiplications.
 constexpr Index kLargestGram = 3000;
-constexpr int kSweepsARound = 20;    // Of coordinate descent before the support is solved for.
+constexpr int kSweepsARound = 20;    // Sweeps of coordinate descent before the support is solved for.
 constexpr int kCrossings = 20;       // Weights that may reach 0 while the support is solved for.
 constexpr double kSettled = 1e-2;    // A sweep that gains less than this share of the gap ends the round.
-constexpr size_t kLeastNew = 100;    // Columns that may join the working set at once, at least.
-constexpr int kFruitless = 5;        // Rounds without progress after which rounding is in the way.
-constexpr double kRounding = 1e-14;  // Of h(0): differences below it are rounding.
+constexpr size_t kLeastNew = 100;    // Least number of columns that may join the working set at once.
+constexpr int kFruitless = 5;        // Rounds without progress after which rounding prevents any.
+constexpr double kRounding = 1e-14;  // As a share of h(0); smaller differences are rounding.
 
 double SoftThreshold(double x, double by) {
   return x > by ? x - by : x < -by ? x + by : 0.0;
@@ -61,7 +61,7 @@ class Descent {
   }
 
  private:
-  // Objective, gap and conditions at the weights, from c_.
+  // Computes objective, gap and conditions at the weights, from c_.
   void Certify(double top) {
     const VectorXd& w = fit_.weights;
     const double l1 = options_.l1, l2 = options_.l2;
@@ -69,8 +69,8 @@ class Descent {
     fit_.objective = 0.5 * r.squaredNorm() + l1 * w.lpNorm<1>() + 0.5 * l2 * w.squaredNorm();
     const VectorXd pull = c_ - l2 * w;
     const double largest = pull.size() > 0 ? pull.lpNorm<Eigen::Infinity>() : 0.0;
-    // Fenchel's dual at a multiple t of the residual: of the lasso on rows extended by sqrt(l2) I, and of the problem
-    // as it is.
+    // Fenchel's dual at a multiple t of the residual. There are two: of the lasso on rows extended by sqrt(l2) I, and
+    // of the problem itself.
     const double t = largest > l1 ? l1 / largest : 1.0;
     double dual = half_ - 0.5 * (y_ - t * r).squaredNorm() - 0.5 * l2 * t * t * w.squaredNorm();
     if (l2 > 0.0) {
@@ -129,7 +129,7 @@ class Descent {
       if (gained <= kSettled * fit_.gap) break;
     }
     LUTHIER_RETURN_IF_ERROR(SolveOnSupport());
-    // Anew: what was added up piece by piece has drifted.
+    // Computes the residual anew, since its updates have drifted.
     r_ = CenteredColumns::From(y_);
     for (const Index j : SupportOf(fit_.weights)) {
       LUTHIER_RETURN_IF_ERROR(pace_.Poll(x_.cost(j)));
@@ -138,8 +138,8 @@ class Descent {
     return absl::OkStatus();
   }
 
-  // Moves to the minimum over the weights with the present signs, on the way there dropping weights that reach 0. Each
-  // step lowers h, which is a convex quadratic there.
+  // Moves to the minimum over the weights with the present signs, and drops weights that reach 0 on the way. Each step
+  // lowers h, which is a convex quadratic there.
   absl::Status SolveOnSupport() {
     std::vector<Index> support = SupportOf(fit_.weights);
     if (support.empty()) return absl::OkStatus();
@@ -164,7 +164,7 @@ class Descent {
       const bool regular = factor && factor->lower().diagonal().cwiseAbs2().minCoeff() >
                                          kDependent * factor->lower().diagonal().cwiseAbs2().maxCoeff();
       if (!regular) {
-        // The weights are not unique: those of the least l1 norm and fewest columns are as good.
+        // The weights are not unique; those with the least l1 norm and the fewest columns are as good as others.
         if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign(), &from)) return absl::OkStatus();
         std::vector<Index> kept, places;
         for (Index i = 0; i < size; ++i) {
@@ -298,7 +298,7 @@ absl::StatusOr<std::optional<MatrixXd>> CenteredColumns::Gram(const std::vector<
   if (size > kLargestGram || work > kGramWork) {
     return std::optional<MatrixXd>();
   }
-  // In strips of columns made dense.
+  // Multiplies strips of columns made dense.
   constexpr Index kStrip = 64;
   MatrixXd some(rows_, size);
   for (Index k = 0; k < size; ++k) {

@@ -24,8 +24,8 @@
 // At the optimum c_j - l2 w_j = l1 s_j on S, and |c_j| <= l1 elsewhere.
 namespace luthier::bilevel {
 
-// The columns of X~ one by one. Dense copies of mostly dense data, if they fit; else the sparse entries, whose means
-// are taken off inside products. Immutable; any thread.
+// Access to the columns of X~ one by one. Mostly dense data are copied densely if that fits; otherwise the entries stay
+// sparse, and products subtract the means. Immutable; any thread.
 class CenteredColumns {
  public:
   CenteredColumns() = default;  // No columns.
@@ -43,9 +43,9 @@ class CenteredColumns {
 
   Eigen::Index rows() const { return rows_; }
   Eigen::Index cols() const { return squares_.size(); }
-  // Squared norm of column j.
+  // Returns the squared norm of column j.
   double square(Eigen::Index j) const { return squares_[j]; }
-  // Multiplications that a product with column j takes.
+  // Returns the number of multiplications that a product with column j takes.
   int64_t cost(Eigen::Index j) const;
   // Returns X~_j' r.
   double Dot(Eigen::Index j, const Residual& r) const;
@@ -53,7 +53,7 @@ class CenteredColumns {
   void Add(Eigen::Index j, double factor, Residual* r) const;
   // Returns X~' r, p entries.
   absl::StatusOr<Eigen::VectorXd> DotAll(const Residual& r, const base::StopToken& stop) const;
-  // Returns the Gram matrix of some columns, or none where that would take more than about a second.
+  // Returns the Gram matrix of some columns, or std::nullopt if it would take more than about a second.
   absl::StatusOr<std::optional<Eigen::MatrixXd>> Gram(const std::vector<Eigen::Index>& columns,
                                                       const base::StopToken& stop) const;
 
@@ -79,8 +79,8 @@ struct ElasticNetFit {
   int sweeps = 0;
   // Largest violation of the conditions above, as a multiple of |X~'y|_inf.
   double violation = 0.0;
-  // The share of l1 by which c may change before a column enters S, or a weight, moved alone, becomes 0; the
-  // derivatives jump there.
+  // Distance to the nearest kink, as a share of l1: the change of c at which a column enters S, or at which a weight,
+  // moved alone, becomes 0. The derivatives jump there.
   double kink_margin = 1.0;
 };
 
@@ -104,7 +104,7 @@ class ElasticNetInner final : public InnerProblem {
   absl::Status SetPoint(const Eigen::VectorXd& w, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // Cholesky's factor of H, where its Gram matrix is affordable and H is not singular.
+  // Makes Cholesky's factor of H, if its Gram matrix is affordable and H is not singular.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;

@@ -16,7 +16,7 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kExact = 1e-13;
-constexpr double kLoose = 1e-6;  // Tolerances above are those of searches that want no more.
+constexpr double kLoose = 1e-6;  // Larger tolerances come from searches that need no more digits.
 
 }  // namespace
 

@@ -12,8 +12,8 @@
 namespace luthier::bilevel {
 
 struct ImplicitGradientOptions {
-  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|). A relative tolerance up to
-  // 1e-6 becomes 1e-13 with a preconditioner, where a few products more give all digits.
+  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|). With a preconditioner, a
+  // relative tolerance of up to 1e-6 becomes 1e-13, because a few more products then give all digits.
   double absolute_tolerance = 0.0;
   double relative_tolerance = 1e-10;
   int max_iterations = 0;  // Limit of iterations of conjugate gradients; 0: 10 times the dimension, at least 100.
@@ -33,7 +33,7 @@ struct ImplicitGradient {
   Eigen::VectorXd gradient;  // p: dE/dlambda, s entries, in lambda's coordinates.
   Eigen::VectorXd adjoint;   // q; warm start for a solve nearby with the same outer data.
   int cg_iterations = 0;
-  int passes = 0;  // Over the inner data: values of h and products with its Hessian.
+  int passes = 0;  // Passes over the inner data: values of h and products with its Hessian.
 
   // The a-posteriori error bound and its terms:
   //   e_x = |grad h(x)| / mu                                    distance of x from X(lambda)
@@ -46,7 +46,7 @@ struct ImplicitGradient {
   double error_x = 0.0;
   double error_q = 0.0;
   double error_bound = 0.0;  // e_p, on the 2-norm of the error of `gradient`.
-  bool certified = false;    // The constants are true bounds; else e_p is an estimate.
+  bool certified = false;    // True if the constants are true bounds; else e_p is an estimate.
 
   bool usable() const {
     return outcome == linear::CgOutcome::kConverged || outcome == linear::CgOutcome::kPrecision ||
@@ -54,22 +54,24 @@ struct ImplicitGradient {
   }
 };
 
-// `warm_adjoint`: start for q, or empty. Leaves inner's point at x. One pass over the outer data, two and one a
-// conjugate gradient iteration over the inner data. CANCELLED once options.stop is raised.
+// Computes the gradient. `warm_adjoint` is the start for q, or empty. Leaves inner's point at x. Takes one pass over
+// the outer data, and two plus one for each conjugate gradient iteration over the inner data. Returns CANCELLED once
+// options.stop is raised.
 absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer,
                                                          const Eigen::VectorXd& x, const Eigen::VectorXd& warm_adjoint,
                                                          const ImplicitGradientOptions& options);
 
-// dE along `direction` (s entries): gradient . direction. The adjoint gives all slopes for one solve.
+// Returns dE along `direction` (s entries): gradient . direction. One adjoint solve gives all slopes.
 double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd& direction);
 
-// The mean of several folds' gradients, weights proportional to `weights` (> 0): value, gradient, error_bound (a
-// weighted sum bounds the sum's error), certified if all are. At least one, all usable, of one size.
+// Returns the mean of several folds' gradients with weights proportional to `weights` (> 0): value, gradient,
+// error_bound (a weighted sum bounds the sum's error), certified if all are. There is at least one fold; all are usable
+// and of one size.
 ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
 
 struct PolishLimits {
   int steps = 0;
-  int passes = 0;  // Over the inner data; 0: as many as the steps take.
+  int passes = 0;  // Limit of passes over the inner data; 0: none.
 };
 
 // Improves x by Newton steps of `inner` until the last one was predicted to lower h by at most `gain` times |h(x)|, or

@@ -28,28 +28,28 @@ struct InnerConstants {
 };
 
 // h at one fixed lambda. HessianVector, HessianDiagonal, CrossTransposeVector and CrossNorm refer to the point of the
-// last SetPoint. Long work looks at `stop`, and returns CANCELLED when stopped. Not thread-safe.
+// last SetPoint. Long work polls `stop`, and returns CANCELLED when stopped. Not thread-safe.
 class InnerProblem {
  public:
   virtual ~InnerProblem() = default;
   virtual Eigen::Index dim() const = 0;
   virtual Eigen::Index hyper_dim() const = 0;
-  // h(x), and grad_x h unless null.
+  // Returns h(x), and sets `gradient` to grad_x h unless it is null.
   virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                        const base::StopToken& stop) = 0;
-  // grad_x h as exactly as rounding allows, by which error bounds are computed. CANCELLED when stopped.
+  // Returns grad_x h as exactly as rounding allows, for error bounds. Returns CANCELLED when stopped.
   virtual absl::StatusOr<Eigen::VectorXd> ExactGradient(const Eigen::VectorXd& x, const base::StopToken& stop);
   virtual absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) = 0;
   virtual absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) = 0;
-  // Entries > 0, for the preconditioner; empty when it is not cheap.
+  // Returns a diagonal for the preconditioner, entries > 0; empty if it is not cheap.
   virtual absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) = 0;
   // Makes Precondition(r) = M^-1 r available, with a matrix M near the Hessian. The first call makes M for the point of
   // the last SetPoint; later calls keep it. Returns false if M is not affordable.
   virtual absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& /*stop*/) { return false; }
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
-  // D' q: s entries.
+  // Returns D' q, s entries.
   virtual Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) = 0;
-  // An upper bound of the spectral norm of D.
+  // Returns an upper bound of the spectral norm of D.
   virtual double CrossNorm() = 0;
   virtual absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) = 0;
 };
@@ -58,12 +58,12 @@ class InnerProblem {
 class OuterLoss {
  public:
   virtual ~OuterLoss() = default;
-  // g(x), and grad g (p) unless null. CANCELLED when stopped.
+  // Returns g(x), and sets `gradient` to grad g (p) unless it is null. Returns CANCELLED when stopped.
   virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                        const base::StopToken& stop) = 0;
-  // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
+  // Returns L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
   virtual double GradientLipschitz() = 0;
-  // Returns the derivatives of g by lambda at fixed x, s entries. Empty: all are 0. CANCELLED when stopped.
+  // Returns the derivatives of g by lambda at fixed x, s entries; empty if all are 0. Returns CANCELLED when stopped.
   virtual absl::StatusOr<Eigen::VectorXd> DirectGradient(const Eigen::VectorXd& /*x*/,
                                                          const base::StopToken& /*stop*/) {
     return Eigen::VectorXd();
@@ -81,8 +81,8 @@ struct LinearSolution {
 };
 
 // Solves H x = b for an `inner` whose Hessian is the same everywhere, to |H x - b| <= tolerance |b|, by conjugate
-// gradients with the preconditioner of `inner` or its diagonal. max_iterations >= 1 limits the products; with a
-// preconditioner, which is then a factor of H, a few refinements are all that helps. CANCELLED when stopped.
+// gradients with the preconditioner of `inner` or its diagonal. max_iterations >= 1 limits the products. A
+// preconditioner is here a factor of H, with which only a few refinements help. Returns CANCELLED when stopped.
 absl::StatusOr<LinearSolution> SolveQuadratic(InnerProblem& inner, const Eigen::VectorXd& b, double tolerance,
                                               int max_iterations, const base::StopToken& stop);
 

@@ -15,16 +15,16 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kGramStrip = 64;  // Rows between two looks at a stop.
-constexpr Index kExactUpTo = 32;  // Coordinates up to which differences are taken one by one.
+constexpr Index kGramStrip = 64;  // Number of rows between two polls of the stop.
+constexpr Index kExactUpTo = 32;  // Number of coordinates up to which differences are taken one by one.
 
-// The kernel, and its distances times itself, from distances that include gamma.
+// Computes the kernel, and the product of distances and kernel, from distances that include gamma.
 void KernelOf(MatrixXd distances, MatrixXd* kernel, MatrixXd* slope) {
   *kernel = (-distances.array()).exp().matrix();
   *slope = distances.cwiseProduct(*kernel);
 }
 
-// sum_ik m_ik (a_ij - b_kj)^2 for each coordinate j: a is n x p, b m x p, `weights` n x m.
+// Returns sum_ik m_ik (a_ij - b_kj)^2 for each coordinate j: a is n x p, b m x p, `weights` n x m.
 VectorXd WeightedSums(const MatrixXd& weights, const MatrixXd& a, const MatrixXd& b) {
   const VectorXd rows = weights.rowwise().sum(), cols = weights.colwise().sum().transpose();
   const MatrixXd product = weights * b;  // n x p
@@ -47,7 +47,7 @@ absl::StatusOr<MatrixXd> WeightedSquaredDistances(const MatrixXd& a, const Matri
     }
     return out;
   }
-  // |a|^2 + |b|^2 - 2 a'b after centring, which keeps what cancels small.
+  // Computes |a|^2 + |b|^2 - 2 a'b after centring, which keeps the terms that cancel small.
   const Eigen::RowVectorXd centre = a.colwise().mean();
   const Eigen::RowVectorXd root = weight.cwiseSqrt().transpose();
   const MatrixXd x = (a.rowwise() - centre) * root.asDiagonal();
@@ -104,7 +104,7 @@ absl::StatusOr<VectorXd> KernelRidgeInner::HessianVector(const VectorXd& v, cons
 }
 
 absl::StatusOr<VectorXd> KernelRidgeInner::HessianDiagonal(const base::StopToken&) {
-  return VectorXd();  // It is constant.
+  return VectorXd();  // The diagonal is constant.
 }
 
 absl::StatusOr<bool> KernelRidgeInner::PreparePreconditioner(const base::StopToken& stop) {
@@ -133,7 +133,8 @@ VectorXd KernelRidgeInner::CrossTransposeVector(const VectorXd& q) {
 }
 
 double KernelRidgeInner::CrossNorm() {
-  // Frobenius' norm. Those of several dK/dlambda_j c are at most |slope| |c| together: their entries have one sign.
+  // Returns a Frobenius norm. The norms of several dK/dlambda_j c are at most |slope| |c| together, because their
+  // entries have one sign.
   const double of_width =
       gamma_.size() == 1 ? VectorXd(slope_.selfadjointView<Eigen::Lower>() * x_).norm() : slope_.norm() * x_.norm();
   return std::hypot(of_width, l2_ * x_.norm());

@@ -60,7 +60,8 @@ class KernelRidgeInner final : public InnerProblem {
   Eigen::VectorXd gamma_;
   double l2_;
   Eigen::MatrixXd kernel_;  // K, n x n.
-  // -dK/dlambda for one gamma, entries gamma d_ik K_ik; with several gammas the sum of all. Its norm bounds theirs.
+  // -dK/dlambda with one gamma, entries gamma d_ik K_ik. With several gammas it is the sum over all of them, whose norm
+  // bounds the norm of each.
   Eigen::MatrixXd slope_;
   std::optional<math::Cholesky> factor_;
   bool tried_factor_ = false;

@@ -16,12 +16,12 @@ using Eigen::VectorXd;
 using linear::LinearData;
 using linear::MarginLoss;
 
-// At least the squared spectral norm of the rows.
+// Returns a bound of the squared spectral norm of the rows.
 double SquaredNorms(const LinearData& data) {
   return data.mean_norm2() * static_cast<double>(data.rows());
 }
 
-// In passes over the entries; conjugate gradients without a factor take tens of them.
+// Limit in passes over the entries; conjugate gradients without a factor take tens of them.
 constexpr double kMostFactorPasses = 40.0;
 constexpr Eigen::Index kMostFactorColumns = 4000;
 
@@ -63,7 +63,7 @@ VectorXd LinearInner::CrossTransposeVector(const VectorXd& q) {
 
 double LinearInner::CrossNorm() {
   if (groups_.count == 1) return problem_->l2() * x_.head(problem_->penalized()).norm();
-  // Of disjoint columns the largest.
+  // The columns are disjoint, so the norm is the largest of theirs.
   return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), 1).maxCoeff());
 }
 

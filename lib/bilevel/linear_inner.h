@@ -15,7 +15,7 @@ namespace luthier::bilevel {
 // (column_penalties.h):
 //   h(w, lambda) = sum loss(t_i(w)) + (e^lambda / 2) |w|^2,  D = e^lambda w (0 for a free bias).
 // For the logistic loss with a penalty on everything mu = e^lambda and all constants are true bounds. With a free bias
-// there is no mu, hinges have slopes with corners: the constants are then of no use, and certified is false. At a
+// there is no mu, and the slopes of hinges have corners; then the constants are of no use, and certified is false. At a
 // corner the Hessian is an element of the generalised one. `problem` must outlive this; its l2 must be positive.
 class LinearInner final : public InnerProblem {
  public:
@@ -27,13 +27,13 @@ class LinearInner final : public InnerProblem {
                                const base::StopToken& stop) override {
     return function_.Value(x, gradient, stop);
   }
-  // Free at the point that Value was last called for.
+  // Costs nothing at the point for which Value was called last.
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override {
     return function_.HessianVector(v, stop);
   }
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // Cholesky's factor of the Hessian where it costs at most kMostFactorPasses, else that of a sample's.
+  // Makes Cholesky's factor of the Hessian if it costs at most kMostFactorPasses, else that of a sample's Hessian.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return function_.Precondition(r); }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;

@@ -48,7 +48,7 @@ VectorXd LogisticInner::CrossTransposeVector(const VectorXd& q) {
 
 double LogisticInner::CrossNorm() {
   if (groups_.count == 1) return problem_->l2() * x_.head(problem_->data().penalized()).norm();
-  // Of disjoint columns the largest.
+  // The columns are disjoint, so the norm is the largest of theirs.
   return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), problem_->data().scores()).maxCoeff());
 }
 
@@ -86,7 +86,7 @@ absl::StatusOr<double> LogisticInner::SmallestCurvature(const base::StopToken& s
     LUTHIER_ASSIGN_OR_RETURN(product, multiply(v));
     smallest = std::min(smallest, v.dot(product));
   }
-  // An exactly flat intercept: keep the bounds finite or infinite, not NaN.
+  // With an exactly flat intercept, the bounds stay finite or infinite, not NaN.
   return std::max(smallest, 1e-300);
 }
 

@@ -34,7 +34,7 @@ class LogisticInner final : public InnerProblem {
     return problem_->HessianVector(curvature_, v, stop);
   }
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // Cholesky's factor of a sample's Hessian (linear::LogisticPreconditioner), where it is affordable.
+  // Makes Cholesky's factor of a sample's Hessian (linear::LogisticPreconditioner), if it is affordable.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return preconditioner_->Solve(r); }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;

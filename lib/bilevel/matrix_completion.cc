@@ -19,7 +19,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr int kGapEvery = 5;  // Iterations between two looks at the gap, which takes a decomposition.
+constexpr int kGapEvery = 5;  // Iterations between two computations of the gap, which takes a decomposition.
 
 VectorXd ResidualsOf(const MatrixProblem& problem, const MatrixEntries& entries, const VectorXd& x) {
   VectorXd out = -entries.value;
@@ -32,10 +32,10 @@ VectorXd ResidualsOf(const MatrixProblem& problem, const MatrixEntries& entries,
   return out;
 }
 
-// A bound on the curvature of half the mean square.
+// Returns a bound on the curvature of half the mean square.
 double Curvature(const MatrixProblem& problem) {
   const MatrixEntries& entries = problem.train;
-  // Of Gamma alone: the most often that one entry is there.
+  // The curvature in Gamma alone is the largest number of times that one entry occurs.
   std::map<std::pair<Index, Index>, Index> times;
   Index most = 1;
   for (size_t e = 0; e < entries.row.size(); ++e) most = std::max(most, ++times[{entries.row[e], entries.col[e]}]);
@@ -127,7 +127,7 @@ absl::StatusOr<MatrixTraining> TrainMatrixCompletion(const MatrixProblem& proble
       const VectorXd residuals = ResidualsOf(problem, entries, at);
       VectorXd gradient = VectorXd::Zero(at.size());
       AddMatrixGradient(problem, entries, at, 1.0, &gradient);
-      // The dual function at the residuals, shrunk until it is finite.
+      // Evaluates the dual function at the residuals, shrunk until it is finite.
       const VectorXd norms = MatrixDualNorms(problem, gradient);
       double share = 1.0;
       for (Index i = 0; i < norms.size(); ++i) {
@@ -149,7 +149,7 @@ absl::StatusOr<MatrixTraining> TrainMatrixCompletion(const MatrixProblem& proble
     AddMatrixGradient(problem, entries, ahead, 1.0, &gradient);
     VectorXd next = ShrunkMatrix(problem, ahead - step * gradient, strengths, step);
     const double next_momentum = 0.5 * (1.0 + std::sqrt(1.0 + 4.0 * momentum * momentum));
-    // Momentum that points uphill is forgotten (O'Donoghue & Candes 2015).
+    // Momentum that points uphill is dropped (O'Donoghue & Candes 2015).
     if ((ahead - next).dot(next - at) > 0.0) {
       momentum = 1.0;
       ahead = next;

@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 
-// Low-rank matrix completion with side features: entry (i, j) of a matrix of which some are known is modelled as
-// f'w + Gamma_ij, f the entry's features. Penalties P_i, in this order: the nuclear norm of Gamma; |w_(m)|_2 for each
-// group m of features.
+// Low-rank matrix completion with side features. Some entries of a matrix are known; entry (i, j) is modelled as f'w +
+// Gamma_ij, where f has the entry's features. The penalties P_i are, in this order, the nuclear norm of Gamma, and
+// |w_(m)|_2 for each group m of features.
 namespace luthier::bilevel {
 
 // Known entries of one matrix.
@@ -35,14 +35,14 @@ Eigen::VectorXd Joined(const Eigen::VectorXd& weights, const Eigen::MatrixXd& ga
 Eigen::VectorXd WeightsOf(const MatrixProblem& problem, const Eigen::VectorXd& x);
 Eigen::MatrixXd LowRankOf(const MatrixProblem& problem, const Eigen::VectorXd& x);
 
-// Half the mean squared error of x on `entries`.
+// Returns half the mean squared error of x on `entries`.
 double MatrixLoss(const MatrixProblem& problem, const MatrixEntries& entries, const Eigen::VectorXd& x);
 
 // Adds weight times the gradient of MatrixLoss to *gradient, which is laid out as x.
 void AddMatrixGradient(const MatrixProblem& problem, const MatrixEntries& entries, const Eigen::VectorXd& x,
                        double weight, Eigen::VectorXd* gradient);
 
-// All P_i(x), and their dual norms: the largest singular value of Gamma's part, and |g_(m)|_2 for each group.
+// Return all P_i(x), and their dual norms: the largest singular value of Gamma's part, and |g_(m)|_2 for each group.
 Eigen::VectorXd MatrixPenalties(const MatrixProblem& problem, const Eigen::VectorXd& x);
 Eigen::VectorXd MatrixDualNorms(const MatrixProblem& problem, const Eigen::VectorXd& gradient);
 
@@ -53,7 +53,7 @@ Eigen::VectorXd ShrunkMatrix(const MatrixProblem& problem, const Eigen::VectorXd
 struct MatrixTraining {
   Eigen::VectorXd x;
   double objective = 0.0;
-  double gap = 0.0;  // The objective is at most so much above the minimum.
+  double gap = 0.0;  // Upper bound of the objective minus its minimum.
   int iterations = 0;
   bool converged = false;  // The gap is at most the tolerance times 1 + objective.
 };

@@ -18,7 +18,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kRowStrip = 256;  // Rows between two looks at the stop.
+constexpr Index kRowStrip = 256;  // Rows between two polls of the stop.
 
 // The parts of a vector of weights.
 struct Parts {
@@ -32,12 +32,12 @@ struct Parts {
   double v0;
 };
 
-// tanh(Z W' + 1 b') for some rows.
+// Returns tanh(Z W' + 1 b') for some rows.
 MatrixXd Hidden(const Parts& parts, const Eigen::Ref<const MatrixXd>& points) {
   return ((points * parts.w.transpose()).rowwise() + parts.b.transpose()).array().tanh();
 }
 
-// Adds to *gradient the one of a function of f whose derivatives by f(x_i) are d, over some rows.
+// Adds to *gradient the gradient of a function of f whose derivatives by f(x_i) are d, over some rows.
 void AddOutputGradient(const MlpShape& shape, const Parts& parts, const Eigen::Ref<const MatrixXd>& points,
                        const MatrixXd& hidden, const Eigen::Ref<const VectorXd>& d, VectorXd* gradient) {
   Map<MatrixXd> w(gradient->data(), shape.units, shape.inputs);
@@ -115,7 +115,7 @@ absl::Status MlpInner::SetPoint(const VectorXd& x, const base::StopToken& stop) 
 }
 
 absl::StatusOr<VectorXd> MlpInner::HessianVector(const VectorXd& v, const base::StopToken& stop) {
-  // R{.} is the derivative along v: of the pass forward, then of the pass back.
+  // R{.} is the derivative along v, first of the forward pass, then of the backward pass.
   const Parts at(shape_, x_), along(shape_, v);
   VectorXd out = VectorXd::Zero(dim());
   Map<MatrixXd> w(out.data(), shape_.units, shape_.inputs);

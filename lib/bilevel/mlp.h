@@ -69,7 +69,7 @@ class MlpInner final : public InnerProblem {
   Eigen::VectorXd residual_;  // f - y there.
 };
 
-// Mean squared error over held-out rows. What it is given must outlive it.
+// Mean squared error over held-out rows. The arguments must outlive it.
 class MlpOuter final : public OuterLoss {
  public:
   MlpOuter(MlpShape shape, const Eigen::MatrixXd* points, const Eigen::VectorXd* target)

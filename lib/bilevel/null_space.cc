@@ -42,7 +42,7 @@ bool DropDependent(const MatrixXd& gram, const VectorXd& signs, VectorXd* w) {
     }
   }
   for (Index i = 0; i < size; ++i) {
-    if ((*w)[i] * signs[i] < 0.0) (*w)[i] = 0.0;  // By rounding.
+    if ((*w)[i] * signs[i] < 0.0) (*w)[i] = 0.0;  // Rounding changed the sign.
   }
   return true;
 }

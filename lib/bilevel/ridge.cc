@@ -45,7 +45,7 @@ absl::StatusOr<LeastSquaresData> LeastSquaresData::Create(const data::Dataset& d
   for (Index j = 0; j < p && !scaling.constant.empty(); ++j) {
     if (scaling.constant[static_cast<size_t>(j)]) out.scale_[j] = 0.0;
   }
-  // By differences from the mean: sums of squares would cancel.
+  // Sums squared differences from the mean, because sums of squares would cancel.
   out.column_squares_ = VectorXd::Zero(p);
   VectorXd stored = VectorXd::Zero(p);
   for (Index i = 0; i < n; ++i) {
@@ -103,7 +103,7 @@ MatrixXd LeastSquaresData::Dense(Index begin, Index count) const {
 }
 
 absl::StatusOr<MatrixXd> LeastSquaresData::Gram(const base::StopToken& stop) const {
-  // In strips of rows: a matrix product each.
+  // Works in strips of rows, each of which is a matrix product.
   constexpr Index kStrip = 64;
   MatrixXd gram = MatrixXd::Zero(cols(), cols());
   for (Index begin = 0; begin < rows(); begin += kStrip) {
@@ -161,7 +161,7 @@ absl::Status RidgeInner::SetPoint(const VectorXd& x, const base::StopToken&) {
 }
 
 absl::StatusOr<VectorXd> RidgeInner::HessianVector(const VectorXd& v, const base::StopToken& stop) {
-  // Half of the matrix is read: at sizes beyond the caches that takes half of the time.
+  // Only half of the matrix is read, which takes half of the time at sizes beyond the caches.
   if (gram_ != nullptr) return VectorXd(gram_->matrix.selfadjointView<Eigen::Lower>() * v + l2_.cwiseProduct(v));
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data_->Multiply(v, stop));
   LUTHIER_ASSIGN_OR_RETURN(VectorXd back, data_->MultiplyTransposed(product, stop));
@@ -193,7 +193,7 @@ VectorXd RidgeInner::CrossTransposeVector(const VectorXd& q) {
 }
 
 double RidgeInner::CrossNorm() {
-  // Columns of D are disjoint: the largest of their norms.
+  // The columns of D are disjoint, so the norm is the largest of theirs.
   return std::sqrt(groups_.Sums(l2_.cwiseProduct(x_).cwiseAbs2(), 1).maxCoeff());
 }
 

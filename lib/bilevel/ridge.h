@@ -51,7 +51,7 @@ class LeastSquaresData {
   const Eigen::VectorXd& scale() const { return scale_; }
 
  private:
-  // The entries of row i if all are stored, which are then in order; else null.
+  // Returns the entries of row i, in order, if all are stored; else null.
   const double* FullRow(Eigen::Index i) const {
     const auto begin = x_.outerIndexPtr()[i];
     return x_.outerIndexPtr()[i + 1] - begin == x_.cols() ? x_.valuePtr() + begin : nullptr;
@@ -77,8 +77,8 @@ struct LeastSquaresGram {
 // mu = min l2 and the other constants are true bounds.
 class RidgeInner final : public InnerProblem {
  public:
-  // `data` and `gram` must outlive this. `gram`: X~'X~ and X~'y, or null, in which case all is done by products with
-  // X~. `l2`: penalty of each column, p entries > 0.
+  // `data` and `gram` must outlive this. `gram` has X~'X~ and X~'y; if it is null, everything is done by products with
+  // X~. `l2` has the penalty of each column, p entries > 0.
   RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gram, ColumnPenalties groups, Eigen::VectorXd l2);
 
   // Returns X(lambda) by SolveQuadratic: with a Gram matrix by Cholesky's factor.
@@ -88,15 +88,15 @@ class RidgeInner final : public InnerProblem {
   Eigen::Index hyper_dim() const override { return groups_.count; }
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
-  // By the rows: the Gram matrix has lost digits where columns are large or nearly dependent.
+  // Uses the rows, because the Gram matrix has lost digits if columns are large or nearly dependent.
   absl::StatusOr<Eigen::VectorXd> ExactGradient(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // Cholesky's factor of H, if there is a Gram matrix.
+  // Makes Cholesky's factor of H, if there is a Gram matrix.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
-  // The factor that PreparePreconditioner has made.
+  // Returns the factor that PreparePreconditioner made.
   const math::Cholesky& factor() const { return *factor_; }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;

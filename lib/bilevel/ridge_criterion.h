@@ -9,7 +9,7 @@
 #include "lib/bilevel/ridge.h"
 #include "lib/math/cholesky.h"
 
-// Errors of ridge regression on unseen rows, estimated without rows set apart. With the residuals r = y - X~ w and the
+// Errors of ridge regression on unseen rows, estimated without held-out rows. With the residuals r = y - X~ w and the
 // hat matrix S = X~ H^-1 X~', H = X~'X~ + diag(l2), to which an intercept that is not penalised adds 1/n everywhere:
 //   leave-one-out           1/n sum_i (r_i / (1 - S_ii))^2, the mean squared error of n models, each without one row
 //   generalized CV (GCV)    1/n sum_i r_i^2 / (1 - tr S / n)^2                           (Golub, Heath & Wahba 1979)
@@ -25,9 +25,9 @@ struct RidgeCriterionValue {
   Eigen::VectorXd gradient;
 };
 
-// Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor`: of H. `weights`, `l2`: p entries. The value
-// is infinite or NaN where a row has S_ii = 1, so that nothing is left to judge it by. O(n p^2). CANCELLED when
-// stopped.
+// Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor` is that of H; `weights` and `l2` have p
+// entries. The value is infinite or NaN if a row has S_ii = 1, since no other row then says anything about it. O(n
+// p^2). Returns CANCELLED when stopped.
 absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
                                                       const math::Cholesky& factor, const Eigen::VectorXd& weights,
                                                       const Eigen::VectorXd& l2, const ColumnPenalties& groups,

@@ -59,7 +59,7 @@ absl::StatusOr<RidgeTargetsFit> FitRidgeTargets(const MatrixXd& gram, const Matr
   const auto full = hessian.selfadjointView<Eigen::Lower>();
   fit.weights = product;
   SolveInPlace(*factor, &fit.weights);
-  // One step of refinement.
+  // Makes one step of refinement.
   MatrixXd rest = product - full * fit.weights;
   SolveInPlace(*factor, &rest);
   fit.weights += rest;

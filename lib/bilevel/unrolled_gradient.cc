@@ -16,15 +16,15 @@ namespace {
 
 constexpr double kMomentum = 0.9;
 constexpr int kPowerSteps = 20;
-constexpr double kSafety = 1.05;      // Of the estimate of the largest eigenvalue.
+constexpr double kSafety = 1.05;      // Factor of the estimate of the largest eigenvalue.
 constexpr double kSufficient = 1e-4;  // Armijo's constant.
 constexpr int kMostHalvings = 40;
 
-// An estimate from below of the largest eigenvalue of the Hessian at 0, where losses curve most.
+// Returns an estimate from below of the largest eigenvalue of the Hessian at 0, where losses curve most.
 absl::StatusOr<double> LargestEigenvalue(InnerProblem& inner, const base::StopToken& stop) {
   const Index p = inner.dim();
   VectorXd v(p);
-  // No direction is orthogonal to all the data by accident.
+  // This start is unlikely to be orthogonal to all data.
   for (Index j = 0; j < p; ++j) v[j] = 1.0 + 0.5 * std::sin(1.0 + 2.0 * static_cast<double>(j));
   v.normalize();
   double largest = 0.0;
@@ -77,14 +77,14 @@ std::vector<int> UnrolledDescent::PairsOf(int t) const {
 }
 
 struct UnrolledDescent::TwoLoops {
-  std::vector<int> pair;       // Oldest first.
-  std::vector<VectorXd> s, y;  // Of each pair.
+  std::vector<int> pair;       // Indices of the pairs, oldest first.
+  std::vector<VectorXd> s, y;  // s and y of each pair.
   std::vector<double> rho, a, b;
   std::vector<VectorXd> q;  // q before pair i of the first loop takes its part.
   std::vector<VectorXd> r;  // r before pair i of the second loop adds its part.
   VectorXd last;            // q after the first loop.
   VectorXd result;
-  double scale = 1.0;  // Of the first approximation.
+  double scale = 1.0;  // Scale of the first approximation.
 };
 
 UnrolledDescent::TwoLoops UnrolledDescent::Loops(int t, const VectorXd& v) const {
@@ -178,7 +178,7 @@ absl::Status UnrolledDescent::Recall(int t, const base::StopToken& stop) {
   int missing = first;
   while (missing <= t + 1 && x_[static_cast<size_t>(missing)].size() > 0) ++missing;
   if (missing > t + 1) return absl::OkStatus();
-  // From the last multiple of stride_ before, all that a step needs is there.
+  // The iterates at the last multiple of stride_ before have everything that a step needs.
   for (int i = missing / stride_ * stride_; i <= t; ++i) {
     const auto next = static_cast<size_t>(i) + 1;
     if (x_[next].size() > 0) continue;
@@ -219,7 +219,7 @@ absl::StatusOr<bool> UnrolledDescent::Advance(const base::StopToken& stop, std::
     }
     return true;
   }
-  return false;  // At the optimum, up to rounding.
+  return false;  // The point is optimal up to rounding.
 }
 
 absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer, const base::StopToken& stop) {
@@ -236,10 +236,11 @@ absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd direct, outer.DirectGradient(out.x, stop));
   out.gradient = direct.size() > 0 ? direct : VectorXd::Zero(inner_->hyper_dim());
 
-  // Adjoints of x_t and of grad h(x_t); those of s_t = x_{t+1} - x_t and y_t are spread over them when t is reached.
+  // Adjoints of x_t and of grad h(x_t). The adjoints of s_t = x_{t+1} - x_t and y_t are distributed over them when t is
+  // reached.
   const auto T = static_cast<size_t>(steps());
   const VectorXd zero = VectorXd::Zero(inner_->dim());
-  // Made when step t comes within reach of a later one.
+  // An adjoint is made when a later step first depends on step t.
   std::vector<VectorXd> x_adjoint(T + 1), gradient_adjoint(T + 1), s_adjoint(T), y_adjoint(T);
   const auto make = [&](size_t t) {
     for (std::vector<VectorXd>* v : {&x_adjoint, &gradient_adjoint, &s_adjoint, &y_adjoint}) {
@@ -249,7 +250,7 @@ absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer
   make(T);
   x_adjoint[T] = b;
   const auto reach = [&](size_t t) -> absl::Status {
-    // x_t gets what grad h(x_t) = function of x_t and lambda passes on.
+    // grad h(x_t) is a function of x_t and lambda: passes its adjoint on to both.
     if (gradient_adjoint[t].isZero(0.0)) return absl::OkStatus();
     LUTHIER_RETURN_IF_ERROR(inner_->SetPoint(x_[t], stop));
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, inner_->HessianVector(gradient_adjoint[t], stop));

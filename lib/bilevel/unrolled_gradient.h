@@ -30,8 +30,8 @@ struct UnrolledGradient {
   Eigen::VectorXd gradient;          // s entries, in lambda's coordinates.
   double inner_gradient_norm = 0.0;  // |grad h(x_T)|
   double outer_gradient_norm = 0.0;  // |grad_x g(x_T)|
-  bool finite = true;                // False: the steps diverged; there is no gradient.
-  int steps = 0;                     // Steps taken: T, or fewer where no step lowers h any more.
+  bool finite = true;                // False if the steps diverged; there is no gradient then.
+  int steps = 0;                     // Number of steps taken: T, or fewer if no step lowers h any more.
 };
 
 // The forward pass: x_0 = 0, x_1, ..., a step at a time. Not thread-safe.
@@ -45,28 +45,28 @@ class UnrolledDescent {
   // Borrows `inner`. `planned_steps` >= 1 is about how many steps will be taken.
   UnrolledDescent(InnerProblem* inner, UnrollMethod method, int planned_steps, int64_t memory_bytes = kMemoryBytes);
 
-  // Returns true after a step; false where none lowers h any more, or numbers are not finite (finite()). With `given`,
-  // takes that step length.
+  // Takes a step, of length `given` if there is one. Returns false if no step lowers h any more, or if numbers are not
+  // finite (finite()).
   absl::StatusOr<bool> Advance(const base::StopToken& stop, std::optional<double> given = std::nullopt);
   bool finite() const { return finite_; }
   int steps() const { return static_cast<int>(length_.size()); }
   const Eigen::VectorXd& x() const { return x_.back(); }
-  // Number of iterates that are in memory.
+  // Returns the number of iterates that are in memory.
   int kept() const;
   const std::vector<double>& lengths() const { return length_; }
-  // |grad h(0)|; 0 before the first step.
+  // Returns |grad h(0)|; 0 before the first step.
   double first_gradient_norm() const { return first_gradient_norm_; }
   double gradient_norm() const { return gradient_.empty() ? 0.0 : gradient_.back().norm(); }
 
-  // The gradient at x(), by the reverse pass. O(steps) products with the Hessian.
+  // Returns the gradient at x(), by the reverse pass. O(steps) products with the Hessian.
   absl::StatusOr<UnrolledGradient> Differentiate(OuterLoss& outer, const base::StopToken& stop);
 
  private:
   absl::Status Start(const base::StopToken& stop);
-  // The point after step t of this length along `direction`.
+  // Returns the point after step t, of this length along `direction`.
   Eigen::VectorXd After(int t, const Eigen::VectorXd& direction, double length) const;
   Eigen::VectorXd DirectionAt(int t) const;
-  // Number of iterates up to x_t that a step from x_t depends on.
+  // Returns the number of iterates up to x_t that a step from x_t depends on.
   int window() const {
     return method_ == UnrollMethod::kGradientDescent ? 1 : method_ == UnrollMethod::kHeavyBall ? 2 : kUnrollMemory + 1;
   }
@@ -74,9 +74,9 @@ class UnrolledDescent {
   bool Kept(int t) const { return t % stride_ == 0 || t % stride_ > stride_ - window(); }
   // Makes x_t, ..., x_{t - window() + 1} available, and x_{t + 1}.
   absl::Status Recall(int t, const base::StopToken& stop);
-  // Pairs that step t uses: indices of steps, oldest first.
+  // Returns the indices of the pairs that step t uses, oldest first.
   std::vector<int> PairsOf(int t) const;
-  // B_t v, and what the reverse pass needs of the two loops.
+  // B_t v, and the intermediate results of the two loops that the reverse pass needs.
   struct TwoLoops;
   TwoLoops Loops(int t, const Eigen::VectorXd& v) const;
   // Adds the adjoints of s_i and y_i of step t's pairs, and returns that of grad h(x_t), for the adjoint `r` of B_t

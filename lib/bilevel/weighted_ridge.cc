@@ -17,7 +17,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kWeightedStrip = 64;  // Rows between two looks at the stop.
+constexpr Index kWeightedStrip = 64;  // Rows between two polls of the stop.
 
 ArrayXd Sigmoid(const VectorXd& time, const Recency& recency) {
   return 1.0 / (1.0 + (-recency.slope * (time.array() - recency.center)).exp());

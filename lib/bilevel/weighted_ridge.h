@@ -29,15 +29,15 @@ struct WeightedRidgeFit {
   double relative_gradient = 0.0;  // |grad h| over that at zero weights.
 };
 
-// The rows of one fold. `points`: n x p. What is given must outlive it. Immutable.
+// The rows of one fold. `points` is n x p. The arguments must outlive it. Immutable.
 class WeightedRidge {
  public:
   WeightedRidge(const Eigen::MatrixXd* points, const Eigen::VectorXd* target, const Eigen::VectorXd* time,
                 bool intercept)
       : points_(points), target_(target), time_(time), intercept_(intercept) {}
 
-  // Trains by Cholesky's factor, O(n p^2). `l2`: p entries > 0. With `held_out` (m x p, m >= 1, with their targets)
-  // differentiates, too. CANCELLED when stopped.
+  // Trains by Cholesky's factor, O(n p^2). `l2` has p entries > 0. With `held_out` (m x p, m >= 1, with their targets)
+  // it differentiates, too. Returns CANCELLED when stopped.
   absl::StatusOr<WeightedRidgeFit> Fit(const Eigen::VectorXd& l2, const Recency& recency,
                                        const Eigen::MatrixXd* held_out, const Eigen::VectorXd* held_out_target,
                                        const base::StopToken& stop) const;

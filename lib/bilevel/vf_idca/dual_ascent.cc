@@ -16,7 +16,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr int kPatience = 20;  // Evaluations that may pass until the gap is half of what it was.
+constexpr int kPatience = 20;  // Number of evaluations in which the gap must halve.
 
 }  // namespace
 
@@ -46,7 +46,7 @@ VectorXd MinimizeOverSimplex(const MatrixXd& b, const VectorXd& h, double most, 
       tight = false;
       continue;
     }
-    // How far towards it.
+    // Computes the share of the way to the target that is feasible.
     const VectorXd d = target - y;
     double length = 1.0;
     Index blocking = -1;
@@ -76,7 +76,7 @@ VectorXd MinimizeOverSimplex(const MatrixXd& b, const VectorXd& h, double most, 
       tight = false;
       continue;
     }
-    // The constraint whose release helps most.
+    // Finds the constraint whose release helps most.
     const VectorXd gradient = b * y - h;
     Index worst = -1;
     double least = -1e-12 * scale;
@@ -101,7 +101,7 @@ absl::StatusOr<DualAscent> MaximizeDual(absl::FunctionRef<absl::StatusOr<DualPoi
   LUTHIER_ASSIGN_OR_RETURN(out.point, evaluate(out.mu));
   out.evaluations = 1;
   double damping = 1e-12, half = out.point.gap;
-  int halved = 1;  // Evaluations when the gap was last halved.
+  int halved = 1;  // Number of evaluations when the gap was last halved.
   while (true) {
     if (out.point.gap <= 0.5 * half) {
       half = out.point.gap;
@@ -119,7 +119,7 @@ absl::StatusOr<DualAscent> MaximizeDual(absl::FunctionRef<absl::StatusOr<DualPoi
     }
     const VectorXd d = next - out.mu;
     const double slope = out.point.gradient.dot(d);
-    if (!(slope > 0.0)) break;  // Rounding.
+    if (!(slope > 0.0)) break;  // Rounding prevents further progress.
     bool moved = false;
     double length = 1.0;
     for (int k = 0; k < 12 && out.evaluations < options.max_evaluations; ++k, length *= 0.3) {

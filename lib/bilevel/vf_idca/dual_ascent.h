@@ -21,22 +21,23 @@ struct DualPoint {
 };
 
 struct DualAscentOptions {
-  double most = std::numeric_limits<double>::infinity();  // Bound of sum mu.
-  double tolerance = 1e-8;                                // Ends at a gap so small.
+  double most = std::numeric_limits<double>::infinity();  // Limit of sum mu.
+  double tolerance = 1e-8;                                // The ascent ends at a gap of at most this.
   int max_evaluations = 60;
-  // Indices of multipliers that change by no more than ten times in one step, up (from a hundredth of the largest, if
-  // they are smaller) or down: where they vanish D may be costly, and far from the maximum its Hessian says little.
+  // Indices of multipliers that one step changes at most by a factor of ten, up (counted from a hundredth of the
+  // largest, if they are smaller) or down. D may be costly where they vanish, and far from the maximum its Hessian is a
+  // poor guide.
   std::vector<Eigen::Index> cautious;
 };
 
 struct DualAscent {
   Eigen::VectorXd mu;  // The last point that was kept.
-  DualPoint point;     // There, but for `gap`, which is the last known.
+  DualPoint point;     // D at mu; `gap` is the last one known.
   int evaluations = 0;
   bool converged = false;  // The gap is at most the tolerance.
 };
 
-// Starts at `mu`, which is moved into the set. Errors of `evaluate`.
+// Starts at `mu`, which is moved into the set. Returns the errors of `evaluate`.
 absl::StatusOr<DualAscent> MaximizeDual(
     absl::FunctionRef<absl::StatusOr<DualPoint>(const Eigen::VectorXd& mu)> evaluate, const Eigen::VectorXd& mu,
     const DualAscentOptions& options);

@@ -16,18 +16,18 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr int kMaxIterations = 120;
-// The barrier's parameter: where it starts, relatively; and it falls to the smaller of a share and a power of itself,
-// once a step has ended within `kNearPath` of it.
+// The barrier's parameter: its relative start; the share and the power of itself to the smaller of which it falls once
+// a step has ended within kNearPath of it.
 constexpr double kFirstAim = 1e-2, kAimShare = 0.15, kAimPower = 1.4, kNearPath = 3.0;
-// The most that it starts with where multipliers are known, and the least as a share of kFirstAim.
+// Its largest start if multipliers are known, and its least one as a share of kFirstAim.
 constexpr double kWarmAim = 1e-5, kLeastWarmShare = 1e-3;
 constexpr double kInside = 0.9;       // Share of a violated bound at which the lower problem starts.
 constexpr double kToBoundary = 0.99;  // Share of the way to the boundary.
-// Line search: share of the descent along the slope; by how much a step must be better than points of the filter, as a
-// share of the violation; violations are small below a share of the descent.
+// Line search: share of the descent along the slope; improvement over points of the filter that a step needs, as a
+// share of the violation; share of the descent below which violations are small.
 constexpr double kArmijo = 1e-4, kFilter = 1e-4, kSmallViolation = 1e-2;
 constexpr int kMaxHalvings = 25;
-constexpr double kLeastShift = 1e-10;  // Of the Hessian, as a share of its scale.
+constexpr double kLeastShift = 1e-10;  // Least shift of the Hessian, as a share of its scale.
 
 // The variables are (A by rows, B by rows, w, and of a step's problem r and t). Constraints, all h <= 0:
 //   0            1/2 (|A|^2 + |B|^2) - s_0            which bounds the nuclear norm of A B' and is tight at solutions
@@ -55,8 +55,8 @@ class Solver {
   Index w_at() const { return a_size_ + b_size_; }
   Index r_at() const { return w_at() + features_; }
   Index t_at() const { return r_at() + penalties_; }
-  Index cut_at() const { return penalties_; }        // Constraints.
-  Index floor_at() const { return penalties_ + 1; }  // Of t, then of r.
+  Index cut_at() const { return penalties_; }        // Index of the constraint.
+  Index floor_at() const { return penalties_ + 1; }  // Index of the floor of t; those of r follow.
   double Slack(const FactoredPoint& p, Index i) const { return p.r[i] + p.t; }
 
   VectorXd Residuals(const FactoredPoint& p, const MatrixEntries& entries) const {
@@ -76,9 +76,10 @@ class Solver {
     return sum;
   }
 
-  // Objective, and all h; with the residuals of the training and the held-out entries.
+  // Returns the objective, and sets all h and the residuals of the training and the held-out entries.
   double Evaluate(const FactoredPoint& p, VectorXd* h, VectorXd* train, VectorXd* validation) const;
-  // Moves the lower problem's point inside its bounds; of a step's problem, sets t so large that nothing is violated.
+  // Moves the lower problem's point inside its bounds, or, for a step's problem, sets t so large that nothing is
+  // violated.
   void Prepare();
   FactoredPoint Moved(const FactoredPoint& p, const VectorXd& d, double length) const;
   // Sets aa_, az_, zz_, gradients_ and slopes_.
@@ -88,24 +89,25 @@ class Solver {
                   Eigen::Ref<VectorXd> gradient);
   void AddProximity();
   void AddGroups(const VectorXd& lambda);
-  // Largest derivative of the Lagrangian, after Differentiate.
+  // Returns the largest derivative of the Lagrangian, after Differentiate.
   double LagrangianSlope(const VectorXd& lambda) const;
   // Returns Newton's direction; empty if there is none.
   absl::StatusOr<VectorXd> Direction(const VectorXd& pull, const VectorXd& lambda, const VectorXd& s,
                                      const base::StopToken& stop);
-  // Solves (H + shift I) *solved = right, H the matrix of aa_, az_ and zz_. False if it is not positive definite.
+  // Solves (H + shift I) *solved = right, where H is the matrix of aa_, az_ and zz_. Returns false if it is not
+  // positive definite.
   bool SolveShifted(double shift, const MatrixXd& right, MatrixXd* solved);
 
   const MatrixProblem& problem_;
   const FactoredStep* const step_;
   FactoredPoint at_;
-  // The Lagrangian's Hessian but for the dense rank-one terms of constraints 0 and cut: blocks of the rows of A; A
-  // beside the other variables; these (lower triangle).
+  // The Lagrangian's Hessian without the dense rank-one terms of constraints 0 and cut: the blocks of the rows of A; A
+  // beside the other variables; the other variables (lower triangle).
   MatrixXd aa_, az_, zz_;
-  MatrixXd gradients_;           // Of the objective, h_0 and V_k: columns.
-  MatrixXd slopes_;              // Of the other h by (w, r, t): rows.
-  MatrixXd w_, across_, schur_;  // Of SolveShifted.
-  double shift_ = 0.0;           // The last, as a share of the Hessian's scale.
+  MatrixXd gradients_;           // Columns: gradients of the objective, h_0 and V_k.
+  MatrixXd slopes_;              // Rows: gradients of the other h by (w, r, t).
+  MatrixXd w_, across_, schur_;  // Scratch of SolveShifted.
+  double shift_ = 0.0;           // The last shift, as a share of the Hessian's scale.
   Index rank_, a_size_, b_size_, features_, penalties_, size_, constraints_;
 };
 
@@ -133,7 +135,7 @@ void Solver::Prepare() {
   const double half = 0.5 * (at_.a.squaredNorm() + at_.b.squaredNorm());
   if (step_ == nullptr) {
     at_.t = 0.0;
-    // Smooth forms of far violated bounds are steep: no Newton step is then accepted.
+    // The smooth forms of bounds that are far violated are so steep that no Newton step is accepted.
     if (half > at_.r[0]) {
       const double share = std::sqrt(kInside * at_.r[0] / half);
       at_.a *= share;
@@ -336,9 +338,9 @@ absl::StatusOr<VectorXd> Solver::Direction(const VectorXd& pull, const VectorXd&
   for (shift_ = std::max(kLeastShift, 1e-4 * shift_);; shift_ *= 30.0) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll(a_size_ * rest * rest / 2 + rest * rest * rest / 6));
     if (SolveShifted(shift_ * scale, right, &solved)) break;
-    if (!(shift_ < 1e6)) return VectorXd();  // Not finite.
+    if (!(shift_ < 1e6)) return VectorXd();  // The Hessian is not finite.
   }
-  // The dense rank-one terms, by Woodbury's formula.
+  // Adds the dense rank-one terms by Woodbury's formula.
   const MatrixXd u = right.rightCols(dense), hu = solved.rightCols(dense);
   MatrixXd small = u.transpose() * hu;
   small(0, 0) += s[0] / lambda[0];
@@ -351,7 +353,7 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
   VectorXd h, train, validation;
   double objective = Evaluate(at_, &h, &train, &validation);
   const double count = static_cast<double>(constraints_);
-  // h + s = 0 at the end, s > 0 all the way.
+  // The slacks s satisfy h + s = 0 at the end, and s > 0 all the way.
   VectorXd s = (-h).cwiseMax(1e-4 * (1.0 + std::abs(objective)) / count);
   double aim = kFirstAim * (1.0 + std::abs(objective)) / count;
   VectorXd lambda = aim / s.array();
@@ -363,21 +365,22 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
     s = s.cwiseMax(0.3 * aim * lambda.cwiseInverse());
   }
   const double last_aim = 0.3 * tolerance / count;
-  // The dual bound is less by slope^2 / (2 rho) for a step's problem, by slope times a size for the lower one.
+  // The dual bound falls short by slope^2 / (2 rho) for a step's problem, and by slope times a size for the lower one.
   const double most_slope = step_ != nullptr ? std::sqrt(0.1 * step_->rho * last_aim * count) : last_aim * count;
-  std::vector<std::pair<double, double>> filter;  // Violation, objective with barrier.
-  bool near = false;                              // The last step ended near the central path.
+  std::vector<std::pair<double, double>> filter;  // Pairs of violation and objective with barrier.
+  bool near = false;                              // True if the last step ended near the central path.
   for (int iteration = 0; iteration < kMaxIterations; ++iteration) {
     Differentiate(lambda, train, validation);
     if (near && aim <= last_aim) {
-      // Points arrive before their multipliers where these had to stay positive: then further steps only move these.
+      // Points arrive before their multipliers if these had to stay positive; further steps then move only the
+      // multipliers.
       if (LagrangianSlope(lambda) <= most_slope) break;
     } else if (near) {
       filter.clear();
       aim = std::max(last_aim, std::min(kAimShare * aim, std::pow(aim, kAimPower)));
     }
     const VectorXd residual = h + s;
-    // The multipliers that a step without a change of x would lead to.
+    // The multipliers after a step that does not change x.
     const VectorXd pull = (aim + lambda.array() * residual.array()) / s.array();
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd d, Direction(pull, lambda, s, stop));
     if (d.size() == 0) break;
@@ -392,8 +395,8 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
       if (change[c] < 0.0) dual_length = std::min(dual_length, kToBoundary * lambda[c] / -change[c]);
       if (ds[c] < 0.0) length = std::min(length, kToBoundary * s[c] / -ds[c]);
     }
-    // A filter: a step must lower the violation or the objective with its barrier, beside all points kept at this
-    // `aim`.
+    // The filter: compared with every point kept at this `aim`, a step must lower the violation or the objective with
+    // its barrier.
     const auto with_barrier = [&](double value, const VectorXd& slack) {
       return value - aim * slack.array().log().sum();
     };
@@ -408,7 +411,7 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
       next_s = s + length * ds;
       if (step_ == nullptr || (next.r.array() + next.t).minCoeff() > 0.0) {
         next_objective = Evaluate(next, &next_h, &next_train, &next_validation);
-        next_s = next_s.cwiseMax(-next_h);  // Slack that is there is no violation.
+        next_s = next_s.cwiseMax(-next_h);  // Slack that exists is not a violation.
         const double next_violation = (next_h + next_s).lpNorm<1>(), next_height = with_barrier(next_objective, next_s);
         const bool descent = slope < 0.0 && violation <= kSmallViolation * -length * slope;
         moved = descent ? next_height <= height + kArmijo * length * slope + 1e-13 * (1.0 + std::abs(height))

@@ -10,7 +10,7 @@
 // Interior-point method for the two problems of a step of VF-iDCA with Gamma = A B', A and B of few columns.
 namespace luthier::bilevel {
 
-// The terms that a step's problem adds to the lower one.
+// The terms that the problem of a step adds to the lower problem.
 struct FactoredStep {
   Eigen::VectorXd weights;   // w_k
   Eigen::MatrixXd low_rank;  // Gamma_k
@@ -23,16 +23,16 @@ struct FactoredStep {
 struct FactoredPoint {
   Eigen::MatrixXd a, b;  // Factors of Gamma: rows x rank, cols x rank.
   Eigen::VectorXd weights;
-  Eigen::VectorXd r;  // Bounds; changed by a step's problem only.
-  double t = 0.0;     // >= all violations; of a step's problem only.
+  Eigen::VectorXd r;  // Bounds; only the problem of a step changes them.
+  double t = 0.0;     // Bound of all violations, only for the problem of a step.
   // Multipliers of the penalties' bounds, in the order of the penalties, and of V_k <= t.
   Eigen::VectorXd multipliers;
   double cut_multiplier = 0.0;
 };
 
-// Minimises over w, A and B, strictly inside the bounds r of `start`; where `step` is not null over r too. `start` is
-// moved inside. Ends at a surrogate gap of `tolerance`. The product is not convex: the result is a solution only if
-// the caller proves so, else a larger rank is needed. CANCELLED when stopped.
+// Minimises over w, A and B strictly inside the bounds r of `start`; if `step` is not null, over r, too. `start` is
+// moved inside the bounds. Ends at a surrogate gap of `tolerance`. The product is not convex: the result is a solution
+// only if the caller proves it; otherwise a larger rank is needed. Returns CANCELLED when stopped.
 absl::StatusOr<FactoredPoint> MinimizeFactored(const MatrixProblem& problem, const FactoredStep* step,
                                                FactoredPoint start, double tolerance, const base::StopToken& stop);
 

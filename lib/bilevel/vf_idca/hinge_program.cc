@@ -16,31 +16,32 @@ using Eigen::VectorXd;
 
 constexpr int kMaxSteps = 120;
 constexpr double kCentring = 0.2, kShortCentring = 0.6;  // Share of the complementarity that a step aims at.
-constexpr double kShort = 0.3;                           // After steps shorter than this the aim is nearer.
+constexpr double kShort = 0.3;                           // After a step shorter than this, the next one aims nearer.
 constexpr double kShareToBoundary = 0.99;
 constexpr double kShift = 1e-13;
 
-// Rows of one HingeTerm: losses xi >= 0 with multipliers u, and xi >= 1 - margin with slack s and multipliers a.
+// The state of the rows of one HingeTerm: losses xi >= 0 with multipliers u, and xi >= 1 - margin with slack s and
+// multipliers a.
 struct TermState {
   ArrayXd xi, u, s, a;
-  // Of the step: D2 / (D1 + D2) and 1 / (D1 + D2) of D1 = u / xi, D2 = a / s; kappa; and changes.
+  // Values of the step: D2 / (D1 + D2) and 1 / (D1 + D2) of D1 = u / xi, D2 = a / s; kappa; and changes.
   ArrayXd share, inverse, kappa, d2, residual;
   ArrayXd dxi, du, ds, da;
 };
 
-// 1 - y (x'w - c)
+// Returns 1 - y (x'w - c).
 ArrayXd Shortfall(const HingeTerm& term, const VectorXd& z) {
   const Index p = term.rows->x.cols();
   return 1.0 - term.rows->y.array() * ((term.rows->x * z.segment(term.at, p)).array() - z[term.at + p]);
 }
 
-// Change of the shortfall along dz.
+// Returns the change of the shortfall along dz.
 ArrayXd Along(const HingeTerm& term, const VectorXd& dz) {
   const Index p = term.rows->x.cols();
   return -term.rows->y.array() * ((term.rows->x * dz.segment(term.at, p)).array() - dz[term.at + p]);
 }
 
-// *out += sum over rows of v_e times the shortfall's gradient.
+// Adds to *out the sum over rows of v_e times the shortfall's gradient.
 void AddGradient(const HingeTerm& term, const ArrayXd& v, VectorXd* out) {
   const Index p = term.rows->x.cols();
   const VectorXd weighted = v * term.rows->y.array();
@@ -48,7 +49,7 @@ void AddGradient(const HingeTerm& term, const ArrayXd& v, VectorXd* out) {
   (*out)[term.at + p] += weighted.sum();
 }
 
-// *h += sum over rows of v_e times the outer product of the shortfall's gradient; v >= 0.
+// Adds to *h the sum over rows of v_e times the outer product of the shortfall's gradient; v >= 0.
 void AddOuter(const HingeTerm& term, const ArrayXd& v, MatrixXd* h) {
   const Index p = term.rows->x.cols();
   const VectorXd scale = v.sqrt() * term.rows->y.array();
@@ -65,7 +66,7 @@ double Value(const ProgramConstraint& c, const VectorXd& z) {
   return sum;
 }
 
-// The gradient's entries that may differ from 0.
+// Sets *out to the entries of the gradient that may differ from 0.
 void Gradient(const ProgramConstraint& c, const VectorXd& z, std::vector<std::pair<Index, double>>* out) {
   *out = c.linear;
   if (c.factor <= 0.0) return;

@@ -16,11 +16,11 @@ namespace luthier::bilevel {
 struct HingeTerm {
   const SvmRows* rows = nullptr;
   Eigen::Index at = 0;
-  double cost = 0.0;  // Weight of each row's loss in the objective,
-  double cut = 0.0;   // and in the cut.
+  double cost = 0.0;  // Weight of each row's loss in the objective.
+  double cut = 0.0;   // Its weight in the cut.
 };
 
-// factor/2 |z[at ... at + count]|^2 + sum of (index, slope) * z <= bound
+// The constraint factor/2 |z[at ... at + count]|^2 + sum of (index, slope) * z <= bound.
 struct ProgramConstraint {
   double factor = 0.0;
   Eigen::Index at = 0, count = 0;
@@ -47,9 +47,8 @@ struct HingeSolution {
   double cut_multiplier = 0.0;
 };
 
-// Starts at `z`. Ends at a complementarity of `tolerance`, or after a number of steps: the caller proves what it is
-// worth.
-// O(n p^2 + size^3) a step. CANCELLED when stopped.
+// Starts at `z`. Ends at a complementarity of `tolerance`, or after a number of steps, so the caller has to bound the
+// error. O(n p^2 + size^3) a step. Returns CANCELLED when stopped.
 absl::StatusOr<HingeSolution> SolveHingeProgram(const HingeProgram& program, Eigen::VectorXd z, double tolerance,
                                                 const base::StopToken& stop);
 

@@ -18,22 +18,23 @@ using Eigen::VectorXd;
 
 namespace {
 
-// Singular values below this share of the largest, or of what else Gamma could be, are none when factors are made.
+// Share of the largest singular value, or of the nuclear norm's bound if that is larger, below which a singular value
+// is dropped when factors are made.
 constexpr double kSmallSingular = 1e-2;
-// Singular values below this share of the largest are those of columns that a solution does not use.
+// Share of the largest singular value below which a column of the factors is not used by the solution.
 constexpr double kIdle = 1e-8;
-// New columns of the factors have this share of the nuclear norm's bound.
+// Size of new columns of the factors, as a share of the nuclear norm's bound.
 constexpr double kNewShare = 0.05;
 constexpr int kMaxGrowths = 40;
 
-// Operations of a call of MinimizeFactored, about.
+// Returns about the number of operations of a call of MinimizeFactored.
 double Work(const MatrixProblem& problem, Index rank) {
   const double rows = static_cast<double>(rank * problem.rows);
   const double cols = static_cast<double>(rank * problem.cols + problem.features());
   return 25.0 * (rows * cols * cols + cols * cols * cols / 3.0);
 }
 
-// Factors of a matrix, its leading singular vectors times the roots of the singular values above `least`.
+// Factors a matrix: a and b are its leading singular vectors times the roots of the singular values above `least`.
 void Factor(const math::ThinSvd& svd, double least, MatrixXd* a, MatrixXd* b) {
   const VectorXd& values = svd.values;
   Index rank = 0;
@@ -97,9 +98,9 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
   const MatrixProblem& problem = *problem_;
   VfLower best;
   best.gap = std::numeric_limits<double>::infinity();
-  MatrixXd slope;  // By Gamma, at the last point considered.
-  // The set is a product of balls of the penalties' norms, so that the least <slope, z> in it is known: a bound of the
-  // gap, by convexity, and the multipliers are the slopes' dual norms.
+  MatrixXd slope;  // Derivative by Gamma, at the last point considered.
+  // The feasible set is a product of balls of the penalties' norms, so the least <slope, z> in it is known. By
+  // convexity it bounds the gap, and the multipliers are the slopes' dual norms.
   const auto consider = [&](VectorXd w, MatrixXd low_rank, double nuclear) {
     if (nuclear > r[0]) low_rank *= r[0] / nuclear;
     for (size_t m = 0; m < problem.groups.size(); ++m) {
@@ -185,7 +186,8 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
     AddMatrixGradient(problem, problem.train, at, weight, &gradient);
     return gradient;
   };
-  // Largest squared norm of an entry's features, and 1 for Gamma: half the mean squares curve by at most so much.
+  // Returns a bound of the curvature of half the mean squares: the largest squared norm of an entry's features, plus 1
+  // for Gamma.
   const auto curve = [&](const MatrixEntries& entries) {
     return 1.0 + (entries.features.size() == 0 ? 0.0 : entries.features.rowwise().squaredNorm().maxCoeff());
   };
@@ -203,7 +205,7 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   double tolerance = 0.1 * gap, work = 0.0;
   for (int k = 0; k < kMaxGrowths; ++k) {
     LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, &step, std::move(point), tolerance, stop));
-    // The dual function at these multipliers, for which their sum may be alpha at most.
+    // Evaluates the dual function at these multipliers, whose sum may be at most alpha.
     VectorXd mu = point.multipliers.cwiseMax(0.0);
     double mu_cut = std::max(0.0, point.cut_multiplier);
     const double sum = mu.sum() + mu_cut;
@@ -214,7 +216,7 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
     const VectorXd at = Joined(point.weights, point.a * point.b.transpose());
     const VectorXd gradient = gradient_at(at, mu_cut);
     const double length = 1.0 / (validation_curve + mu_cut * train_curve + rho);
-    // A proximal step, whose end has a known subgradient of the Lagrangian; that is rho-convex.
+    // Makes a proximal step, at whose end a subgradient of the Lagrangian, which is rho-convex, is known.
     const VectorXd end = ShrunkMatrix(problem, at - length * gradient, mu, length);
     const VectorXd subgradient = gradient_at(end, mu_cut) - gradient + (at - end) / length;
     const VectorXd slope = mu_cut * lower.gamma - mu;

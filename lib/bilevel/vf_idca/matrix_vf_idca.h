@@ -13,7 +13,7 @@
 // the held-out and the training entries.
 namespace luthier::bilevel {
 
-// The constants of the authors' code.
+// Returns the constants of the authors' code.
 VfIdcaOptions MatrixVfOptions(const MatrixProblem& problem);
 
 // Solves the problems of VF-iDCA for `problem`, which must outlive it, as must `options`. Gamma is kept as a product of
@@ -21,8 +21,8 @@ VfIdcaOptions MatrixVfOptions(const MatrixProblem& problem);
 // method: O((rank (rows + cols))^3) a step.
 class MatrixVfProblem final : public VfIdcaProblem {
  public:
-  // `most_work`: operations, about, after which a problem is left as it is. Where no penalty binds a solution can have
-  // any rank, which takes long to prove; the gap that it reached is told.
+  // `most_work` is about the number of operations after which a problem is given up at the gap reached, which is
+  // reported. If no penalty binds, a solution can have any rank, and a proof takes long.
   MatrixVfProblem(const MatrixProblem* problem, const VfIdcaOptions* options,
                   double most_work = std::numeric_limits<double>::infinity())
       : problem_(problem), options_(options), most_work_(most_work) {}
@@ -35,7 +35,7 @@ class MatrixVfProblem final : public VfIdcaProblem {
                                      double gap, const base::StopToken& stop) override;
   absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
                                      double alpha, double gap, const base::StopToken& stop) override;
-  // The lower problem's solution.
+  // Returns the lower problem's solution.
   absl::StatusOr<Eigen::VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) override;
 
  private:

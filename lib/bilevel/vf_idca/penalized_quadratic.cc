@@ -17,12 +17,12 @@ using Eigen::VectorXd;
 
 namespace {
 
-// Relative to the largest entry of c: how well the conditions of the minimum must hold.
+// Largest violation of the conditions of the minimum, relative to the largest entry of c.
 constexpr double kAllDigits = 1e-11;
 constexpr int kNewtonSteps = 30;
-constexpr int kDrops = 50;         // Weights dropped in a row.
-constexpr int kSweepPatience = 4;  // Rounds of sweeps after which Newton's steps are tried even so.
-constexpr int kInnerSweeps = 10;   // Over blocks that are not 0, between two sweeps over all.
+constexpr int kDrops = 50;         // Limit of weights dropped in a row.
+constexpr int kSweepPatience = 4;  // Rounds of sweeps after which Newton's steps are tried in any case.
+constexpr int kInnerSweeps = 10;   // Sweeps over blocks that are not 0, between two sweeps over all.
 
 class QuadraticDescent {
  public:
@@ -48,7 +48,7 @@ class QuadraticDescent {
     std::vector<char> signs;
     for (int round = 0;; ++round) {
       LUTHIER_RETURN_IF_ERROR(stop.Poll(x_.size() * x_.size()));
-      // Newton's steps pay where the sweeps before them have left the signs as they were.
+      // Newton's steps pay if the sweeps before them have not changed the signs.
       const bool settled = signs == Signs();
       if (settled || round % kSweepPatience == 0 || sweeps >= max_sweeps) {
         LUTHIER_ASSIGN_OR_RETURN(const bool minimum, Polish(stop, &out));
@@ -106,7 +106,7 @@ class QuadraticDescent {
     x_[j] = to;
   }
 
-  // Returns the largest change of the gradient's size that a block asked for.
+  // Makes a sweep. Returns the largest change of the gradient that a block asked for.
   double Sweep(bool active) {
     double most = 0.0;
     if (!grouped()) {
@@ -140,8 +140,8 @@ class QuadraticDescent {
     return most;
   }
 
-  // Comes to the minimum over the weights that are not 0, dropping those that would change their sign. Returns false if
-  // that took too many steps.
+  // Moves to the minimum over the weights that are not 0, and drops those that would change their sign. Returns false
+  // if that took too many steps.
   absl::StatusOr<bool> Polish(const base::StopToken& stop, PenalizedMinimum* out) {
     for (int k = 0; k < kDrops; ++k) {
       LUTHIER_RETURN_IF_ERROR(stop.Poll(x_.size()));
@@ -159,7 +159,7 @@ class QuadraticDescent {
 
   enum class Polished { kMinimum, kDropped, kFailed };
 
-  // Newton's method on the weights that are not 0.
+  // Runs Newton's method on the weights that are not 0.
   Polished PolishOnce(PenalizedMinimum* out) {
     std::vector<Index>& support = out->support;
     support.clear();
@@ -250,7 +250,7 @@ class QuadraticDescent {
       x_(support) = w;
       return Polished::kMinimum;
     }
-    // Towards it, up to the first sign that changes: that weight becomes 0, and sweeps decide what becomes of it.
+    // Moves towards it up to the first sign that changes. That weight becomes 0, and sweeps decide whether it stays so.
     const VectorXd start = x_(support);
     double length = 1.0;
     Index first = -1;
@@ -268,7 +268,7 @@ class QuadraticDescent {
     return Polished::kDropped;
   }
 
-  // The largest violation of a condition of the minimum.
+  // Returns the largest violation of a condition of the minimum.
   double Violation() const {
     double most = 0.0;
     if (!grouped()) {
@@ -282,7 +282,7 @@ class QuadraticDescent {
     return most;
   }
 
-  // Squared norm of the least subgradient in group m.
+  // Returns the squared norm of the least subgradient in group m.
   double GroupSubgradient(size_t m) const {
     const double norm = Norm(m), weight = mu_[static_cast<Index>(m)];
     double squares = 0.0;
@@ -318,7 +318,7 @@ class QuadraticDescent {
   const double l1_;
   VectorXd x_, g_;  // g = Qx - c.
   double tolerance_ = 0.0;
-  std::vector<double> curvature_;  // Of each group's block, at least.
+  std::vector<double> curvature_;  // Upper bound of the curvature of each group's block.
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace luthier::bilevel {
 
-// 1/2 x'Qx - c'x with Q = first * A + second * B + shift * I, A and B symmetric positive semidefinite. Cheap to make
-// for other factors: the matrices are referred to.
+// 1/2 x'Qx - c'x with Q = first * A + second * B + shift * I, A and B symmetric positive semidefinite. It refers to the
+// matrices, so other factors are cheap.
 struct Quadratic {
   const Eigen::MatrixXd* a = nullptr;
   const Eigen::MatrixXd* b = nullptr;  // Null: none.
@@ -30,18 +30,19 @@ struct Quadratic {
 // The minimiser of a Quadratic plus sum_i mu_i P_i(x).
 struct PenalizedMinimum {
   Eigen::VectorXd x;
-  // A lower bound of the minimum, which is the value at x where `exact`. The bound is by strong convexity: with shift
-  // and mu_ridge 0 it is -infinity unless exact.
+  // A lower bound of the minimum; the value at x if `exact`. The bound follows from strong convexity, so with shift and
+  // mu_ridge 0 it is -infinity unless exact.
   double bound = 0.0;
   bool exact = false;  // The conditions of the minimum hold up to rounding.
-  // The weights that are not 0, and the Hessian's factor there: of Q plus the curvature of the group norms.
+  // The weights that are not 0, and the factor of the Hessian of these: Q plus the curvature of the group norms.
   std::vector<Eigen::Index> support;
   Eigen::LLT<Eigen::MatrixXd> factor;
-  bool factored = false;  // Else there is no factor: the support is empty, or the Hessian singular.
+  bool factored = false;  // False if there is no factor: the support is empty, or the Hessian singular.
 };
 
-// Finds it by descent over blocks of coordinates, and Newton's steps on the weights that are not 0 until these settle.
-// `mu`: >= 0, one for each penalty. `x`: start. At most `max_sweeps` sweeps. CANCELLED when stopped.
+// Finds the minimum by descent over blocks of coordinates, and by Newton steps on the weights that are not 0 until
+// these settle. `mu` has one entry >= 0 for each penalty, `x` is the start. Makes at most `max_sweeps` sweeps. Returns
+// CANCELLED when stopped.
 absl::StatusOr<PenalizedMinimum> MinimizePenalized(const Quadratic& quadratic, const SparsePenalties& penalties,
                                                    const Eigen::VectorXd& mu, const Eigen::VectorXd& x, int max_sweeps,
                                                    const base::StopToken& stop);

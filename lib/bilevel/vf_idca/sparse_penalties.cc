@@ -23,7 +23,7 @@ void ForEachBall(const SparsePenalties& penalties, const VectorXd& r, F&& f) {
   for (Index m = 0; m < penalties.group_count(); ++m) f(&penalties.groups[static_cast<size_t>(m)], r[m]);
 }
 
-// |soft(g_m, tau)| and, unless null, minus its derivative by tau.
+// Returns |soft(g_m, tau)|, and unless null sets `slope` to minus its derivative by tau.
 double SoftNorm(const VectorXd& g, const std::vector<Index>* group, double tau, double* slope) {
   double squares = 0.0, sum = 0.0;
   const auto add = [&](double v) {
@@ -67,7 +67,7 @@ LinearBound MinimizeLinear(const SparsePenalties& penalties, const VectorXd& g, 
     });
     return slope < 0.0;
   };
-  // phi is convex: its slope changes sign once. Without balls the best tau is the largest |g_j|.
+  // phi is convex, so its slope changes sign once. Without balls the best tau is the largest |g_j|.
   double low = 0.0, high = g.lpNorm<Eigen::Infinity>();
   if (penalties.ridge || penalties.group_count() > 0) {
     if (!falls(0.0)) high = 0.0;
@@ -84,7 +84,7 @@ LinearBound MinimizeLinear(const SparsePenalties& penalties, const VectorXd& g, 
   ForEachBall(penalties, r, [&](const std::vector<Index>* group, double radius) {
     const double norm = SoftNorm(g, group, high, nullptr);
     bound.value -= radius * norm;
-    // The radius sqrt(2 r) is concave in r: its tangent bounds it.
+    // The radius sqrt(2 r) is concave in r, so its tangent bounds it.
     bound.multipliers[penalties.ridge ? penalties.l2() : m++] = penalties.ridge ? norm / radius : norm;
   });
   return bound;
@@ -92,7 +92,7 @@ LinearBound MinimizeLinear(const SparsePenalties& penalties, const VectorXd& g, 
 
 VectorXd ScaledInto(const SparsePenalties& penalties, const VectorXd& x, const VectorXd& r) {
   VectorXd out = x;
-  // Groups are disjoint: each is shrunk alone.
+  // The groups are disjoint, so each is shrunk alone.
   for (Index m = 0; m < penalties.group_count(); ++m) {
     const std::vector<Index>& group = penalties.groups[static_cast<size_t>(m)];
     double squares = 0.0;
@@ -112,7 +112,7 @@ VectorXd ScaledInto(const SparsePenalties& penalties, const VectorXd& x, const V
 }
 
 VectorXd ProjectedInto(const SparsePenalties& penalties, const VectorXd& x, const VectorXd& r) {
-  // The multiplier of |x|_1 is tau: entries are soft thresholded, then each ball's part is shrunk into it.
+  // tau is the multiplier of |x|_1: entries are soft thresholded, then each ball's part is shrunk into it.
   const auto at = [&](double tau) {
     VectorXd out = x.unaryExpr([tau](double v) { return Soft(v, tau); });
     ForEachBall(penalties, r, [&](const std::vector<Index>* group, double radius) {

@@ -10,8 +10,8 @@ namespace luthier::bilevel {
 //   |x_(m)|_2 for each group m of coordinates,    |x|_1,    1/2 |x|^2 where `ridge`
 // Elastic net: no groups, ridge. Sparse group lasso: groups that are all coordinates together, no ridge.
 struct SparsePenalties {
-  // The coordinates of each group, which are disjoint. None: each coordinate is a block of its own, without a group
-  // norm.
+  // The coordinates of each group, which are disjoint. Without groups, each coordinate is a block of its own and has no
+  // group norm.
   std::vector<std::vector<Eigen::Index>> groups;
   bool ridge = false;
 
@@ -31,8 +31,8 @@ struct LinearBound {
 };
 
 // Minimises phi(tau) = tau r_l1 + sum_m R_m |soft(-g_m, tau)| over tau >= 0, R_m the radius of group m (with `ridge`
-// one group of all coordinates of radius sqrt(2 r_l2)); the bound is -phi. `r`: > 0, one for each penalty. With `ridge`
-// there may be no groups. O(60 p).
+// one group of all coordinates of radius sqrt(2 r_l2)); the bound is -phi. `r` has one entry > 0 for each penalty. With
+// `ridge` there may be no groups. O(60 p).
 LinearBound MinimizeLinear(const SparsePenalties& penalties, const Eigen::VectorXd& g, const Eigen::VectorXd& r);
 
 // Returns x shrunk towards 0 so that P_i(x) <= r_i for all i.
@@ -41,7 +41,7 @@ Eigen::VectorXd ScaledInto(const SparsePenalties& penalties, const Eigen::Vector
 // Returns the point nearest to x with P_i(x) <= r_i for all i. O(100 p).
 Eigen::VectorXd ProjectedInto(const SparsePenalties& penalties, const Eigen::VectorXd& x, const Eigen::VectorXd& r);
 
-// sign(v) max(0, |v| - threshold)
+// Returns sign(v) max(0, |v| - threshold).
 inline double Soft(double v, double threshold) {
   return v > threshold ? v - threshold : v < -threshold ? v + threshold : 0.0;
 }

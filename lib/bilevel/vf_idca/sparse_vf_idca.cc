@@ -20,12 +20,12 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr int kMaxSweeps = 400;
-// Interpolation is tried where the loss at the start is this share of that without weights.
+// Share of the loss without weights up to which the loss at the start makes interpolation worth a try.
 constexpr double kSmallLoss = 0.05;
 constexpr double kSpeck = 1e-9;
 constexpr int kProjections = 300;
 
-// Adds columns of derivatives of the penalties at the minimum's weights that are not 0: count() columns.
+// Returns the derivatives of the penalties at the minimum's weights that are not 0, in count() columns.
 MatrixXd PenaltySlopes(const SparsePenalties& penalties, const PenalizedMinimum& minimum) {
   const VectorXd w = minimum.x(minimum.support);
   MatrixXd slopes = MatrixXd::Zero(w.size(), penalties.count());
@@ -49,7 +49,7 @@ MatrixXd PenaltySlopes(const SparsePenalties& penalties, const PenalizedMinimum&
   return slopes;
 }
 
-// J' H^-1 J at the minimum; 0 where it has no factor.
+// Returns J' H^-1 J at the minimum, or 0 if it has no factor.
 MatrixXd Curvature(const PenalizedMinimum& minimum, MatrixXd slopes) {
   const Index count = slopes.cols();
   if (!minimum.factored || minimum.factor.rows() != slopes.rows()) {
@@ -59,9 +59,9 @@ MatrixXd Curvature(const PenalizedMinimum& minimum, MatrixXd slopes) {
   return slopes.transpose() * slopes;
 }
 
-// A group without weights has no curvature in its multiplier: that falls by a slack until the group gets weights, and
-// then by about as much as the block's diagonal for each unit of their norm. Adds the curvature of coming to the norm
-// r_m at once, so that steps are neither endless nor short.
+// A group without weights has no curvature in its multiplier: the multiplier falls by a slack until the group gets
+// weights, and then by about the block's diagonal for each unit of their norm. Adds the curvature of reaching the norm
+// r_m in one step, so that steps are neither endless nor short.
 void AddIdleCurvature(const SparseVfRows& rows, const SparsePenalties& penalties, const VectorXd& mu, const VectorXd& r,
                       const VectorXd& x, MatrixXd* curvature) {
   if (penalties.groups.empty()) return;
@@ -96,7 +96,7 @@ class UpperProblem {
         alpha_(alpha),
         warm_(x) {}
 
-  // *warm: multipliers where it starts, which may be none, and where it ended.
+  // *warm has the multipliers at which it starts, which may be empty, and takes those at which it ends.
   absl::StatusOr<VfUpper> Solve(double gap, VectorXd* warm, const base::StopToken& stop) {
     const Index count = problem_.penalties.count();
     VectorXd mu = std::move(*warm);
@@ -104,7 +104,7 @@ class UpperProblem {
     DualAscentOptions dual;
     dual.most = alpha_;
     dual.tolerance = gap;
-    Consider(x_, r_);  // Where it stands.
+    Consider(x_, r_);  // The present point counts, too.
     LUTHIER_ASSIGN_OR_RETURN(DualAscent ascent,
                              MaximizeDual([&](const VectorXd& at) { return Evaluate(at, stop); }, std::move(mu), dual));
     best_.gap = RelativeGap(std::max(0.0, best_.value - bound_), best_.value);
@@ -187,7 +187,7 @@ class UpperProblem {
 double SparseVfRows::Loss(const VectorXd& x) const {
   VectorXd gram_x = VectorXd::Zero(x.size());
   for (Index j = 0; j < x.size(); ++j) {
-    if (x[j] != 0.0) gram_x.noalias() += x[j] * gram.col(j);  // Most are 0.
+    if (x[j] != 0.0) gram_x.noalias() += x[j] * gram.col(j);  // Most entries are 0.
   }
   return std::max(0.0, 0.5 * x.dot(gram_x) - product.dot(x) + half_square);
 }
@@ -288,7 +288,7 @@ absl::StatusOr<VfLower> SparseLowerSolver::Solve(const VectorXd& r, const Vector
     quadratic.a = &train.gram;
     quadratic.c = train.product;
     VectorXd at = mu;
-    // Without any the minimum need not be unique.
+    // Without any penalty the minimum need not be unique.
     at[penalties.l1()] = std::max(at[penalties.l1()], 1e-10 * largest);
     LUTHIER_ASSIGN_OR_RETURN(const PenalizedMinimum minimum,
                              MinimizePenalized(quadratic, penalties, at, warm_, kMaxSweeps, stop));
@@ -355,7 +355,7 @@ class SparseProblem final : public VfIdcaProblem {
   const VfIdcaOptions& options_;
   SparseLowerSolver lower_;
   VectorXd mu_;     // Multipliers of the last step.
-  VectorXd model_;  // The last penalised one.
+  VectorXd model_;  // The last penalised model.
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ struct SparseVfRows {
   Eigen::MatrixXd gram;
   Eigen::VectorXd product;
   double half_square = 0.0;
-  // Half the mean squared error of weights x.
+  // Returns half the mean squared error of weights x.
   double Loss(const Eigen::VectorXd& x) const;
 };
 
@@ -28,13 +28,13 @@ struct SparseVfProblem {
   SparsePenalties penalties;
 };
 
-// The constants of the authors' code.
+// Return the constants of the authors' code.
 VfIdcaOptions ElasticNetVfOptions();
 VfIdcaOptions SparseGroupLassoVfOptions(Eigen::Index penalties);
 
-// Returns bounds to start from: the P_i of the penalised model of the training rows whose L1 strength is `share` of the
-// least that leaves no weight, and whose other strengths are a tenth of that. At least a tenth of the largest, since a
-// group without weights could get none from a bound of 0. CANCELLED when stopped.
+// Returns bounds to start from. They are the P_i of a penalised model of the training rows; its L1 strength is `share`
+// of the least one that leaves no weight, and its other strengths are a tenth of that. Each bound is at least a tenth
+// of the largest, since a bound of 0 would keep a group without weights. Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::VectorXd> StartingBounds(const SparseVfProblem& problem, double share,
                                                const base::StopToken& stop);
 
@@ -42,24 +42,25 @@ absl::StatusOr<Eigen::VectorXd> StartingBounds(const SparseVfProblem& problem, d
 class SparseLowerSolver {
  public:
   explicit SparseLowerSolver(const SparseVfProblem* problem) : problem_(problem) {}
-  // `x`, `gamma`: where it starts; any. `tolerance`: gap relative to 1 + value, where it ends. CANCELLED when stopped.
+  // Starts from `x` and `gamma`, which may be any. Ends at a gap, relative to 1 + value, of `tolerance`. Returns
+  // CANCELLED when stopped.
   absl::StatusOr<VfLower> Solve(const Eigen::VectorXd& r, const Eigen::VectorXd& x, const Eigen::VectorXd& gamma,
                                 double tolerance, const base::StopToken& stop);
 
  private:
-  // Looks for weights with a loss of at most `enough`, by alternating projections: the rows' hyperplanes, and the
-  // penalties' bounds. `loss`: at x, with which it starts.
+  // Looks for weights with a loss of at most `enough`, by alternating projections on the rows' hyperplanes and the
+  // penalties' bounds. Starts at `x`, whose loss is `loss`.
   absl::StatusOr<Eigen::VectorXd> Interpolate(const Eigen::VectorXd& r, Eigen::VectorXd x, double loss, double enough,
                                               const base::StopToken& stop);
 
   const SparseVfProblem* const problem_;
   Eigen::VectorXd warm_;                  // The end of the last penalised problem.
   Eigen::VectorXd last_;                  // The last solution.
-  std::optional<math::Cholesky> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
+  std::optional<math::Cholesky> ridged_;  // Factor of the training Gram matrix plus a tiny ridge.
 };
 
-// Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when
-// stopped.
+// Runs the algorithm from x = 0. Calls `report`, unless it is empty, after each step, and ends if it returns false.
+// Returns CANCELLED when stopped.
 absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, const VfIdcaOptions& options,
                                              const std::function<bool(const VfIdcaStep&)>& report,
                                              const base::StopToken& stop);

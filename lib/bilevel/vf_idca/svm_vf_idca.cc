@@ -18,7 +18,8 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr int kBisections = 100;
-// Complementarity is brought below this share of the gap asked for, then by hundreds if that proves too little.
+// Share of the gap asked for to which complementarity is reduced at first; it is divided by 100 if that proves too
+// little.
 constexpr double kShare = 0.3;
 constexpr int kTries = 3;
 
@@ -27,8 +28,8 @@ VectorXd Margins(const SvmRows& rows, const VectorXd& model) {
   return rows.y.array() * ((rows.x * model.head(p)).array() - model[p]);
 }
 
-// Constraints 1/2 |w|^2 <= r_0 and |w_j| <= r_j of the model at z[at]; where `bounds` >= 0, of the variables r and t
-// from there on: <= r_0 + t and <= r_j + t.
+// Adds the constraints 1/2 |w|^2 <= r_0 and |w_j| <= r_j of the model at z[at]. If `bounds` >= 0, they are <= r_0 + t
+// and <= r_j + t with the variables r and t at z[bounds ...].
 void AddBounds(Index at, Index columns, const VectorXd& r, Index bounds, std::vector<ProgramConstraint>* out) {
   ProgramConstraint ball;
   ball.factor = 1.0;
@@ -67,7 +68,7 @@ double ErrorRate(const SvmRows& rows, const VectorXd& model) {
 
 BoxBallSupport SupportOfBoxBall(const VectorXd& g, const VectorXd& r) {
   const Index p = g.size();
-  // w(nu): the best w for a multiplier nu of the ball.
+  // Returns w(nu), the best w for a multiplier nu of the ball.
   const auto best = [&](double nu) {
     VectorXd w(p);
     for (Index j = 0; j < p; ++j) {
@@ -77,7 +78,7 @@ BoxBallSupport SupportOfBoxBall(const VectorXd& g, const VectorXd& r) {
   };
   double nu = 0.0;
   if (0.5 * best(0.0).squaredNorm() > r[0]) {
-    double low = 0.0, high = g.norm() / std::sqrt(2.0 * r[0]);  // At `high` even without a box w is inside.
+    double low = 0.0, high = g.norm() / std::sqrt(2.0 * r[0]);  // At `high` w is inside even without a box.
     for (int k = 0; k < kBisections; ++k) {
       nu = 0.5 * (low + high);
       (0.5 * best(nu).squaredNorm() > r[0] ? low : high) = nu;
@@ -129,7 +130,7 @@ absl::StatusOr<VfLower> TrainBoundedSvm(const SvmRows& rows, const VectorXd& r, 
     for (Index j = 0; j < p; ++j) x[j] = std::clamp(x[j], -r[j + 1], r[j + 1]);
     const double half = 0.5 * x.head(p).squaredNorm();
     if (half > r[0]) x.head(p) *= std::sqrt(r[0] / half);
-    // A point of the dual: multipliers in [0, cost] that the constant term does not tell from the classes.
+    // Makes a feasible point of the dual: multipliers in [0, cost] whose sums over the two classes are equal.
     VectorXd a = found.hinge.front().cwiseMax(0.0).cwiseMin(cost);
     const double up = a.dot((rows.y.array() > 0.0).cast<double>().matrix()), down = a.sum() - up;
     for (Index e = 0; e < a.size(); ++e) {
@@ -256,7 +257,8 @@ absl::StatusOr<VfUpper> SvmVfProblem::SolveUpper(const VectorXd& x, const Vector
     VectorXd bounds = found.z.segment(models, p + 1).cwiseMax(options_->least_bound);
     bounds.tail(p) = bounds.tail(p).cwiseMin(kMostWeight);
     consider(found.z.head(models), bounds);
-    // The dual function: each multiplier in its range, those of one violation at most alpha together.
+    // Evaluates the dual function: each multiplier is in its range, and those of one violation are at most alpha
+    // together.
     VectorXd mu = VectorXd::Zero(p + 1);
     const VectorXd lambda = found.multipliers.head(others).cwiseMax(0.0);
     double cut = std::max(0.0, found.cut_multiplier);

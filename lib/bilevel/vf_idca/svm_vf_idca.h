@@ -30,16 +30,16 @@ struct SvmProblem {
   std::vector<SvmFold> folds;
 
   Eigen::Index columns() const { return folds.front().train.x.cols(); }
-  // Length of x = (w_1, c_1, w_2, c_2, ...).
+  // Returns the length of x = (w_1, c_1, w_2, c_2, ...).
   Eigen::Index variables() const { return static_cast<Eigen::Index>(folds.size()) * (columns() + 1); }
 };
 
-// Mean hinge loss, and share of rows on the wrong side, of (w, c) = `model`.
+// Return the mean hinge loss, and the share of rows on the wrong side, of (w, c) = `model`.
 double MeanHinge(const SvmRows& rows, const Eigen::VectorXd& model);
 double ErrorRate(const SvmRows& rows, const Eigen::VectorXd& model);
 
-// The largest g'w over 1/2 |w|^2 <= r_0, |w_j| <= r_j, and its multipliers: as a function of r it is concave with these
-// slopes.
+// The largest g'w over 1/2 |w|^2 <= r_0, |w_j| <= r_j, and its multipliers, which are its slopes as a concave function
+// of r.
 struct BoxBallSupport {
   double value = 0.0;
   Eigen::VectorXd multipliers;  // One for each bound.
@@ -68,11 +68,11 @@ class SvmVfProblem final : public VfIdcaProblem {
                                      double gap, const base::StopToken& stop) override;
   absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
                                      double alpha, double gap, const base::StopToken& stop) override;
-  // The lower problem's solution.
+  // Returns the lower problem's solution.
   absl::StatusOr<Eigen::VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) override;
 
  private:
-  // Model k of x.
+  // Returns model k of x.
   Eigen::VectorXd ModelOf(const Eigen::VectorXd& x, size_t k) const;
 
   const SvmProblem* const problem_;

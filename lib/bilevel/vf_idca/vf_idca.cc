@@ -14,9 +14,9 @@ using Eigen::VectorXd;
 
 namespace {
 
-// All gamma below this: degenerate.
+// Value below which all gamma count as 0.
 constexpr double kDegenerate = 1e-6;
-constexpr double kLoosest = 1e-3;  // Accuracy of inexact steps.
+constexpr double kLoosest = 1e-3;  // Least accuracy of inexact steps.
 
 }  // namespace
 
@@ -67,12 +67,12 @@ absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptio
     step.upper_value = next.value;
     step.lower_gap = RelativeGap(lower.gap, lower.value);
     step.upper_gap = next.gap;
-    const bool last = gap <= options.gap;  // Else a step that looks like the end is made again, at full accuracy.
+    const bool last = gap <= options.gap;  // Otherwise, a step that looks like the last is made again at full accuracy.
     if (options.inexact) {
       gap = std::max(options.gap, std::min(kLoosest, 0.1 * step.step * step.step));
       if (step.step < options.tolerance && step.violation < options.tolerance) gap = options.gap;
     }
-    // Of inexact steps the last alone counts.
+    // With inexact steps only the last one counts.
     result.worst_gap = std::max({options.inexact ? 0.0 : result.worst_gap, step.lower_gap, step.upper_gap});
     x = std::move(next.x);
     r = std::move(next.r);

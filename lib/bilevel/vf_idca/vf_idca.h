@@ -32,11 +32,11 @@ struct VfIdcaOptions {
   bool relative_step = true;      // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
   double tolerance = 0.1;         // Ends where both the step and the violation are less.
   int max_steps = 100;
-  int patience = 0;         // Ends after so many steps without a better model (VfIdcaResult). 0: never.
+  int patience = 0;         // Ends after this many steps without a better model (VfIdcaResult). 0: never.
   double least_gain = 0.0;  // For `patience` a model counts as better if its loss is less by this share.
   double gap = 3e-7;        // Accuracy of each subproblem, relative.
-  // Solves the problems of a step after one of length e to max(gap, min(1e-3, e^2 / 10)) only. The cut stays below the
-  // value function, so that this slows the algorithm at most; the last step is made at `gap`.
+  // Solves the problems of a step that follows one of length e only to max(gap, min(1e-3, e^2 / 10)). The cut stays
+  // below the value function, so that this can only slow the algorithm; the last step is made at `gap`.
   bool inexact = false;
 };
 
@@ -55,20 +55,22 @@ struct VfUpper {
   double gap = 0.0;  // Proven, relative to 1 + |value|.
 };
 
-// A model, its penalties and its rows, as the algorithm sees them. Not thread-safe: solvers start where they ended.
+// A model, its penalties and its rows, as the algorithm sees them. Not thread-safe, because solvers start where they
+// ended.
 class VfIdcaProblem {
  public:
   virtual ~VfIdcaProblem() = default;
   virtual Eigen::Index variables() const = 0;  // Length of x.
-  // All P_i(x).
+  // Returns all P_i(x).
   virtual Eigen::VectorXd Penalties(const Eigen::VectorXd& x) const = 0;
   virtual double TrainLoss(const Eigen::VectorXd& x) const = 0;
   virtual double ValidationLoss(const Eigen::VectorXd& x) const = 0;
-  // `x`, `gamma`: where it starts; any, `gamma` also empty. `gap`: accuracy, relative. CANCELLED when stopped.
+  // Starts from `x` and `gamma`, which may be any; `gamma` may be empty. `gap` is the relative accuracy. Returns
+  // CANCELLED when stopped.
   virtual absl::StatusOr<VfLower> SolveLower(const Eigen::VectorXd& r, const Eigen::VectorXd& x,
                                              const Eigen::VectorXd& gamma, double gap, const base::StopToken& stop) = 0;
-  // The step from (x, r), where the lower problem's solution is `lower`, to an accuracy of `gap`. CANCELLED when
-  // stopped.
+  // Solves the step from (x, r), at which `lower` solves the lower problem, to an accuracy of `gap`. Returns CANCELLED
+  // when stopped.
   virtual absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
                                              double alpha, double gap, const base::StopToken& stop) = 0;
   // Returns the penalised model of the training rows at strengths lower.gamma; empty if it was not found. CANCELLED
@@ -90,33 +92,33 @@ struct VfIdcaStep {
 };
 
 struct VfIdcaResult {
-  bool converged = false;  // Else it ended for another reason.
-  bool patient = true;     // False: it ended by `patience`.
+  bool converged = false;  // False if it ended for another reason.
+  bool patient = true;     // False if it ended by `patience`.
   int steps = 0;
-  // All multipliers vanish: no penalty binds, and with more columns than rows the model interpolates.
+  // True if all multipliers vanish: no penalty binds, and with more columns than rows the model interpolates.
   bool degenerate = false;
   Eigen::VectorXd x;      // The iterate: a model of training and validation rows.
   Eigen::VectorXd r;      // The constraints' bounds.
   Eigen::VectorXd gamma;  // The multipliers there: strengths of the penalties beside l.
   Eigen::VectorXd refit;  // The lower problem's solution at r: a model of the training rows alone.
   double refit_gap = 0.0;
-  // The penalised model of the training rows with the least L, at the gamma of all steps and of the start (step 0):
-  // steps that lower the iterate's L need not lower that one's. Where no penalty binds there is none, since many models
-  // are then as good, and the algorithm would take the one that fits the validation rows. best_step -1: there is none
-  // at all.
+  // The penalised model of the training rows with the least L, over the gamma of all steps and of the start (step 0).
+  // It is kept because steps that lower the iterate's L need not lower L of this model. Multipliers at which no penalty
+  // binds are left out: many models are then equally good, and the algorithm would take the one that fits the
+  // validation rows. best_step is -1 if there is no such model.
   int best_step = -1;
   double best_loss = 0.0;
   Eigen::VectorXd best_refit;
   Eigen::VectorXd best_gamma;
   Eigen::VectorXd best_r;
-  double worst_gap = 0.0;  // The largest of all subproblems.
+  double worst_gap = 0.0;  // The largest gap of all subproblems.
 };
 
 // Returns gap / (1 + |value|), the measure of all gaps here.
 double RelativeGap(double gap, double value);
 
-// Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when
-// stopped.
+// Runs the algorithm from x = 0. Calls `report`, unless it is empty, after each step, and ends if it returns false.
+// Returns CANCELLED when stopped.
 absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptions& options,
                                        const std::function<bool(const VfIdcaStep&)>& report,
                                        const base::StopToken& stop);

@@ -2,7 +2,7 @@
 #define LUTHIER_LIB_BASE_CHECK_H_
 
 namespace luthier::base {
-// Prints where and what, then aborts. For bugs only: never for user input, never for I/O.
+// Prints the place and the condition, then aborts. For bugs only: never for user input, never for I/O.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 }  // namespace luthier::base
 

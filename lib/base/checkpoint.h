@@ -14,15 +14,16 @@
 #include "lib/base/hash.h"
 #include "lib/base/pace.h"
 
-// The bytes of a trainer's state: magic, format version, kind, what was written, and an XXH3 checksum of all before it.
-// Little-endian, doubles bit for bit. What reads back is exactly what was written, or an error.
+// The bytes of a trainer's state: magic, format version, kind, the values that were written, and an XXH3 checksum of
+// all before it. Little-endian, doubles bit for bit. A reader returns exactly the values that were written, or an
+// error.
 namespace luthier::base {
 
 class CheckpointWriter {
  public:
   // `kind` names the contents and their version, e.g. "logistic/1".
   explicit CheckpointWriter(absl::string_view kind);
-  // Gives the bytes away as they come, in pieces of at most kPiece, until `sink` returns false.
+  // Hands the bytes to `sink` in pieces of at most kPiece as they are written, until it returns false.
   static constexpr size_t kPiece = size_t{1} << 20;
   CheckpointWriter(absl::string_view kind, std::function<bool(absl::string_view)> sink);
 
@@ -36,30 +37,30 @@ class CheckpointWriter {
     Text(absl::string_view(reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T)));
   }
   void Texts(const std::vector<std::string>& texts);
-  // All bytes; of a writer with a sink none.
+  // Returns all bytes; with a sink the result is empty.
   std::string Finish() &&;
-  // Gives away the rest: whether the sink took everything.
+  // Hands the rest to the sink. Returns true if the sink took everything.
   bool Close() &&;
 
  private:
   void Append(absl::string_view bytes);
   void Give(absl::string_view bytes);
 
-  std::string bytes_;  // With a sink: those that are not given away yet.
+  std::string bytes_;  // With a sink: the bytes that it has not been given yet.
   std::function<bool(absl::string_view)> sink_;
-  std::optional<base::Hash64Parts> hash_;  // With a sink: of those that are.
+  std::optional<base::Hash64Parts> hash_;  // With a sink: the hash of the bytes that it has been given.
   bool taken_ = true;
 };
 
 class CheckpointReader {
  public:
-  // DATA_LOSS for damaged or cut-off bytes; FAILED_PRECONDITION for another version or kind. `bytes` must outlive this.
-  // CANCELLED when stopped, which what is read in pieces looks at, too.
+  // Returns DATA_LOSS for damaged or cut-off bytes, FAILED_PRECONDITION for another version or kind, and CANCELLED when
+  // stopped; values that are read in pieces poll the stop, too. `bytes` must outlive this.
   static absl::StatusOr<CheckpointReader> Open(absl::string_view bytes, absl::string_view kind,
                                                const base::StopToken& stop = {});
 
-  // Each returns 0 or empty once something did not fit, or the reader was stopped; status() tells. Check it before
-  // using what was read.
+  // Each returns 0 or an empty value once something did not fit or the reader was stopped. Check status() before using
+  // the values.
   uint64_t U64();
   double F64();
   std::string Text();
@@ -73,10 +74,10 @@ class CheckpointReader {
     return array;
   }
   std::vector<std::string> Texts();
-  // Says what went wrong first: DATA_LOSS when the bytes did not fit, CANCELLED when stopped.
+  // Returns the first error: DATA_LOSS if the bytes did not fit, CANCELLED if the reader was stopped.
   const absl::Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
-  // Nothing has failed and nothing is left.
+  // Returns true if nothing has failed and nothing is left to read.
   bool Done() const { return ok() && rest_.empty(); }
 
  private:

@@ -15,18 +15,18 @@ class Clock {
   virtual ~Clock() = default;
   // Time since some fixed point in the past; never goes back.
   virtual absl::Duration Monotonic() const = 0;
-  // UTC.
+  // Time in UTC.
   virtual absl::Time Wall() const = 0;
 };
 
-// CLOCK_MONOTONIC and CLOCK_REALTIME.
+// Reads CLOCK_MONOTONIC and CLOCK_REALTIME.
 class SystemClock final : public Clock {
  public:
   absl::Duration Monotonic() const override;
   absl::Time Wall() const override;
 };
 
-// Stands still until told to move: for tests and simulations. Thread-safe.
+// A clock that stands still until it is told to move, for tests and simulations. Thread-safe.
 class ManualClock final : public Clock {
  public:
   absl::Duration Monotonic() const override { return absl::Nanoseconds(monotonic_ns_.load()); }

@@ -7,7 +7,7 @@
 
 namespace luthier::base {
 
-// Owns a file descriptor and closes it. Negative: none.
+// Owns a file descriptor and closes it. A negative number means that there is none.
 class Descriptor {
  public:
   Descriptor() = default;

@@ -24,7 +24,8 @@ std::string Serialize(const ErrorDetail& detail) {
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment): swaps are half of all typos.
+// Edit distance that counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment):
+// swaps are half of all typos.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::vector<size_t> above(b.size() + 1);
@@ -148,7 +149,7 @@ std::string ClosestMatch(absl::string_view word, const std::vector<std::string>&
   size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
-    // One letter of two may differ, but not one of one.
+    // One letter of a word of two may differ, but not the only letter of a word.
     if (distance >= candidate.size() || distance > std::max<size_t>(1, candidate.size() / 3)) continue;
     if (best.empty() || distance < best_distance) {
       best = candidate;

@@ -81,10 +81,10 @@ absl::Status BadField(absl::string_view field, absl::string_view description);
 
 // Returns std::nullopt for statuses that were not made here.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
-// "" when there is no detail.
+// Returns "" if there is no detail.
 std::string GetReason(const absl::Status& status);
 
-// Caller text made safe for a message: quoted, control characters escaped, cut to 64 characters.
+// Makes caller text safe for a message: quoted, control characters escaped, cut to 64 characters.
 std::string Quote(absl::string_view caller_text);
 
 // Collects every violation of a request, so that the caller mends them in one go.
@@ -93,10 +93,11 @@ class Violations {
   void Add(absl::string_view field, absl::string_view description);
   // Takes over the violations of `status`, their fields prefixed; OK adds nothing.
   void AddAll(absl::string_view prefix, const absl::Status& status);
-  // The same, with `from` at the start of their fields replaced by `to`.
+  // Does the same, but replaces `from` at the start of their fields by `to`.
   void AddMoved(absl::string_view from, absl::string_view to, const absl::Status& status);
   bool empty() const { return count_ == 0; }
-  // OK when empty; else INVALID_ARGUMENT BAD_FIELD naming all (the first kMaxViolations and how many more).
+  // Returns OK if there are no violations, else INVALID_ARGUMENT BAD_FIELD naming the first kMaxViolations and how many
+  // more there are.
   absl::Status ToStatus() const;
 
  private:
@@ -104,10 +105,10 @@ class Violations {
   int count_ = 0;
 };
 
-// The closest of `candidates` within an edit distance of a third of its length, for "did you mean"; "" if none is
-// close.
+// Returns the closest of `candidates` for "did you mean", within an edit distance of a third of its length, or "" if
+// none is that close.
 std::string ClosestMatch(absl::string_view word, const std::vector<std::string>& candidates);
-// ` (did you mean "x"?)` or "".
+// Returns ` (did you mean "x"?)` or "".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace luthier::base

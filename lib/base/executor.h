@@ -12,7 +12,7 @@
 
 namespace luthier::base {
 
-// A fixed number of threads and a bounded queue. Thread-safe. The destructor runs what is queued, then joins.
+// A fixed number of threads and a bounded queue. Thread-safe. The destructor runs the queued tasks, then joins.
 class Executor {
  public:
   // `low_priority`: its threads step back for others (LowerThreadPriority).
@@ -21,14 +21,14 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // False when the queue is full; the task was not taken then.
+  // Returns false if the queue is full; the task is not taken then.
   bool Schedule(std::function<void()> task);
 
   // A place in the queue for a task still to come. The last copy gives it back. It must not outlive the executor.
   using Place = std::shared_ptr<void>;
-  // Null when the queue is full.
+  // Returns null if the queue is full.
   Place Reserve();
-  // Takes the task for certain, and the place with it.
+  // Takes the task for certain, and uses up the place.
   void Schedule(Place place, std::function<void()> task);
 
  private:
@@ -38,7 +38,7 @@ class Executor {
   Mutex mutex_;
   CondVar changed_;
   std::deque<std::pair<Place, std::function<void()>>> queue_ ABSL_GUARDED_BY(mutex_);
-  size_t places_ ABSL_GUARDED_BY(mutex_) = 0;  // Reserved, those of queued tasks included.
+  size_t places_ ABSL_GUARDED_BY(mutex_) = 0;  // Number of reserved places, those of queued tasks included.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -15,7 +15,7 @@ uint64_t Hash64(absl::string_view bytes, uint64_t seed = 0);
 // Lower-case hexadecimal SHA-256, for fingerprints that people compare.
 std::string Sha256Hex(absl::string_view bytes);
 
-// The same of bytes that come in parts.
+// XXH3 of bytes that come in parts.
 class Hash64Parts {
  public:
   Hash64Parts();

@@ -17,7 +17,7 @@ using LogField = std::pair<absl::string_view, std::string>;
 
 // Lines below `level` are dropped. Default: kInfo. Set it before threads start.
 void SetLogLevel(LogLevel level);
-// "debug", "info", "warning", "error", "off"; false when it is none of these.
+// Parses "debug", "info", "warning", "error" or "off". Returns false for any other text.
 bool ParseLogLevel(absl::string_view text, LogLevel* level);
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
@@ -31,7 +31,7 @@ inline void LogError(absl::string_view event, std::initializer_list<LogField> fi
   Log(LogLevel::kError, event, fields);
 }
 
-// `event key=value key="two words"`: what Log writes after time and level.
+// Returns `event key=value key="two words"`, the part of a line behind time and level.
 std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields);
 
 }  // namespace luthier::base

@@ -13,14 +13,15 @@
 
 namespace luthier::base {
 
-// Bounds log lines that strangers can cause: one of each origin in a while, the others are counted. Thread-safe.
+// Bounds the log lines that strangers can cause: each origin gets one line per period, and the others are counted.
+// Thread-safe.
 class LogLimit {
  public:
   // `clock` must outlive it.
   explicit LogLimit(const Clock* clock, absl::Duration period = absl::Minutes(1)) : clock_(clock), period_(period) {}
 
-  // Nullopt: the line is not to be written. Otherwise returns how many lines of `origin` were not written since the
-  // last one that was. Every origin is kept for ever: take few of them.
+  // Returns std::nullopt if the line shall not be written; otherwise the number of lines of `origin` that were
+  // suppressed since its last written line. Every origin is kept for ever, so there must be few of them.
   std::optional<int64_t> Admit(absl::string_view origin);
 
  private:

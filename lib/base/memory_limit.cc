@@ -27,13 +27,13 @@ std::string Read(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(text.str()));
 }
 
-// The number in a file; kNoLimit where there is none, as "max" is.
+// Reads the number in a file; kNoLimit for a missing file, or for text such as "max".
 int64_t NumberIn(const std::string& path) {
   int64_t value = 0;
   return absl::SimpleAtoi(Read(path), &value) && value > 0 ? value : kNoLimit;
 }
 
-// The least limit of the group at `path` below `mount` and of all above it.
+// Returns the least limit of the group at `path` below `mount` and of all groups above it.
 int64_t LeastOnTheWay(const std::string& mount, std::string path, const char* file) {
   int64_t least = NumberIn(absl::StrCat(mount, "/", file));
   while (!path.empty() && path != "/") {
@@ -90,7 +90,7 @@ MemoryLimit DefaultMemoryLimit(const std::string& root) {
   const int64_t machine = MachineMemory(root);
   consider(machine, 0.5, "half of the machine's memory");
   const int64_t group = ControlGroupLimit(root);
-  // Version 1 has a number of its own for no limit, which is beyond any machine.
+  // Version 1 expresses no limit by a number beyond any machine's memory.
   if (group < machine) {
     limit = {kNoLimit, ""};  // The machine is shared out already.
     consider(group, 0.8, "four fifths of the control group's memory");

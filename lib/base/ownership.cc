@@ -66,7 +66,7 @@ absl::Status Errno(const std::string& where, int problem) {
   return Refuse(where, absl::StrCat("can't be looked at: ", std::strerror(problem)));
 }
 
-// One walk along a path, as the kernel goes.
+// Walks once along a path, as the kernel does.
 class Walk {
  public:
   explicit Walk(uid_t uid) : uid_(uid) {}
@@ -99,7 +99,7 @@ class Walk {
     return trusted && !at_root ? absl::OkStatus() : CheckFolder(where_, /*last=*/left_.empty());
   }
 
-  // The folder in which the next name is looked up, or the one that is at the end.
+  // Checks the folder in which the next name is looked up, or the folder at the end of the path.
   absl::Status CheckFolder(const std::string& where, bool last) const {
     struct stat info;
     if (folder_.get() < 0 || fstat(folder_.get(), &info) != 0) return Errno(where, errno);
@@ -136,7 +136,7 @@ class Walk {
     if (size < 0) return Errno(where, errno);
     target.resize(static_cast<size_t>(size));
     Prepend(target);
-    // A relative one goes on in the folder of the link, which is in order.
+    // A relative target goes on in the folder of the link, which has been checked.
     return absl::StartsWith(target, "/") ? Begin(true, false) : absl::OkStatus();
   }
 

@@ -9,24 +9,26 @@
 
 namespace luthier::base {
 
-// Says how the folder counts in which a relative path begins: it is checked as every other folder is, or trusted, as by
-// a program that reads its study and its scripts there.
+// Says how the folder is checked in which a relative path begins: as every other folder, or not at all, as by a program
+// that reads its study and its scripts there.
 enum class CurrentFolder { kChecked, kTrusted };
 
 // Checks who may have put a file where it is. A program that takes files unasked, by a name that everybody knows, must
-// not take those of other users: a socket by such a name would get its token. OK if `uid` and root alone can have put
-// what is at `path` there, and they alone can put something else in its place:
-//  * it belongs to `uid` or to root, and so do the folders on the way and the links, which are followed;
-//  * others can't write to these folders. One with the sticky bit, such as /tmp, is in order as far as it only leads
-//  on:
-//    there nobody replaces what is ours. So is one that a group may write to in which `uid`, or root, is alone;
-//  * if it is a folder itself, others can't write to it, either. Of other files the mode is not looked at: that of a
-//    socket says who may connect.
-// The folders above the current one are not looked at for a relative path: no process is moved by them.
-// NOT_FOUND: nothing is there. FAILED_PRECONDITION: says which of the conditions fails, and where.
+// not take those of other users: a socket by such a name would get its token. Returns OK if only `uid` and root can
+// have put the file at `path` there, and only they can replace it:
+//
+//  * the file belongs to `uid` or to root, and so do the folders on the way and the links, which are followed;
+//  * others can't write to these folders. There are two exceptions: a folder with the sticky bit, such as /tmp, if the
+//    path only leads through it, as others can't replace our files there; and a folder that a group may write to, if
+//    `uid` or root is the only member of that group;
+//  * if the file is a folder itself, others can't write to it, either. The mode of other files is not checked: that of
+//    a socket says who may connect.
+//
+// For a relative path the folders above the current one are not checked: no process is moved by them.
+// Returns NOT_FOUND if there is no file, and FAILED_PRECONDITION naming the condition that fails and the place.
 absl::Status CheckOwnership(const std::string& path, uid_t uid, CurrentFolder current = CurrentFolder::kChecked);
 
-// The name of a user, else its number: "games", "user 1234".
+// Returns the name of a user, or its number if it has none: "games", "user 1234".
 std::string UserName(uid_t uid);
 
 }  // namespace luthier::base

@@ -13,19 +13,19 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 
-// Loops that look at a stop (stop_token.h) as often as their work calls for. All of them return CANCELLED once they see
-// it, and otherwise do what they would do at once.
+// Loops that poll a stop (stop_token.h) as often as their work calls for. All of them return CANCELLED once the stop is
+// requested; otherwise their result is that of the plain loop.
 namespace luthier::base {
 
-// Looks at the stop once at first, then every kOperations, some tenths of a millisecond, whatever the rows are. Sums go
-// on as if there were no pieces.
+// Polls the stop once at first, then every kOperations, some tenths of a millisecond, whatever the rows are. Sums are
+// as if there were no pieces.
 class Pace {
  public:
   static constexpr int64_t kOperations = int64_t{1} << 17;
 
   explicit Pace(StopToken stop) : stop_(std::move(stop)) {}
 
-  // Call it before so many more operations, at least one. CANCELLED: give up.
+  // Call it before the next `operations`, at least one. Returns CANCELLED if the work must be given up.
   absl::Status Poll(int64_t operations) {
     left_ -= operations;
     return left_ < 0 ? Look(operations) : absl::OkStatus();
@@ -40,14 +40,14 @@ class Pace {
   }
 
   const StopToken stop_;
-  int64_t given_ = 0;  // At the last look.
+  int64_t given_ = 0;  // Operations that were left at the last poll.
   int64_t left_ = 0;
 };
 
-// Operations of drawing a number, and of reading or writing at random.
+// Cost, in operations, of drawing a number, or of reading or writing at a random place.
 inline constexpr int64_t kRandomAccess = 8;
 
-// Calls work(begin, end) for pieces of [0, count) in turn. `cost`: operations of each number.
+// Calls work(begin, end) for pieces of [0, count) in turn. `cost`: operations for each number.
 template <typename F>
 absl::Status InPieces(int64_t count, int64_t cost, const StopToken& stop, F&& work) {
   const int64_t piece = std::max<int64_t>(1, Pace::kOperations / cost);

@@ -6,12 +6,12 @@
 
 namespace luthier::base {
 
-// The right of somebody to have done what was begun for them. It may end while that is under way, so it is asked for
-// where an effect becomes one. Thread-safe; asking never blocks.
+// The right of a caller to the effect of a request. It may end while the request is under way, so it is checked where
+// the effect takes place. Thread-safe; checking never blocks.
 class Permit {
  public:
   virtual ~Permit() = default;
-  // OK, or the answer to whoever began it: nothing more is done then. `now`: of Clock::Wall().
+  // Returns OK, or the error to answer the caller with; the request then has no further effect. `now`: Clock::Wall().
   virtual absl::Status Check(absl::Time now) const = 0;
 };
 

@@ -15,7 +15,7 @@ struct CodeRange {
 };
 
 // Control characters; Unicode's Default_Ignorable_Code_Point; format characters (Cf); separators of lines and
-// paragraphs; marks of annotations, private use and what is no character.
+// paragraphs; marks of annotations; private use; code points that are not characters.
 constexpr CodeRange kUnseen[] = {
     {0x00, 0x1F},       {0x7F, 0x9F},       {0xAD, 0xAD},       {0x34F, 0x34F},     {0x600, 0x605},
     {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},

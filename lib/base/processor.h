@@ -42,7 +42,7 @@ uint32_t ProcessorHas();
 // elsewhere "aarch64", or "other".
 const char* ProcessorLevel(uint32_t has);
 
-// Writes to `text`, ended by 0 and cut to `size`, what `program` says where the sets of `missing` are not there;
+// Writes to `text`, ended by 0 and cut to `size`, the message of `program` if the sets of `missing` are not there;
 // `has` decides which level of instructions it advises.
 void DescribeMissing(const char* program, uint32_t missing, uint32_t has, char* text, size_t size);
 

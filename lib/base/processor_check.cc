@@ -122,7 +122,7 @@ void CheckProcessor(int, char** argv, char**) {
   _exit(1);
 }
 
-// The loader calls what is here before the constructors of all libraries.
+// The loader calls the functions in this section before the constructors of all libraries.
 __attribute__((section(".preinit_array"), used)) void (*check_processor)(int, char**, char**) = CheckProcessor;
 
 }  // namespace

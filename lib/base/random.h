@@ -20,11 +20,11 @@ class RandomStream {
   RandomStream(uint64_t seed, absl::string_view purpose, uint64_t i = 0, uint32_t j = 0);
 
   uint64_t NextU64();
-  // [0, 1), 53 bits.
+  // Uniform in [0, 1), with 53 bits.
   double Uniform();
-  // (0, 1): never an end.
+  // Uniform in (0, 1), never an end.
   double UniformOpen();
-  // 0 … n-1, each equally likely (Lemire's multiply-shift with rejection). n >= 1.
+  // Uniform in 0 … n-1 (Lemire's multiply-shift with rejection). n >= 1.
   uint64_t UniformInt(uint64_t n);
   // Standard normal by inversion (Wichura 1988, AS 241): one uniform per normal, so draws stay aligned.
   double Normal();
@@ -32,7 +32,7 @@ class RandomStream {
   double ChiSquared(int degrees);
   // Gamma with this shape > 0 and unit scale (Marsaglia & Tsang 2000).
   double Gamma(double shape);
-  // Fisher-Yates.
+  // Shuffles by Fisher and Yates.
   template <typename T>
   void Shuffle(std::vector<T>& v) {
     for (size_t k = v.size(); k > 1; --k) std::swap(v[k - 1], v[UniformInt(k)]);

@@ -15,9 +15,9 @@ struct FileText {
   mode_t mode = 0;
 };
 
-// Reads a file of at most `most` bytes, whole, for programs that must not be kept waiting by what lies at `path`: a
-// pipe, a device, a folder and whatever has no end are refused. Messages begin with the path.
-// Errors: NOT_FOUND, FAILED_PRECONDITION (it can't be read), INVALID_ARGUMENT (no such file).
+// Reads a whole file of at most `most` bytes, for programs that must not be kept waiting by the file at `path`: a pipe,
+// a device, a folder and a file without end are refused. Messages begin with the path.
+// Errors: NOT_FOUND, FAILED_PRECONDITION (it can't be read), INVALID_ARGUMENT (it is not such a file).
 absl::StatusOr<FileText> ReadRegularFile(const std::string& path, size_t most);
 
 }  // namespace luthier::base

@@ -3,9 +3,9 @@
 
 #include "absl/status/status.h"
 
-// One table that says what a failed call means to its caller, for clients and workers alike. Who calls decides how long
-// it is patient. Every call of the API may be sent again: reads and heartbeats by nature, writes by their request id or
-// token.
+// One table that says what a failed call means to its caller, for clients and workers alike. The caller decides how
+// long it is patient. Every call of the API may be sent again: reads and heartbeats by nature, writes by their request
+// id or token.
 //
 // | status                                                                   | advice      |
 // |--------------------------------------------------------------------------|-------------|
@@ -33,17 +33,17 @@ enum class RetryAdvice {
 // `status` must not be OK.
 RetryAdvice AdviceFor(const absl::Status& status);
 
-// True for kRepeat, kFewTimes and kLater: the server has not answered the request.
+// Returns true for kRepeat, kFewTimes and kLater: the server has not answered the request.
 bool MayRepeat(RetryAdvice advice);
 
-// True for kRepeat and kLater: what is wrong passes with time, so that nobody need count the repetitions.
+// Returns true for kRepeat and kLater: the trouble passes with time, so that the repetitions need not be counted.
 bool PassesWithTime(RetryAdvice advice);
 
-// True for kRepeat and kFewTimes: the request may have had its effect. It must be repeated as it was.
+// Returns true for kRepeat and kFewTimes: the request may have had its effect. It must be repeated as it was.
 bool OutcomeUnknown(RetryAdvice advice);
 
-// True when no server was reached, or none answered in time: UNAVAILABLE or DEADLINE_EXCEEDED without a reason of ours.
-// With a reason it is an answer of a server that is in trouble of its own.
+// Returns true if no server was reached, or none answered in time: UNAVAILABLE or DEADLINE_EXCEEDED without a reason of
+// ours. With a reason it is an answer of a server that is in trouble of its own.
 bool NobodyAnswered(const absl::Status& status);
 
 }  // namespace luthier::base

@@ -19,12 +19,12 @@ bool BeginsWithId(absl::string_view text) {
          std::all_of(text.begin() + kToken.size(), text.begin() + size, absl::ascii_isalnum);
 }
 
-// Returns true for bytes that may be meant as part of a secret, also those that no secret has.
+// Returns true for bytes that may be meant as part of a secret, also for bytes that no secret has.
 bool MayBeSecret(char c) {
   return static_cast<unsigned char>(c) > 0x20 && c != '"' && c != '\'' && c != ',' && c != ';';
 }
 
-// The same in the dumps of bytes in gRPC's log.
+// Hides the secrets in the dumps of bytes in gRPC's log.
 std::string HideBytes(std::string text) {
   const std::string bytes = "6c 75 74 5f ";
   for (size_t at = text.find(bytes); at != std::string::npos; at = text.find(bytes, at + 1)) {

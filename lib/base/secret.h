@@ -7,9 +7,9 @@
 
 namespace luthier::base {
 
-// The text without the secrets of tokens in it, which may be there by mistake: of "lut_", an id and a secret the latter
-// becomes "…", and so does all behind "lut_" where it is written as bytes, "6c 75 74 5f …", as gRPC's log does. For
-// every message and line of a log with words of others.
+// Removes the secrets of tokens, which may be in `text` by mistake: in "lut_", an id and a secret, the secret becomes
+// "…", and so does everything behind "lut_" where it is written as bytes, "6c 75 74 5f …", as in gRPC's log. Apply it
+// to every message and log line with words of others.
 std::string HideTokens(absl::string_view text);
 
 }  // namespace luthier::base

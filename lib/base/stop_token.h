@@ -31,20 +31,20 @@
 //    with another token, and then does what it would have done without the stop, bit for bit.
 //  - Loops that cannot return a status (kernels, the tasks of a Team) ask stop_requested(), and whoever started them
 //    returns CANCELLED.
-// pace.h has loops that look as often as the work calls for.
+// pace.h has loops that poll as often as the work calls for.
 namespace luthier::base {
 
-// Tests define it: it counts looks of this thread, and may raise the stop at one of them. Programs have none.
-// `operations`: those that the caller has counted since it looked last.
+// Hook that only tests define: it counts the polls of this thread, and may raise the stop at one of them. `operations`:
+// the operations that the caller has counted since its last poll.
 [[gnu::weak]] void OnStopLook(int64_t operations);
 
-// CANCELLED: what Poll returns once the stop is requested.
+// Returns the CANCELLED error that Poll returns once the stop is requested.
 absl::Status StoppedError();
 
 // A token asks whether its source was raised. Copies are cheap and may outlive the source. Thread-safe.
 class StopToken {
  public:
-  // Never stops.
+  // Makes a token that never stops.
   StopToken() = default;
 
   bool stop_requested(int64_t operations = 0) const {
@@ -52,7 +52,7 @@ class StopToken {
     if (OnStopLook != nullptr) OnStopLook(operations);
     return state_->requested.load(std::memory_order_relaxed);
   }
-  // OK, or CANCELLED once the stop is requested.
+  // Returns OK, or CANCELLED once the stop is requested.
   absl::Status Poll(int64_t operations = 0) const {
     return stop_requested(operations) ? StoppedError() : absl::OkStatus();
   }
@@ -68,7 +68,7 @@ class StopToken {
   };
   explicit StopToken(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-  std::shared_ptr<const State> state_;  // Null: never stops.
+  std::shared_ptr<const State> state_;  // Null: the token never stops.
 };
 
 // Asks work to end soon, and wakes it when it waits. This cannot be taken back. Copies are of the same stop.

@@ -16,7 +16,7 @@ class Team {
  public:
   using Work = absl::FunctionRef<void(int64_t task, int thread)>;
 
-  // `threads` >= 1 in all: the caller counts.
+  // `threads` >= 1 is the number of all threads, the caller's included.
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
@@ -25,8 +25,8 @@ class Team {
   int threads() const { return 1 + static_cast<int>(helpers_.size()); }
 
   // Calls work(task, thread) once for each task 0 ... count - 1, begun in this order, thread 0 being the caller.
-  // Returns when all have returned. Waits for no thread that has not begun a task: on a busy machine those that run do
-  // the work.
+  // Returns when all calls have returned. It does not wait for threads that have not begun a task: on a busy machine
+  // the running ones do the work.
   void Run(int64_t count, Work work);
 
  private:
@@ -36,7 +36,7 @@ class Team {
 
   Mutex mutex_;
   CondVar begun_, finished_;
-  const Work* work_ ABSL_GUARDED_BY(mutex_) = nullptr;  // While some task has not returned.
+  const Work* work_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Set while some task has not returned.
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t done_ ABSL_GUARDED_BY(mutex_) = 0;

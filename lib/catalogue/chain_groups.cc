@@ -60,7 +60,7 @@ absl::Status CheckChainGroups(const study::BuiltinObjective& objective) {
   if (text("format") != "letters") {
     const absl::StatusOr<std::vector<notation::Template>> templates =
         ChainTemplates(text("templates"), text("columns"));
-    if (!templates.ok()) return absl::OkStatus();  // Said elsewhere.
+    if (!templates.ok()) return absl::OkStatus();  // The error is reported elsewhere.
     names = TemplateNames(*templates);
   }
   return FindChainGroups(groups, names, false, "the model").status();

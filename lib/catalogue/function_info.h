@@ -6,7 +6,7 @@
 
 namespace luthier::catalogue {
 
-// Begins the model names of test functions.
+// Prefix of the model names of test functions.
 inline constexpr char kFunctionPrefix[] = "function:";
 
 // `function:NAME`: a test function of the parameters x1 … xd, with optional noise, delay, learning curve and failures.

@@ -6,13 +6,13 @@
 // Low-rank matrix completion (lib/bilevel/matrix_completion.h).
 namespace luthier::catalogue {
 
-// Most rows plus columns of vf_matrix_completion, and most rows times columns of matrix_completion.
+// Largest number of rows plus columns of vf_matrix_completion, and of rows times columns of matrix_completion.
 inline constexpr int kMostMatrixSides = 400;
 inline constexpr int kMostMatrixCells = 2'000'000;
 
-// `matrix_completion`: strengths are tuned.
+// `matrix_completion`: matrix completion whose strengths are tuned.
 ObjectiveInfo MatrixCompletionInfo();
-// `vf_matrix_completion`: one trial chooses them all.
+// `vf_matrix_completion`: matrix completion whose one trial chooses all strengths.
 ObjectiveInfo VfMatrixCompletionInfo();
 
 }  // namespace luthier::catalogue

@@ -21,7 +21,7 @@ absl::Status Error(const Parts&... parts) {
   return base::BadField(kGroupsOption, absl::StrCat(parts...));
 }
 
-// `text` at each character of `separators` outside double quotes, without empty parts.
+// Splits `text` at each character of `separators` outside double quotes; empty parts are left out.
 std::vector<absl::string_view> SplitUnquoted(absl::string_view text, absl::string_view separators) {
   std::vector<absl::string_view> parts;
   size_t begin = 0;
@@ -80,7 +80,7 @@ absl::StatusOr<GroupMember> ParseMember(absl::string_view text) {
   return member;
 }
 
-// What groups are of: `count` things, each called a `what` (a column, say), of `where`.
+// The things that are grouped: `count` of them, each called a `what` (a column, say), of `where`.
 struct Parts {
   std::string where, what;
   int64_t count;
@@ -88,13 +88,13 @@ struct Parts {
   bool numbered;                          // They can be named by numbers from 1.
 };
 
-// What a user may write instead of what is not there.
+// Returns a hint at what the user may write instead of a member that does not exist.
 std::string Instead(const GroupMember& member, const Parts& parts) {
   constexpr int64_t kFew = 40;
   if (parts.count <= kFew && !parts.numbered) return absl::StrCat("; it has ", absl::StrJoin(parts.names, ", "));
   const std::string close = member.pattern() ? std::string() : base::ClosestMatch(member.pieces[0], parts.names);
   if (close.empty()) return "";
-  // Names of columns are of the data, and messages travel further than these.
+  // Column names belong to the data, and messages travel further than the data do.
   const auto place = std::find(parts.names.begin(), parts.names.end(), close) - parts.names.begin();
   return absl::StrCat(" (name number ", place + 1, " is close to it)");
 }
@@ -165,7 +165,7 @@ bool GroupMember::Fits(absl::string_view name) const {
   name.remove_prefix(pieces.front().size());
   if (!absl::EndsWith(name, pieces.back())) return false;
   name.remove_suffix(pieces.back().size());
-  // The first place that a piece fits leaves most to those behind it.
+  // The first match of a piece leaves most of the name to the pieces behind it.
   for (size_t k = 1; k + 1 < pieces.size(); ++k) {
     const size_t at = name.find(pieces[k]);
     if (at == absl::string_view::npos) return false;

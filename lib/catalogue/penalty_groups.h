@@ -12,9 +12,9 @@
 #include "lib/catalogue/settings.h"
 #include "lib/study/search_space.h"
 
-// Groups of weights with penalties of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
-// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the penalty `l2`. With an
-// objective that has `l1` as well each one makes `l1.NAME`, 0 by default as `l1` is.
+// Groups of weights with penalties of their own. Option `l2_groups` of `logistic`, `hsvm` and `crf` names the groups,
+// and each group makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights that are in no group have the penalty
+// `l2`. With an objective that has `l1` as well, each group makes `l1.NAME`, too, 0 by default as `l1` is.
 //
 //   l2_groups: "shape: mean_* worst_*; flags: 11-20, 25; age"
 //
@@ -37,7 +37,7 @@ struct GroupMember {
   int64_t last = 0;   // INT64_MAX: to the end.
 
   bool pattern() const { return pieces.size() > 1; }
-  // By name.
+  // Returns true if the member names by text and `name` matches it.
   bool Fits(absl::string_view name) const;
 };
 
@@ -53,17 +53,17 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 // valid.
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
-// Number of entries of the list `name`, tuned or fixed; absent where it is one number.
+// Returns the number of entries of the list `name`, tuned or fixed; std::nullopt if it is one number.
 std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options,
                                 const study::SearchSpace& space);
-// Option l2_per: "column" (the default), "class" or "weight".
+// Returns option l2_per: "column" (the default), "class" or "weight".
 std::string L2Per(const study::Parameters& options);
 
-// "l2.NAME"; `penalty`: "l2" or "l1".
+// Returns "l2.NAME", or "l1.NAME" for `penalty` "l1".
 std::string PenaltyName(const PenaltyGroup& group, absl::string_view penalty = "l2");
-// `info` with a parameter like `l2` for each group, behind `l2`, and the same for `l1`.
+// Returns `info` with a parameter like `l2` for each group, behind `l2`, and the same for `l1`.
 ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups);
-// The penalty of what is in no group, then that of each group.
+// Returns the penalty of weights in no group, then that of each group.
 std::vector<double> PenaltiesOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
                                 const std::string& penalty = "l2");
 
@@ -74,12 +74,12 @@ struct Columns {
   const std::vector<std::string>& names;  // `count`, or empty: they have no names.
 };
 
-// The group of each column: 0 for none, k + 1 for groups[k]. Empty without groups. INVALID_ARGUMENT: names where the
-// columns have none, or that no column has; numbers beyond the last column; columns of two groups; every column in a
-// group, unless `rest`: l2 would have no effect.
+// Returns the group of each column, 0 for none and k + 1 for groups[k]; empty without groups. Returns INVALID_ARGUMENT
+// for a name if the columns have no names, or none has this one; for a number beyond the last column; for a column of
+// two groups; and if every column is in a group, unless `rest`: l2 would have no effect.
 absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups, const Columns& columns,
                                                   bool rest);
-// The same for whatever has names, each a `what` (in messages) of `where`; numbers are none here.
+// Does the same for named things, each called a `what` of `where` in messages; numbers name none of them.
 absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
                                                 const std::vector<std::string>& names, const std::string& where,
                                                 const std::string& what);

@@ -32,7 +32,7 @@ std::string Name(const char* kind) {
   return absl::StrCat(".", kind);
 }
 
-// The parameter's range in the space against the objective's legal range.
+// Checks the parameter's range in the space against the objective's legal range.
 void CheckRange(const ParameterInfo& info, double min, double max, const std::string& at,
                 base::Violations* violations) {
   for (const auto& [end, value] : {std::pair<const char*, double>{"min", min}, {"max", max}}) {
@@ -168,7 +168,7 @@ void CheckListL2(const ObjectiveInfo& info, const study::BuiltinObjective& objec
   }
 }
 
-// Fields of `split` that the objective cannot have.
+// Checks for fields of `split` that the objective cannot have.
 void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& objective, base::Violations* violations) {
   const study::Split& split = objective.split;
   const bool rows = info.needs_data && info.model != "crf";
@@ -218,7 +218,7 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
   }
 }
 
-// Weights of rows by their time, a setting of ridge.
+// Checks the weights of rows by their time, a setting of ridge.
 void CheckRecency(const ObjectiveInfo& info, const study::BuiltinObjective& objective, const study::SearchSpace& space,
                   base::Violations* violations) {
   if (info.FindParameter(kRecencyOption) == nullptr) return;
@@ -239,7 +239,7 @@ void CheckRecency(const ObjectiveInfo& info, const study::BuiltinObjective& obje
   }
 }
 
-// Several targets, a setting of ridge.
+// Checks the use of several targets, a setting of ridge.
 void CheckTargets(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                   base::Violations* violations) {
   if (!objective.options.contains(kTargetsOption)) return;
@@ -319,7 +319,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   const bool grouped = (*found)->FindParameter(kGroupsOption) != nullptr;
   if (grouped && !groups.ok()) {
     violations.AddAll(absl::StrCat(kAt, ".options"), groups.status());
-    return violations.ToStatus();  // What l2.NAME means is unknown.
+    return violations.ToStatus();  // Without valid groups the meaning of l2.NAME is unknown.
   }
   const ObjectiveInfo info = grouped ? WithPenaltyGroups(**found, *groups) : **found;
   CheckData(info, objective, &violations);
@@ -367,7 +367,7 @@ bool MayDifferentiate(const study::StudySpec& spec) {
   const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (builtin == nullptr) return true;
   const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(builtin->model);
-  if (!info.ok()) return true;  // Of a newer program.
+  if (!info.ok()) return true;  // The model belongs to a newer program.
   const MetricInfo* metric = (*info)->FindMetric(spec.metric.name);
   if (metric == nullptr || !metric->gradient) return false;
   const auto option = builtin->options.find("gradient");

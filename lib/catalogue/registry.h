@@ -15,29 +15,30 @@ namespace luthier::catalogue {
 // Every builtin objective, in order of model name.
 const std::vector<ObjectiveInfo>& Objectives();
 
-// NOT_FOUND with the closest name.
+// Returns NOT_FOUND with the closest name for an unknown one.
 absl::StatusOr<const ObjectiveInfo*> FindObjective(absl::string_view model);
 
 // One line: "logistic    L2 logistic regression …".
 std::string DescribeShort(const ObjectiveInfo& info);
-// All a user needs to write a study: details, parameters with ranges and defaults, options, metrics, an example.
+// Returns everything that a user needs to write a study: details, parameters with ranges and defaults, options,
+// metrics, an example.
 std::string Describe(const ObjectiveInfo& info);
 
-// The required parameters with their suggested ranges.
+// Returns the required parameters with their suggested ranges.
 study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 
-// A builtin objective against the study's space and metric, without opening any file (for the server): model, data
-// name, options (names, kinds, ranges), every parameter of the space accepted and within its legal range, every
-// required one there, metric known and with the right goal. INVALID_ARGUMENT with all violations, fields as in the
-// study file
-// ("objective.builtin.options.nois", "space[0].float.min", "metric.name").
+// Checks a builtin objective against the study's space and metric without opening any file (for the server): the model,
+// the data's name, the options (names, kinds, ranges), that every parameter of the space is accepted and within its
+// legal range, that every required parameter is there, and that the metric is known and has the right goal. Returns
+// INVALID_ARGUMENT with all violations, their fields as in the study file ("objective.builtin.options.nois",
+// "space[0].float.min", "metric.name").
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                       const study::MetricSpec& metric);
 
-// Checks that the algorithm and the rules of a study get what they go by from its builtin objective: a learning curve
-// for a `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option
-// warm_start) where trials are compared by their curves or promise to depend on nothing of the kind. INVALID_ARGUMENT
-// naming the fields. OK for other objectives, and what Validate refuses.
+// Checks that the builtin objective of a study provides what its algorithm and rules need: a learning curve for a
+// `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option warm_start)
+// where trials are compared by their curves or promise not to depend on each other. Returns INVALID_ARGUMENT naming the
+// fields. Returns OK for other objectives, and for a study that Validate refuses.
 absl::Status ValidateUse(const study::StudySpec& spec);
 
 // Returns true if the objective has a derivative by every continuous parameter of the space. `info` has the parameters

@@ -9,8 +9,8 @@
 namespace luthier::catalogue {
 namespace {
 
-// Adds the options that end training. They say when it has converged, what max_iterations counts, and what the memory
-// is for.
+// Adds the options that end training. The arguments say when training has converged, what max_iterations counts, and
+// what the memory is for.
 void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::string& counted, std::string memory,
                         double tolerance = 1e-10) {
   info->parameters.push_back(
@@ -24,7 +24,7 @@ void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::s
 
 enum class Training { kLinearSystem, kCoordinates, kNetwork };
 
-// What all have in common, behind their own parameters.
+// Adds the settings that all of them have, behind their own parameters.
 void AddCommon(ObjectiveInfo* info, Training training) {
   AddRowSwitches(info, training == Training::kNetwork
                            ? "Takes targets relative to their mean. The network has constant terms in any case."

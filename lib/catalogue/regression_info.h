@@ -9,11 +9,11 @@ namespace luthier::catalogue {
 // Returns true for `ridge`, `kernel_ridge`, `elastic_net` and `mlp`: their labels are numbers.
 bool IsRegression(const ObjectiveInfo& info);
 
-// Option of ridge: what its validation_loss is.
+// Option of ridge that selects its validation_loss.
 inline constexpr char kCriterionOption[] = "criterion";
-// Setting of ridge: how fast the weights of rows fall with their age.
+// Setting of ridge: the rate at which the weights of rows fall with their age.
 inline constexpr char kRecencyOption[] = "recency";
-// Name of the option that names further targets, of ridge.
+// Option of ridge that names further targets.
 inline constexpr char kTargetsOption[] = "targets";
 // Returns true if the options of a ridge objective ask for a criterion without held-out rows.
 bool JudgesTrainingRows(const study::Parameters& options);

@@ -12,13 +12,13 @@
 
 namespace luthier::catalogue {
 
-// `value` against kind and legal range; the error's field is `field`.
+// Checks `value` against kind and legal range; the error's field is `field`.
 absl::Status CheckValue(const ParameterInfo& info, const study::ParameterValue& value, const std::string& field);
 
-// A value for every parameter of an objective: the trial's, else the fixed option, else the default.
+// The values of all parameters of an objective: each is the trial's, else the fixed option, else the default.
 class Settings {
  public:
-  // INVALID_ARGUMENT for unknown names, wrong kinds or ranges, and missing required ones.
+  // Returns INVALID_ARGUMENT for unknown names, wrong kinds or ranges, and missing required ones.
   static absl::StatusOr<Settings> Resolve(const ObjectiveInfo& info, const study::Parameters& options,
                                           const study::Parameters& parameters);
 
@@ -30,8 +30,8 @@ class Settings {
   bool IsVector(const std::string& name) const;
   const std::vector<double>& Vector(const std::string& name) const;
   const study::Parameters& values() const { return values_; }
-  // True if the study or the trial sets `name`: the value is not a default. For an optional parameter: true if it has a
-  // value.
+  // Returns true if the study or the trial sets `name`, so that the value is not a default; for an optional parameter,
+  // if it has a value.
   bool given(const std::string& name) const { return given_.contains(name); }
 
  private:

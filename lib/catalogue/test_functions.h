@@ -28,19 +28,19 @@ struct TestFunction {
   double (*evaluate)(const Eigen::VectorXd& x, Eigen::VectorXd* gradient);
 
   Eigen::Index dim() const { return lower.size(); }
-  // f(x), and its exact gradient (dim) unless null. x has dim() entries, inside the box or not.
+  // Returns f(x), and writes its exact gradient (dim) unless null. x has dim() entries, inside the box or not.
   double operator()(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) const { return evaluate(x, gradient); }
 };
 
-// branin, camel, goldstein_price, hartmann3, hartmann6, michalewicz2, michalewicz5, michalewicz10, rosenbrock2 …
-// rosenbrock5: in order of name.
+// Returns branin, camel, goldstein_price, hartmann3, hartmann6, michalewicz2, michalewicz5, michalewicz10, rosenbrock2
+// … rosenbrock5, in order of name.
 const std::vector<TestFunction>& TestFunctions();
 
-// NOT_FOUND with the closest name otherwise.
+// Returns NOT_FOUND with the closest name for an unknown one.
 absl::StatusOr<const TestFunction*> FindTestFunction(absl::string_view name);
 
-// The box moved along each axis by an offset drawn from `seed`, at most a fifth of the width, that keeps the first
-// minimizer inside. For comparing optimisers: the customary boxes favour those that start in the centre.
+// Returns the box moved along each axis by an offset drawn from `seed`, at most a fifth of the width, that keeps the
+// first minimizer inside. For comparing optimisers: the customary boxes favour those that start in the centre.
 std::pair<Eigen::VectorXd, Eigen::VectorXd> ShiftedBounds(const TestFunction& function, uint64_t seed);
 
 }  // namespace luthier::catalogue

@@ -18,7 +18,7 @@ CLI::App* FindVerb(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// The verbs that were given, from the program down to the innermost one; *rest: the index of what follows them.
+// Returns the given verbs, from the program down to the innermost one; *rest: the index of the arguments behind them.
 std::vector<CLI::App*> Verbs(CLI::App& app, const std::vector<std::string>& args, size_t* rest) {
   std::vector<CLI::App*> chain = {&app};
   *rest = 0;
@@ -35,7 +35,8 @@ std::vector<CLI::App*> Verbs(CLI::App& app, const std::vector<std::string>& args
   return chain;
 }
 
-// The index of a word before the first verb that is neither an option nor the value of one; npos: there is none.
+// Returns the index of a word before the first verb that is neither an option nor the value of one; npos if there is
+// none.
 size_t StrayWord(CLI::App& app, const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].size() > 1 && args[i][0] == '-') {
@@ -54,7 +55,7 @@ std::string Path(const std::vector<CLI::App*>& chain) {
   return absl::StrJoin(chain, " ", [](std::string* out, const CLI::App* app) { *out += app->get_name(); });
 }
 
-// An argument that is meant as an option but is none.
+// Returns an argument that is meant as an option but is none.
 std::string UnknownOption(const std::vector<CLI::App*>& chain, const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const CLI::App* app : chain) {
@@ -70,7 +71,7 @@ std::string UnknownOption(const std::vector<CLI::App*>& chain, const std::vector
     const bool known = std::any_of(chain.begin(), chain.end(),
                                    [&](const CLI::App* app) { return app->get_option_no_throw(name) != nullptr; });
     if (known) continue;
-    // One dash instead of two.
+    // The user may have typed one dash instead of two.
     const std::string meant = is_long ? name : absl::StrCat("-", arg.substr(0, arg.find('=')));
     return absl::StrCat("there is no option ", base::Quote(is_long ? name : arg), base::DidYouMean(meant, names));
   }
@@ -84,7 +85,7 @@ std::vector<std::string> NamesOf(CLI::App& app) {
   return names;
 }
 
-// " (did you mean: luthier study get?)" for a verb that stands where its noun belongs; "" for others.
+// Returns " (did you mean: luthier study get?)" for a verb that stands where its noun belongs; "" for others.
 std::string MeantOfNouns(CLI::App& app, const std::string& word) {
   std::vector<std::string> meant;
   for (CLI::App* noun : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -94,7 +95,7 @@ std::string MeantOfNouns(CLI::App& app, const std::string& word) {
   return meant.empty() ? "" : absl::StrCat(" (did you mean: ", absl::StrJoin(meant, ", "), "?)");
 }
 
-// A verb that does not exist, where one is needed, or a word before the verb; "": there is neither.
+// Returns a verb that does not exist, where one is needed, or a word before the verb; "" if there is neither.
 std::string UnknownVerb(const std::vector<CLI::App*>& chain, const std::vector<std::string>& args, size_t rest) {
   CLI::App& app = *chain.front();
   if (app.get_require_subcommand_min() == 0) return "";
@@ -102,7 +103,7 @@ std::string UnknownVerb(const std::vector<CLI::App*>& chain, const std::vector<s
   if (stray != std::string::npos) {
     const std::string& word = args[stray];
     std::string meant;
-    if (chain.size() > 1 && FindVerb(*chain[1], word) != nullptr) {  // As other programs have it: get study.
+    if (chain.size() > 1 && FindVerb(*chain[1], word) != nullptr) {  // Other programs have this order: get study.
       meant = absl::StrCat(" (did you mean: ", app.get_name(), " ", chain[1]->get_name(), " ", word, "?)");
     }
     if (meant.empty()) meant = base::DidYouMean(word, NamesOf(app));
@@ -123,7 +124,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std
                     const std::vector<std::string>& args) {
   if (std::string option = UnknownOption(chain, args); !option.empty()) return option;
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return base::HideTokens(error.what());
-  // In the order they were typed.
+  // They are listed in the order in which they were typed.
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   return absl::StrCat(
       extras.size() == 1 ? "one argument too many: " : "arguments too many: ",

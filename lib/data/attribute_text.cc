@@ -12,7 +12,7 @@
 namespace luthier::data {
 namespace {
 
-// The name of an attribute, and its value's text if there is one.
+// Splits a field into the name of an attribute and its value's text, if there is one.
 void SplitAttribute(absl::string_view field, std::string* name, std::optional<absl::string_view>* value) {
   name->clear();
   value->reset();
@@ -41,7 +41,7 @@ absl::StatusOr<AttributeText> ReadAttributeText(LineReader& lines) {
   };
   std::string name;
   std::optional<absl::string_view> value_text;
-  std::vector<int64_t> place;  // Of each attribute in `attribute`, where a token last had it.
+  std::vector<int64_t> place;  // For each attribute: its place in `attribute` in the last token that had it.
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
     if (!next) break;

@@ -16,8 +16,8 @@ struct AttributeText {
   std::string name;                           // For messages.
   Interner attributes;                        // By first occurrence.
   Interner label_names;                       // By first occurrence.
-  std::vector<int64_t> sequence_start = {0};  // In tokens.
-  std::vector<int64_t> token_start = {0};     // In `attribute`.
+  std::vector<int64_t> sequence_start = {0};  // Indices of tokens.
+  std::vector<int64_t> token_start = {0};     // Indices into `attribute`.
   std::vector<int32_t> attribute;             // Each at most once a token.
   std::vector<double> value;                  // Finite.
   std::vector<int32_t> label;                 // tokens, indices into label_names.

@@ -19,7 +19,7 @@ inline constexpr int kMaxLabels = 1000;
 // Labelled sequences of tokens as read: a table of text cells, the label in the last column. Immutable once made.
 struct ColumnText {
   std::string name;                           // For messages.
-  int columns = 0;                            // Without the label's.
+  int columns = 0;                            // Number of columns without the label's.
   Interner strings;                           // Texts of the cells.
   Interner label_names;                       // Texts of the labels, by first occurrence.
   std::vector<int64_t> sequence_start = {0};  // Sequence i has tokens [sequence_start[i], sequence_start[i+1]).
@@ -44,7 +44,7 @@ enum class LabelColumn {
 };
 absl::StatusOr<ColumnText> ReadColumnText(LineReader& lines, LabelColumn labels = LabelColumn::kLast);
 
-// Fields of the first line that has any; 0 when there is none. Errors of the reader.
+// Returns the number of fields of the first line that has any; 0 if there is none. Returns the reader's errors.
 absl::StatusOr<int> CountFields(LineReader& lines);
 
 }  // namespace luthier::data

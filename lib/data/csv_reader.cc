@@ -24,11 +24,11 @@ constexpr int64_t kFieldWork = 128;  // Operations of splitting or parsing a fie
 
 struct Field {
   std::string text;
-  size_t column;  // Of its first byte in the record, from 1.
+  size_t column;  // Column of the field's first byte in the record, from 1.
 };
 
 struct Record {
-  int64_t line = 0;  // Of its first line.
+  int64_t line = 0;  // Number of the record's first line.
   std::vector<Field> fields;
 };
 
@@ -36,7 +36,7 @@ absl::Status At(const LineReader& lines, int64_t line, size_t column, const std:
   return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", line, ":", column, ": ", what));
 }
 
-// Whether the line is numbers with decimal commas, `delimiter` between them.
+// Returns true if the line consists of numbers with decimal commas, `delimiter` between them.
 bool IsInDecimalCommas(absl::string_view line, char delimiter) {
   size_t fields = 0, commas = 0;
   for (const absl::string_view field : absl::StrSplit(line, delimiter)) {
@@ -79,7 +79,7 @@ class CsvRecords {
   explicit CsvRecords(LineReader& lines) : lines_(lines), pace_(lines.limits().stop) {}
 
   char delimiter() const { return delimiter_; }
-  // False at the end. Blank lines between records are skipped.
+  // Returns false at the end. Blank lines between records are skipped.
   absl::StatusOr<bool> Next(Record* record) {
     std::string text;
     do {
@@ -185,7 +185,8 @@ class RowNumbers {
     seen_.push_back(value);
     return absl::OkStatus();
   }
-  // True if all rows have whole numbers there, and no two the same one. Of a few rows anything may be such.
+  // Returns true if all rows have whole numbers there, and no two the same one. A few rows may have such numbers by
+  // chance.
   bool Found() {
     constexpr size_t kFewest = 8;
     if (!possible_ || seen_.size() < kFewest) return false;
@@ -198,16 +199,16 @@ class RowNumbers {
   std::vector<double> seen_;
 };
 
-// What each field of a row is.
+// The meaning of each field of a row.
 struct Layout {
   static constexpr int64_t kIgnored = -1;
   std::vector<int64_t> feature;  // Column of the matrix, or kIgnored.
-  size_t label = 0;              // A field, or kNoLabel.
+  size_t label = 0;              // Index of a field, or kNoLabel.
   static constexpr size_t kNoLabel = SIZE_MAX;
-  size_t key = kNoLabel;  // A field, or kNoLabel.
+  size_t key = kNoLabel;  // Index of a field, or kNoLabel.
 };
 
-// Whether the first record names the columns.
+// Returns true if the first record names the columns.
 bool HasHeader(const Record& first, const ReadOptions& options, const WantedColumns* wanted) {
   if (options.header != Header::kAuto) return options.header == Header::kYes;
   if (!options.label.empty() || !options.key_column.empty()) return true;
@@ -371,7 +372,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     }
   }
   const bool header = HasHeader(record, options, wanted);
-  std::vector<std::string> names;  // Of all fields.
+  std::vector<std::string> names;  // Names of all fields.
   if (header) {
     LUTHIER_ASSIGN_OR_RETURN(names, ReadNames(lines, record, options, wanted));
   }

@@ -50,13 +50,13 @@ std::optional<DataCache::Source> SourceOf(int fd) {
   return source;
 }
 
-// Nothing was written to it in between.
+// Returns true if nothing was written to the source between `a` and `b`.
 bool Same(const DataCache::Source& a, const DataCache::Source& b) {
   return std::tie(a.device, a.inode, a.size, a.modified, a.changed) ==
          std::tie(b.device, b.inode, b.size, b.modified, b.changed);
 }
 
-// A chain of SHA-256 over the file's blocks; empty when it can't be read.
+// Hashes the file's blocks in a chain of SHA-256; returns "" if the file can't be read.
 absl::StatusOr<std::string> ContentHash(int fd, const base::StopToken& stop) {
   std::string block(size_t{1} << 20, '\0');
   std::string hash;
@@ -87,7 +87,7 @@ bool WriteWhole(int fd, absl::string_view bytes) {
   return true;
 }
 
-// Brings a mapped file into memory, as MAP_POPULATE would, but by pieces; where the system cannot, reading it will.
+// Brings a mapped file into memory in pieces, as MAP_POPULATE would at once; if the system cannot, reading will.
 absl::Status Populate(char* data, size_t size, const base::StopToken& stop) {
   return base::InPieces(static_cast<int64_t>(size), 1, stop,
                         [&]([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) {
@@ -154,7 +154,7 @@ absl::StatusOr<std::optional<DataCache::Entry>> DataCache::Find(const std::strin
     return std::nullopt;
   }
   if (facts.st_uid != geteuid() && facts.st_uid != 0) {
-    LogIgnored(path, "it belongs to another user");  // Who could have made it of anything.
+    LogIgnored(path, "it belongs to another user");  // That user could have written anything into it.
     return std::nullopt;
   }
   const auto size = static_cast<size_t>(facts.st_size);
@@ -195,7 +195,7 @@ absl::StatusOr<std::optional<DataCache::Entry>> DataCache::Find(const std::strin
       return std::nullopt;
     }
   }
-  futimens(fd.get(), nullptr);  // Used now.
+  futimens(fd.get(), nullptr);  // Marks the entry as used now.
   entry.reader_ = *std::move(reader);
   return std::optional<Entry>(std::move(entry));
 }
@@ -252,7 +252,7 @@ absl::Status DataCache::Put(const std::string& key, int source_fd, const Source&
   return absl::OkStatus();
 }
 
-// Removes what was used longest ago until the rest fits, and what dead writers left.
+// Removes the entries that were used longest ago until the rest fits, and files that dead writers left.
 void DataCache::Shrink() const {
   struct File {
     int64_t used;

@@ -16,19 +16,19 @@
 
 namespace luthier::data {
 
-// Keeps on disk what was made of data files (parsed rows, encoded sequences). A worker that starts anew maps an entry
-// instead of parsing text. Each entry is one file. The workers of one machine may share the directory.
+// Keeps values on disk that were made from data files (parsed rows, encoded sequences). A worker that starts anew maps
+// an entry instead of parsing text. Each entry is one file. The workers of one machine may share the directory.
 //
 // An entry is used only if it is whole (a checksum over all of it), of this version, of the same key, and of the source
-// as it is now: the same file (device, inode, size, times of modification and of change), or one of the same size and
-// SHA-256. A source that changed within the last two seconds, or while it was read, is not kept: it might have changed
-// again without a new time. Entries of other users are not trusted. Anything else is ignored and made anew, with a line
-// in the log.
+// as it is now: the same file (device, inode, size, times of modification and of change), or a file of the same size
+// and SHA-256. Nothing is kept of a source that changed within the last two seconds, or while it was read: it might
+// have changed again without a new time. Entries of other users are not trusted. Any other entry is ignored and made
+// anew, with a line in the log.
 //
-// Entries are written beside their place and renamed, so readers see a whole one or none, and an entry that is mapped
-// stays while it is used, also when it is replaced. Nothing here fails a trial: what cannot be written is logged.
-// Reading and writing look at `stop` at the pace of lib/base/pace.h. CANCELLED is their only error: what was begun is
-// removed.
+// Entries are written beside their place and renamed, so readers see a whole entry or none, and a mapped entry stays
+// while it is used, also when it is replaced. Nothing here fails a trial: an entry that cannot be written is logged.
+// Reading and writing poll `stop` at the pace of lib/base/pace.h. CANCELLED is their only error: a file that was begun
+// is removed.
 // Const, any thread, any number of processes.
 class DataCache {
  public:
@@ -40,7 +40,7 @@ class DataCache {
     int64_t settle_nanoseconds = 2'000'000'000;
   };
 
-  // A mapped entry, and a reader at its contents, which must not outlive it.
+  // A mapped entry, and a reader of its contents, which must not outlive it.
   class Entry {
    public:
     Entry(Entry&& other) noexcept
@@ -57,7 +57,7 @@ class DataCache {
     std::optional<base::CheckpointReader> reader_;
   };
 
-  // Makes the directory if need be. FAILED_PRECONDITION when it can't be made or written to.
+  // Makes the directory if need be. Returns FAILED_PRECONDITION if it can't be made or written to.
   static absl::StatusOr<DataCache> Open(const std::string& directory, const Options& options);
 
   // Identifies a data file and the state it is in.
@@ -66,20 +66,21 @@ class DataCache {
     int64_t size = 0, modified = 0, changed = 0;  // Bytes; nanoseconds.
     bool settled = false;                         // Has not changed for settle_nanoseconds.
   };
-  // Before the file is read. Absent: it is too small, or no regular file, and nothing shall be kept of it.
+  // Returns the source's state; call it before the file is read. Returns std::nullopt if the file is too small or not a
+  // regular file: nothing shall be kept of it.
   std::optional<Source> Look(int source_fd) const;
 
-  // Returns the state of a further file that the contents depend on (the labels of images, say), for the key. Returns
-  // "" if no state can be relied on; nothing shall be kept then.
+  // Returns, for the key, the state of a further file that the contents depend on (the labels of images, say), or "" if
+  // no state can be relied on; nothing shall be kept then.
   std::string StateOf(int further_fd) const;
 
-  // The entry of `key` for this source, if there is a good one. `key` says everything that the contents depend on
-  // beside the source: its name, options, version. Leaves the file's position alone. The entry's
-  // reader looks at `stop`, too.
+  // Returns the entry of `key` for this source, if there is a good one. `key` names everything that the contents depend
+  // on beside the source: its name, options, version. The file's position is left alone. The entry's reader polls
+  // `stop`, too.
   absl::StatusOr<std::optional<Entry>> Find(const std::string& key, int source_fd, const Source& source,
                                             const base::StopToken& stop = {}) const;
 
-  // Keeps what `write` writes, made from what was read since `source` was looked at.
+  // Keeps the values that `write` writes, which were made from the source as it has been read since Look.
   absl::Status Put(const std::string& key, int source_fd, const Source& source,
                    absl::FunctionRef<void(base::CheckpointWriter*)> write, const base::StopToken& stop = {}) const;
 

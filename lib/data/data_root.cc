@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 4096;
 constexpr int kMaxListed = 2000;
 
-// Without openat2: component by component, no links, no "..".
+// Opens the path without openat2: component by component, no links, no "..".
 int OpenStepwise(int root, const std::string& name, int flags) {
   const std::vector<std::string> parts = absl::StrSplit(name, '/', absl::SkipEmpty());
   UniqueFd directory;
@@ -56,7 +56,7 @@ int OpenBeneath(int root, const std::string& name, int flags) {
   return static_cast<int>(fd);
 }
 
-// The closest name in the folder where `name` was looked for.
+// Returns the closest name in the folder where `name` was looked for.
 std::string Suggestion(int root, const std::string& name) {
   const size_t slash = name.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : name.substr(0, slash);

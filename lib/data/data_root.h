@@ -33,11 +33,11 @@ class UniqueFd {
 // Thread-safe.
 class DataRoot {
  public:
-  // `path` must be a directory: NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT otherwise.
+  // `path` must be a directory: returns NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT otherwise.
   static absl::StatusOr<DataRoot> Open(const std::string& path);
 
-  // Opens the regular file `name`, relative to the root, for reading. INVALID_ARGUMENT for an empty or absolute name,
-  // one that leads out of the root, or something that is not a regular file; NOT_FOUND (with the closest existing
+  // Opens the regular file `name`, relative to the root, for reading. Returns INVALID_ARGUMENT for an empty or absolute
+  // name, for a name that leads out of the root, or if it is not a regular file; NOT_FOUND (with the closest existing
   // name); PERMISSION_DENIED.
   absl::StatusOr<UniqueFd> OpenFile(absl::string_view name) const;
 

@@ -46,8 +46,8 @@ absl::Status TooManyClasses(const std::string& name) {
       " different values; this model classifies: name the right label column or bin the target into classes"));
 }
 
-// Classes in the order of their keys, of which `key(i)` is that of row i, and `name` their names. Ordered containers:
-// class indices depend on the labels alone.
+// Numbers the classes in the order of their keys; `key(i)` is the key of row i, and `name` gives their names. The
+// containers are ordered: class indices depend on the labels alone.
 template <typename Key, typename KeyOf, typename Name>
 absl::Status NumberClasses(KeyOf key, Name name, base::Pace* pace, Dataset* dataset) {
   std::map<Key, int32_t> index;
@@ -147,7 +147,7 @@ absl::Status AssignKeys(const std::vector<std::string>& texts, Dataset* dataset,
 
 namespace {
 
-// Column of `first` that each column of `second` is.
+// Returns, for each column of `second`, the matching column of `first`.
 absl::StatusOr<std::vector<int32_t>> MatchColumns(const Dataset& first, const Dataset& second) {
   std::vector<int32_t> column(static_cast<size_t>(second.x.cols));
   if (first.features.empty() || second.features.empty()) {

@@ -17,7 +17,7 @@ namespace luthier::data {
 struct SparseMatrix {
   int64_t rows = 0;
   int32_t cols = 0;
-  std::vector<int64_t> row_start = {0};  // rows + 1
+  std::vector<int64_t> row_start = {0};  // Has rows + 1 entries.
   std::vector<int32_t> column;
   std::vector<double> value;
 

@@ -14,7 +14,7 @@ namespace {
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int64_t kMaxBytes = int64_t{16} << 30;
 
-// An array of bytes, read from its beginning to its end; held is what is asked for at once, and a chunk of the source.
+// An array of bytes, read from its beginning to its end. Only the requested bytes and a chunk of the source are held.
 class ArrayReader {
  public:
   // `source` and `name` must outlive this.
@@ -59,7 +59,7 @@ class ArrayReader {
 
   const std::vector<int64_t>& size() const { return size_; }
 
-  // The next `count` bytes, valid until the next call. DATA_LOSS when there are fewer.
+  // Returns the next `count` bytes, valid until the next call, or DATA_LOSS if there are fewer.
   absl::StatusOr<absl::string_view> Take(int64_t count) {
     LUTHIER_RETURN_IF_ERROR(stop_.Poll());
     const auto wanted = static_cast<size_t>(count);
@@ -74,7 +74,7 @@ class ArrayReader {
     return absl::string_view(buffer_).substr(at_ - wanted, wanted);
   }
 
-  // After all was taken: nothing may be left.
+  // Checks that nothing is left after all entries were taken.
   absl::Status Close() {
     LUTHIER_RETURN_IF_ERROR(Fill(at_ + 1));
     if (buffer_.size() == at_) return absl::OkStatus();
@@ -103,9 +103,9 @@ class ArrayReader {
   const std::string& name_;
   const base::StopToken stop_;
   std::string buffer_;
-  size_t at_ = 0;       // What of it was taken.
-  int64_t before_ = 0;  // Bytes that are no longer in it.
-  int64_t whole_ = 0;   // Bytes of the file; 0: not known.
+  size_t at_ = 0;       // Number of bytes of the buffer that were taken.
+  int64_t before_ = 0;  // Number of bytes that have left the buffer.
+  int64_t whole_ = 0;   // Number of bytes of the file; 0 if not known.
   bool ended_ = false;
   std::vector<int64_t> size_;
 };

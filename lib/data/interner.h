@@ -16,7 +16,7 @@ namespace luthier::data {
 class Interner {
  public:
   Interner() = default;
-  // The numbers of `texts` are their places. ok() is false when one is there twice.
+  // The number of each text is its index in `texts`. ok() is false if a text is there twice.
   explicit Interner(std::vector<std::string> texts) {
     ids_.reserve(texts.size());
     for (std::string& text : texts) {
@@ -36,7 +36,7 @@ class Interner {
     ids_.emplace(texts_.back(), id);
     return id;
   }
-  // -1 for a text that was never interned.
+  // Returns -1 for a text that was never interned.
   int32_t Find(absl::string_view text) const {
     const auto found = ids_.find(text);
     return found == ids_.end() ? -1 : found->second;

@@ -20,7 +20,7 @@ bool Blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-// The next word from *at on; empty at the end. *at moves past it; *column is where it begins, from 1.
+// Returns the next word from *at on, or "" at the end. *at moves past it; *column is where it begins, from 1.
 absl::string_view NextWord(absl::string_view line, size_t* at, size_t* column) {
   while (*at < line.size() && Blank(line[*at])) ++*at;
   const size_t begin = *at;
@@ -65,7 +65,7 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
   return Entry(static_cast<int32_t>(index - 1), value);
 }
 
-// Sorts the entries of a row by index. INVALID_ARGUMENT if an index is there twice.
+// Sorts the entries of a row by index. Returns INVALID_ARGUMENT if an index is there twice.
 absl::Status Sort(const LineReader& lines, std::vector<Entry>* row) {
   std::sort(row->begin(), row->end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
   for (size_t k = 1; k < row->size(); ++k) {

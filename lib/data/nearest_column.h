@@ -11,8 +11,8 @@
 
 namespace luthier::data {
 
-// ` (name number 3 is close to it)` or "": the place in `names`, from 1, and not the name, which is of the data:
-// messages travel further than data do.
+// Returns ` (name number 3 is close to it)` or "". It tells the place in `names`, from 1, instead of the name, which
+// belongs to the data: messages travel further than data do.
 inline std::string NearestColumn(absl::string_view name, const std::vector<std::string>& names) {
   const std::string match = base::ClosestMatch(name, names);
   if (match.empty()) return "";

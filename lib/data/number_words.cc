@@ -10,7 +10,7 @@
 namespace luthier::data {
 namespace {
 
-// The text with "d" for each run of digits, and how long these are: "d.d,d" of 1.234,5.
+// The text with "d" for each run of digits, and the lengths of these runs: 1.234,5 becomes "d.d,d".
 struct Shape {
   std::string text;
   std::vector<size_t> digits;
@@ -83,7 +83,7 @@ const char* WhyNoNumber(absl::string_view text) {
   }
   if (absl::EndsWith(text, "%")) return "is a percentage; export the number alone";
   if (IsOneOf(lower, {"true", "false", "yes", "no"})) return "is true or false; export 1 or 0";
-  // Such as 12 kg, $3.50, 4 €.
+  // Examples: 12 kg, $3.50, 4 €.
   const bool measured = shape.digits.size() == 1 || (shape.digits.size() == 2 && absl::StrContains(shape.text, "d.d"));
   const bool currency =
       absl::StrContains(text, "$") || absl::StrContains(text, "\xE2\x82\xAC") || absl::StrContains(text, "\xC2\xA3");

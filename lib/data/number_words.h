@@ -5,11 +5,12 @@
 
 namespace luthier::data {
 
-// Says of text that stands where a number belongs, and is none, what it looks like and how to mend it, without the text
-// itself: "is written with a decimal comma; export with a point", "is a date; …". Goes on from "column 3 ".
+// Describes a text that stands where a number belongs and is none: how it looks and how to mend it, without the text
+// itself. The description goes on from "column 3 ": "is written with a decimal comma; export with a point", "is a date;
+// …".
 const char* WhyNoNumber(absl::string_view text);
 
-// True for a number with a comma before its decimals, such as -0,75 and 1,5e-3.
+// Returns true for a number with a comma before its decimals, such as -0,75 and 1,5e-3.
 bool HasDecimalComma(absl::string_view text);
 
 }  // namespace luthier::data

@@ -21,7 +21,7 @@
 namespace luthier::data {
 namespace {
 
-// A source whose beginning has been looked at.
+// A source whose beginning has been read ahead.
 class Replayed final : public ByteSource {
  public:
   Replayed(std::string head, std::unique_ptr<ByteSource> rest) : head_(std::move(head)), rest_(std::move(rest)) {}
@@ -78,14 +78,14 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenSource(FileOpener open, const st
   return OpenBytes(std::move(fd), name);
 }
 
-// Of the labels that go with images; empty: nothing says where they are.
+// Returns the name of the labels' file that goes with images; "" if nothing says where it is.
 std::string LabelsName(const std::string& images, const ReadOptions& options) {
   if (!options.labels_file.empty()) return options.labels_file;
   const std::string name = absl::StrReplaceAll(images, {{"images-idx3", "labels-idx1"}});
   return name == images ? std::string() : name;
 }
 
-// Images and their labels, if there are any; they may be missing when `wanted` is given.
+// Reads images and their labels, if there are any; labels may be missing if `wanted` is given.
 absl::StatusOr<RawRows> ReadImages(FileOpener open, const std::string& name, ByteSource& images,
                                    const ReadOptions& options, const WantedColumns* wanted) {
   const std::string labels_name = LabelsName(name, options);
@@ -158,7 +158,7 @@ void Save(const LoadedDataset& loaded, base::CheckpointWriter* writer) {
   writer->U64(d.open_columns ? 1 : 0);
 }
 
-// DATA_LOSS when the bytes do not fit; CANCELLED when the reader was stopped.
+// Returns DATA_LOSS if the bytes do not fit, CANCELLED if the reader was stopped.
 absl::Status Load(base::CheckpointReader* reader, LoadedDataset* loaded) {
   Dataset& d = loaded->dataset;
   loaded->fingerprint = reader->Text();
@@ -233,7 +233,7 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   UniqueFd fd;
   std::optional<DataCache::Source> source;
   UniqueFd labels_fd;
-  std::string labels;  // Of images: the state of the other file.
+  std::string labels;  // With images: the state of the labels' file.
   if (cache != nullptr && root != nullptr && !notation::IsSynth(data)) {
     LUTHIER_ASSIGN_OR_RETURN(fd, root->OpenFile(data));
     source = cache->Look(fd.get());
@@ -263,7 +263,7 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
     loaded = LoadedDataset();
   }
   if (source) {
-    // The very file that was looked at, whatever has its name by now.
+    // Opens the very file that was looked at, whatever has its name by now.
     const auto open = [&](const std::string& name) {
       return absl::StatusOr<UniqueFd>(fcntl((name == data ? fd : labels_fd).get(), F_DUPFD_CLOEXEC, 0));
     };

@@ -30,12 +30,12 @@ struct ReadOptions {
   // CSV only: name of a column that is not a feature but groups or orders the rows (Dataset::key); empty: none.
   std::string key_column;
   Task task = Task::kClassification;  // Kind of the labels: classes or numbers.
-  // IDX only: the file of the labels; empty: the name of the images' with "images-idx3" become "labels-idx1".
+  // IDX only: the file of the labels. If empty, its name is that of the images with "labels-idx1" for "images-idx3".
   std::string labels_file;
   TextLimits limits;
 };
 
-// Opens the file of a name: below a data root, or anywhere for a user's own.
+// Opens the file of a name: below a data root, or anywhere for a user's own files.
 using FileOpener = absl::FunctionRef<absl::StatusOr<UniqueFd>(const std::string&)>;
 
 // Rows as read, before labels become classes.
@@ -43,12 +43,12 @@ struct RawRows {
   std::string name;
   SparseMatrix x;
   std::vector<std::string> label;     // Texts; empty when the file has none.
-  std::vector<std::string> features;  // As Dataset has them.
-  std::string label_name;             // CSV with a header: of the label's column.
+  std::vector<std::string> features;  // Names, as in Dataset.
+  std::string label_name;             // CSV with a header: name of the label's column.
   std::vector<std::string> key;       // Texts of ReadOptions::key_column; empty without it.
-  bool open_columns = false;          // LIBSVM, as Dataset has it.
-  int64_t beyond = 0;                 // Entries of columns that a model has not; left out.
-  std::vector<std::string> ignored;   // CSV: columns that a model has not; left out.
+  bool open_columns = false;          // LIBSVM: as in Dataset.
+  int64_t beyond = 0;                 // Number of entries left out because the model lacks their columns.
+  std::vector<std::string> ignored;   // CSV: columns left out because the model lacks them.
 };
 
 // Columns that rows must have for a trained model to be applied to them.
@@ -62,42 +62,44 @@ struct WantedColumns {
 // Indices out of order are sorted; the same index twice in a line is refused (summing would hide a damaged file).
 //
 // CSV: fields separated by comma, semicolon or tab (the most frequent one in the first line), optionally in double
-// quotes
-// ("" is a quote; line ends may be quoted); blanks around a field do not count. All columns but the label are numbers.
+// quotes ("" is a quote; line ends may be quoted); blanks around a field do not count. All columns but the label are
+// numbers.
 //
-// With `wanted`, for a model: labels may be missing from the file. CSV: columns are found by name where both have
-// names, in any order, further ones ignored; else by position, the label behind them if there is one more. LIBSVM:
-// entries of columns that the model has not are left out. The result has wanted->cols columns.
+// With `wanted`, for a model, labels may be missing from the file. CSV: columns are found by name if both have names,
+// in any order, and further ones are ignored; else by position, and one more column behind them is the label. LIBSVM:
+// entries of columns that the model lacks are left out. The result has wanted->cols columns.
 //
-// Errors are INVALID_ARGUMENT "name:line: …" or "name:line:column: …" (column: byte of the line, from 1): ragged rows,
-// text where a number belongs, missing values, NaN or infinity, an index below 1 or above kMaxColumns, no features,
-// columns that `wanted` has and the file has not. DATA_LOSS for damaged compressed data.
+// Errors are INVALID_ARGUMENT "name:line: …" or "name:line:column: …" (column: byte of the line, from 1) for ragged
+// rows, text where a number belongs, missing values, NaN or infinity, an index below 1 or above kMaxColumns, no
+// features, and columns of `wanted` that the file lacks; DATA_LOSS for damaged compressed data.
 absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wanted);
 absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, const WantedColumns* wanted);
 
-// IDX (MNIST): images of unsigned bytes, a row of pixels / 255 each, and their labels from another file; null: none.
-// INVALID_ARGUMENT "name: …" for other types and dimensions, numbers of images and labels that differ, bytes too many;
-// DATA_LOSS when bytes are missing; CANCELLED when stopped: `stop` is looked at before each image and chunk.
+// IDX (MNIST): images of unsigned bytes, a row of pixels / 255 each, and their labels from another file, or null for
+// none. Returns INVALID_ARGUMENT "name: …" for other types and dimensions, different numbers of images and labels, or
+// too many bytes; DATA_LOSS if bytes are missing; CANCELLED when stopped: `stop` is polled before each image and chunk.
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
                                 const std::string& labels_name, const base::StopToken& stop = {});
 
-// As a data set to learn from: INVALID_ARGUMENT for no rows, one class only, or a target that is not a number;
-// CANCELLED when stopped.
+// Makes a data set to learn from. Returns INVALID_ARGUMENT for no rows, one class only, or a target that is not a
+// number; CANCELLED when stopped.
 absl::StatusOr<Dataset> ToDataset(RawRows rows, Task task, const base::StopToken& stop = {});
 
-// Rows of a file for a model, in whichever format. Images without a file of labels have none. INVALID_ARGUMENT also
-// when there are no rows.
+// Reads the rows of a file for a model, in whichever format. Images without a file of labels have none. Returns
+// INVALID_ARGUMENT also if there are no rows.
 absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, const ReadOptions& options,
                                     const WantedColumns& wanted);
 
-// Reads a file in whichever format. `name` is also used for messages and for its extension.
+// Reads a file in whichever format. `name` is also used in messages and for its extension.
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options);
 
 // Reads the data set that a study names: `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root`
-// only synth: works (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is raised, here and below.
+// only synth: works (FAILED_PRECONDITION otherwise). Here and below the functions return CANCELLED once
+// options.limits.stop is raised.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root);
 
-// The same with its Fingerprint; both from `cache` when it has them, else they are kept there. A null cache: none.
+// A data set with its Fingerprint; both are read from `cache` if it has them, else they are kept there. A null cache is
+// none.
 struct LoadedDataset {
   Dataset dataset;
   std::string fingerprint;

@@ -16,7 +16,7 @@
 namespace luthier::data {
 namespace {
 
-// Rows of each class in a random order.
+// Returns the rows of each class in a random order.
 absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vector<int32_t>& label, int num_classes,
                                                                   uint64_t seed, const base::StopToken& stop) {
   std::vector<std::vector<int32_t>> members(num_classes);
@@ -47,7 +47,7 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members,
                            ShuffledClasses(label, num_classes, seed, stop));
-  // Largest remainders: floor of each share first, then one more row where the fraction lost is largest.
+  // Rounds by largest remainders: floor of each share first, then one more row where the fraction lost is largest.
   const int64_t rows = static_cast<int64_t>(label.size());
   const int64_t wanted = std::clamp<int64_t>(std::llround(fraction * static_cast<double>(rows)), 1, rows - num_classes);
   std::vector<int64_t> take(num_classes);
@@ -69,7 +69,7 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
     ++taken;
   }
   LUTHIER_CHECK(taken >= 1);
-  // Marked and collected: both parts ascend without being sorted.
+  // The rows are marked, then collected: both parts ascend without being sorted.
   std::vector<uint8_t> held_out;
   base::Pace pace(stop);
   LUTHIER_RETURN_IF_ERROR(base::FillInPieces(label.size(), uint8_t{0}, stop, &held_out));
@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& la
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members,
                            ShuffledClasses(label, num_classes, seed, stop));
-  // Dealt like cards, one class after the other without starting anew: sizes differ by one at most, and so do the
-  // numbers of rows of a class.
+  // Rows are dealt like cards, one class after the other without starting anew: sizes differ by one at most, and so do
+  // the numbers of rows of a class.
   std::vector<int> fold_of;
   LUTHIER_RETURN_IF_ERROR(base::FillInPieces(label.size(), 0, stop, &fold_of));
   int next = 0;
@@ -161,7 +161,7 @@ absl::StatusOr<KeyedRows> InOrderOfKey(const std::vector<int32_t>& rows, const s
   return sorted;
 }
 
-// First index of each key, and the end.
+// Returns the first index of each key, and the end.
 std::vector<size_t> Groups(const KeyedRows& sorted) {
   std::vector<size_t> begin;
   for (size_t i = 0; i < sorted.key.size(); ++i) {
@@ -181,7 +181,7 @@ std::vector<int32_t> Ascending(std::vector<int32_t> rows) {
   return rows;
 }
 
-// Groups in random order are held out until the held-out part has its share of the rows; the others train.
+// Holds out groups in random order until the held-out part has its share of the rows; the others train.
 absl::StatusOr<Partition> HoldOutGroups(const KeyedRows& sorted, double share, uint64_t seed) {
   const std::vector<size_t> begin = Groups(sorted);
   const size_t groups = begin.size() - 1;
@@ -197,7 +197,8 @@ absl::StatusOr<Partition> HoldOutGroups(const KeyedRows& sorted, double share, u
     const auto first = static_cast<std::ptrdiff_t>(begin[order[i]]);
     const auto last = static_cast<std::ptrdiff_t>(begin[order[i] + 1]);
     const double size = static_cast<double>(last - first);
-    // Held out if that brings the number nearer to the wanted one; at least one group, and not the last that trains.
+    // A group is held out if that brings the number nearer to the wanted one; at least one group, and not the last one
+    // that trains.
     const bool none = partition.validation.empty() && i + 1 == groups;
     const bool spare = i + 1 < groups || !partition.train.empty();
     const bool hold = none || (spare && held + 0.5 * size <= wanted);
@@ -243,7 +244,7 @@ absl::StatusOr<std::vector<Partition>> GroupFolds(const KeyedRows& sorted, int f
   return partitions;
 }
 
-// Index in `sorted`, between two keys, nearest to `at`; neither its begin nor its end.
+// Returns the index in `sorted`, between two keys, nearest to `at`; neither its begin nor its end.
 size_t CutNear(const std::vector<size_t>& begin, double at) {
   size_t best = begin[1];
   for (size_t g = 1; g + 1 < begin.size(); ++g) {
@@ -287,7 +288,8 @@ absl::StatusOr<std::vector<Partition>> TimeFolds(const KeyedRows& sorted, int fo
   return partitions;
 }
 
-// A class that no row of a training part has could not be learned, and its intercept has no optimum.
+// Checks that each training part has rows of all classes: a class without rows could not be learned, and its intercept
+// has no optimum.
 absl::Status CheckTrainingClasses(const Dataset& dataset, const std::vector<Partition>& partitions,
                                   const base::StopToken& stop) {
   if (dataset.regression()) return absl::OkStatus();
@@ -310,7 +312,7 @@ absl::Status CheckTrainingClasses(const Dataset& dataset, const std::vector<Part
   return absl::OkStatus();
 }
 
-// `rows` ascend. The classes of others are not looked at.
+// Splits `rows`, which ascend. The classes of other rows are ignored.
 absl::StatusOr<std::vector<Partition>> SplitRows(const Dataset& dataset, const std::vector<int32_t>& rows, int folds,
                                                  double share, uint64_t seed, const SplitOptions& options,
                                                  const base::StopToken& stop) {

@@ -14,20 +14,20 @@ namespace luthier::data {
 struct Partition {
   std::vector<int32_t> train;
   std::vector<int32_t> validation;
-  std::vector<int32_t> third = {};  // Measured only.
+  std::vector<int32_t> third = {};  // Rows that are only measured.
 };
 
 // Splits are stratified (class shares in the parts differ from those of the whole by less than one row a class and
 // part), a function of the labels and `seed` alone, and leave every class in every training part. `label` holds 0 …
 // num_classes - 1. INVALID_ARGUMENT when a class has fewer than two rows; CANCELLED when stopped.
 
-// Holds out round(fraction * rows) rows, fraction in (0, 1); at least one, at most as many as leave each class a row to
+// Holds out round(fraction * rows) rows, fraction in (0, 1): at least one, and so few that each class keeps a row to
 // train on.
 absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int num_classes, double fraction,
                                           uint64_t seed, const base::StopToken& stop = {});
 
-// `folds` >= 2 partitions whose validation parts are disjoint, cover all rows and differ in size by at most one.
-// INVALID_ARGUMENT with fewer rows than folds.
+// Returns `folds` >= 2 partitions whose validation parts are disjoint, cover all rows and differ in size by at most
+// one. Returns INVALID_ARGUMENT with fewer rows than folds.
 absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
                                                   uint64_t seed, const base::StopToken& stop = {});
 
@@ -49,13 +49,13 @@ struct SplitOptions {
 
 // Returns one partition, or one for each fold, of the rows that the third set leaves. The third set is the same in all.
 // Rows that Concatenate appended are held out, and no others are validated on; `validation` and `folds` have no effect.
-//   kNone   SplitValidation and SplitFolds. Without `stratify`, and for regression, classes are not looked at.
+//   kNone   SplitValidation and SplitFolds. Without `stratify`, and for regression, classes are ignored.
 //   kGroup  Groups in random order are held out until the share is reached. Folds: the largest group first goes to the
 //           fold with the fewest rows.
 //   kTime   The last share of rows is held out, cut between two keys. Folds: the rows are cut into folds + 1 stretches;
 //           fold k trains on the first k of them and is held out on the next. The third set is the last share.
-// INVALID_ARGUMENT if a class or the share cannot be split so (with a third set a class needs three rows), for fewer
-// groups or times than parts, and if a training part lacks one of the classes; CANCELLED when stopped.
+// Returns INVALID_ARGUMENT if a class or the share cannot be split so (with a third set a class needs three rows), for
+// fewer groups or times than parts, and if a training part lacks one of the classes; CANCELLED when stopped.
 absl::StatusOr<std::vector<Partition>> MakeSplit(const Dataset& dataset, const SplitOptions& options,
                                                  const base::StopToken& stop = {});
 

@@ -13,7 +13,7 @@ namespace luthier::data {
 
 namespace {
 
-// Deviations below this have no finite inverse, or nearly so: the column stays as it is, next to nothing.
+// Deviations below this have no finite inverse, or hardly one: the column, which is next to nothing, stays as it is.
 constexpr double kSmallest = 1e-300;
 
 }  // namespace
@@ -59,7 +59,7 @@ absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const 
       squares[j] += static_cast<double>(zeros) * s.mean[j] * s.mean[j];
     }
     if (low[j] == high[j]) {
-      s.mean[j] = low[j];  // Not the rounded mean: the centred column is exactly 0.
+      s.mean[j] = low[j];  // The rounded mean would not make the centred column exactly 0.
       s.constant[static_cast<size_t>(j)] = true;
       continue;
     }
@@ -71,7 +71,7 @@ absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const 
       extreme.push_back(j);
     }
   }
-  // Values whose squares are beyond a double: in units of the largest distance from the mean.
+  // The squares of these values overflow a double, so the unit is the largest distance from the mean.
   for (const int32_t j : extreme) {
     const double unit = std::max(high[j] - s.mean[j], s.mean[j] - low[j]);
     if (!(unit >= kSmallest) || !std::isfinite(unit)) continue;

@@ -16,16 +16,16 @@ namespace luthier::data {
 struct Standardization {
   Eigen::VectorXd mean;       // cols
   Eigen::VectorXd deviation;  // cols, > 0
-  // Columns that were constant over the rows it was made from; empty: none. Centred they say nothing there, so a model
-  // has no weight for them, whatever they are elsewhere.
+  // Columns that were constant over the rows of the fit; empty if there are none. Centred they say nothing there, so a
+  // model has no weight for them, whatever their values are elsewhere.
   std::vector<bool> constant;
 
   bool identity() const { return mean.size() == 0; }
 };
 
-// Mean and population standard deviation of every column over `rows` (>= 1) alone: for validation data they must come
-// from the training rows. Zeros that are not stored count. A constant column keeps deviation 1, so it becomes 0.
-// Two passes over the entries, fixed order. CANCELLED when stopped.
+// Computes mean and population standard deviation of every column over `rows` (>= 1) alone: for validation data they
+// must come from the training rows. Zeros that are not stored count. A constant column keeps deviation 1, so it becomes
+// 0. Makes two passes over the entries in a fixed order. Returns CANCELLED when stopped.
 absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
                                                    const base::StopToken& stop = {});
 

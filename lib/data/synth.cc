@@ -23,7 +23,7 @@ using base::RandomStream;
 constexpr int64_t kDrawWork = 32;  // Operations of a random number, for Pace.
 static_assert(notation::kMaxSynthClasses <= kMaxClasses);
 
-// Softmax draw: the first class whose cumulated probability exceeds u.
+// Draws from a softmax: the first class whose cumulated probability exceeds u.
 int32_t Draw(const std::vector<double>& scores, double u) {
   const double top = *std::max_element(scores.begin(), scores.end());
   double total = 0.0;
@@ -133,7 +133,7 @@ absl::StatusOr<IdxFiles> SynthesizeImages(const notation::ImageSpec& spec, const
   for (int64_t i = 0; i < spec.rows; ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork * spec.side * spec.side));
     RandomStream random(spec.seed, "synth.image", static_cast<uint64_t>(i));
-    // In turn at first, so that each class has its two rows.
+    // The first rows go through the classes in turn, so that each class has its two rows.
     const int64_t k = i < 2 * spec.classes
                           ? i % spec.classes
                           : static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(spec.classes)));

@@ -18,10 +18,10 @@ namespace {
 
 using base::RandomStream;
 
-constexpr double kBegin = 0.4;       // A chunk, where there is none.
-constexpr double kContinue = 0.5;    // A chunk, by another token.
-constexpr double kAdjacent = 0.3;    // Another chunk, right behind one that ends.
-constexpr int64_t kTokenWork = 100;  // Operations of making a token: for Pace.
+constexpr double kBegin = 0.4;       // Probability that a chunk begins outside of one.
+constexpr double kContinue = 0.5;    // Probability that another token continues a chunk.
+constexpr double kAdjacent = 0.3;    // Probability that another chunk begins right behind one that ends.
+constexpr int64_t kTokenWork = 100;  // Operations of making a token, for Pace.
 constexpr int kHeight = 16, kWidth = 8;
 static_assert(kHeight * kWidth == kLetterPixels);
 
@@ -40,7 +40,8 @@ class Choice {
   std::vector<double> sum_;
 };
 
-// Which of `size` comes after which: for each (and for the start, the last one) weights that differ by factors.
+// Makes the distribution of the follower of each of `size` items, and of the start, the last entry: weights that differ
+// by factors.
 std::vector<Choice> Followers(uint64_t seed, int64_t size, double spread) {
   std::vector<Choice> follow;
   for (int64_t k = 0; k <= size; ++k) {
@@ -80,12 +81,12 @@ absl::StatusOr<std::string> SynthesizeSequences(const notation::SequenceSpec& sp
     RandomStream random(spec.seed, "synth.sentence", static_cast<uint64_t>(s));
     const int64_t length = Length(spec.length, random);
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kTokenWork * length));
-    int64_t last_type = spec.types;  // The start.
+    int64_t last_type = spec.types;  // The last number stands for the start.
     int64_t kind = 0;
     for (int64_t t = 0; t < length; ++t) {
       const bool inside = kind > 0 && t > 0 && random.Uniform() < kContinue;
       if (!inside) {
-        // The first two sentences see to it that there are two labels at least.
+        // The first two sentences make sure that there are at least two labels.
         const bool begin = t == 0 && s < 2 ? s == 0 : random.Uniform() < (kind > 0 ? kAdjacent : kBegin);
         kind = 0;
         if (begin) {
@@ -116,7 +117,7 @@ absl::StatusOr<std::string> SynthesizeAttributes(const notation::SequenceSpec& s
   };
   std::string text;
   base::Pace pace(stop);
-  absl::string_view before;  // An empty one at first, and after the last.
+  absl::string_view before;  // Empty at first, and after the last one.
   for (size_t at = 0; at < columns.size();) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kTokenWork));
     const absl::string_view line = line_at(at);
@@ -152,9 +153,9 @@ absl::StatusOr<std::string> SynthesizeLetters(const notation::LetterSpec& spec, 
     RandomStream random(spec.seed, "synth.word", static_cast<uint64_t>(w));
     const int64_t length = Length(spec.length, random);
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kLetterPixels * base::kRandomAccess * length));
-    int64_t letter = spec.letters;  // The start.
+    int64_t letter = spec.letters;  // The last number stands for the start.
     for (int64_t t = 0; t < length; ++t) {
-      // The first two words see to it that there are two letters at least.
+      // The first two words make sure that there are at least two letters.
       letter = t == 0 && w < 2 ? w : follow[static_cast<size_t>(letter)].Draw(random);
       absl::StrAppend(&text, w % 10, "\t", w, "\t", t, "\t", std::string(1, static_cast<char>('a' + letter)), "\t");
       for (size_t digit = 0; digit < kLetterPixels / 4; ++digit) {

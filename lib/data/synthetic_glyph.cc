@@ -11,7 +11,7 @@ constexpr int kPoints = 5;
 
 SyntheticGlyph::SyntheticGlyph(int height, int width, base::RandomStream& random)
     : pen_(std::max(1.0, std::min(height, width) / 10.0)) {
-  // A margin around them, where there is room for one.
+  // The strokes have a margin around them, where there is room for one.
   for (int k = 0; k < kPoints; ++k) {
     const double y = (0.15 + 0.7 * random.Uniform()) * height;
     const double x = (0.15 + 0.7 * random.Uniform()) * width;

@@ -34,15 +34,15 @@ absl::Status Damaged(const std::string& name, const char* format, const std::str
   return absl::DataLossError(absl::StrCat(name, ": the ", format, " data are damaged (", why, ")"));
 }
 
-// Compressed data may become this large. A text of one byte again and again is a thousandth in gzip and a 7,000th in
-// xz; a table of a thousand columns with a single 1 in each row is a 350th.
+// Size up to which compressed data may expand by any factor. A text of one byte again and again is a thousandth in gzip
+// and a 7,000th in xz; a table of a thousand columns with a single 1 in each row is a 350th.
 constexpr int64_t kFreeBytes = int64_t{1} << 20;
 constexpr int64_t kMaxRatio = 1000;
 // xz -9 needs 65 MiB; a header may ask for 4 GiB, and the decoder takes at once what it asks for.
 constexpr uint64_t kXzMemory = uint64_t{80} << 20;
 
-// What compressed text may become at most: a cell of two bytes takes eight in memory, so a quarter of what this process
-// may use. A plain file is as large as it looks, and not held to this.
+// Returns the limit of expanded text: a quarter of the memory of this process, as a cell of two bytes takes eight in
+// memory. The limit does not apply to plain files, which are as large as they look.
 int64_t MostExpanded() {
   static const int64_t most = base::DefaultMemoryLimit().bytes / 4;
   return most > 0 ? most : std::numeric_limits<int64_t>::max();
@@ -253,7 +253,7 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
     }
   }
   if (end == std::string::npos && ended_ && line_number_ == 0) {
-    // Spreadsheets can save so.
+    // Spreadsheets can save files with such line ends.
     std::replace(buffer_.begin(), buffer_.end(), '\r', '\n');
     end = buffer_.find('\n');
   }

@@ -17,34 +17,34 @@ namespace luthier::data {
 struct TextLimits {
   int64_t max_line_bytes = int64_t{64} << 20;
   int64_t max_total_bytes = int64_t{16} << 30;  // After decompression.
-  // Not of the text: readers return CANCELLED once it is raised.
+  // Not a limit of the text: readers return CANCELLED once it is raised.
   base::StopToken stop;
 };
 
-// Yields chunks of uncompressed bytes. Append adds at least one byte to *out unless the input has ended (then false).
+// Yields chunks of uncompressed bytes. Append adds at least one byte to *out, or returns false if the input has ended.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual absl::StatusOr<bool> Append(std::string* out) = 0;
 };
 
-// Reads from `fd` (position 0); expands gzip and xz, told by content, all members. DATA_LOSS: damaged or cut off;
-// RESOURCE_EXHAUSTED: xz needs over 80 MiB; INVALID_ARGUMENT: over 1 MiB and 1,000 times the size. `name`: for errors.
+// Reads from `fd` (position 0) and expands gzip and xz, recognised by content, with all members. Returns DATA_LOSS for
+// damaged or cut-off input, RESOURCE_EXHAUSTED if xz needs over 80 MiB, and INVALID_ARGUMENT for a result over 1 MiB
+// and 1,000 times the size. `name` is used in errors.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenBytes(UniqueFd fd, const std::string& name);
 
-// Yields `bytes`, as they are.
+// Yields `bytes` unchanged.
 std::unique_ptr<ByteSource> BytesOf(std::string bytes);
 
-// Lines of text of a plain, gzip or xz file. Not thread-safe.
+// Reads the lines of text of a plain, gzip or xz file. Not thread-safe.
 class LineReader {
  public:
   LineReader(std::unique_ptr<ByteSource> source, std::string name, TextLimits limits = {});
 
-  // The next line without its end ("\n" or "\r\n", or "\r" in a text without "\n" that is no longer than a line may be;
-  // a byte-order mark at the start is dropped), or nothing at the end of
-  // the input. The view is valid until the next call. INVALID_ARGUMENT ("name:line: ...") for a line above the limit or
-  // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when
-  // stopped.
+  // Returns the next line without its end, or nothing at the end of the input. A line ends with "\n" or "\r\n", or with
+  // "\r" in a text without "\n" that is no longer than a line may be; a byte-order mark at the start is dropped. The
+  // view is valid until the next call. Returns INVALID_ARGUMENT ("name:line: ...") for a line above the limit or a
+  // control character (so for binary data), the source's DATA_LOSS, and CANCELLED when stopped.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   int64_t line_number() const { return line_number_; }  // Number of the line last returned, from 1.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxNewton = 50;
 constexpr int kMaxHalvings = 20;
-constexpr double kTolerance = 1e-10;  // Of the objective, relative.
+constexpr double kTolerance = 1e-10;  // Relative tolerance of the objective.
 constexpr Index kChunk = 256;
 constexpr double kMinLengthscale = 0.05, kMaxLengthscale = 100.0;
 constexpr double kMinSignal = 0.05, kMaxSignal = 1000.0;
@@ -81,7 +81,7 @@ absl::StatusOr<std::optional<Classifier>> Classifier::Fit(const kernels::KernelS
   VectorXd g = VectorXd::Zero(n), a = VectorXd::Zero(n), first, w;
   double objective = SumLogCdf(labels, VectorXd::Constant(n, prior.mean));
   if (start != nullptr && start->allFinite()) {
-    // Any a will do: the first step replaces it.
+    // The values of a don't matter here: the first step replaces them.
     Derivatives(labels, (start->array() + prior.mean).matrix(), &a, &w, nullptr);
     g = k * a;
     objective = -0.5 * a.dot(g) + SumLogCdf(labels, (g.array() + prior.mean).matrix());
@@ -221,7 +221,7 @@ absl::StatusOr<Hyperparameters> FitClassifierHyperparameters(const kernels::Kern
     theta.signal_variance = std::exp(phi(groups));
     return theta;
   };
-  VectorXd mode;  // Of the last fit: the next one begins there.
+  VectorXd mode;  // Mode of the last fit, where the next one begins.
   auto negative = [&](const VectorXd& phi, VectorXd* gradient) -> absl::StatusOr<double> {
     LUTHIER_ASSIGN_OR_RETURN(
         const std::optional<Classifier> fit,
@@ -254,7 +254,7 @@ absl::StatusOr<Hyperparameters> FitClassifierHyperparameters(const kernels::Kern
     other.head(groups) = carried->lengthscales.array().log();
     other(groups) = std::log(carried->signal_variance);
     other = other.cwiseMax(lower).cwiseMin(upper);
-    // The carried one first: the other fit begins at its mode.
+    // The carried start is evaluated first: the other fit begins at its mode.
     LUTHIER_ASSIGN_OR_RETURN(const double of_other, negative(other, nullptr));
     LUTHIER_ASSIGN_OR_RETURN(const double of_start, negative(start, nullptr));
     if (of_other <= of_start) start = other;

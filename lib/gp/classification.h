@@ -42,9 +42,9 @@ struct EvidenceGradient {
 // A fitted classifier. Immutable; any thread.
 class Classifier {
  public:
-  // x: n x d; labels: n of +1 and -1. theta: lengthscales and signal_variance are read. Absent when x or theta is not
-  // finite. `start`: n values of g to begin at, or null. O(n^3/3) a Newton step, mostly 5 to 10. CANCELLED: `stop` was
-  // raised.
+  // x: n x d; labels: n of +1 and -1. Only the lengthscales and signal_variance of theta are used. `start`: n values of
+  // g to begin at, or null. Takes O(n^3/3) a Newton step, mostly 5 to 10. Returns std::nullopt if x or theta is not
+  // finite, CANCELLED if `stop` was raised.
   static absl::StatusOr<std::optional<Classifier>> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
                                                        const Eigen::Ref<const Eigen::MatrixXd>& x,
                                                        const Eigen::Ref<const Eigen::VectorXd>& labels,

@@ -21,13 +21,13 @@ constexpr double kHalfPi = 1.57079632679489661923;
 constexpr double kLeastSignal = 1e-3, kMostSignal = 1e3;
 constexpr double kMaxNoise = 1e1;
 constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
-// Of ln sigma_n^2. Declared noise may be a thousandth of what the values differ by, or more than that.
+// Prior of ln sigma_n^2. Declared noise may be a thousandth of the differences between values, or more than these.
 constexpr double kNoiseMu = -4.0, kNoiseSigma = 3.0;
-// Of the slope noise relative to the slopes' prior variance.
+// Bounds of the slope noise relative to the slopes' prior variance.
 constexpr double kMinSlopeNoise = 1e-8, kMaxSlopeNoise = 1e1;
 constexpr double kSlopeNoiseMu = -9.2103403719761836, kSlopeNoiseSigma = 2.0;  // mu: ln 1e-4.
 constexpr int kMinFit = 3;
-constexpr int kMinEvaluations = 3;  // Of a search, however many rows.
+constexpr int kMinEvaluations = 3;  // Least number of evaluations of a search, however many rows there are.
 constexpr Index kSubset = 256;
 // First step, in logarithms, of a search that has a few likelihoods only and begins where the last one ended. Others
 // begin with 1: small steps would stay in the optimum they know, which costs Michalewicz-5 and -10 progress.
@@ -76,7 +76,7 @@ Term SignalTerm(PriorKind kind, double phi) {
   return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 2.0, 1.0) : LogNormalTerm(phi, 0.0, 1.0);
 }
 
-// Of the dimension-scaled prior the density of ln sigma_n^2.
+// Log density of ln sigma_n^2 under the prior.
 Term NoiseTerm(PriorKind kind, double phi) {
   if (kind == PriorKind::kThesis) return HorseshoeTerm(phi);
   if (kind == PriorKind::kInverseSquared) return GammaTerm(phi, 1.1, 30.0);
@@ -369,13 +369,13 @@ absl::StatusOr<InferenceResult> MaximizePosterior(Likelihood* likelihood, const 
   if (carried.has_value()) starts.push_back({posterior.Pack(*carried), 0.0, true, 0});
   starts.push_back({mode, 0.0, false, starts.size()});
   for (int s = 0; s < options.random_starts; ++s) starts.push_back({posterior.Draw(random), 0.0, false, starts.size()});
-  // The carried one last, and with its gradient: it is mostly searched next.
+  // The carried start is evaluated last, and with its gradient: it is mostly searched next.
   VectorXd gradient(posterior.dimension());
   for (size_t s = starts.size(); s-- > 0;) {
     LUTHIER_ASSIGN_OR_RETURN(starts[s].value, evaluate(starts[s].phi, starts[s].carried ? &gradient : nullptr));
   }
-  // The carried state sits where the optimum was a moment ago: it is always searched when there is more than one
-  // search, and loses its place only to a start that is better already.
+  // The carried state is close to the optimum of a moment ago: it is always searched if there is more than one search,
+  // and loses its place only to a start that is better already.
   const bool keep_carried = options.max_searches > 1;
   std::sort(starts.begin(), starts.end(), [keep_carried](const Start& a, const Start& b) {
     if (keep_carried && a.carried != b.carried) return a.carried;

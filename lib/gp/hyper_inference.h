@@ -31,8 +31,8 @@ enum class Criterion { kMarginalLikelihood, kLeaveOneOut };
 struct InferenceOptions {
   PriorKind prior = PriorKind::kDimensionScaled;
   Criterion criterion = Criterion::kMarginalLikelihood;
-  bool fit_signal = true;     // Else s_f^2 = 1.
-  bool fit_noise = false;     // Else sigma_n^2 = fixed_noise.
+  bool fit_signal = true;     // Otherwise s_f^2 = 1.
+  bool fit_noise = false;     // Otherwise sigma_n^2 = fixed_noise.
   double fixed_noise = 1e-6;  // >= 0, for deterministic objectives.
   // Lower bound of a fitted noise; without one, repeated y make the likelihood unbounded.
   double min_noise = 1e-4;
@@ -48,9 +48,10 @@ struct InferenceOptions {
   int random_starts = 3;     // Draws from the prior beside the carried state and the prior's mode.
   int max_searches = 2;      // Starts (best first) that are improved; the others are only evaluated.
   int max_evaluations = 60;  // Per search.
-  // Bounds a search's evaluations besides, at rows^3 each, but for three of them: what bounds the time of one inference
-  // on many rows. Where it leaves fewer than max_evaluations, a carried state is searched from alone; and without one,
-  // the search sees a random 256 of the values and no slopes, and the density of its end is that of all data.
+  // Bounds a search's evaluations besides, at rows^3 each, but allows at least three: it bounds the time of one
+  // inference on many rows. If it leaves fewer than max_evaluations, the search starts from a carried state alone.
+  // Without a carried state it then sees a random 256 of the values and no slopes, and the density of its end is that
+  // of all data.
   double max_work = 5e9;
   double value_tolerance = 1e-6;  // Relative; see math::LbfgsOptions.
 };
@@ -76,11 +77,11 @@ class HyperPosterior {
   Eigen::VectorXd Pack(const Hyperparameters& theta) const;
   // The mean is 0 under marginal likelihood, where Value finds it.
   Hyperparameters Unpack(const Eigen::VectorXd& phi) const;
-  // -inf where the covariance is not positive definite. `theta`, when not null: the parameters with the mean in place.
-  // CANCELLED: `stop` was raised.
+  // Returns -inf if the covariance is not positive definite. `theta`, unless null, is set to the parameters with the
+  // mean in place. Returns CANCELLED if `stop` was raised.
   absl::StatusOr<double> Value(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient, Hyperparameters* theta,
                                const base::StopToken& stop) const;
-  // The prior's part of Value alone.
+  // Returns the prior's part of Value alone.
   double LogPrior(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient) const;
 
  private:
@@ -97,10 +98,10 @@ struct InferenceResult {
   int evaluations = 0;         // Likelihoods computed.
 };
 
-// The mode of the posterior. Starts: `carried` (when given), the prior's mode, and draws from the prior. All are
-// evaluated; the best max_searches are improved by bounded L-BFGS, the carried one among them when there is more than
-// one; the best end wins, ties to the earlier. Deterministic in its arguments. Fewer than 3 observations: the prior's
-// mode, no search. Many rows: see InferenceOptions::max_work. CANCELLED: `stop` was raised.
+// Maximises the posterior. Starts: `carried` (if given), the prior's mode, and draws from the prior. All are evaluated;
+// the best max_searches are improved by bounded L-BFGS, the carried one among them if there is more than one; the best
+// end wins, ties to the earlier. Deterministic in its arguments. With fewer than 3 observations the result is the
+// prior's mode, without a search. Many rows: see InferenceOptions::max_work. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<InferenceResult> MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
                                                   const std::optional<Hyperparameters>& carried,
                                                   base::RandomStream random, const base::StopToken& stop);

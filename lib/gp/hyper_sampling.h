@@ -69,11 +69,11 @@ struct SamplingResult {
   math::SliceCounts counts;             // counts.evaluations likelihoods, and steps that kept the old state.
 };
 
-// One chain. It goes on from `carried` when the density there is finite under the data of now; else it starts at
-// `start`, or, where that has no finite density either, at the prior's mode, and burns in. A sweep is one joint move
+// Runs one chain. It goes on from `carried` if the density there is finite under the present data. Otherwise it starts
+// at `start`, or at the prior's mode if `start` has no finite density either, and burns in. A sweep is one joint move
 // (doubling with the thesis' prior, linear expansion else), then each other coordinate in random order. Deterministic
-// in its arguments; carrying result.chain on continues the chain exactly. About 6 likelihoods, n^3/3 each, a coordinate
-// and sweep. CANCELLED: `stop` was raised.
+// in its arguments; carrying result.chain on continues the chain exactly. Takes about 6 likelihoods, n^3/3 each, a
+// coordinate and sweep. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<SamplingResult> SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
                                                      const std::optional<Eigen::VectorXd>& carried,
                                                      const std::optional<Hyperparameters>& start,

@@ -16,7 +16,7 @@ using Eigen::VectorXd;
 
 namespace {
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
-constexpr Index kStrip = 256;  // Columns of a product between two looks at the stop.
+constexpr Index kStrip = 256;  // Columns of a product between two polls of the stop.
 }  // namespace
 
 Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slopes slopes)

@@ -29,8 +29,8 @@ struct LikelihoodGradient {
 };
 
 // Computes how well hyperparameters explain one data set. Holds the data and the work space of an evaluation, so that
-// repeated evaluations allocate nothing of size n^2: use one object a thread. Evaluations look at `stop` after every
-// part and return CANCELLED once it is raised; the next one is as if that had not been made.
+// repeated evaluations allocate nothing of size n^2: use one object a thread. Evaluations poll `stop` after every part
+// and return CANCELLED once it is raised; a cancelled evaluation does not change the next one.
 class Likelihood {
  public:
   // x: n x d, rows are points in the unit cube, finite. y: n, finite, standardised. n >= 0.
@@ -41,7 +41,7 @@ class Likelihood {
   Eigen::Index size() const { return y_.size(); }
   Eigen::Index slopes() const { return slopes_.size(); }
 
-  // The likelihood of some of the values alone, no slopes. rows: different indices below size().
+  // Returns the likelihood of some of the values alone, without slopes. rows: different indices below size().
   Likelihood Subset(const std::vector<Eigen::Index>& rows) const;
 
   // ln p(y | X, theta) = -y~' alpha / 2 - sum_i ln L_ii - n/2 ln 2 pi (Rasmussen & Williams 2006, eq. 5.8), and its
@@ -66,13 +66,13 @@ class Likelihood {
                                      const base::StopToken& stop);
 
  private:
-  // Factors C into k_ (and fills slope_ when asked); false when it is not positive definite.
+  // Factors C into k_ (and fills slope_ if asked to). Returns false if C is not positive definite.
   absl::StatusOr<bool> FactorCovariance(const Hyperparameters& theta, bool with_slope, const base::StopToken& stop);
-  // Every criterion of no data: 0, gradient 0.
+  // Value of every criterion without data: 0, with gradient 0.
   double WithoutData(LikelihoodGradient* gradient) const;
   absl::StatusOr<double> Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient,
                                   const base::StopToken& stop);
-  // y~, and 1 for values, 0 for slopes.
+  // Returns two columns: y~, and 1 for values, 0 for slopes.
   Eigen::VectorXd Targets(double mean) const;
   Eigen::VectorXd MeanWeights() const;
   // sum_i w_i noise_i over rows, split: the values', sigma_g^2's and the slopes' own.

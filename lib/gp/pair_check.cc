@@ -21,25 +21,25 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-// Of pairs.
+// Limits for pairs: the largest distance in lengthscales, the numbers of pairs, and the pairs of one point.
 constexpr double kClose = 0.1;
 constexpr int kMinPairs = 5, kMaxPairs = 10, kMaxUses = 2;
 constexpr double kMaxMisfit = 0.4;
-// Of peers.
+// Limits for peers: the number of nearest points, and the least share that a slope must have.
 constexpr int kNearest = 3;
 constexpr double kMinShare = 0.2;
 struct Reach {
   double distance;  // Lengthscales.
-  double chance;    // At most, to contradict.
+  double chance;    // The largest probability that contradicts.
 };
 constexpr Reach kReaches[] = {{0.05, 3e-4}, {0.1, 3e-4}, {0.2, 3e-4}, {0.4, 1e-4}, {0.8, 1e-5}};
 
-// Differences of values below this say nothing.
+// Returns the difference of values up to which a pair is inconclusive.
 double ErrorOf(const Hyperparameters& theta, double value_error) {
   return std::max(5.0 * std::sqrt(2.0 * theta.noise_variance), 100.0 * value_error);
 }
 
-// What is known of the gradient at a point: NaN for components that are not.
+// The known components of the gradient at a point; the others are NaN.
 struct KnownGradient {
   Index point = 0;
   VectorXd values, variances;
@@ -64,7 +64,7 @@ std::vector<KnownGradient> KnownGradients(const Slopes& slopes, Index d) {
   return known;
 }
 
-// Absent where the pair cannot tell.
+// Returns the misfit of a pair, or std::nullopt if the pair is inconclusive.
 std::optional<double> Misfit(const KnownGradient& a, const KnownGradient& b, const VectorXd& h, double difference,
                              double error) {
   double by_a = 0.0, by_b = 0.0, variance = 0.0;
@@ -80,8 +80,8 @@ std::optional<double> Misfit(const KnownGradient& a, const KnownGradient& b, con
   return std::abs(difference - 0.5 * (by_a + by_b)) / size;
 }
 
-// How far `own` slope along h is from the one that values and the other end's slope imply. Absent where the pair cannot
-// tell.
+// Returns the misfit between `own` slope along h and the slope implied by the values and by the slope at the other end,
+// or std::nullopt if the pair is inconclusive.
 std::optional<double> ImpliedMisfit(const KnownGradient& own, const KnownGradient& other, const VectorXd& h,
                                     double difference, double error) {
   double by_own = 0.0, by_other = 0.0, variance = 0.0;
@@ -101,12 +101,12 @@ std::optional<double> ImpliedMisfit(const KnownGradient& own, const KnownGradien
 
 struct Comparison {
   double distance;
-  size_t point, other;  // Positions.
+  size_t point, other;  // Indices into `points` and `others`.
   double misfit;
 };
 
-// Of each point with the nearest of the others, up to three; none of these serves more than kMaxUses points, as one
-// that is odd would speak for all around it. Ascending in distance, up to the longest reach.
+// Compares each point with the nearest of the others, up to three. None of these serves more than kMaxUses points, as
+// an odd one would decide for all points around it. The result ascends in distance, up to the longest reach.
 std::vector<Comparison> Comparisons(
     const MatrixXd& scaled, const std::vector<KnownGradient>& points, const std::vector<KnownGradient>& others,
     absl::FunctionRef<std::optional<double>(const KnownGradient&, const KnownGradient&)> misfit_of) {
@@ -135,7 +135,7 @@ std::vector<Comparison> Comparisons(
   return kept;
 }
 
-// Of n points those that are compared within a distance, and those of them whose lower median misfit is too large.
+// Counts, among n points, those that are compared within a distance, and those whose lower median misfit is too large.
 std::pair<int, int> CountMisses(const std::vector<Comparison>& comparisons, size_t n, double reach) {
   std::vector<std::vector<double>> misfits(n);
   for (const Comparison& c : comparisons) {

@@ -9,12 +9,12 @@
 // Checks reported slopes against the differences of the values of close points. This needs no model of the function.
 namespace luthier::gp {
 
-// One reporter's slopes against its own values: what tells a wrong factor or order, which CheckSlopes (slope_check.h)
-// takes for a model that is off.
+// Result of comparing one reporter's slopes with its own values. It reveals a wrong factor or order, which CheckSlopes
+// (slope_check.h) takes for a model that is off.
 struct PairCheck {
   int pairs = 0;
   double lower_quartile = 0.0;  // Lower quartile of the pairs' misfits; 0 without pairs.
-  // At least 5 pairs, and three quarters of them above 0.4.
+  // True if there are at least 5 pairs, and three quarters of them are above 0.4.
   bool contradicts = false;
 };
 
@@ -25,12 +25,13 @@ struct PairCheck {
 //
 // x: n x d points of the cube; y: n standardised outputs; slopes and value_error in these units.
 //
-// Pairs: the ten closest, by theta's lengthscales (from the values alone) at most a tenth apart, no point in more
-// than two; both have all slopes along axes in which they differ. Those that cannot tell are left out: where the
-// differences are below five deviations of theta's noise, below a hundred times `value_error`, the values' rounding
-// error, or below ten deviations of the slopes' own errors. A direction of slopes that is no axis is not used.
+// The pairs are the ten closest, by theta's lengthscales (from the values alone) at most a tenth apart, with no point
+// in more than two pairs; both points have all slopes along the axes in which they differ. A pair is left out as
+// inconclusive if its differences are below five deviations of theta's noise, below a hundred times `value_error`, the
+// values' rounding error, or below ten deviations of the slopes' own errors. A direction of slopes that is no axis is
+// not used.
 //
-// Of right slopes in 36 searches on twelve test functions (896 checks) the largest lower quartile was 0.2: theta's
+// For right slopes in 36 searches on twelve test functions (896 checks) the largest lower quartile was 0.2: theta's
 // lengthscales can be ten times too long.
 PairCheck CheckPairs(const kernels::KernelShape& shape, const Hyperparameters& theta,
                      const Eigen::Ref<const Eigen::MatrixXd>& x, const Eigen::Ref<const Eigen::VectorXd>& y,
@@ -50,25 +51,26 @@ struct PeerCheck {
 // By the trapezoid rule, as above, the slope at x_i along h = x_j - x_i to a close point is
 //     g_i . h = 2 (f_j - f_i) - g_j . h + O(|h|^3).
 // A pair's misfit is the difference of the two sides over the larger of them: |1 - s|/max(1, s) for slopes s times too
-// large beside right ones. A point misses where the lower median of its misfits with the nearest three points is above
-// 0.4. Points of the reporter are compared with points of its own and of its peers, peers' with each other, no
-// point more than twice. Left out: what CheckPairs leaves out, and pairs whose slope at i is below a fifth of the
-// difference or of the slope at j, as the error of both would swamp it.
+// large beside right ones. A point misses if the lower median of its misfits with the nearest three points is above
+// 0.4. Points of the reporter are compared with points of its own and of its peers, peers' with each other, no point
+// more than twice. Left out are the pairs that CheckPairs leaves out, and pairs whose slope at i is below a fifth of
+// the difference or of the slope at j, as the error of both would swamp it.
 //
-// The peers say up to which distance the function is smooth: of the reaches 0.05, 0.1, 0.2, 0.4 and 0.8 lengthscales,
-// those count at which at most a tenth of their points miss. The reporter contradicts where three quarters of its
-// points do, so that by chance, which points are whose being exchangeable if all are right, as many would have a
-// probability of at most 3e-4 (reach 0.4: 1e-4; 0.8: 1e-5). Peers that are wrong themselves miss, too, so that nothing
-// follows: of two reporters the one is found out that does not fit the values.
+// The peers show up to which distance the function is smooth: of the reaches 0.05, 0.1, 0.2, 0.4 and 0.8 lengthscales,
+// those count at which at most a tenth of the peers' points miss. The reporter contradicts if three quarters of its
+// points miss, and so many misses have a probability of at most 3e-4 (reach 0.4: 1e-4; 0.8: 1e-5) under exchangeable
+// labels, that is if all slopes are right and only chance decides whose points miss. Peers that are wrong themselves
+// miss, too, so that nothing follows. With two reporters, the one whose slopes disagree with the values is found out.
 //
-// Of right slopes in 120 searches on twelve test functions, three reporters in turn, and in 120 with 30 % noise of each
-// component, the smallest probabilities were 4e-3 to a reach of 0.2, 1e-3 (0.4) and 2e-4 (0.8).
+// For right slopes in 120 searches on twelve test functions, three reporters in turn, and in 120 with 30 % noise of
+// each component, the smallest probabilities were 4e-3 to a reach of 0.2, 1e-3 (0.4) and 2e-4 (0.8).
 PeerCheck CheckAgainstPeers(const kernels::KernelShape& shape, const Hyperparameters& theta,
                             const Eigen::Ref<const Eigen::MatrixXd>& x, const Eigen::Ref<const Eigen::VectorXd>& y,
                             const Slopes& slopes, const Slopes& peers, double value_error);
 
-// The probability that `marked` of `drawn` are marked, or more, when `drawn` of `all` are drawn without replacement and
-// `all_marked` of all are marked (Fisher's exact test, one-sided). 0 <= marked <= drawn <= all, all_marked <= all.
+// Returns the probability that `marked` or more of `drawn` are marked, if `drawn` of `all` are drawn without
+// replacement and `all_marked` of all are marked (Fisher's exact test, one-sided). 0 <= marked <= drawn <= all,
+// all_marked <= all.
 double HypergeometricTail(int marked, int drawn, int all_marked, int all);
 
 }  // namespace luthier::gp

@@ -14,9 +14,9 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 namespace {
-constexpr double kVarianceFloor = 1e-12;  // Times s_f^2.
+constexpr double kVarianceFloor = 1e-12;  // Relative to s_f^2.
 constexpr int kMaxAppends = 50;
-constexpr Index kProductStrip = 128;  // Columns of a product between two looks at a stop.
+constexpr Index kProductStrip = 128;  // Columns of a product between two polls of a stop.
 constexpr Index kSolveChunk =
     256;  // Points of one triangular solve: the right-hand side stays in the second-level cache.
 }  // namespace

@@ -21,7 +21,7 @@ struct Posterior {
   Eigen::VectorXd variance;
 };
 
-// The same at one point, with derivatives along each of the d coordinates.
+// Posterior at one point, with derivatives along each of the d coordinates.
 struct PointPosterior {
   double mean = 0.0;
   double variance = 0.0;
@@ -45,20 +45,20 @@ struct GradientPosterior {
 // value i, and nothing depends on slopes existing.
 class Regression {
  public:
-  // x: n x d (rows are points), y: n; n = 0 is the prior. slopes: their rows follow the values'; any needs a family
-  // that has slopes. Absent when x, y, slopes or theta is not finite (or a direction is 0, or a length not positive);
-  // finite inputs always succeed, because the top rung of the jitter ladder, 1e-4 s_f^2, exceeds any round-off of K.
-  // O(N^3/3 + N^2 d). CANCELLED: `stop` was raised.
+  // x: n x d (rows are points), y: n; n = 0 is the prior. slopes: their rows follow the values'; any slope needs a
+  // family that has slopes. Returns std::nullopt if x, y, slopes or theta is not finite (or a direction is 0, or a
+  // length not positive). Finite inputs always succeed, because the top rung of the jitter ladder, 1e-4 s_f^2, exceeds
+  // any round-off of K. Takes O(N^3/3 + N^2 d). Returns CANCELLED if `stop` was raised.
   static absl::StatusOr<std::optional<Regression>> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
                                                        const Eigen::Ref<const Eigen::MatrixXd>& x,
                                                        const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
                                                        const base::StopToken& stop);
 
-  // Adds one observation at d-vector x. O(n^2). When the new row is numerically dependent on the others, the whole
-  // matrix is factored anew with jitter. False, changing nothing, when x or y is not finite. CANCELLED, changing
-  // nothing: `stop` was raised.
+  // Adds one observation at d-vector x in O(n^2). If the new row is numerically dependent on the others, the whole
+  // matrix is factored anew with jitter. Returns false if x or y is not finite, and CANCELLED if `stop` was raised;
+  // neither changes anything.
   absl::StatusOr<bool> Append(const Eigen::Ref<const Eigen::VectorXd>& x, double y, const base::StopToken& stop);
-  // The same for the slope along `direction` (d) at point `point` (< size()).
+  // Adds the slope along `direction` (d) at point `point` (< size()) in the same way.
   absl::StatusOr<bool> AppendSlope(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& direction, double slope,
                                    double extra_variance, const base::StopToken& stop);
   // Replaces the mean by the maximiser of ln p(y | m) - m^2/2, 1' C^-1 y / (1' C^-1 1 + 1): for hyperparameters that
@@ -67,15 +67,15 @@ class Regression {
   // Drops the last `count` rows.
   void PopBack(int count);
 
-  // Values, and all rows.
+  // Numbers of values and of all rows.
   Eigen::Index size() const { return y_.size(); }
   Eigen::Index rows() const { return y_.size() + slope_values_.size(); }
   Eigen::Index columns() const { return kernel_.shape().columns(); }
   const Hyperparameters& hyperparameters() const { return theta_; }
   const kernels::StationaryKernel& kernel() const { return kernel_; }
-  // Added to the diagonal beyond the noise variance; 0 almost always.
+  // Amount added to the diagonal beyond the noise variance; 0 almost always.
   double jitter() const { return factor_.jitter(); }
-  // The data, points scaled by kernel().Scale(): n x d and n.
+  // Returns the data, with points scaled by kernel().Scale(): n x d and n.
   const Eigen::MatrixXd& scaled_points() const { return z_; }
   const Eigen::VectorXd& outputs() const { return y_; }
   // Return what each row observed, a value or a slope, and the noise variance of each row without the jitter (N).
@@ -109,10 +109,10 @@ class Regression {
   Regression(kernels::StationaryKernel kernel, Hyperparameters theta)
       : kernel_(std::move(kernel)), theta_(std::move(theta)) {}
   bool has_slopes() const { return !observed_.rows.empty(); }
-  // Takes up the scaled points into observed_ and lists the rows, values first, where that was not needed before.
+  // Lists the scaled points and the rows, values first, in observed_, unless that has been done.
   void ListRows();
   void ForgetRows(Eigen::Index count);
-  // Adds the row that was taken into the data already to the factor.
+  // Adds a row that is among the data already to the factor.
   absl::StatusOr<bool> Extend(const Eigen::Ref<const Eigen::VectorXd>& cross, double diagonal,
                               const base::StopToken& stop);
   absl::StatusOr<bool> Refactor(const base::StopToken& stop);
@@ -122,7 +122,7 @@ class Regression {
   Hyperparameters theta_;
   Eigen::MatrixXd z_;  // n x d, scaled points.
   Eigen::VectorXd y_;
-  std::optional<kernels::DerivativeKernel> derivatives_;  // With slopes only, as the next three.
+  std::optional<kernels::DerivativeKernel> derivatives_;  // Set only if there are slopes, like the next three.
   kernels::ObservedRows observed_;                        // Its points are z_.
   Eigen::VectorXd slope_values_, slope_extra_;            // m: as observed, and variances beyond sigma_g^2.
   math::Cholesky factor_;

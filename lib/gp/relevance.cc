@@ -36,11 +36,11 @@ absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Ei
   Likelihood with(shape, x.bottomRows(n), y.tail(n), used);
   LUTHIER_ASSIGN_OR_RETURN(const InferenceResult depends,
                            MaximizePosterior(&with, inference, std::nullopt, random, stop));
-  // No distance along the axis: whatever its lengthscale, no dependence.
+  // The points have no distance along the axis, so nothing depends on it, whatever its lengthscale.
   MatrixXd flat = x.bottomRows(n);
   flat.col(axis).setConstant(0.5);
   Likelihood without(shape, std::move(flat), y.tail(n), std::move(used));
-  // It must not lose for want of a search.
+  // A search too short must not decide against this model.
   InferenceOptions thorough = inference;
   thorough.max_searches = std::max(2, inference.max_searches);
   thorough.random_starts = std::max(3, inference.random_starts);

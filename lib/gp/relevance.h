@@ -11,13 +11,13 @@
 
 namespace luthier::gp {
 
-// By how many nats a model of f that depends on coordinate `axis` explains values and slopes better than one that does
-// not, both at the hyperparameters of largest posterior density: below 0 to a few nats where the coordinate has no
-// effect, dozens as soon as it matters at some points.
+// Returns by how many nats a model of f that depends on coordinate `axis` explains values and slopes better than a
+// model that does not, both at the hyperparameters of largest posterior density. The result is below 0 to a few nats if
+// the coordinate has no effect, dozens as soon as it matters at some points.
 //
-// x: n x d points of the cube; y: n standardised outputs; slopes: none of them with a part along the axis, or the model
-// without it could not have them. The newest (last) 60 values are used, and the slopes at them that come first, up to
-// 150 rows in all: O(150^3), some 150 times. CANCELLED: `stop` was raised.
+// x: n x d points of the cube; y: n standardised outputs; slopes: none of them with a part along the axis, as the model
+// without it could not have them. The newest (last) 60 values are used, and their first slopes, up to 150 rows in all:
+// O(150^3), some 150 times. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const Eigen::MatrixXd>& x,
                                      const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
                                      Eigen::Index axis, const InferenceOptions& inference, base::RandomStream random,

@@ -19,19 +19,20 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kSlopeNoise = 0.1;  // Of the prior variance.
+constexpr double kSlopeNoise = 0.1;  // As a share of the prior variance.
 constexpr Index kMinSlopes = 5;
 constexpr double kMaxMedian = 20.0;
 constexpr double kNats = 50.0;
-// Of right slopes the scale was between 0.2 and 23 whatever the values knew, 0.3 and 8 where they knew the sign.
+// For right slopes the scale was between 0.2 and 23 whatever the values told, between 0.3 and 8 if they told the sign.
 constexpr double kMaxScale = 200.0, kMinScale = 0.02;
 constexpr double kMaxSureScale = 10.0, kMinSureScale = 0.1;
-// Of right slopes the largest was 0.46 of the widest secant's at least where the scale looked too small, of a
-// thousandth of them 0.03 at most.
+// The largest of right slopes was at least 0.46 of the widest secant's where the scale looked too small; the largest of
+// slopes a thousandth of the right ones was at most 0.03.
 constexpr double kMinOfSecant = 0.1;
-constexpr double kMinRange = 0.1;  // Of all values' range: less may be noise that theta does not know of.
+constexpr double kMinRange = 0.1;  // As a share of all values' range: less may be noise that theta has missed.
 
-// The slope of the secant through those two of the slopes' points whose values differ most: 0 where these say nothing.
+// Returns the slope of the secant through the two of the slopes' points whose values differ most; 0 if these are
+// inconclusive.
 double WidestSecant(const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y, const Slopes& slopes) {
   const auto [low, high] =
       std::minmax_element(slopes.points.begin(), slopes.points.end(), [&](Index a, Index b) { return y(a) < y(b); });
@@ -95,7 +96,7 @@ absl::StatusOr<std::optional<SlopeCheck>> CheckSlopes(const kernels::KernelShape
     check.scale = 1.0 / best;
     check.gain = log_density(best) - log_density(1.0);
   } else {
-    // All slopes 0: a derivative that is cut off somewhere, unless all values are equal too.
+    // If all slopes are 0, a derivative is cut off somewhere, unless all values are equal, too.
     check.scale = 0.0;
     if (y.maxCoeff() > y.minCoeff()) check.gain = std::numeric_limits<double>::infinity();
   }

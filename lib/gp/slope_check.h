@@ -25,11 +25,11 @@ struct SlopeCheck {
   // one.
   double gain = 0.0;
   double sign_gain = 0.0;
-  // At least 5 slopes, and |z| above 20 in the median; or the sign wrong by 50 nats; or the scale wrong by 50 nats and
-  // out of 1/50 … 200 (too small only if secants say so, too), where the values tell the sign by 50 nats, out of
-  // 0.1 … 10.
+  // True if there are at least 5 slopes and one of these holds: the median of |z| is above 20; the sign is wrong by 50
+  // nats; the scale is wrong by 50 nats and outside 1/50 … 200 (too small only if secants say so, too), or outside 0.1
+  // … 10 if the values tell the sign by 50 nats.
   bool contradicts = false;
-  // The sign right by 50 nats, and no contradiction.
+  // True if the sign is right by 50 nats and nothing contradicts.
   bool confirms = false;
 };
 
@@ -38,18 +38,20 @@ struct SlopeCheck {
 // do not count as contradiction. With slopes g ~ N(mu, S) predicted jointly from the values, and g/scale in their
 // place, ln p = -|L^-1 (g/scale - mu)|^2/2 - m ln |scale| + const, maximised in closed form for both signs.
 //
-// The thresholds are wide because theta, from few values or from values along climbs, may be off by far. Of right
+// The thresholds are wide because theta, from few values or from values along climbs, may be off by far. For right
 // slopes in 72 searches on twelve test functions (2880 checks of 5 to 50 results) the largest sign gain was 30, the
-// largest median 6.8, scales were 0.2 to 23. Flipped slopes gain 50 nats as soon as values say anything about slopes.
+// largest median 6.8, and scales were 0.2 to 23. Flipped slopes gain 50 nats as soon as values say anything about
+// slopes.
 //
-// A scale far too small is also what theta makes of close values with noise that it has not found, which ask for steep
-// slopes between them. So where the values do not tell the sign, the largest slope must be below a tenth of that of the
-// secant between the two of the reporter's points that differ most in value, by a tenth of all values' range or
-// more: noise is small beside that. (The mean value theorem has one as steep as the secant in between.)
+// A scale far too small also results if theta has missed the noise of close values, which then ask for steep slopes
+// between them. So if the values do not tell the sign, the largest slope must be below a tenth of that of the secant
+// between the two of the reporter's points that differ most in value, by a tenth of all values' range or more: noise is
+// small beside that. (By the mean value theorem a slope as steep as the secant exists in between.)
 //
 // Slopes that are all 0 contradict values that are not all equal.
 //
-// Absent when a covariance could not be factored or no slopes were given. O((n + m)^3). CANCELLED: `stop` was raised.
+// Returns std::nullopt if a covariance could not be factored or no slopes were given. Takes O((n + m)^3). Returns
+// CANCELLED if `stop` was raised.
 absl::StatusOr<std::optional<SlopeCheck>> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
                                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
                                                       const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,

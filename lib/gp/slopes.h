@@ -19,13 +19,13 @@ struct Slopes {
   Eigen::VectorXd extra_variances;
 
   Eigen::Index size() const { return values.size(); }
-  // One more row.
+  // Adds one more row.
   void Add(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& direction, double value,
            double extra_variance = 0.0);
-  // A row along the axis of every finite component of the gradient (d): components that are not finite are dropped one
-  // by one.
+  // Adds a row along the axis of every finite component of the gradient (d); components that are not finite are
+  // dropped.
   void AddGradient(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& gradient, double extra_variance = 0.0);
-  // The rows whose positions are given, in that order.
+  // Returns the rows at the given positions, in that order.
   Slopes Select(const std::vector<Eigen::Index>& kept) const;
   // Returns true if every number is finite, no direction is 0 and no variance negative. CHECKs sizes and that points
   // are among n.

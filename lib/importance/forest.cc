@@ -77,7 +77,7 @@ Tree::Tree(const std::vector<CellColumn>& columns, const std::vector<uint8_t>& c
     }
     Split best;
     if (low < high && total >= 2 * min_leaf) {
-      // The first `tries` of a random order, and more while none of them can be split.
+      // Tries the first `tries` columns of a random order, and more while none of them can be split.
       for (size_t k = 0; k < d && (k < static_cast<size_t>(tries) || best.column < 0); ++k) {
         std::swap(order[k], order[k + random.UniformInt(d - k)]);
         const Split split = BestSplit(part.begin, part.end, part.box, order[k], total, sum, min_leaf);
@@ -125,7 +125,7 @@ Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& 
     sums[cell] += sample.y * sample.weight;
     counts[cell] += sample.weight;
   }
-  // Cells of the box in the order in which they may be parted. Those without rows have the mean of all.
+  // Cells of the box in the order in which they may be parted. Cells without rows have the mean of all.
   std::array<uint8_t, kMaxCells> cells;
   size_t n = 0;
   for (size_t cell = 0; cell < columns_[j].volume.size(); ++cell) {
@@ -138,7 +138,7 @@ Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& 
                      [&](uint8_t a, uint8_t b) { return mean_of(a) < mean_of(b); });
   }
   Split best;
-  size_t best_from = 0, best_to = 0;  // Cuts of the same gain: those between neighbours with rows.
+  size_t best_from = 0, best_to = 0;  // Range of cuts of the same gain: the cuts between neighbouring cells with rows.
   double left_sum = 0.0, left_count = 0.0;
   for (size_t k = 0; k + 1 < n; ++k) {
     left_sum += sums[cells[k]];
@@ -159,7 +159,7 @@ Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& 
     }
   }
   if (best.column < 0) return best;
-  const size_t cut = best_from + (best_to - best_from) / 2;  // In the middle of cells without rows.
+  const size_t cut = best_from + (best_to - best_from) / 2;  // The cut lies in the middle of the cells without rows.
   for (size_t k = 0; k <= cut; ++k) best.left |= Bit(cells[k]);
   return best;
 }
@@ -175,7 +175,7 @@ double Tree::Predict(const uint8_t* cells) const {
 
 void AddMarginal(const Tree& tree, int column, Eigen::VectorXd* marginal) {
   const auto j = static_cast<size_t>(column);
-  // What changes from one cell to the next.
+  // Differences from one cell to the next.
   Eigen::VectorXd change = Eigen::VectorXd::Zero(marginal->size() + 1);
   for (const Leaf& leaf : tree.leaves()) {
     const double part = leaf.value * leaf.volume / leaf.widths[j];

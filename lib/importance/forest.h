@@ -33,13 +33,13 @@ struct Leaf {
 class Tree {
  public:
   // cells: the cell of each of n rows in each column, column after column: row i's in column j is cells[j n + i]. rows:
-  // those to learn from, may repeat. A node is split while it has 2 min_leaf rows and values differ; each split looks
-  // at `tries` random columns.
+  // the rows to learn from, which may repeat. A node is split while it has 2 min_leaf rows and values differ; each
+  // split tries `tries` random columns.
   Tree(const std::vector<CellColumn>& columns, const std::vector<uint8_t>& cells, const std::vector<double>& y,
        const std::vector<int>& rows, int min_leaf, int tries, base::RandomStream& random);
 
   const std::vector<Leaf>& leaves() const { return leaves_; }
-  // The prediction for a point given by its d cells.
+  // Returns the prediction for a point given by its d cells.
   double Predict(const uint8_t* cells) const;
 
  private:
@@ -59,21 +59,21 @@ class Tree {
     std::vector<Cells> box;
     std::vector<double> widths;
   };
-  // A row, and how often it is there.
+  // A row and its number of repetitions.
   struct Sample {
     double y;
     int row;
     int weight;
   };
 
-  // `total` weights of `sum` values in the samples from begin to end.
+  // Finds the best split of the samples from begin to end, whose weights sum to `total` and whose values to `sum`.
   Split BestSplit(size_t begin, size_t end, const std::vector<Cells>& box, int column, double total, double sum,
                   int min_leaf) const;
 
   const std::vector<CellColumn>& columns_;
   const std::vector<uint8_t>& cells_;
   const size_t n_;
-  std::vector<Sample> samples_;  // While it grows: those of a node stand together, in order of row.
+  std::vector<Sample> samples_;  // Used while the tree grows: the samples of a node are adjacent, in order of row.
   std::vector<Node> nodes_;
   std::vector<Leaf> leaves_;
 };

@@ -24,14 +24,14 @@ using study::CompactColumn;
 
 namespace {
 
-constexpr int kForests = 16;  // Each on resampled trials.
-constexpr int kTrees = 6;     // Of a forest.
+constexpr int kForests = 16;  // Number of forests, each grown on resampled trials.
+constexpr int kTrees = 6;     // Trees of a forest.
 constexpr int kMinLeaf = 3;
-constexpr int64_t kMaxLeaves = 1000;  // Roughly.
+constexpr int64_t kMaxLeaves = 1000;  // Approximate limit.
 constexpr int kVariancePoints = 2048;
 constexpr uint8_t kInactive = 255;
 
-// The cells of a compact coordinate: its levels where they are few, else 64 of equal width; labels beyond 64 share
+// The cells of a compact coordinate: its levels if they are few, else 64 cells of equal width; labels beyond 64 share
 // cells.
 class Cutter {
  public:
@@ -86,12 +86,12 @@ double Quantile(std::vector<double> values, double q) {
   return (1.0 - share) * values[low] + share * values[high];
 }
 
-// Losses between 0 and 1 (differences of 1e300 must not overflow when squared), those beyond the quantile clipped.
+// Returns losses between 0 and 1 (differences of 1e300 must not overflow when squared), clipped at the quantile.
 absl::StatusOr<std::vector<double>> Targets(study::Goal goal, const std::vector<Observation>& observations,
                                             double quantile) {
   std::vector<double> losses;
   for (const Observation& observation : observations) {
-    losses.push_back(-0.5 * study::Score(goal, observation.value));  // Halved: so must their range not.
+    losses.push_back(-0.5 * study::Score(goal, observation.value));  // Halved, so that their range does not overflow.
   }
   const double worst = Quantile(losses, quantile);
   const double best = *std::min_element(losses.begin(), losses.end());
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<double>> Targets(study::Goal goal, const std::vector<
   return losses;
 }
 
-// What one forest says.
+// The result of one forest.
 struct Shares {
   std::vector<double> main;                     // By column.
   std::map<std::pair<int, int>, double> pairs;  // By columns.
@@ -137,7 +137,7 @@ class Analysis {
   std::string NameOf(int c) const { return encoding_.space().ScalarName(encoding_.compact_scalar(c)); }
   int columns() const { return d_; }
 
-  // Forest number `index`; pairs of `paired`.
+  // Grows forest number `index`, with the pairs of `paired`.
   Shares Grow(int index, const std::vector<int>& paired) const {
     base::RandomStream random(seed_, "importance", static_cast<uint64_t>(index));
     const size_t n = y_.size();
@@ -147,7 +147,7 @@ class Analysis {
       rows.push_back(static_cast<int>(random.UniformInt(n)));
       seen[static_cast<size_t>(rows.back())] = true;
     }
-    // Values of parameters that do not exist, anew for each forest.
+    // Parameters that do not exist get random values anew for each forest.
     std::vector<uint8_t> cells = cells_;
     for (size_t k = 0; k < cells.size(); ++k) {
       if (cells[k] == kInactive) cells[k] = cutters_[k % static_cast<size_t>(d_)].CellOf(random.Uniform());
@@ -172,7 +172,7 @@ class Analysis {
     for (const Tree& tree : trees) {
       for (const Leaf& leaf : tree.leaves()) mean += leaf.value * leaf.volume / kTrees;
     }
-    // The forest's variance has no sum over leaves: quasi-random points.
+    // The forest's variance is not a sum over leaves, so quasi-random points estimate it.
     const math::SobolSequence sobol(d_, seed_ + static_cast<uint64_t>(index), "importance/variance");
     double variance = 0.0;
     std::vector<uint8_t> at(static_cast<size_t>(d_));
@@ -191,7 +191,8 @@ class Analysis {
       for (size_t b = 0; b < volume.size(); ++b) {
         part += volume[b] * std::pow(marginal(static_cast<Index>(b)) / kTrees - mean, 2.0);
       }
-      variance = std::max(variance, part);  // Of few points it may come out smaller than its own part.
+      // Estimated from few points, the variance may come out smaller than its own part.
+      variance = std::max(variance, part);
     }
     const auto share = [&](double part) { return variance > 0.0 ? std::clamp(part / variance, 0.0, 1.0) : 0.0; };
     for (const double part : parts) shares.main.push_back(share(part));

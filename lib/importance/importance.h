@@ -16,7 +16,7 @@
 //   f_0 = E f,   V = Var f,   a_j(u_j) = E[f | u_j],   a_ij(u_i, u_j) = E[f | u_i, u_j]
 //   share of parameter j:  V_j = E a_j^2 - f_0^2,            over V
 //   share of pair i, j:    V_ij = E a_ij^2 - f_0^2 - V_i - V_j, over V
-// What is left to 1 are interactions of three and more.
+// The rest, up to 1, is due to interactions of three and more.
 //
 // A parameter that does not exist in a trial could have had any value with the same result; it is filled in with random
 // ones, so that the forest learns that it does nothing there. Its share thus counts how often it exists.
@@ -31,8 +31,8 @@ struct Observation {
 };
 
 struct ImportanceOptions {
-  // Values worse than this quantile count as the quantile itself: below 1, what makes bad results bad loses its weight
-  // and what tells good from better gains. In (0, 1].
+  // Values worse than this quantile count as the quantile itself. Below 1, differences among bad results lose weight,
+  // and differences among good ones gain. In (0, 1].
   double quantile = 1.0;
   bool pairs = false;
   uint64_t seed = 0;
@@ -54,8 +54,8 @@ struct PairShare {
 struct Importance {
   std::vector<ParameterShare> parameters;  // Largest share first; constants are left out.
   std::vector<PairShare> pairs;            // With ImportanceOptions::pairs; largest first.
-  // Share of the variance of unseen trials that a forest predicts: 1 all, 0 or less nothing. Shares of a forest that
-  // predicts little say little.
+  // Share of the variance of unseen trials that a forest predicts: 1 for all of it, 0 or less for nothing. If it is
+  // small, the shares mean little.
   double predicted = 0.0;
 };
 

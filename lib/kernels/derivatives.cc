@@ -256,9 +256,9 @@ struct DerivativeKernel::Sums {
         both(parts, parts) {}
   double value = 0.0;
   VectorXd net;                      // A'(weights of a's slopes with b's value) - B'(of a's value with b's slopes).
-  bool has_cross = false;            // Whether both points have slopes: the rest is meaningful.
+  bool has_cross = false;            // True if both points have slopes: the rest is meaningful.
   double quadratic = 0.0;            // delta' A'WB delta.
-  VectorXd diagonal;                 // Of A'WB.
+  VectorXd diagonal;                 // Diagonal of A'WB.
   VectorXd row, column;              // A'WB delta and B'W'A delta. Joint kernels only.
   MatrixXd cross;                    // A'WB. Others only.
   mutable ArrayXd first, by_square;  // Work space.

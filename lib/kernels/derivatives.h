@@ -43,35 +43,36 @@ class DerivativeKernel {
 
   const StationaryKernel& kernel() const { return kernel_; }
 
-  // Prior variances of df/dx_j (d), per unscaled unit: -2 k_p f'_p(0)/l_j^2. Prior covariances of different ones are 0.
+  // Returns the prior variances of df/dx_j (d), per unscaled unit: -2 k_p f'_p(0)/l_j^2. Prior covariances of different
+  // ones are 0.
   Eigen::VectorXd GradientVariances() const;
   // Derivatives of ln of the mean of GradientVariances by ln of every lengthscale (one a group) and of the shape
   // parameter (by ln of the signal variance: 1). With no columns all 0.
   KernelGradient LogMeanGradientVariance() const;
 
-  // cov(row, row') (N x N) into `k`, lower triangle; the strict upper one is unspecified. O(n^2 P + N^2 d/2).
-  // CANCELLED, here and below: `stop` was raised.
+  // Computes cov(row, row') (N x N) into `k`, lower triangle; the strict upper one is unspecified. Takes O(n^2 P + N^2
+  // d/2). Here and below the functions return CANCELLED if `stop` was raised.
   absl::Status GramLower(const ObservedRows& observed, Eigen::MatrixXd* k, const base::StopToken& stop) const;
-  // For symmetric weights M (N x N, lower triangle read), the derivatives of sum_ab M_ab K_ab. By dr_p^2/d ln l_j = -2
-  // delta_j^2 and dw_j/d ln l_j = -w_j, contracted once a pair of points: O(N^2 d + n^2 (P + d^2)).
+  // Returns the derivatives of sum_ab M_ab K_ab for symmetric weights M (N x N, lower triangle read). By dr_p^2/d ln
+  // l_j = -2 delta_j^2 and dw_j/d ln l_j = -w_j, contracted once a pair of points: O(N^2 d + n^2 (P + d^2)).
   absl::StatusOr<KernelGradient> Contract(const ObservedRows& observed, const Eigen::MatrixXd& weights,
                                           const base::StopToken& stop) const;
-  // cov(row, f(x)) at scaled points b (q x d): N x q.
+  // Computes cov(row, f(x)) at scaled points b (q x d): N x q.
   void Cross(const ObservedRows& observed, const Eigen::Ref<const Eigen::MatrixXd>& b, Eigen::MatrixXd* k) const;
-  // cov(row, f(x)) (N) and its derivatives by the coordinates of x per unscaled unit (N x d) for a scaled x: the latter
-  // is cov(row, df(x)/dx_j).
+  // Computes cov(row, f(x)) (N) and its derivatives by the coordinates of x per unscaled unit (N x d) for a scaled x:
+  // these are cov(row, df(x)/dx_j).
   void PointCross(const ObservedRows& observed, const Eigen::RowVectorXd& z, Eigen::VectorXd* k,
                   Eigen::MatrixXd* jacobian) const;
 
  private:
   struct Parts;
   struct Pair;
-  // Profiles of the rows of `a` from one scaled point.
+  // Computes the profiles of the rows of `a` from one scaled point.
   template <typename Rows, typename Point>
   void Evaluate(const Rows& a, const Point& z, bool with_second, bool with_third, Parts* parts) const;
-  // The coefficients of row i of the parts.
+  // Loads the coefficients of row i of the parts.
   void Load(const Parts& parts, Eigen::Index i, Pair* pair) const;
-  // out = (d2k/ddelta2) w.
+  // Sets out = (d2k/ddelta2) w.
   void ApplyHessian(const double* delta, const double* w, Pair* pair, double* out) const;
   // Adds `times` the pair's derivatives of F = sum M_ab K_ab over its rows to by_column (d) and by_shape, from the
   // weights gathered in `sums`.

@@ -10,7 +10,7 @@ namespace luthier::kernels {
 namespace {
 
 constexpr double kSqrt3 = 1.73205080756887729353;
-// Where derivatives have a pole at r = 0.
+// Least root, for derivatives that have a pole at r = 0.
 constexpr double kMinRoot = 1e-40;
 
 }  // namespace

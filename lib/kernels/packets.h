@@ -23,7 +23,7 @@ EIGEN_ALWAYS_INLINE Packet Set(double x) {
 EIGEN_ALWAYS_INLINE Packet MulAdd(Packet a, Packet b, Packet c) {
   return Eigen::internal::pmadd(a, b, c);
 }
-// kOne: a single double, in all lanes; only the first lane is stored.
+// kOne: a single double in all lanes; only the first lane is stored.
 template <bool kOne>
 EIGEN_ALWAYS_INLINE Packet Load(const double* from) {
   if constexpr (kOne) return Set(*from);

@@ -351,7 +351,7 @@ void StationaryKernel::PointCross(const Eigen::Ref<const MatrixXd>& a, const Row
   k->resize(n);
   jacobian->resize(n, d);
   const Packet variance = packets::Set(signal_variance_), alpha = packets::Set(shape_parameter_);
-  // Of the derivative by z_j that the profile's slope gives: 2 s dk/d(r^2) (z_j - a_j)/l_j.
+  // Writes the part of the derivative by z_j that the profile's slope gives: 2 s dk/d(r^2) (z_j - a_j)/l_j.
   const auto differences = [&]<int kPackets, bool kOne>(Index i, Index j, const Packet* by_square) {
     const Packet centre = packets::Set(z(j)), factor = packets::Set(2.0 * signal_variance_ * inverse_(j));
     for (int p = 0; p < kPackets; ++p) {

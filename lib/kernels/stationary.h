@@ -37,7 +37,7 @@ struct KernelShape {
   bool has_shape_parameter() const { return family == Family::kRationalQuadratic || structure == Structure::kPairwise; }
 };
 
-// A lengthscale of its own for every column.
+// Returns a shape with a lengthscale for every column.
 KernelShape ArdShape(Family family, int columns, Structure structure = Structure::kJoint);
 // CHECKs the rules above.
 KernelShape GroupedShape(Family family, std::vector<int> column_group, Structure structure = Structure::kJoint);
@@ -63,41 +63,40 @@ class StationaryKernel {
   const KernelShape& shape() const { return shape_; }
   double signal_variance() const { return signal_variance_; }
   double shape_parameter() const { return shape_parameter_; }
-  // Weights of sum_g f_g and of sum_{g<h} f_g f_h at unit variance; 0 where the structure has no such sum.
+  // Weights of sum_g f_g and of sum_{g<h} f_g f_h at unit variance; 0 if the structure has no such sum.
   double single_weight() const { return single_; }
   double pair_weight() const { return pair_; }
   // 1/l of every column.
   const Eigen::RowVectorXd& inverse_lengthscales() const { return inverse_; }
 
-  // n x d inputs, each column divided by its lengthscale.
+  // Returns n x d inputs, each column divided by its lengthscale.
   Eigen::MatrixXd Scale(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
 
-  // Lower triangle of K for scaled points z (n x d) into `k` (resized to n x n; the strict upper triangle is
-  // unspecified). `slope`, when not null, keeps what Contract needs: for kJoint dk/d(r^2) likewise, else nothing.
-  // O(n^2 (d + P)/2).
-  // CANCELLED, here and below: `stop` was raised.
+  // Computes the lower triangle of K for scaled points z (n x d) into `k` (resized to n x n; the strict upper triangle
+  // is unspecified). `slope`, unless null, keeps the values that Contract needs: for kJoint dk/d(r^2) in the same form,
+  // else nothing. Takes O(n^2 (d + P)/2). Here and below the functions return CANCELLED if `stop` was raised.
   absl::Status GramLower(const Eigen::MatrixXd& z, Eigen::MatrixXd* k, Eigen::MatrixXd* slope,
                          const base::StopToken& stop) const;
-  // The full symmetric matrix for unscaled points.
+  // Returns the full symmetric matrix for unscaled points.
   Eigen::MatrixXd Gram(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
-  // For symmetric weights M (n x n, lower triangle read) the derivatives of sum_ab M_ab K_ab, given the slope that
-  // GramLower left for the same z. O(n^2 d/2), for others than kJoint O(n^2 (d + P)/2).
+  // Returns the derivatives of sum_ab M_ab K_ab for symmetric weights M (n x n, lower triangle read), given the slope
+  // that GramLower left for the same z. Takes O(n^2 d/2), for others than kJoint O(n^2 (d + P)/2).
   absl::StatusOr<KernelGradient> Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope,
                                           const Eigen::MatrixXd& weights, const base::StopToken& stop) const;
 
-  // k(a_i, b_j), rows(a) x rows(b), for scaled points.
+  // Computes k(a_i, b_j), rows(a) x rows(b), for scaled points.
   void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b,
              Eigen::MatrixXd* k) const;
-  // k(a_i, x) (n) and its derivatives by the coordinates of x (n x d, per unscaled unit) for scaled points a (n x d)
-  // and scaled x (1 x d).
+  // Computes k(a_i, x) (n) and its derivatives by the coordinates of x (n x d, per unscaled unit) for scaled points a
+  // (n x d) and scaled x (1 x d).
   void PointCross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::RowVectorXd& z, Eigen::VectorXd* k,
                   Eigen::MatrixXd* jacobian) const;
 
  private:
   // Returns the operations that a column of `rows` values takes.
   int64_t CostOf(Eigen::Index rows) const;
-  // k(a_i, z) at unit variance and, when not null, the slopes dk/d(r^2) of kJoint, for the m rows of a column-major
-  // matrix whose columns are `stride` apart.
+  // Computes k(a_i, z) at unit variance and, unless null, the slopes dk/d(r^2) of kJoint, for the m rows of a
+  // column-major matrix whose columns are `stride` apart.
   void Column(const double* a, Eigen::Index stride, Eigen::Index m, const double* z, double* k, double* slope) const;
   absl::StatusOr<double> LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights,
                                           const base::StopToken& stop) const;

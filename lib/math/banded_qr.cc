@@ -80,7 +80,7 @@ BandedQr::BandedQr(const Eigen::Ref<const MatrixXd>& a, Index band)
     : rows_(a.rows()), columns_(a.cols()), band_(band), tau_(VectorXd::Zero(a.cols())) {
   LUTHIER_CHECK(band >= 0 && rows_ >= columns_ && rows_ <= columns_ + band);
   const Index window = Padded(band + kPanel);
-  // No multiple of 64 bytes, lest columns share their places in the cache.
+  // The stride is not a multiple of 64 bytes, lest columns share their places in the cache.
   const Index stride = Padded(columns_) + window + kPanel;
   work_ = MatrixXd::Zero(stride % 8 == 0 ? stride + kPanel : stride, columns_);
   for (Index j = 0; j < columns_; ++j) {

@@ -18,7 +18,7 @@ class BandedQr {
 
   // n x n; only its upper triangle is R.
   auto r() const { return work_.topLeftCorner(columns_, columns_); }
-  // Q x for x of m entries, in place.
+  // Replaces x, of m entries, by Q x.
   void ApplyQ(Eigen::VectorXd* x) const;
 
  private:

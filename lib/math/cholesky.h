@@ -23,13 +23,14 @@ class Cholesky {
  public:
   Cholesky() = default;
 
-  // Factors `c` (n x n; only its lower triangle is read), climbing the jitter ladder until it succeeds. Absent when an
-  // entry is not finite or the last rung fails too. n = 0 is legal. O(n^3/3). CANCELLED: `stop` was raised.
+  // Factors `c` (n x n; only its lower triangle is read), climbing the jitter ladder until it succeeds. Returns
+  // std::nullopt if an entry is not finite or the last rung fails, too. n = 0 is legal. Takes O(n^3/3). Returns
+  // CANCELLED if `stop` was raised.
   static absl::StatusOr<std::optional<Cholesky>> Factor(const Eigen::Ref<const Eigen::MatrixXd>& c,
                                                         const CholeskyOptions& options, const base::StopToken& stop);
 
-  // Appends the row (cross', diagonal + jitter()) of C. False, leaving this unchanged, when the new pivot
-  // diagonal - |L^-1 cross|^2 is below 1e-10 * diagonal or not finite. O(n^2).
+  // Appends the row (cross', diagonal + jitter()) of C in O(n^2). Returns false, leaving this unchanged, if the new
+  // pivot diagonal - |L^-1 cross|^2 is below 1e-10 * diagonal or not finite.
   bool Append(const Eigen::Ref<const Eigen::VectorXd>& cross, double diagonal);
   // Forgets the last `count` rows. 0 <= count <= size().
   void PopBack(int count);
@@ -40,7 +41,7 @@ class Cholesky {
   // Round-off of repeated Append and PopBack adds up slowly: factor anew every 50 or so.
   int appends_since_factor() const { return appends_; }
 
-  // n x n with zeros above the diagonal not guaranteed: read the lower triangle only.
+  // Returns the factor, n x n. Entries above the diagonal may not be zero: read the lower triangle only.
   Eigen::Ref<const Eigen::MatrixXd, 0, Eigen::OuterStride<>> lower() const {
     return buffer_.topLeftCorner(size_, size_);
   }

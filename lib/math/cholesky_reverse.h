@@ -11,22 +11,22 @@
 // H^-1 b alone, one more solve, the adjoint, gives the same for less.
 namespace luthier::math {
 
-// L L' = H, n x n. Returns dE/dH from the factor L and dE/dL: lower triangle, where entry (i, j), i > j, is the
-// derivative by H_ij and H_ji as one variable. In blocks of 64 columns, most of it matrix products (Murray 2016,
-// arXiv:1602.07527); O(n^3 / 3). CANCELLED when stopped.
+// Returns dE/dH from the factor L of L L' = H, n x n, and dE/dL: lower triangle, where entry (i, j), i > j, is the
+// derivative by H_ij and H_ji as one variable. Works in blocks of 64 columns, mostly by matrix products (Murray 2016,
+// arXiv:1602.07527); O(n^3 / 3). Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::MatrixXd> ReverseCholesky(const Eigen::Ref<const Eigen::MatrixXd>& l, Eigen::MatrixXd l_bar,
                                                 const base::StopToken& stop);
 
-// The same entry by entry (Bengio 2000, section 3.2, with the derivative by the diagonal taken after its row's loop).
-// Against which the other is tested.
+// Does the same entry by entry (Bengio 2000, section 3.2, with the derivative by the diagonal taken after its row's
+// loop). Tests compare ReverseCholesky with it.
 Eigen::MatrixXd ReverseCholeskyByEntry(const Eigen::Ref<const Eigen::MatrixXd>& l, Eigen::MatrixXd l_bar);
 
-// v = L^-1 b, columns of n entries. Returns dE/db from dE/dv and adds to *l_bar what E depends on L for by v.
+// For v = L^-1 b, columns of n entries: returns dE/db from dE/dv, and adds to *l_bar the part of dE/dL that v brings.
 Eigen::MatrixXd ReverseSolveLower(const Eigen::Ref<const Eigen::MatrixXd>& l,
                                   const Eigen::Ref<const Eigen::MatrixXd>& v, Eigen::MatrixXd v_bar,
                                   Eigen::MatrixXd* l_bar);
 
-// v = L^-T b: as ReverseSolveLower.
+// Does the same for v = L^-T b.
 Eigen::MatrixXd ReverseSolveLowerTransposed(const Eigen::Ref<const Eigen::MatrixXd>& l,
                                             const Eigen::Ref<const Eigen::MatrixXd>& v, Eigen::MatrixXd v_bar,
                                             Eigen::MatrixXd* l_bar);

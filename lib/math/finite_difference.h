@@ -9,13 +9,13 @@
 // Central differences, and the gradient check that objectives, kernels and trainers ship with.
 namespace luthier::math {
 
-// (f(x + h e_j) - f(x - h e_j)) / 2h for every j, h = step * max(1, |x_j|). The default step, about eps^(1/3), balances
-// the truncation error h^2 f'''/6 against the round-off eps |f| / h. 2 d calls of f.
+// Returns (f(x + h e_j) - f(x - h e_j)) / 2h for every j, h = step * max(1, |x_j|). The default step, about eps^(1/3),
+// balances the truncation error h^2 f'''/6 against the round-off eps |f| / h. Takes 2 d calls of f.
 inline constexpr double kDefaultDifferenceStep = 6e-6;
 Eigen::VectorXd CentralDifference(absl::FunctionRef<double(const Eigen::VectorXd&)> f, const Eigen::VectorXd& x,
                                   double step = kDefaultDifferenceStep);
 
-// The same for a vector-valued f: rows are outputs, columns inputs.
+// Does the same for a vector-valued f: rows are outputs, columns inputs.
 Eigen::MatrixXd CentralJacobian(absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd&)> f, const Eigen::VectorXd& x,
                                 double step = kDefaultDifferenceStep);
 

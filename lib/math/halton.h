@@ -34,7 +34,7 @@ class HaltonSequence {
   Eigen::VectorXd Point(uint64_t index) const;
 
  private:
-  // The digits of one column: `permutation[place * base + digit]` is what the digit at that place becomes.
+  // The digits of one column: `permutation[place * base + digit]` replaces the digit at that place.
   struct Column {
     uint64_t base = 2;
     std::vector<uint8_t> permutation;  // Empty: not scrambled.

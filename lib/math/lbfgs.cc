@@ -90,7 +90,7 @@ class Minimizer {
           result.outcome = LbfgsOutcome::kNoDescent;
           break;
         }
-        pairs_.clear();  // The curvature misled: once more along the projected gradient.
+        pairs_.clear();  // The curvature was misleading: the search goes once more along the projected gradient.
         continue;
       }
       ++iterations;
@@ -188,7 +188,7 @@ class Minimizer {
       const VectorXd x = (from.x + step * d).cwiseMax(lower_).cwiseMin(upper_);
       if (x == from.x || (have_low && x == found->x)) break;  // Round-off, or everything is clipped already.
       LUTHIER_ASSIGN_OR_RETURN(Point next, Evaluate(x));
-      double slope = 0.0;  // Of the arc: clipped coordinates no longer move.
+      double slope = 0.0;  // Slope of the arc: clipped coordinates no longer move.
       for (Index j = 0; j < x.size(); ++j) {
         const bool clipped = (x(j) <= lower_(j) && d(j) < 0.0) || (x(j) >= upper_(j) && d(j) > 0.0);
         if (!clipped) slope += next.g(j) * d(j);

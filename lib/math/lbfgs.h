@@ -21,8 +21,8 @@ struct LbfgsOptions {
   double gradient_tolerance = 1e-6;  // Stop when |P(x - g) - x|_inf is at most this (P: projection on the box).
   // Stop when a step lowers the value by at most this times max(1, |f|). 0: never.
   double value_tolerance = 0.0;
-  // Length (max norm) of the very first trial step, before any curvature is known, at most; the step is min(1,
-  // this/|d|).
+  // Bound on the length (max norm) of the very first trial step, before any curvature is known; the step is min(1,
+  // first_step/|d|).
   double first_step = 1.0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace luthier::math {
 
-// Returns f(u) for the q points in the rows of u, a few rows at a time, with a look at `stop` before each: f takes
-// points as rows and gives a value for each, which depends on nothing but the point.
+// Returns f(u) for the q points in the rows of u, a few rows at a time, and polls `stop` before each: f takes points as
+// rows and gives a value for each, which depends on nothing but the point.
 absl::StatusOr<Eigen::VectorXd> EvaluateInPieces(const Eigen::Ref<const Eigen::MatrixXd>& u,
                                                  const base::StopToken& stop,
                                                  absl::FunctionRef<Eigen::VectorXd(const Eigen::MatrixXd&)> f);

@@ -31,8 +31,8 @@ class Line {
   SliceCounts* counts_;
 };
 
-// Would doubling started around `t` have led to the interval (left, right), had the same random choices been made?
-// Neal 2003, fig. 6, with the old point at 0. Intervals halved back to `width` need no test.
+// Returns true if doubling started around `t` would have led to the interval (left, right), had the same random choices
+// been made (Neal 2003, fig. 6, with the old point at 0). Intervals halved back to `width` need no test.
 absl::StatusOr<bool> Acceptable(Line& line, double t, double level, double width, double left, double right) {
   bool split = false;  // 0 and t lie in different halves from here on.
   double left_value = 0.0, right_value = 0.0;

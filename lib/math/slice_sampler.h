@@ -13,9 +13,8 @@
 namespace luthier::math {
 
 // Logarithm of an unnormalised density. -infinity outside its support; NaN counts as -infinity. +infinity is not legal:
-// give a density with a pole a floor. An error (CANCELLED of a density that looks at a stop) is returned by whatever
-// asked for it; the chain's state is as before then, the stream and the counts are not. A density that has none may
-// return double.
+// give a density with a pole a floor. Functions return an error of the density (CANCELLED if it polls a stop); the
+// chain's state is then as before, the stream and the counts are not. A density without errors may return double.
 using LogDensity = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x)>;
 
 enum class SliceExpansion {
@@ -45,8 +44,8 @@ struct SliceState {
   double log_density = 0.0;  // At x, finite.
 };
 
-// The state at x. False when the log density there is not finite: the chain cannot start from x; the state is still
-// filled. Counts one evaluation.
+// Fills in the state at x. Returns false if the log density there is not finite: the chain cannot start from x; the
+// state is still filled. Counts one evaluation.
 absl::StatusOr<bool> StartSlice(LogDensity density, const Eigen::VectorXd& x, SliceState* state, SliceCounts* counts);
 
 // One slice-sampling update of x along `direction` (x.size(), not zero, normalised here). Leaves the density invariant
@@ -54,11 +53,12 @@ absl::StatusOr<bool> StartSlice(LogDensity density, const Eigen::VectorXd& x, Sl
 absl::Status SliceAlong(LogDensity density, const Eigen::VectorXd& direction, const SliceOptions& options,
                         base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 
-// SliceAlong a direction uniform on the sphere of the coordinates `block` (indices into x, not empty): a joint move.
+// Calls SliceAlong with a direction uniform on the sphere of the coordinates `block` (indices into x, not empty): a
+// joint move.
 absl::Status SliceRandomDirection(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
                                   base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 
-// SliceAlong each coordinate of `block` once, in random order.
+// Calls SliceAlong for each coordinate of `block` once, in random order.
 absl::Status SliceCoordinates(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
                               base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 

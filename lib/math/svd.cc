@@ -26,7 +26,8 @@ using SvdPacket = Eigen::internal::packet_traits<double>::type;
 constexpr Index kSvdLanes = sizeof(SvdPacket) / sizeof(double);
 constexpr Index kStrips = 4;
 constexpr Index kRowPanel = kStrips * kSvdLanes;  // Rows that are rotated together.
-constexpr size_t kMostPending = 16384;  // Rotations that wait, so that a panel of rows meets many while in cache.
+// Rotations that are held back, so that a panel of rows meets many of them while in cache.
+constexpr size_t kMostPending = 16384;
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr Index kSweepsPerValue = 30;  // Two are usual.
 constexpr double kLong = 1.25;         // Rows per column from which A = Q R comes first.
@@ -127,7 +128,8 @@ class Rotated {
 
 // The upper bidiagonal B = U diag(d) V' with diagonal d and e above it.
 struct Bidiagonal {
-  // Sweeps until e is zero; d may then have either sign. False if that takes too long. Without vectors if null.
+  // Sweeps until e is zero; d may then have either sign. Returns false if that takes too long. Null means without
+  // vectors.
   bool Diagonalize(Rotated* u, Rotated* v);
   // One sweep over rows `from` to `to`, of either order: B turned by half a turn and transposed is upper bidiagonal,
   // too.
@@ -160,7 +162,7 @@ bool Bidiagonal::Diagonalize(Rotated* u, Rotated* v) {
       }
       --begin;
     }
-    // Of a new block: from its large end to its small one.
+    // A new block is swept from its large end to its small one.
     if (begin > old_end || end < old_begin) down = std::abs(d[begin]) >= std::abs(d[end]);
     old_begin = begin, old_end = end;
     const Index from = down ? begin : end, to = down ? end : begin;
@@ -177,7 +179,7 @@ template <bool kVectors>
 void Bidiagonal::Sweep(Index from, Index to, bool shifted, Rotated* u, Rotated* v) {
   const Index step = from < to ? 1 : -1;
   if (step < 0) std::swap(u, v);
-  const auto between = [&](Index i) -> double& { return e[step > 0 ? i : i - 1]; };  // Of i and i + step.
+  const auto between = [&](Index i) -> double& { return e[step > 0 ? i : i - 1]; };  // Entry between i and i + step.
   if (kVectors) {
     u->Begin(from, step);
     v->Begin(from, step);
@@ -247,7 +249,7 @@ ThinSvd ByJacobi(const MatrixXd& a, bool vectors) {
   return out;
 }
 
-// Of a finite matrix of m >= n and entries up to 1.
+// Decomposes a finite matrix of m >= n and entries up to 1.
 ThinSvd DecomposeSquarish(const MatrixXd& a, bool vectors) {
   const Index m = a.rows(), n = a.cols();
   Bidiagonal b;
@@ -290,7 +292,7 @@ ThinSvd DecomposeSquarish(const MatrixXd& a, bool vectors) {
   return out;
 }
 
-// Of a finite matrix of m >= n and entries up to 1.
+// Decomposes a finite matrix of m >= n and entries up to 1 by way of A = Q R.
 ThinSvd DecomposeLong(const MatrixXd& a, bool vectors) {
   const Index m = a.rows(), n = a.cols();
   if (n == 1 || static_cast<double>(m) < kLong * static_cast<double>(n)) return DecomposeSquarish(a, vectors);

@@ -43,7 +43,7 @@ double ExponentialTail(double t, int first) {
   return sum;
 }
 
-// A whitened fact: its coefficients on the scaled monomials and the variance of what these leave out.
+// A whitened fact: its coefficients on the scaled monomials and the variance of the remainder.
 struct Fact {
   VectorXd terms;
   double remainder;
@@ -218,8 +218,8 @@ namespace {
 
 using ModelFunction = absl::FunctionRef<double(const VectorXd& z, VectorXd* gradient)>;
 
-// The lowest of local searches of `f` from the points in the columns of `starts` within the box. The points and values
-// are scaled to about 1.
+// Returns the lowest of local minima of `f`, searched from the points in the columns of `starts` within the box. The
+// points and values are scaled to about 1.
 absl::StatusOr<VectorXd> BestLocalMinimum(ModelFunction f, const VectorXd& lower, const VectorXd& upper,
                                           const std::vector<VectorXd>& starts, const base::StopToken& stop) {
   const double size = std::max(upper.maxCoeff(), -lower.minCoeff());
@@ -250,7 +250,7 @@ absl::StatusOr<VectorXd> BestLocalMinimum(ModelFunction f, const VectorXd& lower
   return best;
 }
 
-// The `count` lowest of 32 + 16 d Sobol points.
+// Returns the `count` lowest of 32 + 16 d Sobol points.
 absl::StatusOr<std::vector<VectorXd>> LowestOfSobolSet(ModelFunction f, const VectorXd& lower, const VectorXd& upper,
                                                        size_t count, const base::StopToken& stop) {
   const int d = static_cast<int>(lower.size());

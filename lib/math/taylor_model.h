@@ -40,11 +40,12 @@ struct TaylorData {
 // Noise-free functions only: there is no noise but rounding. Immutable.
 class TaylorModel {
  public:
-  // Largest |t| of a fact that is told apart from others: beyond, it has no weight.
+  // Largest |t| up to which a fact is told apart from others; beyond, it has no weight.
   static constexpr double kMaxExponent = 600.0;
 
   // slope_error: standard deviation of a slope's error relative to its prior deviation. `scale_guess`: s of an earlier
-  // fit, to weigh value_error; 0: guessed low from the data. Absent when something is not finite. rows() >= 1.
+  // fit, to weigh value_error; if 0, a low guess from the data. Returns std::nullopt if something is not finite. rows()
+  // >= 1.
   static std::optional<TaylorModel> Fit(std::shared_ptr<const ScaledMonomials> basis, const TaylorData& data,
                                         const Eigen::VectorXd& lengths, double slope_error = 0.0,
                                         double scale_guess = 0.0);
@@ -100,7 +101,7 @@ absl::StatusOr<Eigen::VectorXd> MinimizeInBox(const TaylorModel& model, const Ei
                                               const Eigen::VectorXd& upper, const Eigen::MatrixXd& starts,
                                               const base::StopToken& stop);
 
-// Returns the point of the box with the largest variance found: there the model knows least.
+// Returns the point of the box with the largest variance found, where the model knows least.
 absl::StatusOr<Eigen::VectorXd> LeastKnownInBox(const TaylorModel& model, const Eigen::VectorXd& lower,
                                                 const Eigen::VectorXd& upper, const base::StopToken& stop);
 

@@ -141,7 +141,7 @@ inline void Panels(Index begin, Index end, F&& f) {
   for (; i < end; i += kBlockLanes) f.template operator()<1>(i);
 }
 
-// Column by column of four, each from all columns before it.
+// Works column by column of four, each from all columns before it.
 bool FactorBlock(Index n, Index stride, double* w) {
   for (Index j = 0; j < n; j += kWidth) {
     double* corner = w + j * stride + j;
@@ -196,12 +196,12 @@ void SquareBlock(Index n, Index stride, const double* u, double* out) {
   }
 }
 
-// Where to halve.
+// Returns the row at which to halve.
 Index Half(Index n) {
   return (n / 2 + 7) / 8 * 8;
 }
 
-// Into `upper`, which is 0 below its diagonal.
+// Writes the inverse into `upper`, which is 0 below its diagonal.
 absl::Status InverseInto(const ConstTriangularRef& lower, TriangularSpace* space, TriangularRef upper,
                          const base::StopToken& stop) {
   const Index n = lower.rows();

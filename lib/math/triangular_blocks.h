@@ -8,11 +8,11 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 
-// Cholesky factor, its inverse and the product of that with itself: what a likelihood and its gradient are made of,
-// n^3/3 flops each. Up to kTriangularBlock rows by loops over four columns and three registers of rows whose sums stay
-// in registers, without the packing of a general matrix product, which costs more than it saves for so few rows; beyond
-// by halving, the rest being Eigen's matrix products. All of them look at `stop` after each block and each product:
-// (n/2)^3 multiplications at most lie between two looks. Results have no meaning once that returned CANCELLED.
+// Cholesky factor, its inverse and the product of that with itself: the parts of a likelihood and its gradient, n^3/3
+// flops each. Up to kTriangularBlock rows they are computed by loops over four columns and three registers of rows
+// whose sums stay in registers, without the packing of a general matrix product, which costs more than it saves for so
+// few rows; beyond, by halving, the rest being Eigen's matrix products. All of them poll `stop` after each block and
+// each product, at most (n/2)^3 multiplications apart. Results have no meaning once a function returned CANCELLED.
 namespace luthier::math {
 
 inline constexpr Eigen::Index kTriangularBlock = 320;
@@ -20,17 +20,17 @@ inline constexpr Eigen::Index kTriangularBlock = 320;
 using TriangularRef = Eigen::Ref<Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 using ConstTriangularRef = Eigen::Ref<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
-// Memory that calls use, kept from one to the next. For one thread.
+// Memory that calls reuse. For one thread.
 struct TriangularSpace {
   std::vector<double> first, second;
 };
 
-// Replaces the lower triangle of c (n x n) by L, L L' = C. What is above the diagonal is neither read nor kept. False
-// when a pivot is not above 0 or not finite; c is spoilt then.
+// Replaces the lower triangle of c (n x n) by L, L L' = C. Entries above the diagonal are neither read nor kept.
+// Returns false if a pivot is not above 0 or not finite; c is spoilt then.
 absl::StatusOr<bool> FactorLowerInPlace(TriangularRef c, TriangularSpace* space, const base::StopToken& stop);
 
-// L^-T, upper triangular with zeros below the diagonal, of a lower triangular L (n x n; above the diagonal nothing is
-// read).
+// Computes L^-T, upper triangular with zeros below the diagonal, of a lower triangular L (n x n; nothing above the
+// diagonal is read).
 absl::Status InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, Eigen::MatrixXd* upper,
                                const base::StopToken& stop);
 

@@ -37,7 +37,7 @@ crf::Shape ShapeOf(const ChainInput& input, const std::vector<std::string>& labe
   return {attributes, static_cast<int>(label_names.size())};
 }
 
-// Whether labels are numbered as the input's own are.
+// Returns true if labels are numbered as the input's own are.
 bool SameLabels(const ChainInput& input, const std::vector<std::string>& label_names) {
   if (const auto* features = std::get_if<crf::FeatureMap>(&input)) return features->label_names() == label_names;
   if (const auto* tokens = std::get_if<crf::AttributeMap>(&input)) return tokens->label_names() == label_names;

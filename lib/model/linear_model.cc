@@ -34,7 +34,7 @@ bool Fits(const LinearParts& parts) {
          parts.weights.allFinite() && parts.bias.allFinite() && parts.mean.allFinite() && parts.loss.epsilon > 0.0;
 }
 
-// Index of each row's label among the classes; numbers are compared as numbers where all classes are.
+// Returns the index of each row's label among the classes; numbers are compared as numbers if all classes are numbers.
 absl::StatusOr<std::vector<int32_t>> ClassesOf(const data::RawRows& rows, const std::vector<std::string>& classes) {
   std::map<double, int32_t> numbers;
   std::map<std::string, int32_t> texts;
@@ -206,7 +206,8 @@ absl::StatusOr<Predictions> LinearModel::Predict(const DataFile& data) const {
       value.push_back(row[0]);
     } else if (row.size() == 1) {
       const double e = std::exp(-std::abs(row[0]));
-      const double less = e / (1.0 + e);  // Of the less probable class: never rounded to 0 before it has to be.
+      // Probability of the less probable class: never rounded to 0 before it has to be.
+      const double less = e / (1.0 + e);
       value = row[0] > 0.0 ? std::vector<double>{less, 1.0 - less} : std::vector<double>{1.0 - less, less};
     } else {
       const double total = LogSumExp(row);

@@ -15,8 +15,8 @@
 #include "lib/data/readers.h"
 #include "lib/study/parameters.h"
 
-// Trained models as files, and what they are good for. A file holds all that applying the model needs: weights, names
-// of features and classes, scaling, the dictionary of attributes; and where it came from.
+// Trained models as files, and their uses. A file holds everything that applying the model needs: weights, names of
+// features and classes, scaling, the dictionary of attributes; and the model's origin.
 namespace luthier::model {
 
 // The origin of a model.
@@ -80,11 +80,11 @@ class Model {
   // Name and value of what a person may want to know beside info(): classes, features, weights.
   virtual std::vector<std::pair<std::string, std::string>> Facts() const = 0;
 
-  // INVALID_ARGUMENT "file:line: …" for data that do not fit the model, NOT_FOUND, DATA_LOSS for damaged archives.
-  // Labels may be there, and are not looked at.
+  // Returns INVALID_ARGUMENT "file:line: …" for data that do not fit the model, NOT_FOUND, DATA_LOSS for damaged
+  // archives. Labels may be there, and are ignored.
   virtual absl::StatusOr<Predictions> Predict(const DataFile& data) const = 0;
-  // The data must have labels. One that the model does not know counts as wrong, and its row or sequence is left out of
-  // the loss.
+  // The data must have labels. A label that the model does not know counts as wrong, and its row or sequence is left
+  // out of the loss.
   virtual absl::StatusOr<Evaluation> Evaluate(const DataFile& data) const = 0;
 
   // The bytes of its file.
@@ -99,11 +99,11 @@ class Model {
   const ModelInfo info_;
 };
 
-// `name` is for messages. DATA_LOSS for bytes that are damaged or cut off, FAILED_PRECONDITION for something else than
-// a model, or one of another version of the format.
+// Reads a model; `name` is for messages. Returns DATA_LOSS for bytes that are damaged or cut off, FAILED_PRECONDITION
+// if they are not a model, or one of another version of the format.
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const std::string& name);
 
-// The same for a file: also NOT_FOUND and other errors of opening it.
+// Does the same for a file; also returns NOT_FOUND and other errors of opening it.
 absl::StatusOr<std::unique_ptr<Model>> ReadModelFile(const std::string& path);
 
 }  // namespace luthier::model

@@ -18,7 +18,7 @@ using Eigen::VectorXd;
 
 constexpr int64_t kMostUnits = 1000;
 
-// Without a kernel.
+// Number of weights without a kernel.
 Index NumberOfWeights(const RegressionParts& parts) {
   const auto p = static_cast<Index>(parts.cols);
   return parts.units > 0 ? static_cast<Index>(parts.units) * (p + 2) + 1 : p;

@@ -36,7 +36,7 @@ class RegressionModel final : public Model {
   static constexpr char kNetworkType[] = "regression.network";  // With units.
   // The sizes of `parts` must fit together.
   RegressionModel(ModelInfo info, RegressionParts parts);
-  // `network`: of kNetworkType.
+  // Reads a model, of kNetworkType if `network` is set.
   static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, bool network, base::CheckpointReader* reader);
 
   const RegressionParts& parts() const { return parts_; }

@@ -10,8 +10,8 @@
 
 namespace luthier::model {
 
-// Reads the rows of a table that a model is applied to: data::ReadRowsFor, with a note for people for all that is left
-// out.
+// Reads the rows of a table that a model is applied to by data::ReadRowsFor, and adds a note for people about
+// everything that is left out.
 absl::StatusOr<data::RawRows> ReadTable(const DataFile& data, const data::WantedColumns& wanted,
                                         std::vector<std::string>* notes);
 

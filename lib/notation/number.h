@@ -7,9 +7,9 @@
 
 namespace luthier::notation {
 
-// A decimal number with optional sign and exponent, as data files and names of generated data write it: no hexadecimal,
-// no surrounding blanks. "nan" and "inf" parse (readers then refuse them by name). False if `text` is not a number or
-// is beyond a double.
+// Parses a decimal number with optional sign and exponent, as data files and names of generated data write it: no
+// hexadecimal, no surrounding blanks. "nan" and "inf" parse (readers then refuse them by name). Returns false if `text`
+// is not a number or is beyond a double.
 bool ParseNumber(absl::string_view text, double* value);
 
 // Reads NaN and infinity in the spellings of common languages, with a sign or without, in any case: nan, NaN, nan(ind),

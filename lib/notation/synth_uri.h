@@ -12,14 +12,14 @@
 
 namespace luthier::notation {
 
-// synth:KIND?key=value&key=value, the names of generated data.
+// Returns true for synth:KIND?key=value&key=value, the names of generated data.
 bool IsSynth(absl::string_view uri);
 
-// KIND. INVALID_ARGUMENT when it is none of `kinds`, with the closest one; `example` is a URI that is right.
+// Returns KIND, or INVALID_ARGUMENT with the closest kind if it is none of `kinds`; `example` is a URI that is right.
 absl::StatusOr<std::string> SynthKind(const std::string& uri, const std::vector<std::string>& kinds,
                                       absl::string_view example);
 
-// The keys of one kind, and where their values go; all are optional and may be there once.
+// The keys of one kind and the destinations of their values; all are optional and may be there once.
 class SynthKeys {
  public:
   // Ranges contain both ends. `out` must outlive this.
@@ -31,7 +31,7 @@ class SynthKeys {
   }
   void Seed(uint64_t* out) { keys_.push_back({"seed", out}); }
 
-  // INVALID_ARGUMENT "\"uri\": …" for unknown keys, values outside of their range, keys that are there twice.
+  // Returns INVALID_ARGUMENT "\"uri\": …" for unknown keys, values outside of their range, keys that are there twice.
   absl::Status Parse(const std::string& uri) const;
 
  private:

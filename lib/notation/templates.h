@@ -33,8 +33,8 @@ inline constexpr int kMaxOffset = 100;
 //   CRFsuite:  w[-1]|w[0]              column name, offset. Each its own space.
 // Or the name of a set: "chunking", the 19 of CoNLL-2000 (Sha & Pereira 2003 as CRF++ and CRFsuite have them): words at
 // -2 ... 2, two word pairs, part-of-speech tags at -2 ... 2, four pairs and three triples of tags. They are optional:
-// of data without a column of tags the seven of words are left. `column_names`: w, pos, c2, c3, ... when empty.
-// INVALID_ARGUMENT says which template and what.
+// for data without a column of tags only the seven templates of words remain. `column_names`: w, pos, c2, c3, ... when
+// empty. Returns INVALID_ARGUMENT naming the template and the problem.
 absl::StatusOr<std::vector<Template>> ParseTemplates(absl::string_view text,
                                                      const std::vector<std::string>& column_names = {});
 

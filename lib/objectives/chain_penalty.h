@@ -29,19 +29,19 @@ std::vector<int32_t> GroupLetterRows(const catalogue::ChainGroups& groups);
 // penalties s_a l1_a on u, which solvers that can do with l1 take for each row.
 class ChainPenalty {
  public:
-  // `row_group`: of each attribute, may be empty without groups; `l2`, `l1`: of PenaltiesOf.
+  // `row_group`: the group of each attribute, may be empty without groups; `l2`, `l1`: results of PenaltiesOf.
   ChainPenalty(const std::vector<int32_t>& row_group, int32_t transitions, const std::vector<double>& l2,
                const std::vector<double>& l1);
 
   double l2() const { return l2_; }
-  // On u.
+  // The penalty on u.
   const crf::L1Penalty& l1() const { return l1_; }
-  // True if all l2 are equal: nothing is to be scaled.
+  // Returns true if all l2 are equal: nothing needs scaling.
   bool uniform() const { return scale_.size() == 0; }
   crf::ChainData Scaled(const crf::ChainData& data) const;
-  // w from u, in place, in rows of `stride` (crf::Shape), those of attributes first.
+  // Computes w from u, in place, in rows of `stride` (crf::Shape), attributes first.
   void Unscale(int stride, Eigen::VectorXd* u) const;
-  // From the scaled sequences of another penalty to those of this one.
+  // Returns the change from the scaled sequences of another penalty to those of this one.
   crf::Rescaling From(const ChainPenalty& other) const;
 
  private:

@@ -35,9 +35,11 @@ namespace luthier::objectives {
 namespace {
 
 constexpr size_t kKeptEncodings = 3;
-constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for an encoding.
+// Time between polls of the stop by trials that wait for an encoding.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);
 
-// What the three formats differ in, as overloads for what they are read to. `version` of the entries in the cache.
+// The differences between the three formats, as overloads for the types of their text. `version` is that of the entries
+// in the cache.
 struct Format {
   const char* name;
   const char* version;
@@ -72,7 +74,7 @@ absl::Status NoRoot(const std::string& name) {
                                                     "available"));
 }
 
-// One part of round(fraction * n) of the sequences, at least one, at most all but one; or folds.
+// Splits off one part of round(fraction * n) of the sequences, at least one, at most all but one; or makes folds.
 absl::StatusOr<std::vector<data::Partition>> SplitSequences(int64_t n, const study::Split& split) {
   if (split.folds > 0) {
     const std::vector<int32_t> one_class(static_cast<size_t>(n), 0);
@@ -129,7 +131,7 @@ absl::StatusOr<data::LineReader> OpenChains(const std::string& name, absl::strin
   return data::LineReader(std::move(bytes), name, limits);
 }
 
-// From the cache if it has it.
+// Reads the text from the cache if it is there, else from its origin.
 template <typename T>
 absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const {
   const Format format = FormatOf(*text);
@@ -150,7 +152,7 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const base::StopTok
     if (entry && absl::IsCancelled(entry->reader().status())) return entry->reader().status();
   }
   data::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
-  // They share their position, and a reading before may have been stopped.
+  // The descriptors share their position, and an earlier reading may have been stopped.
   if (fd.get() < 0 || (origin.state && lseek(fd.get(), 0, SEEK_SET) != 0)) {
     return absl::ErrnoToStatus(errno, absl::StrCat("data set ", base::Quote(origin.name), " cannot be read"));
   }
@@ -215,7 +217,7 @@ absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, co
                ""};
   if (further_ && further_->fd.get() >= 0) {
     kept.further_state = cache->StateOf(further_->fd.get());
-    // One that may still change leaves nothing to keep.
+    // Nothing can be kept for a file that may still change.
     if (kept.further_state.empty()) return absl::OkStatus();
     absl::StrAppend(&kept.key, "\n", kept.further_state);
   }
@@ -259,15 +261,16 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
 
 namespace {
 
-// Sequences whose labels the training part does not all have are left out of the held-out loss. Were all of them left
-// out, it would be nothing: INVALID_ARGUMENT. T: ColumnText or AttributeText; `other`: where the held-out ones are.
+// Checks that the held-out loss is not empty: sequences with a label that the training part lacks are left out of it.
+// Returns INVALID_ARGUMENT if all of them are. T: ColumnText or AttributeText; `other`: the text with the held-out
+// sequences.
 template <typename T>
 absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector<data::Partition>& parts) {
   const auto tokens = [](const T& of, int32_t row) {
     const auto i = static_cast<size_t>(row);
     return std::pair(of.label.begin() + of.sequence_start[i], of.label.begin() + of.sequence_start[i + 1]);
   };
-  int32_t example = 0;  // Its line.
+  int32_t example = 0;  // Line of the label.
   for (const data::Partition& part : parts) {
     std::vector<bool> trained(static_cast<size_t>(text.label_names.size()), false);
     for (const int32_t row : part.train) {
@@ -385,7 +388,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   LUTHIER_ASSIGN_OR_RETURN(const bool found, FindKept(stop, encoded.get()));
   if (found) return std::shared_ptr<const EncodedChains>(std::move(encoded));
   if (!read_) {
-    // Found to be in order when they were kept, and not read since.
+    // The data were checked when they were kept, and have not been read since.
     const std::optional<data::DataCache::Source> now = cache_->Look(data_.fd.get());
     const bool further = further_ && further_->fd.get() >= 0;
     if (!now || now->size != data_.state->size || now->modified != data_.state->modified ||
@@ -434,8 +437,8 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const c
   return encoded;
 }
 
-// That the data can be read and are in order, and what of them is known before: kept apart, for a text with its names
-// takes longer to come back than an encoding.
+// Keeps the outline of the data: that they can be read and are valid, and the facts known before encoding. It is an
+// entry of its own, as a text with its names takes longer to load than an encoding.
 absl::Status ChainSource::KeepOutline(const base::StopToken& stop) const {
   if (!kept_) return absl::OkStatus();
   const auto write = [&](base::CheckpointWriter* writer) {
@@ -476,7 +479,7 @@ absl::Status ChainSource::Keep(const EncodedChains& encoded, const base::StopTok
   return cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state, write, stop);
 }
 
-// Fills in what an earlier process kept under `encoded->key`; false leaves it as it was.
+// Loads the encodings that an earlier process kept under `encoded->key`; false leaves it as it was.
 absl::StatusOr<bool> ChainSource::FindKept(const base::StopToken& stop, EncodedChains* encoded) const {
   if (!kept_) return false;
   LUTHIER_ASSIGN_OR_RETURN(

@@ -28,12 +28,12 @@
 #include "lib/notation/templates.h"
 #include "lib/study/study_spec.h"
 
-// The data of objective `crf`: which file, which sequences are held out, and how a trial's settings encode them.
+// The data of objective `crf`: the file, the held-out sequences, and their encoding under a trial's settings.
 namespace luthier::objectives {
 
-// Lines of a file below `root`, or of generated data (lib/data/synth_chains.h) in option `format`: columns ("" too),
-// attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). CANCELLED when
-// stopped.
+// Opens the lines of a file below `root`, or of generated data (lib/data/synth_chains.h) in option `format`: columns
+// ("" too), attributes, letters. With a null root only generated data work (FAILED_PRECONDITION otherwise). Returns
+// CANCELLED when stopped.
 absl::StatusOr<data::LineReader> OpenChains(const std::string& name, absl::string_view format,
                                             const data::DataRoot* root, const base::StopToken& stop = {});
 
@@ -45,34 +45,33 @@ struct ChainFold {
 
 // Every fold with the attributes of one choice of feature settings.
 struct EncodedChains {
-  std::string key;  // That choice.
+  std::string key;  // The choice of feature settings.
   std::vector<ChainFold> folds;
-  std::string identity;  // Fingerprints of all.
+  std::string identity;  // Fingerprints of all folds.
 };
 
 // A file, or generated data.
 struct ChainOrigin {
   std::string name;
   data::UniqueFd fd{-1};                         // The file; -1 if the data are generated.
-  std::optional<data::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
+  std::optional<data::DataCache::Source> state;  // State when opened; none if nothing shall be kept of it.
 };
 
-// Sequences, read once, and their encodings: the last few stay in memory; what was read and all encodings stay in the
-// cache for later processes. One that finds there that the data are in order reads them only when a trial needs an
-// encoding that is not there. Thread-safe.
+// Sequences, read once, and their encodings. The last few encodings stay in memory; the text and all encodings stay in
+// the cache for later processes. With a valid cache the text is read on the first missing encoding. Thread-safe.
 class ChainSource {
  public:
-  // `objective` must have passed Validate; `root` may be null for generated data, `cache` when nothing shall be kept;
-  // it must outlive this. What does not depend on a trial is found wrong here: INVALID_ARGUMENT for templates that are
-  // none or do not fit the columns, and settings that exclude each other; errors of the readers; CANCELLED when
-  // stopped.
+  // `objective` must have passed Validate; `root` may be null for generated data, `cache` if nothing shall be kept; it
+  // must outlive this. Mistakes that do not depend on a trial are found here: returns INVALID_ARGUMENT for invalid
+  // templates, templates that do not fit the columns, and settings that exclude each other; the errors of the readers;
+  // CANCELLED when stopped.
   static absl::StatusOr<std::unique_ptr<const ChainSource>> Open(const study::BuiltinObjective& objective,
                                                                  const data::DataRoot* root,
                                                                  const data::DataCache* cache,
                                                                  const base::StopToken& stop);
 
-  // Trials that need an encoding at once wait for one of them. CANCELLED when stopped;
-  // FAILED_PRECONDITION when data must be read that have changed since Open.
+  // Trials that need an encoding at the same time wait for one of them. Returns CANCELLED when stopped,
+  // FAILED_PRECONDITION if data must be read that have changed since Open.
   absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const catalogue::Settings& settings,
                                                               const base::StopToken& stop) const;
 
@@ -80,11 +79,11 @@ class ChainSource {
   int32_t transitions_group() const { return transitions_group_; }
 
  private:
-  // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
+  // The text as read: columns and tokens with attributes are encoded anew for other settings, letters stay as they are.
   using Text = std::variant<data::ColumnText, data::AttributeText, crf::ChainData>;
-  // The place where encodings are kept; the training data have a state.
+  // The place where encodings are kept; set if the training data have a state.
   struct Kept {
-    std::string key;            // All that they depend on beside that file and the feature settings.
+    std::string key;            // Identifies everything that they depend on beside that file and the feature settings.
     std::string further_state;  // State of the validation data, if they are a file.
   };
 
@@ -121,10 +120,10 @@ class ChainSource {
   int32_t transitions_group_ = 0;
   std::optional<Kept> kept_;
 
-  // Changed by Open and whoever is encoding.
+  // Members that Open and the encoding thread change.
   mutable bool read_ = false;
   mutable Text text_;                       // Text of the data, of the type that they need, from the start.
-  mutable std::optional<Text> validation_;  // The same alternative.
+  mutable std::optional<Text> validation_;  // Text of the validation data, of the same alternative.
   mutable std::optional<catalogue::ChainGroups> groups_;
 
   mutable base::Mutex mutex_;

@@ -13,10 +13,10 @@
 
 namespace luthier::objectives {
 
-// Validates (catalogue::Validate), then loads the data, from `cache` if it has them. `root` may be null when no file is
-// needed, `cache` when nothing shall be kept; the cache must outlive the objective. Errors of catalogue::Validate, and
-// those of data::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED);
-// CANCELLED when stopped.
+// Validates (catalogue::Validate), then loads the data, from `cache` if it has them. `root` may be null if no file is
+// needed, `cache` if nothing shall be kept; the cache must outlive the objective. Returns the errors of
+// catalogue::Validate, and those of data::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS,
+// PERMISSION_DENIED); CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const data::DataRoot* root,

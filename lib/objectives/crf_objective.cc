@@ -44,14 +44,14 @@ constexpr char kF1[] = "validation_f1";
 struct ChainRun {
   const ChainFold* fold;
   ChainPenalty penalty;
-  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
+  std::unique_ptr<const crf::ChainData> scaled;  // The training data; null: fold->train as it is.
   crf::ChainTrainer trainer;
   std::unique_ptr<crf::ChainLoss> held_out;
-  double passes = 0.0;       // Of finished calls of Advance.
+  double passes = 0.0;       // Passes of finished calls of Advance.
   Eigen::VectorXd polished;  // Weights that the gradient belongs to. Empty: the trainer's.
-  Eigen::VectorXd adjoint;   // Where the gradient's linear system starts, and its solution. Empty: from 0.
+  Eigen::VectorXd adjoint;   // Start of the gradient's linear system, and then its solution. Empty: the start is 0.
 
-  // False, and nothing is changed, if it does not fit.
+  // Returns false, without a change, if it does not fit.
   bool SetAdjoint(Eigen::VectorXd other) {
     if (other.size() > 0 && (other.size() != fold->train.shape().dim() || !other.allFinite())) return false;
     adjoint = std::move(other);
@@ -89,13 +89,13 @@ class CrfObjective final : public Objective {
   class Evaluation;
   struct GradientPlan {
     bool compute = false;
-    std::string note;  // For people: why not, where they would expect one.
+    std::string note;  // Reason, for people, if there is no gradient where they would expect one.
   };
-  // Whether a gradient is wanted and defined at the end of `runs`: see option `gradient` in the catalogue.
+  // Decides whether a gradient is wanted and defined at the end of `runs`: see option `gradient` in the catalogue.
   GradientPlan PlanGradient(const catalogue::Settings& settings, const EvaluationContext& context,
                             const std::vector<ChainRun>& runs, const std::vector<double>& l2,
                             const std::vector<double>& l1) const;
-  // Index of a parameter among the strengths: 0 for l2, then the groups; absent for other parameters.
+  // Returns the index of a parameter among the strengths, 0 for l2, then the groups; std::nullopt for other parameters.
   std::optional<size_t> PenaltyIndex(const std::string& name) const;
 
   const catalogue::ObjectiveInfo info_;
@@ -138,8 +138,8 @@ absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs
   return point;
 }
 
-// How a training ended that is to go no further: at a pause while it runs. `limited`: what the limit of passes is when
-// it ended it.
+// Returns how a training ended that goes no further, with kPaused if it still runs. `limited`: the outcome to report if
+// the limit of passes ended it.
 study::TrainingOutcome OutcomeOf(const crf::ChainTrainer& trainer, study::TrainingOutcome limited) {
   switch (trainer.outcome()) {
     case ChainOutcome::kConverged:
@@ -156,7 +156,7 @@ study::TrainingOutcome OutcomeOf(const crf::ChainTrainer& trainer, study::Traini
   LUTHIER_CHECK(false);
 }
 
-// Of all folds. A pause goes without gradient_norm, which may cost a pass over the data.
+// Reports on the training of all folds. A pause goes without gradient_norm, which may cost a pass over the data.
 absl::StatusOr<study::TrainingReport> Report(std::vector<ChainRun>* runs, study::TrainingOutcome limited, bool paused,
                                              const base::StopToken& stop) {
   std::optional<study::TrainingReport> worst;
@@ -172,7 +172,7 @@ absl::StatusOr<study::TrainingReport> Report(std::vector<ChainRun>* runs, study:
   return *worst;
 }
 
-// `l2`, `l1`: of PenaltiesOf.
+// `l2`, `l1`: results of PenaltiesOf.
 absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
                                                const std::vector<double>& l2, const std::vector<double>& l1,
                                                crf::ChainTrainerOptions options, const crf::Kernels& kernels) {
@@ -192,15 +192,16 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
   return runs;
 }
 
-// Newton's steps end with one that promised so little of h: beyond, losses change by less than searches see.
+// Newton's steps end with a step that promised a share this small of h: beyond, losses change by less than searches
+// see.
 constexpr double kChainPolishGain = 1e-11;
 constexpr int kChainPolishSteps = 8;
 constexpr double kChainAdjointTolerance = 1e-7;
 // Vectors of weights that a gradient needs at once.
 constexpr double kGradientVectors = 12.0;
 
-// Derivatives of the mean validation loss by ln l2 of each group. Moves the runs' weights to the optimum first. Absent
-// where conjugate gradients do not get there.
+// Computes the derivatives of the mean validation loss by ln l2 of each group. Moves the runs' weights to the optimum
+// first. Returns std::nullopt if conjugate gradients do not get there.
 absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRun>* runs, int32_t transitions_group,
                                                              const std::vector<double>& l2,
                                                              std::optional<double> tolerance,
@@ -270,7 +271,8 @@ bool LoadRuns(const std::string& bytes, const std::string& identity, EpochAxis* 
   return reader->Done();
 }
 
-// What later trials can start from. `structure`: what they must have in common; `l2`: of PenaltiesOf.
+// Saves the state that later trials can start from. `structure`: the settings that they must share; `l2`: from
+// PenaltiesOf.
 std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
   base::CheckpointWriter writer(kChainModelKind);
   writer.Array(l2);
@@ -281,7 +283,7 @@ std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& stru
   return std::move(writer).Finish();
 }
 
-// Whether all start from there; else they are of no use.
+// Returns true if all runs start from the model; otherwise they are of no use.
 bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t penalties,
                std::vector<ChainRun>* runs) {
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kChainModelKind);

@@ -13,17 +13,17 @@
 #include "lib/study/search_space.h"
 #include "lib/study/study_spec.h"
 
-// Objective `crf` in three parts: crf_settings.h, what can be set and what it means; chain_source.h, the data; and here
-// the training of all folds side by side.
+// Objective `crf` in three parts: crf_settings.h has the settings and their meaning, chain_source.h the data, and this
+// file trains all folds side by side.
 //
-// Not on LinearObjective, which does the same for linear models: there a round is an iteration of a solver, measures
-// are sums over rows, gradients follow at the end, and how rows are laid out follows from two switches; here a round is
-// a pass, which ends at a fraction, measures are of tokens and segments, and settings change the attributes themselves.
-// Written as one, each would carry the other's cases; what they share is the loop, a page of code.
+// It is not built on LinearObjective, which does the same for linear models. There a round is an iteration of a solver,
+// measures are sums over rows, gradients follow at the end, and the layout of rows follows from two switches; here a
+// round is a pass, which ends at a fraction, measures are of tokens and segments, and settings change the attributes
+// themselves. A common class would carry the cases of both; they share only the loop, a page of code.
 namespace luthier::objectives {
 
-// `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Errors of ChainSource::Open.
-// `kernels` are those of this machine, but in tests that count.
+// `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Returns the errors of
+// ChainSource::Open. `kernels` are those of this machine, except in tests that count.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
                                                               study::SearchSpace space, study::MetricSpec metric,

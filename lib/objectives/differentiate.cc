@@ -14,12 +14,12 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr int kPolishSteps = 12;
-// Share of the largest diagonal entry of the Hessian below which the strong convexity is not what a tolerance asks for.
+// Share of the Hessian's largest diagonal entry that the strong convexity must reach for a tolerance to be used.
 constexpr double kLeastCurvature = 1e-4;
-// Polishing ends with a step that promised so little of h; the step after it would promise its square. For a proven
-// bound, which counts what is left of the gradient, it ends where rounding does.
+// Polishing ends with a step that promised a share this small of h; the step after it would promise its square. For a
+// proven bound, which counts the rest of the gradient, it ends where rounding does.
 constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
-// Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
+// Tolerance of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
 constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 
 }  // namespace
@@ -109,7 +109,7 @@ std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitG
   solve.strong_convexity = std::isfinite(mean.mu) ? mean.mu : 0.0;
   if (std::isfinite(mean.error_bound)) solve.log_error_bound = mean.error_bound;
   solve.certified = mean.certified;
-  // Of the norm of all: by the entry that grows most.
+  // The bound is on the norm of all entries; it is reported for the entry that grows most.
   if (mean.certified) {
     gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, smallest, bilevel::Coordinate::kLog);
   }

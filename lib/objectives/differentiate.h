@@ -20,14 +20,14 @@ namespace luthier::objectives {
 // Bounds on the error and the cost of a gradient.
 struct GradientEffort {
   std::optional<double> tolerance;  // study::ImplicitSolve::tolerance; absent: all digits that rounding leaves.
-  int most_passes = 0;              // Over the training rows; beyond, the outcome is kIterationLimit. 0: no limit.
+  int most_passes = 0;  // Limit of passes over the training rows; beyond, the outcome is kIterationLimit. 0: no limit.
 };
 
-// Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. With
-// a tolerance: to weights within it of the optimum, if `certified` and unless mu is below 1e-4 of the Hessian's
-// diagonal, and to an adjoint residual of so much of the right side. `certified`: mu > 0 is a proven strong convexity
-// of `inner`; only then the error is bounded. `warm_adjoint`: where the solve for the adjoint starts, or empty.
-// CANCELLED when stopped.
+// Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. With a
+// tolerance the weights need only be that close to the optimum, if `certified` and unless mu is below 1e-4 of the
+// Hessian's diagonal, and the adjoint residual only that small a share of the right side. `certified`: mu > 0 is a
+// proven strong convexity of `inner`; only then the error is bounded. `warm_adjoint`: the start of the solve for the
+// adjoint, or empty. Returns CANCELLED when stopped.
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
                                                           bool certified, double mu, const GradientEffort& effort,
                                                           const base::StopToken& stop, Eigen::VectorXd* w,

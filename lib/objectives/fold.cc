@@ -63,7 +63,7 @@ class Training : public HostedTraining {
 
  protected:
   virtual Eigen::Index dim() const = 0;
-  // From the trainer's coordinates to those of the standardized columns, and back. Of nothing: nothing.
+  // Maps the trainer's coordinates to those of the standardized columns, and back. Empty vectors stay empty.
   virtual VectorXd Unscaled(VectorXd w) const { return w; }
   virtual VectorXd Scaled(VectorXd w) const { return w; }
 
@@ -84,10 +84,11 @@ class Training : public HostedTraining {
   std::unique_ptr<Trainer> trainer_;
   // In the trainer's coordinates.
   VectorXd polished_;  // Empty: the trainer's own.
-  VectorXd adjoint_;   // Where the solve for the adjoint starts, and what it comes to. Empty: from 0.
+  VectorXd adjoint_;   // Start of the solve for the adjoint, and then its solution. Empty: the start is 0.
 };
 
-// Training by a fixed number of steps from zero, which Differentiate goes back through. It begins anew after a restart.
+// Training by a fixed number of steps from zero, which Differentiate goes back through. It starts again after a
+// restart.
 class UnrolledTraining final : public FoldTraining {
  public:
   UnrolledTraining(std::unique_ptr<HostedTraining> host, const UnrollSettings& settings)
@@ -143,19 +144,19 @@ class UnrolledTraining final : public FoldTraining {
   TrainOutcome outcome_ = TrainOutcome::kRunning;
 };
 
-// `training` itself, or its problem unrolled.
+// Returns `training` itself, or its problem unrolled.
 std::unique_ptr<FoldTraining> Unrolled(std::unique_ptr<HostedTraining> training, const UnrollSettings& settings) {
   if (!settings.method) return training;
   return std::make_unique<UnrolledTraining>(std::move(training), settings);
 }
 
-// One penalty is not the same bits as many equal ones.
+// Returns true if all penalties are equal: one penalty does not give the same bits as many equal ones.
 bool OnePenalty(const LinearSettings& settings) {
   return std::all_of(settings.penalties.begin(), settings.penalties.end(),
                      [&](double penalty) { return penalty == settings.l2; });
 }
 
-// The penalty of each column.
+// Returns the penalty of each column.
 VectorXd PenaltyOfColumns(const bilevel::ColumnPenalties& groups, const LinearSettings& settings) {
   VectorXd l2(static_cast<Eigen::Index>(groups.column.size()));
   for (size_t j = 0; j < groups.column.size(); ++j) {
@@ -164,7 +165,7 @@ VectorXd PenaltyOfColumns(const bilevel::ColumnPenalties& groups, const LinearSe
   return l2;
 }
 
-// The penalty of each penalised weight.
+// Returns the penalty of each penalised weight.
 VectorXd PenaltyOfWeights(const bilevel::ColumnPenalties& groups, const LinearSettings& settings,
                           const linear::LogisticData& data) {
   VectorXd l2(data.penalized());
@@ -174,7 +175,7 @@ VectorXd PenaltyOfWeights(const bilevel::ColumnPenalties& groups, const LinearSe
   return l2;
 }
 
-// Both in one.
+// Combines a standardization and scales.
 data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
   if (scales.size() == 0) return s;
   if (s.identity()) s.mean = VectorXd::Zero(scales.size());
@@ -182,7 +183,7 @@ data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
   return s;
 }
 
-// Two classes.
+// A fold with two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
   MarginFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups,
@@ -287,7 +288,7 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
   return Unrolled(std::move(training), settings.unroll);
 }
 
-// More than two classes, logistic loss.
+// A fold with more than two classes and the logistic loss.
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
   SoftmaxFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups, int number_of_classes,
@@ -391,7 +392,7 @@ LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
                                                             : linear::Bias::kFree;
   out.standardize = settings.Bool("standardize");
   if (settings.IsVector("l2")) {
-    // Number 0 is the intercept's, the last entry; where it has none, nothing has number 0.
+    // Number 0 is the intercept's, the last entry; without an intercept nothing has number 0.
     out.penalties = settings.Vector("l2");
     out.l2 = out.penalties.back();
     out.penalties.insert(out.penalties.begin(), out.l2);

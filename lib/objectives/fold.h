@@ -40,21 +40,21 @@ struct LinearSettings {
   linear::LinearTrainOptions train;
   UnrollSettings unroll;
 };
-// `info`: of which of the two.
+// `info` is that of one of the two.
 LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
                                    const std::vector<catalogue::PenaltyGroup>& groups,
                                    const catalogue::Settings& settings);
 
-// Returns what the columns of two classes must be divided by for `solver`: s_j = sqrt(l2_g / l2), with the penalty
-// l2_g of column j's group. Returns an empty vector if nothing is to be divided. Only solvers for a single penalty
-// need it. They then solve, with u_j = s_j w_j,
+// Returns the divisors of the columns of two classes for `solver`: s_j = sqrt(l2_g / l2), with the penalty l2_g of
+// column j's group; empty if nothing is divided. Only solvers for a single penalty need them. They then solve, with u_j
+// = s_j w_j,
 //   sum loss(x'w) + sum_g l2_g/2 |w_g|^2 = sum loss((x/s)'u) + l2/2 |u|^2.
 // Coordinate descent on the dual takes the very same steps either way. The others have penalties for each weight: their
 // rows stay as they are, for all trials, and L-BFGS is faster without (columns of a weak group would become large).
 Eigen::VectorXd ColumnScales(const bilevel::ColumnPenalties& groups, const LinearSettings& settings,
                              linear::LinearSolver solver);
 
-// For people: what "auto" stood for first and why, and what the trainings of all folds came to.
+// Returns, for people, the solver that "auto" chose first and why, and the changes of all folds' trainings.
 std::string NoteOf(const linear::SolverChoice& choice, const std::vector<std::string>& changes);
 
 // Not thread-safe.
@@ -62,7 +62,7 @@ class FoldTraining {
  public:
   virtual ~FoldTraining() = default;
 
-  // As LinearTrainer has them.
+  // Advances as LinearTrainer does.
   virtual absl::StatusOr<linear::TrainOutcome> Advance(const base::StopToken& stop) = 0;
   virtual linear::TrainOutcome outcome() const = 0;
   virtual bool started() const = 0;
@@ -70,16 +70,17 @@ class FoldTraining {
   virtual double passes() const = 0;
   virtual double relative_gradient() const = 0;
   virtual double relative_gap() const = 0;
-  // For people: how the solver at work came to be another than the first; empty: it is the first.
+  // Explains to people why another solver than the first is at work; empty if it is the first.
   virtual std::string changes() const { return ""; }
   virtual void Save(base::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) = 0;
   // Weights of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
-  // The adjoint that Differentiate solved for, in coordinates of Weights. Empty: there is none.
+  // The adjoint that Differentiate solved for, in coordinates of Weights. Empty if there is none.
   virtual Eigen::VectorXd Adjoint() const { return {}; }
-  // Starts at such weights instead of 0, and the solve for the adjoint at `adjoint` unless it is empty. Before the
-  // first Advance only. False, and nothing is changed, when the number of entries does not fit or one is not finite.
+  // Starts at these weights instead of 0, and the solve for the adjoint at `adjoint` unless it is empty. Call it before
+  // the first Advance only. Returns false, without a change, if the number of entries does not fit or one is not
+  // finite.
   virtual bool WarmStart(const Eigen::VectorXd& w, const Eigen::VectorXd& adjoint) = 0;
 
   // Sums over rows, the penalty excluded.
@@ -116,13 +117,13 @@ class FoldData {
  public:
   virtual ~FoldData() = default;
 
-  // Without scales.
+  // The map without scales.
   const data::Standardization& standardization() const { return standardization_; }
   const bilevel::ColumnPenalties& groups() const { return groups_; }
   // Returns the solver that "auto" stands for here, and the reason.
   virtual linear::SolverChoice Choose(const LinearSettings& settings) const = 0;
-  // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of. Where
-  // settings.solver is "auto" the training may go on with another solver than this.
+  // Returns INVALID_ARGUMENT if the solver does not fit the data. Scales are those of the settings. If settings.solver
+  // is "auto" the training may go on with another solver than this.
   virtual absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                               linear::LinearSolver solver) const = 0;
 

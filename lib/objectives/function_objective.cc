@@ -19,7 +19,7 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 constexpr char kFunctionCheckpointKind[] = "objective.function/1";
-constexpr double kDecay = 5.0;  // Of a curve whose rate is not drawn.
+constexpr double kDecay = 5.0;  // Rate of decay of a curve whose rate is not drawn.
 
 class FunctionObjective final : public Objective {
  public:
@@ -39,10 +39,11 @@ class FunctionObjective final : public Objective {
     VectorXd gradient;
     double value = function_(x, &gradient);
     const double noise = settings.Number("noise");
-    // Another draw for each trial, the same for its later attempts: a retry must not change a trial's value.
+    // The noise is another draw for each trial, the same for its later attempts: a retry must not change a trial's
+    // value.
     if (noise > 0.0) value += noise * RandomStream(seed, "function.noise", context.seed).Normal();
 
-    // The delay in equal parts, a point of the curve at the end of each.
+    // The delay is cut into equal parts, with a point of the curve at the end of each.
     const int64_t steps = settings.Int("steps");
     const absl::Duration delay = absl::Seconds(settings.Number("delay"));
     const double spread = settings.Number("curve_spread");
@@ -76,7 +77,7 @@ class FunctionObjective final : public Objective {
       result.measurement = std::move(point);
       return result;
     }
-    // Drawn anew at each attempt, so that a retry can succeed.
+    // The failure is drawn again at each attempt, so that a retry can succeed.
     if (RandomStream(seed, "function.failure", context.seed, attempt).Uniform() < settings.Number("failure_rate")) {
       const bool infra = settings.Text("failure_kind") == "INFRA";
       result.outcome = EvaluationOutcome::kFailed;
@@ -100,7 +101,7 @@ class FunctionObjective final : public Objective {
   }
 
  private:
-  // What a checkpoint belongs to. The state itself is the number of steps that are done.
+  // Identifies the run that a checkpoint belongs to. The state itself is the number of steps that are done.
   std::string Identity(const catalogue::Settings& settings) const {
     return absl::StrCat(info_.model, " ", study::FormatParameters(settings.values()));
   }
@@ -110,7 +111,7 @@ class FunctionObjective final : public Objective {
     writer.U64(static_cast<uint64_t>(done));
     return std::move(writer).Finish();
   }
-  // The steps that were done; absent: the bytes do not fit.
+  // Returns the number of steps that were done, or std::nullopt if the bytes do not fit.
   static std::optional<int64_t> Load(const std::string& bytes, const std::string& identity, int64_t steps) {
     absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFunctionCheckpointKind);
     if (!reader.ok() || reader->Text() != identity) return std::nullopt;

@@ -66,7 +66,7 @@ class KeptLayouts {
   }
 
  private:
-  static constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, while waiting.
+  static constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // Time between polls of the stop while waiting.
 
   base::Mutex mutex_;
   base::CondVar made_;

@@ -33,15 +33,15 @@ using linear::TrainOutcome;
 
 constexpr char kFoldsCheckpointKind[] = "objective.folds/4";
 constexpr char kFoldsModelKind[] = "objective.folds.model/2";
-// Passes over the rows that a gradient may always take, and that stand for no limit.
+// Number of passes over the rows that a gradient may always take, and the number that stands for no limit.
 constexpr double kAlwaysPaid = 50.0, kLimitless = 1e9;
-constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
+constexpr double kLoosest = 0.1;  // Largest training tolerance that a search may ask for; options have the same limit.
 
-// The trainings of all folds, and which solver they have.
+// The trainings of all folds, and their solver.
 struct Runs {
   std::vector<std::unique_ptr<FoldTraining>> folds;
-  std::optional<linear::SolverChoice> choice;  // Where the objective chose the solver.
-  bool warm = false;                           // They start, or started, from another trial's weights.
+  std::optional<linear::SolverChoice> choice;  // Set if the objective chose the solver.
+  bool warm = false;                           // True if they started from another trial's weights.
 };
 
 class LinearObjective final : public Objective {
@@ -71,23 +71,24 @@ class LinearObjective final : public Objective {
                                     const base::StopToken& stop) const;
   absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const base::StopToken& stop) const;
   absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const;
-  // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
+  // Identifies the run that a checkpoint belongs to: data, split and every setting that the iterates depend on.
   std::string Identity(const catalogue::Settings& settings) const;
-  // What trials must have in common so that one may start from the model of another.
+  // Identifies the settings that trials must share so that one may start from the model of another.
   std::string Structure(const catalogue::Settings& settings) const;
-  // From the model in `context`, where that is wanted and fits.
+  // Starts from the model in `context`, if that is wanted and it fits.
   absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
   enum class Wish { kNo, kWhereItPays, kAlways };
-  // Returns no gradient when none is wanted or defined. Where it has to pay, a fold's may take as many passes as
-  // trainings of that fold that its entries stand for: a gradient of d entries says as much as d further values. Adds
-  // the passes that it takes to *passes.
+  // Returns no gradient if none is wanted or defined. If the gradient must be worth its cost, a fold's may take as many
+  // passes as that fold's training, times the number of its entries: a gradient of d entries says as much as d further
+  // values. Adds the passes that it takes to *passes.
   absl::StatusOr<std::optional<study::Gradient>> MakeGradient(Wish wish, std::optional<double> tolerance,
                                                               const std::vector<double>& penalties, const Runs& runs,
                                                               std::string* why, double* passes,
                                                               const base::StopToken& stop) const;
-  // Index among the penalties: 0 for l2, then the groups; of a list l2, its entries behind the intercept's.
+  // Returns the index among the penalties: 0 for l2, then the groups; for a list l2, its entries behind the
+  // intercept's.
   size_t PenaltyIndex(const study::Scalar& scalar) const;
 
   const catalogue::ObjectiveInfo info_;
@@ -130,7 +131,7 @@ absl::StatusOr<Runs> LinearObjective::MakeRuns(const LinearSettings& settings, c
   if (settings.unroll.method) {
     // The solver has no part in it; any that takes several penalties will do.
   } else if (settings.solver == "auto") {
-    // One for all folds: their iterations are compared and averaged.
+    // All folds have the same solver: their iterations are compared and averaged.
     LUTHIER_ASSIGN_OR_RETURN(const Layout plain, LayoutFor(settings, stop));
     const linear::SolverChoice choice = plain[0]->Choose(settings);
     solver = choice.solver;
@@ -138,7 +139,7 @@ absl::StatusOr<Runs> LinearObjective::MakeRuns(const LinearSettings& settings, c
   } else {
     LUTHIER_ASSIGN_OR_RETURN(solver, linear::ParseLinearSolver(settings.solver));
   }
-  // With scales it is of these penalties alone, and not kept.
+  // A layout with scales serves these penalties alone, and is not kept.
   const Eigen::VectorXd scales = ColumnScales(columns_, settings, solver);
   LUTHIER_ASSIGN_OR_RETURN(const Layout layout,
                            scales.size() == 0 ? LayoutFor(settings, stop) : MakeLayout(settings, scales, stop));
@@ -149,7 +150,7 @@ absl::StatusOr<Runs> LinearObjective::MakeRuns(const LinearSettings& settings, c
   return runs;
 }
 
-// Those that the iterates depend on.
+// Returns the settings that the iterates depend on.
 study::Parameters RelevantValues(const catalogue::Settings& settings) {
   study::Parameters relevant = settings.values();
   for (const char* name :
@@ -179,7 +180,7 @@ std::string SaveRuns(const Runs& runs, const EpochAxis& axis, const std::string&
   return std::move(writer).Finish();
 }
 
-// Into trainings that have not started; false leaves them useless.
+// Loads into trainings that have not started; false leaves them useless.
 bool Load(const std::string& bytes, const std::string& identity, Runs* runs, EpochAxis* axis) {
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFoldsCheckpointKind);
   if (!reader.ok()) return false;
@@ -193,7 +194,7 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Epo
   return reader->Done();
 }
 
-// What later trials can start from. `structure`: of Structure.
+// Saves the state that later trials can start from. `structure`: from Structure.
 std::string SaveModel(const Runs& runs, const std::string& structure) {
   base::CheckpointWriter writer(kFoldsModelKind);
   writer.Text(structure);
@@ -204,7 +205,7 @@ std::string SaveModel(const Runs& runs, const std::string& structure) {
   return std::move(writer).Finish();
 }
 
-// Whether all folds start from there. Into trainings that have not started; false leaves them useless.
+// Returns true if all folds start from the model. Trainings must not have started; false leaves them useless.
 bool LoadModel(const std::string& bytes, const std::string& structure, Runs* runs) {
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFoldsModelKind);
   if (!reader.ok() || reader->Text() != structure) return false;
@@ -243,7 +244,7 @@ absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, in
   return m;
 }
 
-// `chosen`: whether the limit of iterations is the user's, or tuned.
+// `chosen`: true if the limit of iterations is the user's, or tuned.
 study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
   std::optional<study::TrainingReport> all;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {

@@ -30,7 +30,7 @@ absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::Objective
                                                       const std::vector<catalogue::PenaltyGroup>& groups,
                                                       std::optional<int64_t> length, const data::Dataset& dataset);
 
-// INVALID_ARGUMENT when the model is for two classes and the data have more.
+// Returns INVALID_ARGUMENT if the model is for two classes and the data have more.
 absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const data::Dataset& dataset);
 

@@ -36,24 +36,25 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kLeastMatrixBound = 1e-4;  // Of VF-iDCA's bounds, as a share of the least at the start.
-constexpr double kMatrixGap = 1e-5;         // Of every convex problem on the way, where the search counts as converged.
-constexpr int kMatrixPatience = 5;          // Steps without a better refit, beyond which it mostly overfits.
-constexpr double kLeastMatrixGain = 2e-3;   // Share of the loss by which a refit must be better to count as such.
-constexpr double kMostWork = 6e10;          // Operations for one problem, about half a minute.
-constexpr size_t kShownStrengths = 20;      // In the note.
-constexpr double kRankCutOff = 1e-6;        // Singular values below this share of the largest are rounding.
+constexpr double kLeastMatrixBound = 1e-4;  // Least bound of VF-iDCA, as a share of the least at the start.
+// Largest gap of every convex problem on the way, for the search to count as converged.
+constexpr double kMatrixGap = 1e-5;
+constexpr int kMatrixPatience = 5;         // Steps without a better refit, beyond which it mostly overfits.
+constexpr double kLeastMatrixGain = 2e-3;  // Share of the loss by which a refit must be better to count as such.
+constexpr double kMostWork = 6e10;         // Operations for one problem, about half a minute.
+constexpr size_t kShownStrengths = 20;     // Number of strengths in the note.
+constexpr double kRankCutOff = 1e-6;       // Singular values below this share of the largest are rounding.
 
 // The entries of a data set.
 struct MatrixTable {
   RowSource source;
-  std::vector<Index> row, col;  // Of each row of the data set.
+  std::vector<Index> row, col;  // Indices of the row and column of each entry.
   Index rows = 0, cols = 0;
   std::vector<Index> features;  // Columns of the data set.
-  ColumnGroups groups;          // Of `features`, by position.
+  ColumnGroups groups;          // Groups of `features`, by position.
 };
 
-// One split of them, with values in units of the training values' deviation.
+// One split of the entries, with values in units of the training values' deviation.
 struct MatrixFold {
   MatrixProblem problem;
   MatrixEntries third;
@@ -66,7 +67,7 @@ struct MatrixFold {
   }
 };
 
-// The column of the data set that option `name` names; `otherwise` if it is empty.
+// Returns the column of the data set that option `name` names; `otherwise` if it is empty.
 absl::StatusOr<Index> FindColumn(const data::Dataset& dataset, const std::string& name, const std::string& text,
                                  Index otherwise) {
   const auto error = [&](absl::string_view what) {
@@ -107,7 +108,7 @@ absl::StatusOr<MatrixTable> ReadTable(const catalogue::ObjectiveInfo& info, cons
                                       const data::DataRoot* root, const data::DataCache* cache,
                                       const base::StopToken& stop) {
   MatrixTable table;
-  study::Parameters unused;  // What trials bring.
+  study::Parameters unused;  // The values that trials bring are not known yet.
   for (const catalogue::ParameterInfo& p : info.parameters) {
     if (p.required() && !objective.options.contains(p.name)) unused[p.name] = p.suggested_min;
   }
@@ -181,7 +182,8 @@ double Rank(const MatrixProblem& problem, const VectorXd& x) {
   return static_cast<double>((values.array() > kRankCutOff * values[0]).count());
 }
 
-// Strengths beside sums over entries and in units of the data, to strengths beside means in units of the deviation.
+// Returns the factor from strengths beside sums over entries, in units of the data, to strengths beside means, in units
+// of the deviation.
 double PerMean(const MatrixFold& fold) {
   return 1.0 / (static_cast<double>(fold.problem.train.count()) * fold.deviation);
 }

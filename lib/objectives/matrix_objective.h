@@ -15,15 +15,15 @@
 // `matrix_completion` and `vf_matrix_completion`: known entries of a matrix, one a row of the data.
 namespace luthier::objectives {
 
-// Arguments as of CreateRegressionObjective. Errors of LoadRows; INVALID_ARGUMENT for columns that there are not,
-// groups that do not fit the data, and matrices that are too large; CANCELLED when stopped.
+// Takes the arguments of CreateRegressionObjective. Returns the errors of LoadRows; INVALID_ARGUMENT for columns that
+// do not exist, groups that do not fit the data, and matrices that are too large; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const catalogue::ObjectiveInfo& info,
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, const data::DataRoot* root,
                                                                  const data::DataCache* cache,
                                                                  const base::StopToken& stop);
 
-// The same. Its Train is UNIMPLEMENTED: models of matrices are not stored.
+// Does the same for vf_matrix_completion. Its Train is UNIMPLEMENTED: models of matrices are not stored.
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfMatrixObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);

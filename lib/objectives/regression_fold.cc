@@ -20,8 +20,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Columns up to which ridge is solved by Cholesky's factor of the Gram matrix, which costs p^3/3 a trial; with so few
-// rows that the Gram matrix has half its rank, conjugate gradients need fewer products than that.
+// Numbers of columns up to which ridge is solved by Cholesky's factor of the Gram matrix, which costs p^3/3 a trial. If
+// so few rows give the Gram matrix half its rank, conjugate gradients need fewer products than that.
 constexpr Index kSmallGram = 500, kLargestGram = 3000;
 constexpr double kLoosestTolerance = 0.1;  // Training tolerance that a search may ask for.
 
@@ -77,7 +77,7 @@ struct LinearRows {
     return absl::OkStatus();
   }
 
-  // Squared errors of the fit's weights.
+  // Measures the squared errors of the fit's weights.
   absl::Status Measure(const base::StopToken& stop, RegressionFit* fit) const {
     const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
       LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit->weights, stop));
@@ -160,7 +160,7 @@ class RidgeFold final : public RegressionFold {
   }
 
  private:
-  // For weights of rows: the rows dense, and the times of the training rows in [0, 1].
+  // Lays out the data for weights of rows: the rows dense, and the times of the training rows in [0, 1].
   absl::Status LaySeries(const data::Dataset& dataset, const data::Partition& partition,
                          const RegressionSettings& settings, const base::StopToken& stop) {
     const double rows = static_cast<double>(partition.train.size() + partition.validation.size());
@@ -202,7 +202,7 @@ class RidgeFold final : public RegressionFold {
     fit.relative_gradient = found.relative_gradient;
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
     if (!held_out) return fit;
-    // By penalties, then the two of the weights of rows.
+    // The derivatives by penalties come first, then the two of the weights of rows.
     const Index p = l2.size();
     bilevel::ImplicitGradient& part = fit.gradient.emplace();
     part.gradient.resize(columns_.count + 2);
@@ -214,7 +214,7 @@ class RidgeFold final : public RegressionFold {
 
   bilevel::ColumnPenalties columns_;
   LinearRows rows_;
-  MatrixXd train_points_, validation_points_;  // With recency.
+  MatrixXd train_points_, validation_points_;  // Used with recency.
   VectorXd time_;
   std::optional<bilevel::LeastSquaresGram> gram_;
 };
@@ -377,10 +377,10 @@ class KernelFold final : public RegressionFold {
  private:
   MatrixXd train_, validation_, third_;  // Rows are points.
   VectorXd train_target_, validation_target_, third_target_;
-  std::optional<MatrixXd> distances_, validation_distances_;  // With one gamma.
+  std::optional<MatrixXd> distances_, validation_distances_;  // Used with one gamma.
 };
 
-// Part of l1 by which a column must be away from a change of its weight to 0, or from it.
+// Share of l1 by which a column must be away from a change of its weight to or from 0.
 constexpr double kNearKink = 1e-3;
 
 class ElasticNetFold final : public RegressionFold {
@@ -422,7 +422,7 @@ class ElasticNetFold final : public RegressionFold {
   }
 
  private:
-  // Leaves the gradient absent where the weights' signs do not settle.
+  // Leaves the gradient absent if the weights' signs do not settle.
   absl::Status Differentiate(const bilevel::ElasticNetOptions& options, std::optional<double> tolerance,
                              const base::StopToken& stop, RegressionFit* fit) const {
     const std::vector<Index> support = bilevel::SupportOf(fit->weights);
@@ -512,8 +512,8 @@ class MlpFold final : public RegressionFold {
   }
 
  private:
-  // Of the gradient's norm at the start: no more may be left where derivatives are those of a minimum. Whatever a
-  // search's tolerance: elsewhere the Hessian has negative curvature as often as not.
+  // Share of the gradient's norm at the start that may remain if derivatives are to be those of a minimum. A search's
+  // tolerance does not change it: elsewhere the Hessian has negative curvature as often as not.
   static constexpr double kAtMinimum = 1e-6;
   static constexpr double kLeastPenalty = 1e-300;
   static constexpr int kNewtonSteps = 12;
@@ -551,7 +551,7 @@ class MlpFold final : public RegressionFold {
     if (fit->diverged) return absl::OkStatus();
     double norm = solver.gradient().norm();
     if (norm > relative * first && fit->products < settings.max_iterations) {
-      // Where its steps have become too short for rounding.
+      // Newton's steps take over where the solver's steps have become too short for rounding.
       LUTHIER_ASSIGN_OR_RETURN(norm,
                                bilevel::PolishInner(inner, 0.0, {kNewtonSteps}, stop, &fit->weights, relative * first));
     }
@@ -610,7 +610,7 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
   out.intercept = settings.Bool("intercept");
   if (settings.IsVector("l2")) {
     out.l2 = settings.Vector("l2");
-    out.l2.insert(out.l2.begin(), out.l2.back());  // Number 0 is of no column.
+    out.l2.insert(out.l2.begin(), out.l2.back());  // Number 0 belongs to no column.
   } else {
     out.l2 = catalogue::PenaltiesOf(groups, settings);
   }

@@ -31,7 +31,7 @@ namespace luthier::objectives {
 struct RegressionSettings {
   bool standardize = true;
   bool intercept = true;  // Targets are taken relative to their mean over the training rows.
-  // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. Others: one.
+  // ridge: the penalty of no group (of no column, with a list), then that of each group or entry. Others: one.
   std::vector<double> l2;
   double l1 = 0.0;  // elastic_net.
   // mlp: units of the hidden layer, the penalty of the output layer, and the seed of the start.
@@ -52,14 +52,14 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 
 // A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
 struct RegressionFit {
-  // One a column, of several targets behind each other; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has
-  // them.
+  // One weight a column, those of several targets behind each other; kernel_ridge: one a training row; mlp: in the
+  // order of bilevel::MlpShape.
   Eigen::VectorXd weights;
   double intercept = 0.0;  // ridge with recency: on top of the offset.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   bool singular = false;  // The system has no solution up to round-off.
-  bool diverged = false;  // Unrolled steps did not stay finite.
-  bool limited = false;   // By unroll_steps.
+  bool diverged = false;  // True if unrolled steps did not stay finite.
+  bool limited = false;   // True if unroll_steps ended the training.
   // Norm of the gradient, relative to that at zero weights. elastic_net: ElasticNetFit::violation.
   double relative_gradient = 0.0;
   double first_gradient = 0.0;  // mlp: norm of the gradient at the start.
@@ -87,7 +87,7 @@ class RegressionFold {
   double offset_ = 0.0;
 };
 
-// `info`: of a regression. `more_targets`: of ridge, as RowSource has them. Held-out rows may be none.
+// `info`: that of a regression. `more_targets`: for ridge, as in RowSource. Held-out rows may be none. Returns
 // RESOURCE_EXHAUSTED if it takes more memory than settings.max_memory_bytes; CANCELLED when stopped.
 absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const catalogue::ObjectiveInfo& info, const data::Dataset& dataset,

@@ -22,7 +22,7 @@ using Eigen::Index;
 // Note for people.
 constexpr char kKink[] = "the derivatives jump close by: a column is about to get or lose its weight";
 
-// Sum of squared differences of targets from their means.
+// Returns the sum of squared differences of targets from their means.
 double Variation(const RowSource& source, const std::vector<int32_t>& rows) {
   double sum = 0.0;
   const auto add = [&](const std::vector<double>& target) {
@@ -60,7 +60,7 @@ class RegressionObjective final : public Objective {
 
  private:
   using Layout = std::vector<std::shared_ptr<const RegressionFold>>;
-  // What a layout depends on: standardize, intercept, whether gamma is a list.
+  // The settings that a layout depends on: standardize, intercept, and whether gamma is a list.
   struct Key {
     bool standardize, intercept, list;
     friend bool operator==(const Key&, const Key&) = default;
@@ -136,7 +136,7 @@ std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSetting
       continue;
     }
     if (name == "recency" || name == "recency_center") {
-      // The second one's derivative is by itself: it may be 0.
+      // The second entry's derivative is by the parameter itself, which may be 0.
       const bool slope = name == "recency";
       out.push_back({columns_.count + (slope ? 0 : 1), slope ? settings.recency->slope : 1.0});
       continue;
@@ -150,7 +150,7 @@ std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSetting
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (name == catalogue::PenaltyName(groups_[g])) k = g + 1;
     }
-    // kernel_ridge: behind the gammas.
+    // kernel_ridge: penalties come behind the gammas.
     out.push_back({static_cast<Index>(k) + settings.gamma.size(), settings.l2[k]});
   }
   return out;
@@ -246,7 +246,7 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
   }
   if (tolerance && *tolerance > regression.tolerance && last.training->outcome == study::TrainingOutcome::kConverged &&
       last.training->gradient_norm.value_or(0.0) > regression.tolerance) {
-    last.training->outcome = study::TrainingOutcome::kTarget;  // As far as the search asked for.
+    last.training->outcome = study::TrainingOutcome::kTarget;  // The training went as far as the search asked for.
   }
   result.measurement = std::move(last);
   return result;

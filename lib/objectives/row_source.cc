@@ -17,7 +17,8 @@
 namespace luthier::objectives {
 namespace {
 
-// A class of one row cannot be on both sides of a split. Said here, where classes have names.
+// Checks that no class has only one row, which cannot be on both sides of a split. It is checked here, where classes
+// have names.
 absl::Status CheckClassSizes(const data::Dataset& dataset) {
   std::vector<int64_t> rows(dataset.classes.size(), 0);
   for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
@@ -50,7 +51,8 @@ absl::Status TakeTargets(const std::string& names, const base::StopToken& stop, 
   };
   if (dataset.features.empty()) return error("goes by names of columns, and the file has none; give it a header");
   constexpr int32_t kTaken = -2;
-  std::vector<int32_t> place(dataset.features.size(), 0);  // Of a column: where it goes, or number of its target.
+  // For each column: its new place, or the number of its target.
+  std::vector<int32_t> place(dataset.features.size(), 0);
   for (const absl::string_view part : absl::StrSplit(names, ',')) {
     const absl::string_view name = absl::StripAsciiWhitespace(part);
     const auto found = std::find(dataset.features.begin(), dataset.features.end(), name);

@@ -58,8 +58,8 @@ model::ModelInfo InfoOf(const TrainRequest& request, const catalogue::Settings& 
   return info;
 }
 
-// Columns that were constant have no part in predictions, whatever they are in other rows. `weights`: `each` of them a
-// column, in order; null: none.
+// Removes columns that were constant from predictions, whatever their values in other rows. `weights`: `each` of them a
+// column, in order; null if there are none.
 void DropConstants(const data::Standardization& scaling, VectorXd* weights, int each, VectorXd* deviation) {
   for (size_t j = 0; j < scaling.constant.size(); ++j) {
     if (!scaling.constant[j]) continue;
@@ -123,7 +123,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   const Index features = static_cast<Index>(parts.cols) * scores;
   parts.weights = w.head(features);
   parts.bias = VectorXd::Zero(scores);
-  // Of more than two classes, the first one has no intercept.
+  // With more than two classes, the first one has no intercept.
   parts.bias.tail(w.size() - features) = w.tail(w.size() - features);
   model::ModelInfo about = InfoOf(request, settings);
   LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, data::Fingerprint(dataset, stop));

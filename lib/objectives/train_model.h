@@ -15,7 +15,8 @@ namespace luthier::objectives {
 // A setting of a study, to be trained again.
 struct TrainRequest {
   study::BuiltinObjective objective;
-  study::Parameters parameters;  // Over the objective's options; together all that has no default.
+  // Values over the objective's options; together they must include everything that has no default.
+  study::Parameters parameters;
   uint64_t seed = 0;
   std::string study;  // For the file; may be empty, and `trial` 0.
   int64_t trial = 0;

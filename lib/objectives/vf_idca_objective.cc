@@ -28,12 +28,13 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr size_t kShownGroups = 20;  // In the note.
-// The first of several starts. The elastic net's multiplier of a tiny squared norm would be huge.
+constexpr size_t kShownGroups = 20;  // Number of groups in the note.
+// Bounds of the first of several starts. The elastic net's multiplier of a tiny squared norm would be huge.
 constexpr double kMostPenalisedGroups = 0.7, kMostPenalisedNet = 0.4;
-constexpr double kLeastBound = 0.01;    // Share of the least bound at the start.
-constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where training counts as converged.
-constexpr int32_t kMostColumns = 4000;  // Factors of so many take about a second.
+constexpr double kLeastBound = 0.01;  // Least bound, as a share of the least bound at the start.
+// Largest gap of every convex problem on the way, for training to count as converged.
+constexpr double kProvenGap = 1e-5;
+constexpr int32_t kMostColumns = 4000;  // Factorizations of that size take about a second.
 constexpr int kModelSweeps = 5000;
 constexpr int kIdleStarts = 2;  // Starts in a row without a better refit, after which the others are left out.
 constexpr int kPatience = 5;    // Steps of a start without a better refit, beyond which it mostly overfits.
@@ -42,9 +43,9 @@ constexpr int kPatience = 5;    // Steps of a start without a better refit, beyo
 struct Rows {
   bilevel::SparseVfProblem problem;
   bilevel::SparseVfRows third;
-  double deviation = 1.0;  // Of the training targets.
+  double deviation = 1.0;  // Deviation of the training targets.
   double train_rows = 0.0, third_rows = 0.0;
-  double validation_variance = 0.0, third_variance = 0.0;  // Of their targets, in user units.
+  double validation_variance = 0.0, third_variance = 0.0;  // Variances of their targets, in user units.
   data::Standardization scaling;
   double offset = 0.0;
 };
@@ -81,7 +82,7 @@ class SparseObjective final : public VfIdcaObjective {
   bool grouped() const { return !groups_.columns.empty(); }
   absl::StatusOr<Rows> Lay(const data::Partition& partition, bool standardize, bool intercept,
                            const base::StopToken& stop) const;
-  // The strengths gamma, beside sums over rows and in user units.
+  // Returns the strengths for gamma, beside sums over rows and in user units.
   std::vector<Strength> Strengths(const Rows& rows, const VectorXd& gamma) const;
 
   const catalogue::ObjectiveInfo info_;
@@ -150,7 +151,7 @@ absl::StatusOr<SparseModel> SparseObjective::Train(const EvaluationContext& cont
   LUTHIER_ASSIGN_OR_RETURN(const Rows rows,
                            Lay(all, settings.Bool("standardize"), settings.Bool("intercept"), context.stop));
   const bilevel::SparsePenalties& penalties = rows.problem.penalties;
-  // The reverse of Strengths.
+  // This is the reverse of Strengths.
   VectorXd mu(penalties.count());
   for (size_t k = 0; k < strengths.size(); ++k) {
     const bool squared = strengths[k].name == "l2";
@@ -213,10 +214,10 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
     std::optional<bilevel::VfIdcaResult> best;
     const auto starts = static_cast<int>(settings.Int("starts"));
     const double least = settings.Number("start");
-    int idle = 0;  // Starts since one brought a better refit.
+    int idle = 0;  // Number of starts since the last better refit.
     for (int k = 0; k < starts && !stopped && idle < kIdleStarts; ++k) {
       ++idle;
-      // From kMostPenalised down, evenly on a log scale; a single one is the least.
+      // The starts descend from kMostPenalised, evenly on a log scale; a single start is the least.
       const double share = starts == 1 ? 1.0 : static_cast<double>(k) / (starts - 1);
       const double from = std::max(grouped() ? kMostPenalisedGroups : kMostPenalisedNet, least);
       const double strength = from * std::pow(least / from, share);
@@ -234,7 +235,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
                                                                 stop));
       converged = converged && (found.converged || !found.patient) && found.worst_gap <= kProvenGap;
       worst_gap = std::max(worst_gap, found.worst_gap);
-      if (found.best_step < 0) {  // No penalty ever bound.
+      if (found.best_step < 0) {  // No penalty was ever active.
         found.best_refit = found.refit;
         found.best_gamma = VectorXd::Zero(problem.penalties.count());
       }

@@ -34,7 +34,7 @@ struct SparseModel {
   std::string fingerprint;
   int64_t rows = 0;
   double train_loss = 0.0;  // Mean squared error.
-  bool converged = false;   // The search for strengths, and the model.
+  bool converged = false;   // True if the search for strengths and the model have converged.
   std::vector<std::string> features;
   std::string label_name;
   std::vector<std::string> classes;  // Empty, or the two: predictions above 0 are of the second.
@@ -43,7 +43,7 @@ struct SparseModel {
 // An Objective that also tells all strengths: there may be more than a measurement has room for.
 class VfIdcaObjective : public Objective {
  public:
-  // Evaluate, with the strengths of a complete result in *strengths unless null.
+  // Evaluates, and writes the strengths of a complete result to *strengths unless null.
   virtual absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
                                                std::vector<Strength>* strengths) const = 0;
   // Finds the strengths, then trains on all rows with them, held-out ones included. FAILED_PRECONDITION if the trial
@@ -57,7 +57,7 @@ class VfIdcaObjective : public Objective {
 // Returns the mean squared difference of y (any length) from its mean; 0 if it is empty.
 double Variance(const Eigen::VectorXd& y);
 
-// INVALID_ARGUMENT naming the first parameter of the space that `parameters` lacks.
+// Returns INVALID_ARGUMENT naming the first parameter of the space that `parameters` lacks.
 absl::Status CheckComplete(const study::SearchSpace& space, const study::Parameters& parameters);
 
 // Returns `result` with the measurement; failed as CONFIG NON_FINITE if a metric is not finite.

@@ -28,12 +28,14 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Steps factor matrices of so many rows, one for each column of each fold and of the bounds: about .2 s each.
+// Largest size of the matrices that steps factor, with one row for each column of each fold and of the bounds: about .2
+// s each.
 constexpr int64_t kMostSize = 1600;
-constexpr double kSvmGap = 1e-5;        // Of every convex problem on the way, where the search counts as converged.
+// Largest gap of every convex problem on the way, for the search to count as converged.
+constexpr double kSvmGap = 1e-5;
 constexpr int kSvmPatience = 5;         // Steps without a better refit, beyond which it mostly overfits.
 constexpr double kLeastGain = 1e-3;     // Share of the loss by which a refit must be better to count as such.
-constexpr size_t kShownColumns = 20;    // In the note.
+constexpr size_t kShownColumns = 20;    // Number of columns in the note.
 constexpr double kNonzeroShare = 1e-3;  // Smaller bounds, as a share of the largest, leave a column out.
 constexpr double kModelGap = 1e-7;
 
@@ -151,7 +153,7 @@ absl::StatusOr<study::Measurement> SvmObjective::Search(const catalogue::Setting
   bool converged = true;
   double worst_gap = 0.0;
   for (int k = 0; k < starts && !stopped; ++k) {
-    // From `start` up to 1, evenly on a log scale; a single one is `start`.
+    // The starts ascend from `start` to 1, evenly on a log scale; a single one is `start`.
     const double share = starts == 1 ? 0.0 : static_cast<double>(k) / (starts - 1);
     options.start.tail(p).setConstant(std::pow(least, 1.0 - share));
     LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult next, bilevel::RunVfIdca(solver, options, report, context.stop));

@@ -13,7 +13,7 @@
 namespace luthier::simulate {
 namespace {
 
-// The rungs of a bracket that gets `settings` settings; a full one those of its table.
+// Returns the rungs of a bracket that gets `settings` settings; for a full bracket those of its table.
 Preview::Bracket RungsOf(const study::Bracket& bracket, int32_t eta, int64_t settings) {
   Preview::Bracket result;
   int64_t size = settings;
@@ -38,7 +38,7 @@ bool Overlaps(const study::AlgorithmSpec& algorithm) {
   return true;
 }
 
-// Stages of Harmonica, and then what its base does with the trials that they leave.
+// Previews the stages of Harmonica, and then its base's work on the remaining trials.
 Preview PreviewOfStages(const study::StudySpec& spec, const study::HarmonicaOptions& options, int64_t workers) {
   const search::HarmonicaPlan plan = search::PlanHarmonica(spec, options);
   study::StudySpec base = search::BaseStudy(spec, options, plan);
@@ -106,7 +106,8 @@ Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
     int64_t round = 0;
     for (const study::Bracket& bracket : table) round += bracket.sizes.front();
     int64_t left = preview.settings % round;
-    // Brackets in the order of the table: whole rounds, one more for those that the rest fills, and what is cut short.
+    // Brackets in the order of the table: whole rounds, one more for brackets that the rest fills, and the bracket cut
+    // short.
     Preview::Bracket cut;
     for (const study::Bracket& bracket : table) {
       Preview::Bracket shown = RungsOf(bracket, EtaOf(spec.algorithm), bracket.sizes.front());
@@ -138,7 +139,7 @@ Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
     longest = std::max(longest, alone);
   }
   preview.time_at_least = std::max(preview.training / k, whole);
-  // Nobody is idle until the last setting has begun; what is left then is the last bracket, in asha one training.
+  // Nobody is idle until the last setting has begun; then the last bracket is left, or in asha one training.
   const bool asynchronous = std::holds_alternative<study::AshaOptions>(spec.algorithm);
   const double packed = preview.training / k + (asynchronous ? whole : longest);
   const bool overlaps = study::SamplerOf(spec.algorithm) != nullptr && Overlaps(spec.algorithm);

@@ -12,7 +12,7 @@ namespace luthier::simulate {
 // Forecast of what a study will do, as far as its spec alone tells.
 struct Preview {
   struct Rung {
-    int64_t step = 0;  // Trained up to it; 0: as long as the objective likes (no resource).
+    int64_t step = 0;  // Step up to which it trains; 0: as long as the objective likes (no resource).
     int64_t settings = 0;
     double training = 0.0;  // Units that this rung adds, of all its settings together.
   };
@@ -23,15 +23,15 @@ struct Preview {
   std::string algorithm;  // The algorithm that `auto` chooses.
   std::string unit;       // "units" where the resource has no name, "trials" where there is no resource.
   int64_t settings = 0;   // The budget.
-  // One in the order in which they begin; the last may be one that the budget cuts short. Asha has one, with the most
-  // that its rungs can hold; other algorithms have one of one rung. Harmonica: its stages, of one rung, then its
-  // base's.
+  // Brackets in the order in which they begin; the budget may cut the last one short. Asha has one bracket, with the
+  // most that its rungs can hold; other algorithms have one bracket of one rung. Harmonica has its stages, of one rung,
+  // then its base's brackets.
   std::vector<Bracket> brackets;
   double training = 0.0;               // Units in all; at most, where a rule may stop trials.
   double training_from_scratch = 0.0;  // The same where trials cannot go on from a checkpoint.
   double training_without = 0.0;       // If every setting got all its training.
   bool at_most = false;                // A stopping rule, or asha, may need less.
-  bool about = false;                  // asha STOP: how many go on is not bounded.
+  bool about = false;                  // asha STOP: the number of trials that go on is not bounded.
   // Estimates, in units, of the time for this many workers that all take as long for a unit: training / workers, but no
   // less than one whole training; and with waiting at the barriers of rungs, of all brackets or, where they overlap, of
   // one.

@@ -67,7 +67,7 @@ struct EndsLater {
   }
 };
 
-// What is reported beside the value.
+// Returns the gradient that is reported beside the value.
 std::optional<study::Gradient> Differentiate(const Problem& problem, const study::Parameters& parameters,
                                              const std::vector<double>& direction) {
   if (!problem.gradient) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<study::Gradient> Differentiate(const Problem& problem, const study
   return gradient;
 }
 
-// One seed. Returns false when `row` wants no more.
+// Runs one seed. Returns false if `row` wants no more.
 absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::FunctionRef<absl::Duration()> cpu_time,
                          absl::FunctionRef<bool(const Row&)> row) {
   const study::StudySpec spec = SpecOf(options, seed);

@@ -81,7 +81,7 @@ class TrainingRun {
   struct Event {
     double time;
     int64_t trial;
-    int64_t step;  // Of its next report.
+    int64_t step;  // Step of its next report.
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
@@ -126,13 +126,13 @@ class TrainingRun {
     return target > 0 ? target : spec_.resource->max;
   }
 
-  // The step at which the training of a trial is over.
+  // Returns the step at which the training of a trial is over.
   int64_t EndOf(int64_t number) const {
     if (!options_.problem.length) return spec_.resource->max;
     return std::clamp<int64_t>(options_.problem.length(Trial(number).parameters), 1, spec_.resource->max);
   }
 
-  // The next report of a trial that has been trained to `step`.
+  // Schedules the next report of a trial that has been trained to `step`.
   void Train(int64_t number, int64_t step) {
     const int64_t stride = (step / options_.report_every + 1) * options_.report_every;
     const int64_t next = std::min({TargetOf(number), EndOf(number), stride});
@@ -252,7 +252,7 @@ TrainingProblem CurveProblem(int64_t whole) {
         0.1 + 1.5 * (lr - 0.6) * (lr - 0.6) + 0.4 * (width - 0.7) * (width - 0.7) + 0.2 * (decay - 0.3) * (decay - 0.3);
     const double exponent = 0.3 + 0.9 * lr;
     const auto t = static_cast<double>(step);
-    // Large learning rates begin lower; all meet their end at `whole`.
+    // Large learning rates begin lower; all reach their end at `whole`.
     return end + (std::pow(t, -exponent) - std::pow(static_cast<double>(whole), -exponent)) * (1.2 - 0.4 * lr);
   };
   return problem;

@@ -12,7 +12,7 @@
 namespace luthier::spectral {
 namespace {
 
-// Whether equal levels of the parameter are not equally wide in its coordinate.
+// Returns true if equal levels of the parameter are not equally wide in its coordinate.
 bool IsLog(const study::ParameterDomain& domain) {
   const auto* range = std::get_if<study::IntRange>(&domain);
   return range != nullptr && range->scale == study::Scale::kLog;

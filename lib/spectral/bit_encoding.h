@@ -14,10 +14,10 @@ namespace luthier::spectral {
 struct BitOptions {
   int float_bits = 0;   // Bits of a parameter that is cut into cells: 1 … 10; 0: 2, or 3 for at most 4 parameters.
   bool gray = false;    // Ordered parameters: neighbouring levels differ in one bit.
-  bool centre = false;  // In cells the middle instead of a uniform position.
+  bool centre = false;  // In cells, take the middle instead of a uniform position.
 };
 
-// More levels than these of an ordered parameter are cut into cells like a continuous one.
+// An ordered parameter with more levels than this is cut into cells like a continuous one.
 inline constexpr int64_t kMaxOrderedLevels = 64;
 
 // Bits of one parameter, all independent and uniform: only then are parities orthonormal.

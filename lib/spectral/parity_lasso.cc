@@ -19,8 +19,8 @@ using Eigen::VectorXf;
 constexpr int kFieldBits = 12;
 constexpr int kMaxPasses = 60;
 constexpr size_t kAddPerPass = 60;
-constexpr double kViolation = 1e-4;  // Of lambda.
-// Features that come so close to lambda are taken in with the violators: they often are the next ones.
+constexpr double kViolation = 1e-4;  // As a share of lambda.
+// Features whose |c| reaches this share of lambda are taken in with the violators: they often are the next ones.
 constexpr double kNear = 0.8;
 constexpr double kStep = 1e-9;  // Coordinate descent ends when no weight moves by more (outputs are of unit scale).
 constexpr int kMaxSweeps = 20000;
@@ -120,7 +120,7 @@ class WorkingSet {
     for (Index k = 0; k < size(); ++k) weight_[k] = weights[static_cast<size_t>(k)];
   }
 
-  // Coordinate descent. False when it did not settle.
+  // Runs coordinate descent. Returns false if it did not settle.
   absl::StatusOr<bool> Solve(double lambda, const base::StopToken& stop) {
     base::Pace pace(stop);
     const auto poll = [&] { return pace.Poll(base::kRandomAccess + size()); };
@@ -215,7 +215,8 @@ VectorXf ParityLasso::Scaled(const VectorXd& r) const {
   return w;
 }
 
-// All features that begin with `prefix` (`length` bits) and go on with columns >= next; w = prefix's parity times r/T.
+// Visits all features that begin with `prefix` (`length` bits) and go on with columns >= next; w = prefix's parity
+// times r/T.
 template <typename F>
 absl::Status ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index next, base::Pace& pace,
                                 F& visit) const {

@@ -20,7 +20,7 @@ using Eigen::VectorXd;
 constexpr int kFolds = 5;
 constexpr double kFactors[] = {1.0, 0.7, 0.5, 0.35, 0.25};
 constexpr double kPathStep = 0.9;
-constexpr double kPathEnd = 0.2;  // Of u.
+constexpr double kPathEnd = 0.2;  // As a share of u.
 
 // y = mean + scale * unit with mean(unit) = 0 and mean(unit^2) = 1. scale 0: all equal.
 struct Standardized {
@@ -33,7 +33,7 @@ Standardized Standardize(const VectorXd& y) {
   Standardized s;
   const double largest = y.cwiseAbs().maxCoeff();
   if (!(largest > 0.0)) return s;
-  // Through multiples of the largest, whose squares do not overflow.
+  // Multiples of the largest value have squares that do not overflow.
   const VectorXd small = y / largest;
   const double mean = small.mean();
   const double deviation = std::sqrt((small.array() - mean).square().mean());
@@ -44,12 +44,12 @@ Standardized Standardize(const VectorXd& y) {
   return s;
 }
 
-// sqrt(2 ln `count` / `samples`): the largest of so many correlations with noise of unit deviation.
+// Returns sqrt(2 ln `count` / `samples`): the largest of `count` correlations with noise of unit deviation.
 double LargestOfNoise(int64_t count, Index samples) {
   return std::sqrt(2.0 * std::log(std::max(2.0, static_cast<double>(count))) / static_cast<double>(samples));
 }
 
-// The s that stand out most, refitted with an intercept. In units of `unit`; intercept included.
+// Refits the s terms that stand out most, with an intercept. In units of `unit`; intercept included.
 Polynomial Refit(const ParityLasso& lasso, const VectorXd& unit, std::vector<Term> terms, int s) {
   VectorXd residual = unit;
   for (const Term& term : terms) residual -= term.weight * lasso.Column(KeyOf(term.bits)).cast<double>();
@@ -68,7 +68,7 @@ Polynomial Refit(const ParityLasso& lasso, const VectorXd& unit, std::vector<Ter
   for (size_t k = 0; k < terms.size(); ++k) {
     columns.col(static_cast<Index>(k) + 1) = lasso.Column(KeyOf(terms[k].bits)).cast<double>();
   }
-  // Least norm where columns coincide on few samples.
+  // The solution has the least norm if columns coincide on few samples.
   const VectorXd weights = columns.completeOrthogonalDecomposition().solve(unit);
   polynomial.intercept = weights[0];
   for (size_t k = 0; k < terms.size(); ++k) terms[k].weight = weights[static_cast<Index>(k) + 1];
@@ -108,7 +108,7 @@ absl::StatusOr<Penalized> FitPenalized(const ParityLasso& lasso, const Standardi
   if (options.rule == LambdaRule::kPath) return FitPath(lasso, s.unit, options.terms, stop);
   Penalized p;
   p.lambda = options.rule == LambdaRule::kAbs ? options.lambda_abs / s.scale : options.factor * NoiseLevel(lasso);
-  // Correlations are at most 1: beyond, all weights are 0 anyway.
+  // Correlations are at most 1: for a larger lambda all weights are 0 anyway.
   p.lambda = std::clamp(p.lambda, 1e-6, 2.0);
   LUTHIER_ASSIGN_OR_RETURN(p.fit, lasso.Fit(s.unit, p.lambda, start, stop));
   return p;
@@ -125,7 +125,7 @@ void ToLossUnits(const Standardized& s, Polynomial* polynomial) {
   for (Term& term : polynomial->terms) term.weight *= s.scale;
 }
 
-// The mean squared error, in units of the variance of all, of folds predicted by fits to the others.
+// Returns the mean squared error, in units of the variance of all, of folds predicted by fits to the others.
 absl::StatusOr<double> CrossValidatedR2(const BitMatrix& x, const Standardized& all, const std::vector<int>& free,
                                         const RecoveryOptions& options, const std::vector<Term>& start,
                                         const base::StopToken& stop) {

@@ -58,7 +58,7 @@ struct Recovery {
 absl::StatusOr<Recovery> Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
                                  const RecoveryOptions& options, const base::StopToken& stop);
 
-// Without the gate.
+// Fits without the gate.
 absl::StatusOr<Recovery> RecoverUngated(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
                                         const RecoveryOptions& options, const base::StopToken& stop);
 

@@ -14,7 +14,7 @@
 namespace luthier::stochastic {
 namespace {
 
-constexpr double kMaxConstant = 1e100;  // So that no sum overflows.
+constexpr double kMaxConstant = 1e100;  // Bound so that no sum overflows.
 
 bool IsPureLipschitz(Sampling sampling) {
   return sampling == Sampling::kLipschitz || sampling == Sampling::kLipschitzLiteral ||
@@ -97,7 +97,7 @@ Sampler::Draw Sampler::Visit(int64_t i, double scaled_probability) {
   return draw;
 }
 
-// One of those not seen yet, uniformly.
+// Draws an unseen example uniformly.
 Sampler::Draw Sampler::VisitUnseen(double place, double scaled_probability) {
   const auto unseen = static_cast<size_t>(size() - seen_count_);
   const auto k = static_cast<size_t>(place * static_cast<double>(unseen));
@@ -107,8 +107,8 @@ Sampler::Draw Sampler::VisitUnseen(double place, double scaled_probability) {
   return Visit(i, scaled_probability);
 }
 
-// A seen one, proportional to L_i + Lmean + 2 lambda: by a part of `place` as large as L_i's share of the sum by L_i,
-// else uniformly.
+// Draws a seen example proportional to L_i + Lmean + 2 lambda: by a part of `place` as large as L_i's share of the sum
+// by L_i, else uniformly.
 Sampler::Draw Sampler::VisitPort(double place) {
   const auto seen = static_cast<double>(seen_count_);
   const double sum = tree_.sum(), each = sum / seen + 2.0 * lambda_;
@@ -175,7 +175,7 @@ double Sampler::StartConstant(const Draw& draw) const {
   }
   if (!draw.first) return (pure ? 0.5 : 0.9) * constant(draw.index);
   if (pure || seen_count_ == 1) return first_constant_;
-  // The one just seen has no constant yet.
+  // The example just seen has no constant yet.
   return 0.5 * tree_.sum() / static_cast<double>(seen_count_ - 1);
 }
 

@@ -32,7 +32,7 @@ int64_t SamplingTree::Find(double u) const {
   while (k < static_cast<size_t>(leaves_)) {
     const Node& left = nodes_[2 * k];
     const Node& right = nodes_[2 * k + 1];
-    // Rounding may leave `rest` at the very end of an interval: what has no weight is never entered.
+    // Rounding may leave `rest` at the very end of an interval; a subtree without weight is never entered.
     if (rest < left.sum || right.sum == 0.0) {
       k = 2 * k;
     } else {

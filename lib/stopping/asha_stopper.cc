@@ -36,7 +36,7 @@ void AshaStopper::Report(int64_t trial, int64_t step, double value) {
 }
 
 void AshaStopper::Finish(int64_t trial, study::TrialState, std::optional<double>) {
-  open_.erase(trial);  // What it had at the rungs stays there.
+  open_.erase(trial);  // Its values at the rungs stay there.
 }
 
 Decision AshaStopper::Decide(int64_t trial, int64_t step) const {
@@ -47,7 +47,7 @@ Decision AshaStopper::Decide(int64_t trial, int64_t step) const {
     const std::optional<AtRung>& mine = found->second[k];
     if (!mine || mine->step != step) continue;
     const auto& rung = rungs_[k];
-    if (!std::isfinite(rung.front().first)) continue;  // Nobody has a value here: there is nothing to rank.
+    if (!std::isfinite(rung.front().first)) continue;  // Nobody has a finite value here: there is nothing to rank.
     int64_t best = static_cast<int64_t>(rung.size()) / options.eta;
     if (best == 0 && options.first_go_on) continue;
     if (!std::isfinite(mine->loss)) return {Verdict::kStop, absl::StrCat("no finite value at step ", step)};

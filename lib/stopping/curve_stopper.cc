@@ -13,19 +13,19 @@ namespace {
 
 constexpr size_t kFewestPoints = 4;
 constexpr size_t kMostPoints = 64;
-constexpr double kLate = 0.25;        // Points from this share of the last step on.
-constexpr double kPlausible = 4.0;    // Times the best residual sum of squares.
-constexpr double kDiscrepancy = 0.2;  // Of the way that is extrapolated.
+constexpr double kLate = 0.25;        // Share of the last step from which points are fitted.
+constexpr double kPlausible = 4.0;    // Multiple of the best residual sum of squares.
+constexpr double kDiscrepancy = 0.2;  // Share of the extrapolated distance.
 constexpr double kExponents[] = {0.0, 0.25, 0.5, 1.0, 2.0};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Fit {
   double at_whole;
-  double variance;  // Of the estimate and of one more result, in units of the residual variance.
+  double variance;  // Variance of the estimate and of one more result, in units of the residual variance.
   double residuals;
 };
 
-// y = a + b x with b >= 0, at x = 0.
+// Fits y = a + b x with b >= 0, at x = 0.
 Fit FitLine(const std::vector<double>& x, const std::vector<double>& y) {
   const auto n = static_cast<double>(x.size());
   double mean_x = 0.0;
@@ -94,7 +94,7 @@ double StudentQuantile(double p, int degrees) {
 double LossBound(const std::vector<StepLoss>& points, double whole, double confidence) {
   if (points.size() < kFewestPoints || points.back().step >= whole) return -kInfinity;
   const std::vector<StepLoss> late = LatePoints(points);
-  // In units of the range, so that squares of the largest doubles stay finite; the range itself may not.
+  // Values are in units of the range, so that squares of the largest doubles stay finite; the range itself may not.
   double lowest = kInfinity;
   double highest = -kInfinity;
   for (const StepLoss& p : late) {

@@ -17,8 +17,8 @@ class RunningQuantile {
   explicit RunningQuantile(double share) : share_(share) {}
   void Add(double value);  // Finite.
   size_t size() const { return low_.size() + high_.size(); }
-  // As if `beyond` more numbers were there that are larger than all; infinity when the quantile is among those.
-  // size() > 0.
+  // Returns the quantile as if there were `beyond` more numbers, larger than all; infinity if it is among those. size()
+  // > 0.
   double Value(size_t beyond = 0);
 
  private:

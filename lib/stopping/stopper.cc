@@ -13,8 +13,8 @@
 namespace luthier::stopping {
 namespace {
 
-// All rules of a study: the first one that stops decides. Before resource.min nothing says anything about a trial, and
-// one that has had all its training is complete.
+// All rules of a study: the first one that stops decides. Before resource.min nothing is known about a trial, and a
+// trial that has had all its training is complete.
 class Rules final : public Stopper {
  public:
   Rules(const study::StudySpec& spec, std::vector<std::unique_ptr<Stopper>> rules)

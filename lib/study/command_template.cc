@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kFactPrefix[] = "luthier.";
 
-// "" when the name may stand between braces.
+// Returns "" if the name may stand between braces.
 std::string NameProblem(const std::string& name, const SearchSpace& space) {
   if (absl::StartsWith(name, kFactPrefix)) {
     const std::string fact = name.substr(sizeof(kFactPrefix) - 1);
@@ -46,8 +46,8 @@ std::vector<std::string> Words(absl::string_view text) {
   return absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
 }
 
-// Whether the words are no path with blanks in it: the first is a program's name, or one of the others an option, or
-// has a placeholder.
+// Returns true if the words are not a path with blanks in it: the first is a program's name, or one of the others is an
+// option or has a placeholder.
 bool IsCommandLine(const std::vector<std::string>& words) {
   const bool bare_name = !absl::StrContains(words[0], "/");
   return bare_name || std::any_of(words.begin() + 1, words.end(), [](const std::string& word) {

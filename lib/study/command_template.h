@@ -31,8 +31,9 @@ absl::StatusOr<std::vector<TemplatePiece>> ParseTemplate(absl::string_view text)
 // seed, study, target_step, tolerance, trial.
 const std::vector<std::string>& TemplateFacts();
 
-// `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").
-// Absent when a placeholder has no value (an inactive parameter, no checkpoint): the argument is then to be left out.
+// Returns `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").
+// Returns std::nullopt if a placeholder has no value (an inactive parameter, no checkpoint): the argument is then to be
+// left out.
 // Errors as ParseTemplate.
 absl::StatusOr<std::optional<std::string>> ExpandTemplate(absl::string_view text,
                                                           const std::map<std::string, std::string>& values);

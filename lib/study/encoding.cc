@@ -12,13 +12,13 @@ namespace {
 double Logit(double x) {
   return std::log(x) - std::log1p(-x);
 }
-// Without overflow at either end.
+// Logistic function that does not overflow at either end.
 double Logistic(double t) {
   const double odds = std::exp(-std::abs(t));
   return (t < 0.0 ? odds : 1.0) / (1.0 + odds);
 }
 
-// Whether the range is so narrow that the difference of its transformed ends has lost its digits.
+// Returns true if the range is so narrow that the difference of its transformed ends has lost its digits.
 bool UseLinear(const FloatRange& d) {
   if (d.scale == Scale::kLog) return d.max / d.min - 1.0 < 1e-9;
   return d.scale == Scale::kLinear || (d.max - d.min) / (d.min * (1.0 - d.max)) < 1e-9;
@@ -69,7 +69,7 @@ struct Decode {
     if (d.step) {
       return StepValue(d, UnitToLevel(u, StepCount(d)));
     }
-    // The ends exactly, whatever exp and log round to.
+    // The ends are exact, whatever exp and log round to.
     if (u <= 0.0) return d.min + 0.0;
     if (u >= 1.0) return d.max + 0.0;
     double x = 0.0;

@@ -19,7 +19,7 @@ namespace {
 constexpr char kNonFinite[] =
     R"([ \t]*([-+]?(?:\b(?i:nan)(?:\([a-zA-Z]*\)|\b)|\b(?i:inf(?:inity)?)\b|[0-9]\.#[A-Za-z]+[0-9]*|\xE2\x88\x9E)))";
 constexpr char kAnything[] = "(.*?)";
-constexpr int kLetters = 2;  // With fewer of them before the group, a pattern names nothing: ": ([0-9]+)".
+constexpr int kLetters = 2;  // With fewer letters before the group, a pattern names nothing: ": ([0-9]+)".
 
 std::unique_ptr<const RE2> Regex(absl::string_view pattern) {
   RE2::Options options(RE2::Latin1);
@@ -27,11 +27,11 @@ std::unique_ptr<const RE2> Regex(absl::string_view pattern) {
   return std::make_unique<const RE2>(re2::StringPiece(pattern.data(), pattern.size()), options);
 }
 
-// The end of the character class that begins at `text[at]`, behind its bracket.
+// Returns the end of the character class that begins at `text[at]`, behind its bracket.
 size_t EndOfClass(absl::string_view text, size_t at) {
   ++at;
   if (at < text.size() && text[at] == '^') ++at;
-  if (at < text.size() && text[at] == ']') ++at;  // As the first one it is itself.
+  if (at < text.size() && text[at] == ']') ++at;  // As the first character it stands for itself.
   while (at < text.size() && text[at] != ']') {
     if (text[at] == '\\') {
       ++at;
@@ -44,13 +44,13 @@ size_t EndOfClass(absl::string_view text, size_t at) {
   return std::min(at + 1, text.size());
 }
 
-// The end of the escape that begins at `text[at]`.
+// Returns the end of the escape that begins at `text[at]`.
 size_t EndOfEscape(absl::string_view text, size_t at) {
   const size_t quoted = absl::StartsWith(text.substr(at), "\\Q") ? text.find("\\E", at) : at;
   return quoted == absl::string_view::npos ? text.size() : std::min(quoted + 2, text.size());
 }
 
-// The end of the group that begins at `text[at]`, behind its parenthesis.
+// Returns the end of the group that begins at `text[at]`, behind its parenthesis.
 size_t EndOfGroup(absl::string_view text, size_t at) {
   int depth = 0;
   while (at < text.size()) {
@@ -69,13 +69,14 @@ size_t EndOfGroup(absl::string_view text, size_t at) {
   return text.size();
 }
 
-// Where the first group of a pattern is, and whether the text before it is such that the value begins where it ends.
+// The position of the first group of a pattern, and whether the text before it is such that the value begins at its
+// end.
 struct FirstGroup {
-  size_t begin = 0, end = 0;  // Of the group with its parentheses.
+  size_t begin = 0, end = 0;  // Bounds of the group with its parentheses.
   bool after_literal = false;
 };
 
-// What the text up to here ends with, blanks and quantifiers aside.
+// The kind of the last element of the text so far, blanks and quantifiers aside.
 enum class Last { kNothing, kLiteral, kWildcard };
 
 Last KindOfEscape(char c, Last before) {
@@ -91,11 +92,11 @@ Last KindOfClass(absl::string_view text, Last before) {
   return few ? Last::kLiteral : Last::kWildcard;
 }
 
-// The pattern is one that RE2 takes, and has a group.
+// Finds the first group of a pattern that RE2 accepts and that has a group.
 FirstGroup FindFirstGroup(absl::string_view text) {
   FirstGroup found;
   Last last = Last::kNothing;
-  int letters = 0;  // Of the literal text up to here.
+  int letters = 0;  // Number of letters of the literal text up to here.
   const auto ends_with = [&](Last kind) {
     last = kind;
     if (kind != Last::kLiteral) letters = 0;
@@ -161,7 +162,7 @@ std::optional<Hit> LastHit(const RE2& regex, absl::string_view text) {
   return last;
 }
 
-// The last place where a value may begin. As matches take anything for the value, they overlap.
+// Returns the last place where a value may begin. As matches take anything for the value, they overlap.
 std::optional<Hit> LastPlace(const RE2& regex, absl::string_view text) {
   std::optional<Hit> last;
   size_t from = 0;
@@ -177,7 +178,7 @@ bool IsNumber(absl::string_view text) {
   return absl::SimpleAtod(text, &value);
 }
 
-// How many bytes at the head of `rest` belong to the number `read` before them.
+// Returns the number of bytes at the head of `rest` that belong to the number `read` before them.
 size_t NumberGoesOn(absl::string_view read, absl::string_view rest) {
   const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
   size_t end = digits;
@@ -200,8 +201,8 @@ size_t NumberGoesOn(absl::string_view read, absl::string_view rest) {
   return IsNumber(absl::StrCat(read, rest.substr(0, end))) ? end : 0;
 }
 
-// The length of what a decimal comma or thousands separators add to the digits `read`: ",5" or ",234.5". A list of
-// numbers with commas between them has none.
+// Returns the length of the text that a decimal comma or thousands separators add to the digits `read`: ",5" or
+// ",234.5"; 0 for a list of numbers with commas between them.
 size_t CommaGoesOn(absl::string_view read, absl::string_view rest) {
   if (read.empty() ||
       read.find_first_not_of("0123456789", read[0] == '-' || read[0] == '+' ? 1 : 0) != absl::string_view::npos) {
@@ -248,7 +249,7 @@ bool IsProse(absl::string_view word, absl::string_view rest) {
   return std::find(values->begin(), values->end(), absl::AsciiStrToLower(word)) == values->end();
 }
 
-// The word at the head of `text`, or the number that it is but for what stands behind it.
+// Returns the word at the head of `text`, or the number with the text behind it that makes it none.
 absl::string_view WordAt(absl::string_view text) {
   constexpr size_t kShown = 64;
   absl::string_view word = text.substr(0, std::min(text.find_first_of(" \t"), kShown));
@@ -296,7 +297,7 @@ std::optional<std::string> OutputPattern::LastValue(absl::string_view text) cons
   const bool diverged = non_finite && non_finite->has_value && (!hit || non_finite->value >= hit->value);
   const std::optional<Hit>& newest = diverged ? non_finite : hit;
   const std::optional<Hit> place = anything_ != nullptr ? LastPlace(*anything_, text) : std::nullopt;
-  // Where both begin together it is the same value, whatever the pattern took before it.
+  // If both begin together it is the same value, whatever the pattern took before it.
   if (place && (!newest || (place->begin > newest->begin && place->value > newest->value))) {
     const absl::string_view rest = absl::StripLeadingAsciiWhitespace(text.substr(place->value));
     const absl::string_view word = WordAt(rest);
@@ -307,7 +308,7 @@ std::optional<std::string> OutputPattern::LastValue(absl::string_view text) cons
   if (diverged || newest->end != newest->value_end) return std::string(read);
   const absl::string_view rest = text.substr(newest->value_end);
   if (!IsNumber(read) && !rest.empty() && absl::ascii_isalnum(static_cast<unsigned char>(rest[0]))) {
-    // Such as the "e" of "error".
+    // Example: the "e" of "error".
     const absl::string_view word = WordAt(text.substr(newest->value));
     if (IsProse(word, text.substr(newest->value + word.size()))) return std::nullopt;
     if (NumberGoesOn(read, rest) == 0) return std::string(word);

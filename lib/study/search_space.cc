@@ -128,7 +128,7 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
   double slack_below = kSnapTolerance * (range.max - range.min);
   double slack_above = slack_below;
   if (range.scale != Scale::kLinear) {
-    // Relative to the bound: an absolute slack would let 0 into [1e-8, 1e4].
+    // The slack is relative to the bound: an absolute one would let 0 into [1e-8, 1e4].
     slack_below = kSnapTolerance * range.min;
     slack_above = kSnapTolerance * (range.scale == Scale::kLog ? range.max : 1.0 - range.max);
   }
@@ -141,7 +141,7 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
     const double last = StepCount(range) - 1.0;
     const double level = std::clamp(std::round((x - range.min) / *range.step), 0.0, last);
     const double snapped = StepValue(range, level);
-    // What ten printed digits lose, but never so much that a number between two steps passes.
+    // The tolerance is the loss by ten printed digits, but never so large that a number between two steps passes.
     const double tolerance = std::min(kSnapTolerance * std::max(std::abs(x), *range.step), 0.01 * *range.step) +
                              4.0 * kEpsilon * std::abs(x);
     if (std::abs(snapped - x) > tolerance) {
@@ -194,7 +194,7 @@ absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& la
       absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels), ": ", SomeOf(labels)));
 }
 
-// `value` as a value of `p`: of a vector, all its scalars.
+// Returns `value` as a value of `p`: for a vector, as all its scalars.
 ParameterValue Filled(const ParameterSpec& p, double value) {
   if (!p.is_vector()) return value;
   return std::vector<double>(static_cast<size_t>(*p.count), value);
@@ -509,7 +509,7 @@ absl::Status SearchSpace::Validate(const Parameters& values) const {
 
 namespace {
 
-// The middle of a domain, where no default is given.
+// Returns the middle of a domain, for parameters without a default.
 ParameterValue Middle(const ParameterDomain& domain) {
   if (const auto* d = std::get_if<FloatRange>(&domain)) {
     double middle = d->min / 2 + d->max / 2;
@@ -547,7 +547,7 @@ absl::StatusOr<Parameters> SearchSpace::Complete(const Parameters& given) const 
     const ParameterSpec& p = parameters_[i];
     const auto found = completed.find(p.name);
     if (found != completed.end()) {
-      // Snapped now, or the conditions of its children would compare it with their values too strictly.
+      // The value is snapped now, or the conditions of its children would compare it with their values too strictly.
       const absl::StatusOr<ParameterValue> canonical = CanonicalValue(p, found->second);
       if (canonical.ok()) found->second = *canonical;
     } else if (IsActive(i, completed)) {
@@ -601,7 +601,7 @@ absl::StatusOr<Gradient> FromNames(const SearchSpace& space, const Parameters& s
     result.values = std::move(values);
     return result;
   }
-  // Known of the gradient g: its part v in some coordinates. Along v the slope is g·v = v·v, exactly.
+  // The known part of the gradient g is its part v in some coordinates. Along v the slope is g·v = v·v, exactly.
   result.solve.reset();
   result.direction.assign(coordinates.size(), 0.0);
   double largest = 0.0;

@@ -13,7 +13,7 @@
 namespace luthier::study {
 namespace {
 
-// Why the domain `after` is not `before` or wider; "": it is.
+// Explains why the domain `after` is not `before` or wider; "" if it is.
 struct Narrowing {
   const ParameterDomain& after;
 
@@ -86,7 +86,7 @@ void ChangeSpace(const StudySpec& spec, const std::vector<ParameterSpec>& parame
   }
 }
 
-// The fields that designers go by, the others empty.
+// Returns the fields that designers use; the others are empty.
 StudySpec ForDesigners(StudySpec spec) {
   spec.display_name.clear();
   spec.description.clear();

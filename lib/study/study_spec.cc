@@ -47,7 +47,7 @@ void CheckObjective(const CommandObjective& command, const MetricSpec& metric, b
   }
 }
 
-// Which of the fields go together.
+// Checks which of the fields go together.
 void CheckSplitColumns(const Split& split, const std::string& at, base::Violations* violations) {
   for (const auto& [name, text] : {std::pair<const char*, const std::string*>{"group_column", &split.group_column},
                                    {"time_column", &split.time_column},
@@ -104,7 +104,7 @@ void CheckResource(const Resource& resource, base::Violations* violations) {
   violations->AddAll("", ValidateText("resource.unit", resource.unit, 64, false));
 }
 
-// What the rules have in common.
+// Checks the options that all rules have.
 template <typename Rule>
 void CheckRule(const Rule& rule, const std::string& at, base::Violations* violations) {
   if (rule.warmup < 0) violations->Add(at + ".warmup", absl::StrCat(rule.warmup, " is below 0"));
@@ -138,7 +138,7 @@ void CheckStopping(const CurveStopping& rule, const StudySpec& spec, base::Viola
   }
 }
 
-// As users state them: which rules of `auto` were the newest is none of it.
+// Compares algorithms as users state them: the newest rules of `auto` at that time do not count.
 bool SameAlgorithm(const AlgorithmSpec& a, const AlgorithmSpec& b) {
   const auto* x = std::get_if<AutoOptions>(&a);
   const auto* y = std::get_if<AutoOptions>(&b);

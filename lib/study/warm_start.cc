@@ -19,7 +19,7 @@ bool AllAbove0(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [](double x) { return x > 0.0; });
 }
 
-// Infinite where something else differs.
+// Returns infinity if something else differs.
 double Distance(const Parameters& a, const Parameters& b) {
   if (a.size() != b.size()) return INFINITY;
   double sum = 0.0;

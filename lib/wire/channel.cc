@@ -44,7 +44,7 @@ namespace {
 constexpr unsigned kRefreshSeconds = 60;
 constexpr absl::string_view kUnix = "unix:";
 
-// The value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
+// Provides the value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
 // Thread-safe.
 class TokenSource {
  public:
@@ -59,7 +59,7 @@ class TokenSource {
     const int64_t changed = Changed();
     if (changed == changed_ || changed == 0) return value_;
     const absl::StatusOr<std::string> token = ReadTokenFile(file_);
-    if (!token.ok()) {  // It may be half written: it is looked at again.
+    if (!token.ok()) {  // The file may be half written: it is read again later.
       if (changed != complained_) {
         base::LogWarning("token_file_not_taken", {{"error", std::string(token.status().message())}});
       }
@@ -73,7 +73,8 @@ class TokenSource {
 
  private:
   static std::string ValueOf(const std::string& token) { return absl::StrCat("Bearer ", token); }
-  // When the file changed last, in nanoseconds; 0: it is not there, or a pipe, which can be read but once.
+  // Returns the time of the file's last change, in nanoseconds; 0 if it is missing, or a pipe, which can be read only
+  // once.
   int64_t Changed() const {
     struct stat info;
     if (stat(file_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
@@ -115,8 +116,8 @@ class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryIn
   TokenSource source_;
 };
 
-// Lets no call go to another user's coordinator at an address that nobody named: it ends as UNAVAILABLE, as if nobody
-// answered, since the right one may come back.
+// Lets no call go to another user's coordinator at an address that nobody named: the call ends as UNAVAILABLE, as if
+// nobody answered, since the right coordinator may come back.
 class OwnServerGuard final : public grpc::experimental::Interceptor {
  public:
   explicit OwnServerGuard(const std::string& address) : address_(address) {}
@@ -152,7 +153,7 @@ class GuardFactory final : public grpc::experimental::ClientInterceptorFactoryIn
   const std::string address_;
 };
 
-// gRPC reads the files whole, again and again.
+// Checks the file's size, as gRPC reads the files whole, again and again.
 absl::Status CheckReadable(const char* option, const std::string& path) {
   constexpr size_t kMaxFileBytes = size_t{1} << 20;
   const absl::Status status = base::ReadRegularFile(path, kMaxFileBytes).status();
@@ -179,7 +180,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
   return grpc::experimental::TlsCredentials(options);
 }
 
-// Returns true if an address reaches this machine alone. Names that are written otherwise may be anybody's.
+// Returns true if an address reaches only this machine. Names in any other form may belong to anybody.
 bool IsThisMachine(absl::string_view address) {
   if (absl::StartsWith(address, kUnix)) return true;
   absl::string_view host = address.substr(0, address.rfind(':'));
@@ -192,7 +193,7 @@ bool IsThisMachine(absl::string_view address) {
   return inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
-// A variable that is a switch.
+// Returns the value of a variable that is a switch.
 absl::StatusOr<bool> IsSet(const char* variable) {
   const char* const value = std::getenv(variable);
   if (value == nullptr || *value == '\0') return false;
@@ -205,9 +206,8 @@ absl::StatusOr<bool> IsSet(const char* variable) {
   return base::BadField(variable, absl::StrCat(base::Quote(value), " is neither 1 nor 0"));
 }
 
-// The path of a target is percent-encoded, as in a URL: gRPC takes off what % stands for, and begins other parts at ?
-// and
-// #.
+// Percent-encodes the path of a target, as in a URL: gRPC decodes %, and takes ? and # for the beginning of other
+// parts.
 std::string Escaped(absl::string_view path) {
   std::string text;
   for (const char c : path) {
@@ -220,8 +220,8 @@ std::string Escaped(absl::string_view path) {
   return text;
 }
 
-// gRPC's target for "unix:PATH". Two kinds of paths it can't have: it splits them at commas, encoded or not, and they
-// have to fit into a sockaddr_un. Those it gets by way of their folder, opened here.
+// Returns gRPC's target for "unix:PATH". gRPC cannot use two kinds of paths: it splits them at commas, encoded or not,
+// and they must fit into a sockaddr_un. Such paths are reached by way of their folder, which is opened here.
 absl::StatusOr<std::string> UnixTarget(absl::string_view address) {
   constexpr size_t kMaxUnixPath = 107;  // sun_path less its zero byte.
   const auto refuse = [&](absl::string_view why) {
@@ -292,7 +292,7 @@ void PrepareGrpc(bool errors_too) {
       base::Log(base::LogLevel::kDebug, "grpc", {{"message", message}});
       return;
     }
-    // Some of them are written for each request that is refused.
+    // Some of these lines are written for each request that is refused.
     static auto* const clock = new base::SystemClock;
     static auto* const limit = new base::LogLimit(clock);
     if (const auto left_out = limit->Admit(absl::StrCat(entry->file, ":", entry->line))) {
@@ -350,7 +350,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Despite its name: how long one attempt to connect may take.
+  // Despite its name this limits the time of one attempt to connect.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

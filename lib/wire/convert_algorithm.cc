@@ -114,7 +114,7 @@ void Set(const study::TpeOptions& options, v1::Algorithm* proto) {
   out->set_bandwidth(static_cast<v1::Algorithm::Tpe::Bandwidth>(Number(options.bandwidth)));
 }
 
-// A field's value into `out`. UNSPECIFIED keeps the default.
+// Reads a field's value into `out`. UNSPECIFIED keeps the default.
 template <typename E>
 void ReadEnum(const std::string& path, int value, E last, const google::protobuf::EnumDescriptor* names, E* out,
               base::Violations* violations) {
@@ -259,7 +259,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
   Enum("trust_box", proto.trust_box(), study::BoTrustBox::kOff, v1::Algorithm::Bo::TrustBox_descriptor(),
        &result.trust_box);
   if (proto.has_count_history()) result.count_history = proto.count_history();
-  // What suits the acquisition, unless said otherwise.
+  // The default suits the acquisition.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
     if (result.acquisition == study::BoAcquisition::kTs) result.lipschitz = study::BoLipschitz::kAcceptReject;
@@ -290,7 +290,7 @@ study::HarmonicaOptions ReadHarmonica(const v1::Algorithm::Harmonica& proto, bas
   result.stage_resource = proto.stage_resource();
   const v1::Algorithm::KindCase kind = proto.base().kind_case();
   if (kind == v1::Algorithm::KIND_NOT_SET) return result;
-  // Not read at all, as it may be nested without end.
+  // A nested harmonica is not read, as it may be nested without end.
   std::optional<study::HarmonicaBase> read;
   if (kind != v1::Algorithm::kHarmonica) {
     base::Violations own;
@@ -311,7 +311,7 @@ study::HarmonicaOptions ReadHarmonica(const v1::Algorithm::Harmonica& proto, bas
   return result;
 }
 
-// The sampler of an algorithm that trains in parts, whose field is `at`.
+// Returns the sampler of an algorithm that trains in parts, whose field is `at`.
 template <typename Proto>
 study::SamplerSpec SamplerFrom(const Proto& proto, const std::string& at, base::Violations* violations) {
   if (!proto.has_sampler() || proto.sampler().kind_case() == v1::Algorithm::KIND_NOT_SET) return study::RandomOptions{};

@@ -176,7 +176,7 @@ study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::Parame
       base::Violations own;
       study::ParameterSpec parameter = ParameterFrom(protos[i], &own);
       if (!own.empty()) {
-        // What could not be read must not cause a second complaint below.
+        // A field that could not be read must not cause a second complaint below.
         broken.insert(parameter.name);
         parameter.domain = study::BoolSwitch{};
         parameter.condition.reset();
@@ -260,7 +260,7 @@ void SetObjective(const study::CommandObjective& command, v1::Objective* proto) 
   for (const std::string& argument : command.argv) out->add_argv(ValidUtf8(argument));
   ToMap(command.environment, out->mutable_environment());
   if (command.timeout != absl::InfiniteDuration()) *out->mutable_timeout() = ToProto(command.timeout);
-  // Up, so that a limit never becomes none.
+  // The limit is rounded up, so that it never becomes none.
   out->set_memory_limit_mb(command.memory_limit_bytes / kBytesPerMb + (command.memory_limit_bytes % kBytesPerMb > 0));
   ToMap(command.stdout_patterns, out->mutable_stdout_patterns());
 }

@@ -20,7 +20,7 @@ constexpr char kElsewhere[] = "localhost:7790";
 constexpr int kPort = 7790;
 constexpr char kWhy[] = "Whoever answers gets your token and says what a worker runs: write --server ";
 
-// Whoever listens is `uid` or root. True where nobody does.
+// Checks that the listener is `uid` or root. Returns OK if nobody listens.
 absl::Status CheckListener(uid_t uid) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

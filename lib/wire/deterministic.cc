@@ -4,8 +4,8 @@
 
 namespace google::protobuf::internal {
 
-// The one function that may set the default, which gRPC goes by. The library befriends and declares it, and leaves its
-// definition to whoever needs it.
+// The one function that may set the default, which gRPC uses. The library befriends and declares it, and leaves its
+// definition to programs that need it.
 void MapTestForceDeterministic() {
   io::CodedOutputStream::SetDefaultSerializationDeterministic();
 }

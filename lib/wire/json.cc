@@ -70,7 +70,7 @@ std::string EnumName(const FieldDescriptor* field, int number) {
   return value ? value->name() : absl::StrCat(number);
 }
 
-// Whether fields without presence that are empty text, lists or maps are left out.
+// Says whether fields without presence that are empty text, lists or maps are left out.
 enum class Empties { kKeep, kOmit };
 
 Json Build(const Message& message, Empties empties);

@@ -30,7 +30,7 @@ struct Entry {
   uid_t uid = 0;
 };
 
-// Of an IPv4 address, in the order of this machine.
+// Checks an IPv4 address, in the byte order of this machine.
 bool TakesLoopback(uint32_t address) {
   return address == INADDR_ANY || address >> 24 == IN_LOOPBACKNET;
 }
@@ -39,7 +39,7 @@ bool TakesLoopback(uint32_t address) {
 bool TakesLoopback(absl::string_view text) {
   std::array<uint32_t, 4> words = {};
   const size_t count = text.size() / 8;
-  if (text.size() % 8 != 0 || (count != 1 && count != 4)) return true;  // Unheard of: it may be.
+  if (text.size() % 8 != 0 || (count != 1 && count != 4)) return true;  // The form is unknown: the socket may take it.
   for (size_t i = 0; i < count; ++i) {
     if (!absl::SimpleHexAtoi(text.substr(8 * i, 8), &words[i])) return true;
   }
@@ -50,7 +50,7 @@ bool TakesLoopback(absl::string_view text) {
   return IN6_IS_ADDR_UNSPECIFIED(&address) || IN6_IS_ADDR_LOOPBACK(&address);
 }
 
-// "  0: 0100007F:1E6E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 12345 ...".
+// Parses "  0: 0100007F:1E6E 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 12345 ...".
 std::optional<Entry> Parse(absl::string_view line) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
   if (words.size() < 8) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Entry> Parse(absl::string_view line) {
   return entry;
 }
 
-// Adds to `*listens` if somebody does.
+// Sets `*listens` if somebody listens.
 absl::Status Look(const std::string& path, bool needed, int port, uid_t uid, bool* listens) {
   std::ifstream file(path);
   if (!file) {

@@ -22,7 +22,7 @@ Syscall Next() {
   return next;
 }
 
-// What is found first: later on a child after fork() may not look for it.
+// Finds the function first: later on a child after fork() may not look for it.
 __attribute__((constructor)) void LookAhead() {
   Next();
 }
@@ -33,7 +33,7 @@ int64_t Now(clockid_t clock) {
   return now.tv_sec * kNanos + now.tv_nsec;
 }
 
-// The moment of CLOCK_MONOTONIC that is as far away as `moment` of CLOCK_REALTIME.
+// Returns the moment of CLOCK_MONOTONIC that is as far away as `moment` of CLOCK_REALTIME.
 timespec OnSteadyClock(const timespec& moment) {
   constexpr int64_t kLongest = int64_t{100} * 365 * 24 * 3600 * kNanos;
   const int64_t longest_seconds = kLongest / kNanos;
@@ -48,8 +48,7 @@ timespec OnSteadyClock(const timespec& moment) {
 
 }  // namespace
 
-// Takes the place of libc's, for one call: FUTEX_WAIT_BITSET until a moment of the wall clock, which is how Abseil
-// waits.
+// Replaces libc's function for one call: FUTEX_WAIT_BITSET until a moment of the wall clock, which is how Abseil waits.
 extern "C" long syscall(long number, ...) noexcept {  // NOLINT(runtime/int)
   va_list list;
   va_start(list, number);

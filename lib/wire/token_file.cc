@@ -25,7 +25,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(1);  // Somebody may have to type a password first.
 
-// What a byte is that no token has, for people.
+// Describes, for people, a byte that no token has.
 const char* KindOf(unsigned char c) {
   if (c == ' ' || c == '\t') return "a blank";
   if (c == 0) return "a zero byte";
@@ -37,7 +37,7 @@ bool BeginsWithMark(absl::string_view text) {
          absl::StartsWith(text, "\xFE\xFF");
 }
 
-// All of a file, or a little more than a token may have.
+// Reads a whole file, or a little more than a token may have.
 absl::StatusOr<std::string> ReadWhole(int fd) {
   std::string text(kMaxTokenBytes + 1, '\0');
   size_t size = 0;
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> ReadWhole(int fd) {
   return text;
 }
 
-// One line, a byte at a time: what is behind it is for others.
+// Reads one line, a byte at a time: the rest is for others.
 absl::StatusOr<std::string> ReadLine(int fd, absl::Duration patience) {
   const base::SystemClock clock;
   const absl::Duration until = clock.Monotonic() + patience;
@@ -112,7 +112,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path, absl::string_
                           "is a token where the name of a file with it belongs; whoever lists processes or "
                           "variables may have read it: rotate it");
   }
-  // Not to wait here for the other end of a pipe.
+  // O_NONBLOCK: the other end of a pipe must not be waited for here.
   const base::Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat info;
   if (file.get() < 0 || fstat(file.get(), &info) != 0) {

@@ -65,8 +65,8 @@ absl::Status ToStatus(absl::string_view source, std::vector<Problem> problems) {
 
 // --- Scalars ---
 
-// A number in the form of YAML's core schema (decimal); absent when it is something else. Beyond the largest double:
-// inf.
+// Parses a number in the form of YAML's core schema (decimal); std::nullopt for anything else. A number beyond the
+// largest double becomes inf.
 std::optional<double> ParseNumber(absl::string_view text) {
   absl::string_view digits = text;
   if (!digits.empty() && (digits[0] == '+' || digits[0] == '-')) digits.remove_prefix(1);
@@ -92,7 +92,8 @@ std::optional<bool> ParseBool(absl::string_view text) {
   return std::nullopt;
 }
 
-// The digits of a whole number that may be written 1e6 or 100.0; "" for anything else, and for more than 40 digits.
+// Returns the digits of a whole number that may be written 1e6 or 100.0; "" for anything else, and for more than 40
+// digits.
 std::string WholeDigits(absl::string_view text) {
   const std::optional<double> number = ParseNumber(text);
   if (!number || !std::isfinite(*number) || std::abs(*number) > 1e40) return "";
@@ -128,7 +129,7 @@ std::optional<Int> ParseInteger(absl::string_view text) {
   return value;
 }
 
-// What other tools' words are called here, if the field is one of `names`; else "".
+// Returns our word for a word of other tools, if the field is one of `names`; else "".
 std::string OwnWord(absl::string_view word, const std::vector<std::string>& names) {
   struct Pair {
     const char* theirs;
@@ -164,7 +165,7 @@ std::string OwnWord(absl::string_view word, const std::vector<std::string>& name
   return "";
 }
 
-// Whether it is a whole number that a double rounds: 2^53 + 1.
+// Returns true for a whole number that a double rounds: 2^53 + 1.
 bool LosesDigits(absl::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
   if (text.empty() || !std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) return false;
@@ -438,7 +439,7 @@ class Reader {
   Positions positions_;
 };
 
-// The position of `field` or of the nearest thing around it that has one.
+// Returns the position of `field` or of the nearest enclosing field that has one.
 YamlPosition Find(const Positions& positions, std::string field) {
   while (true) {
     const auto found = positions.find(field);
@@ -474,7 +475,7 @@ absl::Status Read(absl::string_view text, absl::string_view source, Message* mes
   return ToStatus(source, reader.problems());
 }
 
-// A name alone is one without options.
+// Adds empty options to a name without any.
 std::string WithOptions(absl::string_view text) {
   return absl::StartsWith(text, "{") ? std::string(text) : absl::StrCat("{", text, ": {}}");
 }

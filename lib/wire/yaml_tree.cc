@@ -102,7 +102,7 @@ class TreeBuilder final : public YAML::EventHandler {
     Add(std::move(node));
   }
 
-  // The node is complete: it goes to the container that is open.
+  // Adds a complete node to the open container.
   void Add(YamlNode node) {
     if (failed_) return;
     if (open_.empty()) {
@@ -147,7 +147,7 @@ const char* TabHint(absl::string_view text, YamlPosition at) {
   return absl::StrContains(margin, "\t") ? "; indent with spaces, not tabs" : "";
 }
 
-// What is wrong with the bytes themselves.
+// Checks the bytes themselves.
 std::optional<YamlError> CheckBytes(absl::string_view text) {
   if (text.size() > kMaxYamlBytes) {
     return YamlError{{}, absl::StrCat("is larger than 1 MiB (", text.size(), " bytes); is it the right file?")};
@@ -187,7 +187,7 @@ bool ParseYamlTree(absl::string_view text, YamlNode* root, YamlError* error) {
     parser.HandleNextDocument(builder);
     if (!builder.failed()) more = parser.HandleNextDocument(second);
   } catch (const YAML::Exception& e) {
-    // What was found before the parser stumbled is the better explanation.
+    // An error that was found before the parser stumbled is the better explanation.
     const YamlPosition at = ToPosition(e.mark);
     *error =
         builder.failed() ? builder.error() : YamlError{at, absl::StrCat("is not YAML: ", e.msg, TabHint(text, at))};

@@ -78,9 +78,9 @@ absl::StatusOr<SolveState> GrowingBatch::Step(PartialSum sum, const base::StopTo
   const VectorXd gradient = Gradient();
   const double value = Value(x_, loss_);
   if (!std::isfinite(value) || !gradient.allFinite()) return SolveState::kNonFinite;
-  // Where the iteration leads; nothing changes before its end.
+  // Result of the iteration; nothing changes before its end.
   VectorXd x = x_, sums = gradient_;
-  bool forget = false;        // The pairs so far.
+  bool forget = false;        // True if the pairs so far are to be dropped.
   std::optional<Pair> added;  // The pair of this iteration.
   double loss = loss_;
   int64_t evaluations = 0;
@@ -99,7 +99,8 @@ absl::StatusOr<SolveState> GrowingBatch::Step(PartialSum sum, const base::StopTo
       evaluations += batch_;
       const double there = Value(trial_x, trial_loss);
       if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !trial_sums.allFinite()) {
-        const double curvature = there - value - step * slope;  // Of the parabola through both values, times step^2.
+        // Curvature of the parabola through both values, times step^2.
+        const double curvature = there - value - step * slope;
         const double shorter = -0.5 * step * slope / curvature;
         step *= std::isfinite(there) && curvature > 0.0 ? std::clamp(shorter, 0.1, 0.5) : 0.1;
         continue;

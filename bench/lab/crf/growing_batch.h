@@ -54,7 +54,7 @@ class GrowingBatch {
     Eigen::VectorXd s, y;
     double rho;  // 1 / s'y
   };
-  // Without pairs: along the gradient.
+  // Drops the pairs, so that the next step follows the gradient.
   absl::StatusOr<Eigen::VectorXd> Direction(const Eigen::VectorXd& gradient, bool pairs,
                                             const base::StopToken& stop) const;
   double Value(const Eigen::VectorXd& x, double loss) const;

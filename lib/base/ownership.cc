@@ -25,7 +25,7 @@ namespace luthier::base {
 namespace {
 
 constexpr uid_t kRoot = 0;
-constexpr int kMaxLinks = 40;  // As many as the kernel follows.
+constexpr int kMaxLinks = 40;  // The kernel's own limit.
 constexpr size_t kEntryBytes = 64 << 10;
 
 struct User {

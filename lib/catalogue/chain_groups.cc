@@ -55,7 +55,7 @@ absl::Status CheckChainGroups(const study::BuiltinObjective& objective) {
   };
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   if (groups.empty()) return absl::OkStatus();
-  if (text("format") == "attributes") return absl::OkStatus();  // Their names are in the file.
+  if (text("format") == "attributes") return absl::OkStatus();  // The attributes' names are in the file.
   std::vector<std::string> names = {"pixels"};
   if (text("format") != "letters") {
     const absl::StatusOr<std::vector<notation::Template>> templates =

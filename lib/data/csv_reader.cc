@@ -213,7 +213,7 @@ bool HasHeader(const Record& first, const ReadOptions& options, const WantedColu
   if (options.header != Header::kAuto) return options.header == Header::kYes;
   if (!options.label.empty() || !options.key_column.empty()) return true;
   if (wanted != nullptr && !wanted->features.empty()) {
-    // Where columns are called by numbers, a row of data may hold some of their names; hardly all of them.
+    // If columns are called by numbers, a row of data may hold some of their names; hardly all of them.
     std::set<std::string> missing(wanted->features.begin(), wanted->features.end());
     bool named = false;
     for (const Field& field : first.fields) {

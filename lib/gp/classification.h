@@ -57,7 +57,8 @@ class Classifier {
   const Eigen::VectorXd& mode() const { return g_; }
   // ln q(y) = -a'g^/2 + sum_i ln Phi(y_i f^_i) - sum_i ln L_ii (eq. 3.32).
   double log_evidence() const { return log_evidence_; }
-  // Its gradient (algorithm 5.1), all parameters by one contraction. O(n^3). CANCELLED: `stop` was raised.
+  // Returns the gradient of log_evidence (algorithm 5.1), all parameters by one contraction. O(n^3). Returns CANCELLED
+  // if `stop` was raised.
   absl::StatusOr<EvidenceGradient> Gradient(const base::StopToken& stop) const;
 
   // Returns the posterior of f at the rows of `u` (q x d). O(q n (n + d)).
@@ -81,9 +82,9 @@ class Classifier {
   double log_evidence_ = 0.0;
 };
 
-// The most probable lengthscales and signal variance: ln q(y) plus their log prior, by bounded L-BFGS in logarithms
-// from `carried` or the prior's mode, whichever is better; at most max_evaluations fits. Deterministic. CANCELLED:
-// `stop` was raised.
+// Finds the most probable lengthscales and signal variance: ln q(y) plus their log prior, by bounded L-BFGS in
+// logarithms from `carried` or the prior's mode, whichever is better; at most max_evaluations fits. Deterministic.
+// Returns CANCELLED if `stop` was raised.
 absl::StatusOr<Hyperparameters> FitClassifierHyperparameters(const kernels::KernelShape& shape,
                                                              const Eigen::MatrixXd& x, const Eigen::VectorXd& labels,
                                                              const std::optional<Hyperparameters>& carried,

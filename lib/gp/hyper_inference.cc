@@ -296,7 +296,7 @@ class Evaluations {
   int count() const { return count_; }
   const VectorXd& best() const { return best_; }
   double best_value() const { return best_value_; }
-  const Hyperparameters& theta() const { return theta_; }  // Of the best, with the mean in place.
+  const Hyperparameters& theta() const { return theta_; }  // Parameters of the best evaluation, with the mean in place.
 
  private:
   const HyperPosterior* posterior_;

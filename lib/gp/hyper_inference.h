@@ -41,7 +41,7 @@ struct InferenceOptions {
   bool doubt_noise = false;
   // With observed slopes: sigma_g^2 as a multiple of the slopes' mean prior variance, which is ~ LogNormal(ln 1e-4, 2)
   // when fitted.
-  bool fit_slope_noise = true;      // Else fixed_slope_noise.
+  bool fit_slope_noise = true;      // Otherwise sigma_g^2 = fixed_slope_noise times V.
   double fixed_slope_noise = 1e-6;  // >= 0.
   double min_lengthscale = 0.025;   // Unit-cube units.
   double max_lengthscale = 100.0;

@@ -272,7 +272,7 @@ absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal 
       return share_a != share_b ? share_a > share_b : a < b;
     });
   };
-  // Which parameters are paired is decided by the first forest.
+  // The first forest decides which parameters are paired.
   std::vector<int> paired;
   if (options.pairs) {
     const Shares first = analysis.Grow(0, {});

@@ -112,7 +112,7 @@ void BandedQr::Reflect(Index j, Index end) {
   double& head = work_(j, j);
   auto v = work_.col(j).segment(j + 1, tail);
   const double below = v.squaredNorm();
-  if (!(below > 0.0)) return;  // Nothing to reflect.
+  if (!(below > 0.0)) return;  // There is nothing to reflect.
   const double norm = std::sqrt(head * head + below);
   const double image = head > 0.0 ? -norm : norm;
   tau_(j) = (image - head) / image;

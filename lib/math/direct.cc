@@ -21,13 +21,13 @@ using Eigen::VectorXd;
 struct Cell {
   VectorXd centre;
   std::vector<int8_t> levels;  // Side j is 3^-levels[j]; the levels of a cell differ by at most one.
-  int divisions = 0;           // Their sum. It determines the cell's shape up to the order of its sides, so its size.
-  double value = 0.0;          // As f gave it.
+  int divisions = 0;   // Sum of the levels. It determines the cell's shape up to the order of its sides, so its size.
+  double value = 0.0;  // As f gave it.
 
   bool finite() const { return std::isfinite(value); }
 };
 
-// What is to be evaluated for one cell: two points along each longest side.
+// The evaluations for one cell: two points along each longest side.
 struct Division {
   int cell;
   int first_row;  // In the sweep's batch; side k of `sides` has rows first_row + 2k (minus) and + 2k + 1 (plus).
@@ -76,7 +76,7 @@ class Direct {
   const int max_evaluations_;
   std::vector<Cell> cells_;
   std::vector<Group> groups_;
-  std::vector<double> finite_values_;  // Of all evaluations; order is changed by Margin.
+  std::vector<double> finite_values_;  // Finite values of all evaluations; Margin changes their order.
   double worst_ = -kInfinity;          // Largest finite value.
   DirectResult result_;
 };

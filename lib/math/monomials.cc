@@ -85,7 +85,7 @@ VectorXd ScaledMonomials::Gradient(const Ref<const VectorXd>& coefficients, cons
 MatrixXd ScaledMonomials::HessianAtZero(const Ref<const VectorXd>& coefficients) const {
   MatrixXd hessian = MatrixXd::Zero(dim_, dim_);
   for (const Partial& p : partials_) {
-    if (p.lower < 0 || p.lower >= dim_) continue;  // Not of degree two.
+    if (p.lower < 0 || p.lower >= dim_) continue;  // The degree is not two.
     // The monomial is factor/exponent-free: z_v z_w (v != w, both scaled by 1) or z_v^2/sqrt 2.
     hessian(p.variable, p.lower) += coefficients(p.term) * p.factor;
   }

@@ -29,7 +29,7 @@ absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem&
                                                           const base::StopToken& stop, VectorXd* w,
                                                           const VectorXd& warm_adjoint) {
   bilevel::ImplicitGradientOptions options;
-  options.error_bound = certified;  // Else it is an estimate, which is not reported.
+  options.error_bound = certified;  // Otherwise it is an estimate, which is not reported.
   options.stop = stop;
   int passes = 0;
   const bilevel::PolishLimits limits = {kPolishSteps, effort.most_passes};

@@ -42,8 +42,9 @@ struct Derivative {
   double value = 1.0;  // lambda = ln value.
 };
 
-// Returns the mean over folds, weighted by `weights`, by the parameters themselves, with what `solve` says of it.
-// Absent if a fold's linear system was not solved or a derivative is not finite; `why` then says which, for people.
+// Returns the mean over folds, weighted by `weights`, by the parameters themselves, with the numbers that `solve` has
+// of it. Returns std::nullopt if a fold's linear system was not solved or a derivative is not finite; `why` then says
+// which, for people.
 std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitGradient>& folds,
                                             const std::vector<double>& weights,
                                             const std::vector<Derivative>& derivatives, std::optional<double> tolerance,

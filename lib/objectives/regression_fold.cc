@@ -292,7 +292,7 @@ class TargetsFold final : public RegressionFold {
 
  private:
   bilevel::ColumnPenalties columns_;
-  LinearRows rows_;                      // Their own targets are not used.
+  LinearRows rows_;                      // The targets in these rows are not used.
   MatrixXd train_, validation_, third_;  // A column for each target, minus its mean over the training rows.
   MatrixXd gram_, product_;
 };

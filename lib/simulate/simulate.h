@@ -26,7 +26,7 @@ struct Problem {
   std::optional<double> optimum;  // The best possible value; absent when nobody knows it.
   // The value at a valid setting. A non-finite one makes the trial FAILED.
   std::function<double(const study::Parameters&)> evaluate;
-  // Null, or the derivatives of the value by the space's differentiable parameters. They are reported beside every
+  // The derivatives of the value by the space's differentiable parameters, or null. They are reported beside every
   // value: in full, or along the direction that a suggestion asks for.
   std::function<std::vector<double>(const study::Parameters&)> gradient = nullptr;
 };

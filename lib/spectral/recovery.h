@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, con
                                                          const std::vector<Term>& terms, int resamples, uint64_t seed,
                                                          const base::StopToken& stop);
 
-// Losses without what would drag a least-squares fit away: above median + 5 * 1.4826 MAD (the bad side only) becomes
-// that. With MAD 0, as where most are equal, nothing is changed.
+// Replaces losses that would dominate a least-squares fit: a loss above median + 5 * 1.4826 MAD (the bad side only)
+// becomes that bound. With MAD 0, as if most are equal, nothing is changed.
 void Winsorize(Eigen::VectorXd* losses);
 
 }  // namespace luthier::spectral

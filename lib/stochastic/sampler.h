@@ -33,7 +33,7 @@ enum class Sampling {
 // "u", "rp", "cyclic", "cyclic2", "pl", "ms", "pl_literal", "pl_port", "ms_unseen", in the order of the enum.
 const std::vector<std::string>& SamplingNames();
 absl::StatusOr<Sampling> ParseSampling(absl::string_view name);
-// For methods that keep no constants: what needs them becomes kUniform.
+// Returns the sampling for methods that keep no constants: kUniform replaces all that need them.
 Sampling WithoutConstants(Sampling sampling);
 // Returns true if the constants are to be searched at every visit: pl_literal and pl_port exist for that search.
 bool SearchesAlways(Sampling sampling);
@@ -73,11 +73,12 @@ class Sampler {
   int64_t size() const { return tree_.size(); }
   int64_t seen() const { return seen_count_; }
   bool is_seen(int64_t i) const { return seen_[static_cast<size_t>(i)] != 0; }
-  // Over the seen ones; at least one must be.
+  // Constants over the seen examples; at least one must be seen.
   double max_constant() const { return tree_.max(); }
   double mean_constant() const { return tree_.sum() / static_cast<double>(seen_count_); }
 
-  // A sampler made alike that loads what this one saved goes on with the same draws. False when the bytes do not fit.
+  // A sampler with the same arguments that loads the saved bytes goes on with the same draws. Load returns false if
+  // they do not fit.
   void Save(base::CheckpointWriter* writer) const;
   bool Load(base::CheckpointReader* reader);
 

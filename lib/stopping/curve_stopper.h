@@ -15,8 +15,8 @@ struct StepLoss {
   double loss;  // Finite.
 };
 
-// A value below which the loss at step `whole` will, with this confidence, not fall; -infinity when nothing can be
-// said. points: ascending in step, the last below `whole`; at least 4 of them, or nothing can be said.
+// Returns a value below which the loss at step `whole` will, with this confidence, not fall; -infinity if the points do
+// not tell. points: ascending in step, the last below `whole`; at least 4 of them are needed.
 //
 //   family      y(t) = a + b (t^-c - whole^-c) / c + noise, b >= 0, for c in {0, 1/4, 1/2, 1, 2}; c = 0 is
 //               a + b ln(whole / t). a is what is asked for: the loss at `whole`

@@ -32,10 +32,10 @@ Decision AtTarget(const study::Resource& resource, int64_t target, int64_t step)
 // The stopping rules of one study: those of its algorithm and StudySpec::stopping. Trials are numbers >= 1; values are
 // the study's metric in user units and may be NaN or infinite. Used by one thread at a time.
 //
-// What it knows is a function of the set of calls alone, not of the order in which calls about different trials came:
-// it is rebuilt from the rows of a study by replaying each trial's reports, in the order in which they were stored, and
-// its end. A decision is not remembered: asked again later about the same step, when others have reported more, it may
-// differ.
+// The rule's state is a function of the set of calls alone, not of the order in which calls about different trials
+// came: it is rebuilt from the rows of a study by replaying each trial's reports, in the order in which they were
+// stored, and its end. A decision is not remembered: asked again later about the same step, when others have reported
+// more, it may differ.
 class Stopper {
  public:
   virtual ~Stopper() = default;

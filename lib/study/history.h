@@ -56,33 +56,33 @@ class History {
   // The stored trial with the largest ask index below `ask_index`, or null.
   const HistoryTrial* LastAskBefore(uint64_t ask_index) const;
 
-  // A trial that was stored. It replaces the suggested-but-unstored trial of the same ask index. Numbers come 1, 2, ….
+  // Adds a stored trial. It replaces the suggested-but-unstored trial of the same ask index. Numbers come 1, 2, ….
   void AddStored(HistoryTrial trial);
-  // A suggestion on its way to the store.
+  // Adds a suggestion on its way to the store.
   void AddSuggested(uint64_t ask_index, Parameters parameters, std::string designer_state, int64_t resource = 0);
-  // Trial `number` became final. `worker`: whose report made it so, which is how workers get their numbers
-  // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is. `step`: of the value.
+  // Notes that trial `number` became final. `worker`: the worker whose report made it so, which is how workers get
+  // their numbers (HistoryTrial::reporter); if empty, the trial's reporter stays as it is. `step`: that of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
 
-  // Open trial `number` has these parameters now (open spaces: what its objective asked for).
+  // Notes the present parameters of open trial `number` (open spaces: those that its objective asked for).
   void Change(int64_t number, Parameters parameters);
-  // Gradients of at most `dimensions` entries get that many: 0 for parameters that came later, which are inactive
+  // Extends gradients of fewer entries to `dimensions`: with 0 for parameters that came later, which are inactive
   // there.
   void ExtendGradients(size_t dimensions);
 
-  // Final trial `number` no longer counts (study::IsRemoved): it looks cancelled from now on. Designers that have seen
-  // its result must be made anew.
+  // Notes that final trial `number` no longer counts (study::IsRemoved): it looks cancelled from now on. Designers that
+  // have seen its result must be made anew.
   void Remove(int64_t number);
 
   // --- Studies with a `resource` ---
-  // A worker reported the metric of open trial `number`.
+  // Notes that a worker reported the metric of open trial `number`.
   void Report(int64_t number, int64_t step, double value);
-  // Open trial `number` reached its target and is PAUSED. What it reported there came before.
+  // Notes that open trial `number` reached its target and is PAUSED. Its reports there came before.
   void Pause(int64_t number);
-  // Ask `ask_index` continues PAUSED trial `number` up to `resource`, its new target, which is above the old one: it is
-  // PENDING. By AddSuggestedResume as soon as it is suggested; by Resume when it was stored (whether or not the
-  // suggestion came before it).
+  // Notes that ask `ask_index` continues PAUSED trial `number` up to `resource`, its new target, which is above the old
+  // one: the trial is PENDING. Call AddSuggestedResume as soon as it is suggested, and Resume when it was stored
+  // (whether or not the suggestion came before it).
   void AddSuggestedResume(uint64_t ask_index, int64_t number, int64_t resource);
   void Resume(uint64_t ask_index, int64_t number, int64_t resource);
 

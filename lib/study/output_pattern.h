@@ -28,7 +28,7 @@ class OutputPattern {
   OutputPattern& operator=(OutputPattern&&) noexcept;
   ~OutputPattern();
 
-  // The first group of the last match in `text`. Matches do not overlap. Absent without a match.
+  // Returns the first group of the last match in `text`, or std::nullopt without a match. Matches do not overlap.
   std::optional<std::string> LastMatch(absl::string_view text) const;
 
   // The text of the last value in `text`, whether it can be read as a number or not, so that what a program says newest

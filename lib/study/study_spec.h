@@ -88,7 +88,7 @@ struct BoOptions {
   BoMaximizer maximizer = BoMaximizer::kSobolLbfgs;
   BoPending pending = BoPending::kAuto;
   BoTrustRegion trust_region = BoTrustRegion::kAuto;
-  // Every so many trials one is exploration; 0: none. 0 … 10^6.
+  // One trial in `explore_every` is exploration; 0: none. 0 … 10^6.
   int32_t explore_every = 0;
   BoExploration exploration = BoExploration::kRandom;
   BoLipschitz lipschitz = BoLipschitz::kOff;

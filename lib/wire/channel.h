@@ -13,23 +13,23 @@ namespace luthier::wire {
 
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
-// gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". The one place where file names are
-// escaped: everywhere else an address has the path as it is, whatever characters it consists of. A path that gRPC can't
-// be given, with a comma or longer than 107 bytes, is reached by way of its folder, which this opens, and which stays
-// open. INVALID_ARGUMENT says what is missing.
+// Returns gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". This is the one place where file
+// names are escaped: everywhere else an address has the path as it is, whatever characters it consists of. A path that
+// gRPC cannot use, with a comma or longer than 107 bytes, is reached by way of its folder, which this opens, and which
+// stays open. Returns INVALID_ARGUMENT saying what is missing.
 absl::StatusOr<std::string> ServerTarget(absl::string_view address);
 
-// For every program that uses gRPC, before anything else of it. Its own log lines become events `grpc` of ours, errors
-// as warnings and the rest as debug. Of the errors from one line of its source, one a minute is written, with the
-// number of those left out since. What matters of them reaches users as the status of a call, so `errors_too` = false
-// (for programs whose standard error is read by people) makes all of them debug; the first call in a process decides.
-// Abseil's search for deadlocks among gRPC's locks, which Debian's packages have, is off: it is for tests of gRPC, and
-// took 3 % of a busy coordinator's time.
+// Prepares gRPC; every program that uses it calls this before anything else of it. gRPC's log lines become events
+// `grpc` of ours, errors as warnings and the rest as debug. Of the errors from one line of its source, one a minute is
+// written, with the number of lines left out since. Errors that matter reach users as the status of a call, so
+// `errors_too` = false (for programs whose standard error is read by people) makes all of them debug; the first call in
+// a process decides. Abseil's search for deadlocks among gRPC's locks, which Debian's packages have, is off: it is for
+// tests of gRPC, and took 3 % of a busy coordinator's time.
 void PrepareGrpc(bool errors_too = true);
 
-// For programs that are clients, before any thread starts and before anything else of gRPC: a connection that is being
-// made is looked after every 100 ms. By default only calls in flight do it, and without any a thread every 5 s, so that
-// a server that was away for a moment was found again many seconds later.
+// Makes gRPC check pending connections every 100 ms; clients call it before any thread starts and before anything else
+// of gRPC. By default only calls in flight check them, and without any a thread every 5 s, so that a server that was
+// away for a moment was found again many seconds later.
 void LookAfterConnections();
 
 // A channel is protected by these. Files are in PEM, and new contents are used for new connections.

@@ -80,15 +80,16 @@ absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient);
 inline constexpr int kMaxMetrics = 32;
 
 v1::Measurement ToProto(const study::Measurement& measurement);
-// Parts of a measurement that were left out, as they are worth less than its metrics, and why: INVALID_ARGUMENT with
-// paths relative to the measurement; OK: nothing was left out.
+// Parts of a measurement that were left out, as they are worth less than its metrics. Each status says why:
+// INVALID_ARGUMENT with paths relative to the measurement, or OK if nothing was left out.
 struct LeftOut {
   absl::Status gradient;
   absl::Status training;  // `training` or `gradient_seconds`.
 };
-// step >= 0, 1 to kMaxMetrics metrics of legal names (values may be non-finite), elapsed_seconds finite and >= 0,
-// a known outcome of training, its numbers and gradient_seconds finite and >= 0.
-// `left_out` given: a malformed gradient, training or gradient_seconds is no error; it is left out, as *left_out says.
+// Checks that step >= 0, that there are 1 to kMaxMetrics metrics of legal names (values may be non-finite), that
+// elapsed_seconds is finite and >= 0, that the outcome of training is known, and that its numbers and gradient_seconds
+// are finite and >= 0. If `left_out` is given, a malformed gradient, training or gradient_seconds is no error; it is
+// left out, as *left_out says.
 absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, LeftOut* left_out = nullptr);
 
 v1::Training ToProto(const study::TrainingReport& training);

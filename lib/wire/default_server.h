@@ -14,16 +14,16 @@ struct DefaultServer {
   absl::Status trust;
 };
 
-// Returns the server that is meant where none is named: the socket in ./luthier-data, which is luthierd's own default,
-// where there is one, else localhost:7790. Whoever answers there gets the caller's token and tells a worker what to
-// run, so only a socket in a folder that belongs to the caller or to root is trusted, where nobody else can put another
-// one (base::CheckOwnership); and where somebody listens, that must be one of the two. At the port, too, only they may
-// listen. Nobody owns that: where nobody listens (yet), or ends to, another user may begin, so each call looks again
+// Returns the server that is used if none is named: the socket in ./luthier-data, luthierd's own default, if there is
+// one, else localhost:7790. The server there gets the caller's token and tells a worker what to run. So a socket is
+// trusted only in a folder that belongs to the caller or to root, where nobody else can replace it
+// (base::CheckOwnership), and if its listener is one of these two. At the port, too, only they may listen. A port
+// belongs to nobody: another user may begin to listen whenever nobody does, so each call checks again
 // (ChannelSecurity::only_own).
 DefaultServer FindDefaultServer();
 
-// Checks once more that `address`, which nobody named, is answered by the caller or by root: a port; a socket's folder
-// is theirs. Errors as CheckPortOwner, saying what to write.
+// Checks once more that the caller or root answers at `address`, which nobody named: at a port; a socket's folder
+// belongs to them. Returns the errors of CheckPortOwner, saying what to write.
 absl::Status CheckUnnamed(absl::string_view address);
 
 }  // namespace luthier::wire

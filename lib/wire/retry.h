@@ -16,7 +16,7 @@ namespace luthier::wire {
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
-  // False: interrupted; give up.
+  // Returns false if it was interrupted: give up.
   virtual bool Sleep(absl::Duration duration) = 0;
 };
 

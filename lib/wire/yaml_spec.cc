@@ -380,7 +380,7 @@ class Reader {
   }
 
   void ReadValue(const YamlNode& node, const std::string& path, google::protobuf::Value* value) {
-    if (node.kind == Kind::kList) {  // Of numbers, for vector parameters.
+    if (node.kind == Kind::kList) {  // A list of numbers, for vector parameters.
       google::protobuf::ListValue* list = value->mutable_list_value();
       for (size_t i = 0; i < node.items.size(); ++i) {
         ReadScalarValue(node.items[i], absl::StrCat(path, "[", i, "]"), list->add_values());

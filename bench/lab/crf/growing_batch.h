@@ -33,19 +33,20 @@ class GrowingBatch {
   // Before the first Step: starts at x, and, unless that is 0, with all examples at once.
   void StartAt(Eigen::VectorXd x);
 
-  // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
-  // CANCELLED when stopped, or `sum` was: the iteration was given up, nothing has changed.
+  // Makes one iteration. Returns kPrecision if no step from here decreases f, with all examples; kNonFinite if f is not
+  // finite at x; CANCELLED if it or `sum` was stopped: nothing has changed then.
   absl::StatusOr<linear::SolveState> Step(PartialSum sum, const base::StopToken& stop);
 
   const Eigen::VectorXd& x() const { return x_; }
   int64_t batch() const { return batch_; }
-  // The one after it: min(n, ceil(1.1 batch + 1)).
+  // Returns the batch after `batch`: min(n, ceil(1.1 batch + 1)).
   int64_t NextBatch(int64_t batch) const;
   // Returns the gradient of the mean over the batch, with the penalty: that of f once batch() == n.
   Eigen::VectorXd Gradient() const;
   int64_t evaluations() const { return evaluations_; }  // Evaluations of one example each.
 
-  // All but dim, n and lambda. A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
+  // Saves everything but dim, n and lambda. A solver with the same arguments that loads it goes on bit for bit. Load
+  // returns false if the bytes do not fit.
   void Save(base::CheckpointWriter* writer) const;
   bool Load(base::CheckpointReader* reader);
 

@@ -27,11 +27,11 @@ class MetaDescent {
 
   // Starts at 0.
   MetaDescent(Eigen::Index dim, const Options& options);
-  // Before the first Step.
+  // Call it before the first Step.
   void StartAt(Eigen::VectorXd x);
 
-  // One iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. False when they are
-  // not finite; errors of theirs, such as CANCELLED. Nothing has changed then.
+  // Makes one iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. Returns false
+  // if they are not finite, and their errors, such as CANCELLED; nothing has changed then.
   using Gradient = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x, Eigen::VectorXd* g)>;
   using HessianProduct =
       absl::FunctionRef<absl::StatusOr<Eigen::VectorXd>(const Eigen::VectorXd& x, const Eigen::VectorXd& v)>;
@@ -40,7 +40,8 @@ class MetaDescent {
   const Eigen::VectorXd& x() const { return x_; }
   const Eigen::VectorXd& rates() const { return rates_; }
 
-  // A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
+  // A solver with the same arguments that loads the saved bytes goes on bit for bit. Load returns false if they do not
+  // fit.
   void Save(base::CheckpointWriter* writer) const;
   bool Load(base::CheckpointReader* reader);
 

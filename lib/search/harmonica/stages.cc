@@ -366,7 +366,7 @@ absl::StatusOr<HarmonicaStage> HarmonicaStages::Learn(const HarmonicaData& data,
   if (!stage.believed) return stage;
   stage.dropped = spectral::LimitVariables(&stage.polynomial);
   const std::vector<int> variables = Variables(stage.polynomial);
-  // Of few settings at most the best quarter is kept: with two variables, four restrictions would restrict nothing.
+  // Among few settings at most the best quarter is kept: with two variables, four restrictions would restrict nothing.
   const int settings = 1 << variables.size();
   const int count = std::min(options_.restrictions, std::max(1, settings / kKeepOneIn));
   // Asks for more than needed, since two codes of a label have equal values and are merged.

@@ -76,7 +76,7 @@ inline constexpr int kMaxViolations = 20;
 absl::Status MakeError(absl::StatusCode code, absl::string_view message, ErrorDetail detail);
 // Short form for the common case: code, reason, message.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
-// INVALID_ARGUMENT with one violation; the message is "field: description".
+// Returns INVALID_ARGUMENT with one violation; the message is "field: description".
 absl::Status BadField(absl::string_view field, absl::string_view description);
 
 // Returns std::nullopt for statuses that were not made here.

@@ -29,7 +29,7 @@ namespace luthier::bilevel {
 class CenteredColumns {
  public:
   CenteredColumns() = default;  // No columns.
-  // A dense copy takes at most `max_bytes`. CANCELLED when stopped.
+  // A dense copy takes at most `max_bytes`. Returns CANCELLED when stopped.
   static absl::StatusOr<CenteredColumns> Create(const LeastSquaresData& data, int64_t max_bytes,
                                                 const base::StopToken& stop);
 
@@ -84,7 +84,7 @@ struct ElasticNetFit {
   double kink_margin = 1.0;
 };
 
-// Minimises h. `target`: y, n entries. Deterministic. CANCELLED when stopped.
+// Minimises h. `target`: y, n entries. Deterministic. Returns CANCELLED when stopped.
 absl::StatusOr<ElasticNetFit> TrainElasticNet(const CenteredColumns& x, const Eigen::VectorXd& target,
                                               const ElasticNetOptions& options, const base::StopToken& stop);
 

@@ -78,7 +78,7 @@ struct PolishLimits {
 // |grad h| is at most `goal`, or rounding stops it, or a limit is reached; returns the final |grad h|. Near the optimum
 // each step squares the error, so one to three make e_x vanish beside other errors. The preconditioner of the first
 // point serves them all, and the adjoint's solve after them. Adds its passes over the inner data to *passes, unless
-// null. CANCELLED when stopped.
+// null. Returns CANCELLED when stopped.
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, PolishLimits limits, const base::StopToken& stop,
                                    Eigen::VectorXd* x, double goal = 0.0, int* passes = nullptr);
 

@@ -16,7 +16,7 @@
 namespace luthier::bilevel {
 
 // Returns sum_j gamma_j (a_ij - b_kj)^2 for the rows of a (n x p) and b (m x p): n x m, entries >= 0. With one entry in
-// `gamma` it counts for all coordinates. CANCELLED when stopped.
+// `gamma` it counts for all coordinates. Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::MatrixXd> WeightedSquaredDistances(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b,
                                                          const Eigen::VectorXd& gamma, const base::StopToken& stop);
 

@@ -59,7 +59,8 @@ struct MatrixTraining {
 };
 
 // Minimises half the mean squared error of the training entries plus sum_i strengths_i P_i(x), from x, by accelerated
-// proximal steps with restarts: one singular value decomposition each. `strengths`: > 0. CANCELLED when stopped.
+// proximal steps with restarts: one singular value decomposition each. `strengths`: > 0. Returns CANCELLED when
+// stopped.
 absl::StatusOr<MatrixTraining> TrainMatrixCompletion(const MatrixProblem& problem, const Eigen::VectorXd& strengths,
                                                      const Eigen::VectorXd& x, double tolerance, int max_iterations,
                                                      const base::StopToken& stop);

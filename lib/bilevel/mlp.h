@@ -32,7 +32,7 @@ struct MlpShape {
 // Returns random weights: normal with variance 1 / inputs for W and 1 / units for v, else 0.
 Eigen::VectorXd StartMlp(const MlpShape& shape, uint64_t seed);
 
-// Returns f at each row of `points` (n x p). CANCELLED when stopped.
+// Returns f at each row of `points` (n x p). Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::VectorXd> PredictMlp(const MlpShape& shape, const Eigen::VectorXd& weights,
                                            const Eigen::MatrixXd& points, const base::StopToken& stop);
 

@@ -19,17 +19,17 @@ struct RidgeTargetsFit {
   double relative_gradient = 0.0;  // |grad h| over that at zero weights.
 };
 
-// Returns X~ V, n x targets. CANCELLED when stopped.
+// Returns X~ V, n x targets. Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::MatrixXd> MultiplyTargets(const LeastSquaresData& data, const Eigen::MatrixXd& v,
                                                 const base::StopToken& stop);
 
-// Returns X~' R, p x targets. CANCELLED when stopped.
+// Returns X~' R, p x targets. Returns CANCELLED when stopped.
 absl::StatusOr<Eigen::MatrixXd> MultiplyTargetsTransposed(const LeastSquaresData& data, const Eigen::MatrixXd& r,
                                                           const base::StopToken& stop);
 
 // Trains by one Cholesky factor, O(p^3 / 3), with O(p^2) for each target and derivative. `gram`: X~'X~ (p x p).
 // `product`: X~'Y (p x targets). `l2`: p entries > 0. With `held_out` (at least one row, its targets in
-// `held_out_targets`) differentiates, too. CANCELLED when stopped.
+// `held_out_targets`) differentiates, too. Returns CANCELLED when stopped.
 absl::StatusOr<RidgeTargetsFit> FitRidgeTargets(const Eigen::MatrixXd& gram, const Eigen::MatrixXd& product,
                                                 const Eigen::VectorXd& l2, const LeastSquaresData* held_out,
                                                 const Eigen::MatrixXd* held_out_targets, const base::StopToken& stop);

@@ -60,16 +60,16 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
 absl::Status AssignTargets(const std::vector<std::string>& texts, Dataset* dataset, const base::StopToken& stop = {});
 
 // Sets `key` to the ranks of `texts`, one a row: in numeric order if all are finite numbers, else in byte order.
-// CANCELLED when stopped.
+// Returns CANCELLED when stopped.
 absl::Status AssignKeys(const std::vector<std::string>& texts, Dataset* dataset, const base::StopToken& stop = {});
 
 // Adds the rows of `second`, which `appended` counts, behind those of `first`. Columns are matched by name if both have
-// names, else by position. The keys of `first` go. INVALID_ARGUMENT for other columns, other classes than `first` has,
-// or classes beside targets; CANCELLED when stopped.
+// names, else by position. The keys of `first` go. Returns INVALID_ARGUMENT for other columns, other classes than
+// `first` has, or classes beside targets; CANCELLED when stopped.
 absl::StatusOr<Dataset> Concatenate(Dataset first, const Dataset& second, const base::StopToken& stop = {});
 
 // SHA-256 (hexadecimal) over shape, entries, labels or targets, class names and keys: equal data sets have equal
-// fingerprints, whatever their format, compression or name. CANCELLED when stopped.
+// fingerprints, whatever their format, compression or name. Returns CANCELLED when stopped.
 absl::StatusOr<std::string> Fingerprint(const Dataset& dataset, const base::StopToken& stop = {});
 
 }  // namespace luthier::data

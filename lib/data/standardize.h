@@ -29,8 +29,8 @@ struct Standardization {
 absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
                                                    const base::StopToken& stop = {});
 
-// Returns the mapped values of `rows`: rows.size() x cols, dense. Columns that are `constant` become 0. CANCELLED when
-// stopped.
+// Returns the mapped values of `rows`: rows.size() x cols, dense. Columns that are `constant` become 0. Returns
+// CANCELLED when stopped.
 absl::StatusOr<Eigen::MatrixXd> DenseRows(const SparseMatrix& x, const std::vector<int32_t>& rows,
                                           const Standardization& map, const base::StopToken& stop = {});
 

@@ -100,8 +100,8 @@ class Regression {
   PointPosterior PredictWithGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
   // Returns the posterior of the gradient of f. The kernel's family must have slopes. O(N^2 d).
   GradientPosterior PredictGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
-  // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped. O(q n (n + q)).
-  // CANCELLED: `stop` was raised.
+  // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped. O(q n (n + q)). Returns
+  // CANCELLED if `stop` was raised.
   absl::StatusOr<Eigen::MatrixXd> JointCovariance(const Eigen::Ref<const Eigen::MatrixXd>& x,
                                                   const base::StopToken& stop) const;
 

@@ -59,8 +59,8 @@ struct Importance {
   double predicted = 0.0;
 };
 
-// Deterministic. FAILED_PRECONDITION for fewer than kMinTrials observations, for values that are all equal (after
-// clipping), and for a space with no tuned parameter; INVALID_ARGUMENT for a quantile out of range. 96 trees of
+// Deterministic. Returns FAILED_PRECONDITION for fewer than kMinTrials observations, for values that are all equal
+// (after clipping), and for a space with no tuned parameter; INVALID_ARGUMENT for a quantile out of range. 96 trees of
 // at most about a thousand leaves: O(trials · parameters · depth) each.
 absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal goal,
                                    const std::vector<Observation>& observations, const ImportanceOptions& options);

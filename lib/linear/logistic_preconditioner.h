@@ -18,7 +18,8 @@ namespace luthier::linear {
 class LogisticPreconditioner {
  public:
   // `penalty` has data.dim() entries, 0 for intercepts. Returns std::nullopt where M costs more than it saves: with too
-  // many weights, with a Hessian that the penalty dominates, or if M cannot be factored. CANCELLED when stopped.
+  // many weights, with a Hessian that the penalty dominates, or if M cannot be factored. Returns CANCELLED when
+  // stopped.
   static absl::StatusOr<std::optional<LogisticPreconditioner>> Make(const LogisticData& data,
                                                                     const LogisticData::Curvature& curvature,
                                                                     const Eigen::VectorXd& penalty,

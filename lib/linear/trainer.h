@@ -62,8 +62,8 @@ struct LinearTrainOptions {
 // matrices) that a solver holds for `dim` weights need more than `max_bytes`.
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
-// Checks that `solver` fits `problem`. INVALID_ARGUMENT if it does not: "dual" and "svrg" need l2 > 0, the same for all
-// weights; Newton's method with hinges needs l2 > 0; "dual" takes no free bias; "newton_cholesky" takes at most
+// Checks that `solver` fits `problem`. Returns INVALID_ARGUMENT if it does not: "dual" and "svrg" need l2 > 0, the same
+// for all weights; Newton's method with hinges needs l2 > 0; "dual" takes no free bias; "newton_cholesky" takes at most
 // kMaxDirectColumns columns. Returns errors of CheckVectors, too.
 absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes);
 

@@ -88,8 +88,8 @@ struct TaylorFitOptions {
 
 // Maximises the likelihood over the lengths: from `start` (d entries, all > 0), or from the best of 0.1, 0.2, …, 6.4
 // for all when it is empty, first a common factor, then each length by a factor 1.5; and over slope_error in {0, 1e-6,
-// 1e-3, 3e-2} when there are slopes, from start_slope_error. Absent when no fit is finite. Deterministic. CANCELLED,
-// here and below: `stop` was raised.
+// 1e-3, 3e-2} when there are slopes, from start_slope_error. Returns std::nullopt if no fit is finite. Deterministic.
+// Here and below the functions return CANCELLED if `stop` was raised.
 absl::StatusOr<std::optional<TaylorModel>> FitTaylorModel(std::shared_ptr<const ScaledMonomials> basis,
                                                           const TaylorData& data, const Eigen::VectorXd& start,
                                                           double start_slope_error, const TaylorFitOptions& options,

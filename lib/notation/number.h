@@ -13,7 +13,8 @@ namespace luthier::notation {
 bool ParseNumber(absl::string_view text, double* value);
 
 // Reads NaN and infinity in the spellings of common languages, with a sign or without, in any case: nan, NaN, nan(ind),
-// inf, Infinity, the infinity sign, and 1.#IND, 1.#QNAN, 1.#INF of old C libraries. Absent for any other text.
+// inf, Infinity, the infinity sign, and 1.#IND, 1.#QNAN, 1.#INF of old C libraries. Returns std::nullopt for any other
+// text.
 std::optional<double> ParseNonFinite(absl::string_view text);
 
 }  // namespace luthier::notation

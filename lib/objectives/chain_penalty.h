@@ -16,8 +16,8 @@
 // Penalties of groups (lib/catalogue/chain_groups.h), brought to the weights of a chain model.
 namespace luthier::objectives {
 
-// The group of each row of the weights. INVALID_ARGUMENT when templates of different groups are hashed: they share
-// rows.
+// The group of each row of the weights. Returns INVALID_ARGUMENT when templates of different groups are hashed: they
+// share rows.
 absl::StatusOr<std::vector<int32_t>> GroupRows(const catalogue::ChainGroups& groups, const crf::FeatureMap& map);
 std::vector<int32_t> GroupRows(const catalogue::ChainGroups& groups, const crf::AttributeMap& map);
 std::vector<int32_t> GroupLetterRows(const catalogue::ChainGroups& groups);

@@ -94,12 +94,12 @@ class FoldTraining {
     double third_correct = 0.0;
     double third_rows = 0.0;
   };
-  // Measures the current weights. CANCELLED when stopped.
+  // Measures the current weights. Returns CANCELLED when stopped.
   virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;
 
   // Without `unroll` in the settings: moves the weights to the optimum as exactly as rounding allows, then
   // differentiates the mean validation loss with respect to ln l2, and the ln of each group's penalty. Only after
-  // kConverged or kPrecision; nothing is trained any more afterwards. CANCELLED when stopped. With `unroll`:
+  // kConverged or kPrecision; nothing is trained any more afterwards. Returns CANCELLED when stopped. With `unroll`:
   // differentiates the steps of training, whatever the effort.
   virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const GradientEffort& effort,
                                                                   const base::StopToken& stop) = 0;
@@ -138,7 +138,7 @@ class FoldData {
 
 // For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
 // standardization is of the training rows. The validation rows may be none. Two classes are laid out anew; of more,
-// only `dataset` is used, which must outlive the result. CANCELLED when stopped.
+// only `dataset` is used, which must outlive the result. Returns CANCELLED when stopped.
 absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset* dataset,
                                                              const data::Partition& partition, bool standardize,
                                                              linear::Bias bias, const bilevel::ColumnPenalties& groups,

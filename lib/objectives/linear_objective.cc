@@ -66,7 +66,7 @@ class LinearObjective final : public Objective {
   class Evaluation;
   using Layout = std::vector<std::shared_ptr<const FoldData>>;
 
-  // CANCELLED when stopped, also while another trial makes the layout that this one waits for.
+  // Returns CANCELLED when stopped, also while another trial makes the layout that this one waits for.
   absl::StatusOr<Layout> MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales,
                                     const base::StopToken& stop) const;
   absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const base::StopToken& stop) const;

@@ -23,8 +23,8 @@ namespace luthier::objectives {
 bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options);
 
 // Returns which penalty each column or weight of the data has. `length`: number of strengths of a list l2 (LengthOf),
-// absent where l2 is one number. Errors of GroupColumns; INVALID_ARGUMENT when the list has not as many entries as the
-// data ask for.
+// absent where l2 is one number. Returns the errors of GroupColumns; INVALID_ARGUMENT when the list has not as many
+// entries as the data ask for.
 absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::ObjectiveInfo& info,
                                                       const study::Parameters& options,
                                                       const std::vector<catalogue::PenaltyGroup>& groups,
@@ -37,8 +37,8 @@ absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::Bui
 // `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
 // derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
 // cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
-// Validate. Errors of data::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data;
-// CANCELLED when stopped.
+// Validate. Returns the errors of data::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the
+// data; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);

@@ -78,7 +78,7 @@ class RegressionFold {
   const data::Standardization& scaling() const { return scaling_; }
   double offset() const { return offset_; }
   // Trains, measures, and with `gradient` differentiates the mean squared error of the held-out rows. `tolerance` as
-  // EvaluationContext has it. CANCELLED when stopped.
+  // EvaluationContext has it. Returns CANCELLED when stopped.
   virtual absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient,
                                             std::optional<double> tolerance, const base::StopToken& stop) const = 0;
 
@@ -98,7 +98,7 @@ absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
 double MeanTarget(const std::vector<double>& target, const std::vector<int32_t>& rows);
 
 // Returns the map of columns fitted to `rows`. With an intercept they are centred also where they are not standardized:
-// the intercept is then the mean target. CANCELLED when stopped.
+// the intercept is then the mean target. Returns CANCELLED when stopped.
 absl::StatusOr<data::Standardization> ScalingOf(const data::Dataset& dataset, const std::vector<int32_t>& rows,
                                                 bool standardize, bool intercept, const base::StopToken& stop);
 

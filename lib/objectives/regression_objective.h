@@ -21,15 +21,15 @@
 namespace luthier::objectives {
 
 // Creates a regression on a data set: trained on the training rows of every fold, judged on the others, with the
-// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for
-// options that do not fit the data; CANCELLED when stopped.
+// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Returns the errors of LoadRows;
+// INVALID_ARGUMENT for options that do not fit the data; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
 
 // Returns which penalty each column of ridge has; other regressions have one. `length` is that of a list l2, `gammas`
-// that of a list gamma; absent for single numbers. INVALID_ARGUMENT if a list has not one entry for each column of the
-// data.
+// that of a list gamma; absent for single numbers. Returns INVALID_ARGUMENT if a list has not one entry for each column
+// of the data.
 absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
                                                              const study::Parameters& options,
                                                              const std::vector<catalogue::PenaltyGroup>& groups,

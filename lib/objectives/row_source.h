@@ -30,9 +30,9 @@ data::ReadOptions ParseReadOptions(const study::Parameters& options);
 // Returns the column of the data file that is no feature, since it groups or orders the rows; empty: none.
 std::string KeyColumn(const study::Split& split);
 
-// Loads the data of `objective`, that of split.validation_data included, and splits them. `cache` may be null. Errors
-// of data::LoadDataset, data::Concatenate and data::MakeSplit, and for targets that are no columns; CANCELLED when
-// stopped.
+// Loads the data of `objective`, that of split.validation_data included, and splits them. `cache` may be null. Returns
+// the errors of data::LoadDataset, data::Concatenate and data::MakeSplit, and for targets that are no columns;
+// CANCELLED when stopped.
 absl::StatusOr<RowSource> LoadRows(const study::BuiltinObjective& objective, data::Task task,
                                    const data::DataRoot* root, const data::DataCache* cache,
                                    const base::StopToken& stop);

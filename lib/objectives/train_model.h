@@ -24,8 +24,8 @@ struct TrainRequest {
 
 // Trains the model that a trial of any objective but functions judges, on all of `data`, held-out rows included (but
 // not on `validation_data`). Penalties count beside sums over rows, so they stay as they are; those of VF-iDCA are
-// found first, as in a trial. INVALID_ARGUMENT for functions, invalid settings and those that do not fit the data;
-// FAILED_PRECONDITION when training diverges; CANCELLED when stopped; errors of reading the data.
+// found first, as in a trial. Returns INVALID_ARGUMENT for functions, invalid settings and those that do not fit the
+// data; FAILED_PRECONDITION when training diverges; CANCELLED when stopped; errors of reading the data.
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const data::DataRoot* root,
                                                          const base::StopToken& stop);
 

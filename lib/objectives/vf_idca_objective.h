@@ -46,8 +46,8 @@ class VfIdcaObjective : public Objective {
   // Evaluates, and writes the strengths of a complete result to *strengths unless null.
   virtual absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
                                                std::vector<Strength>* strengths) const = 0;
-  // Finds the strengths, then trains on all rows with them, held-out ones included. FAILED_PRECONDITION if the trial
-  // fails; CANCELLED when stopped.
+  // Finds the strengths, then trains on all rows with them, held-out ones included. Returns FAILED_PRECONDITION if the
+  // trial fails; CANCELLED when stopped.
   virtual absl::StatusOr<SparseModel> Train(const EvaluationContext& context) const = 0;
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const final {
     return Run(context, nullptr);
@@ -63,8 +63,8 @@ absl::Status CheckComplete(const study::SearchSpace& space, const study::Paramet
 // Returns `result` with the measurement; failed as CONFIG NON_FINITE if a metric is not finite.
 EvaluationResult WithMeasurement(study::Measurement measurement, EvaluationResult result);
 
-// Arguments as of CreateRegressionObjective. Errors of LoadRows; INVALID_ARGUMENT for groups that do not fit the data;
-// RESOURCE_EXHAUSTED for more columns than option max_memory_mib allows; CANCELLED when stopped.
+// Arguments as of CreateRegressionObjective. Returns the errors of LoadRows; INVALID_ARGUMENT for groups that do not
+// fit the data; RESOURCE_EXHAUSTED for more columns than option max_memory_mib allows; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);

@@ -83,7 +83,7 @@ class NestedAlgorithms {
  public:
   virtual ~NestedAlgorithms() = default;
 
-  // Checks the options of spec.algorithm against its study. Errors as search::Validate.
+  // Checks the options of spec.algorithm against its study. Returns the errors of search::Validate.
   virtual absl::Status Validate(const study::StudySpec& spec) const = 0;
   // Returns false if suggestions for the study depend on spec and ask index alone.
   virtual bool UsesHistory(const study::StudySpec& spec) const = 0;

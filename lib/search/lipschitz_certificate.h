@@ -45,8 +45,8 @@ bool HasLipschitzBounds(const study::StudySpec& spec);
 
 // Computes the certificate of `results`. Without options.lipschitz the constant is the one that the study's algorithm
 // derives from these results; the algorithm must then have Lipschitz bounds. Returns std::nullopt if there is no
-// constant (no bounds, fewer than two different results), no result, or nothing to tune. INVALID_ARGUMENT for options
-// out of range. O(n^2 d).
+// constant (no bounds, fewer than two different results), no result, or nothing to tune. Returns INVALID_ARGUMENT for
+// options out of range. O(n^2 d).
 absl::StatusOr<std::optional<Certificate>> Certify(const study::StudySpec& spec, CertificateResults results,
                                                    const CertificateOptions& options);
 

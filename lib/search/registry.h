@@ -43,7 +43,7 @@ study::GradientUse GradientUseOf(const study::StudySpec& spec);
 // for.
 study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Provenance& provenance);
 
-// Checks the algorithm's options against the study's space and budget (e.g. a grid of too many points).
+// Checks the algorithm's options against the study's space and budget (e.g. a grid of too many points). Returns
 // INVALID_ARGUMENT with fields "algorithm.…".
 absl::Status Validate(const study::StudySpec& spec);
 

@@ -64,7 +64,7 @@ struct Row {
 // number.
 //
 // A run whose space is exhausted ends with fewer rows. All columns but suggest_ms depend on the options only.
-// `cpu_time` is read before and after each suggestion: ThreadCpuTime in programs, a fake in tests.
+// `cpu_time` is read before and after each suggestion: ThreadCpuTime in programs, a fake in tests. Returns
 // INVALID_ARGUMENT for options out of range, a bad problem, or an algorithm that does not suit it.
 absl::Status Simulate(const SimulateOptions& options, absl::FunctionRef<absl::Duration()> cpu_time,
                       absl::FunctionRef<bool(const Row&)> row);

@@ -52,8 +52,8 @@ struct TrainingSummary {
 };
 
 // One run. Each trial's units take a time of its own, uniform in [0.5, 1.5], from the stream (seed, "simulate/speed",
-// trial); reports, pauses and stops take none. A function of the options alone.
-// INVALID_ARGUMENT for options out of range, or an algorithm that does not suit the problem.
+// trial); reports, pauses and stops take none. A function of the options alone. Returns INVALID_ARGUMENT for options
+// out of range, or an algorithm that does not suit the problem.
 absl::StatusOr<TrainingSummary> SimulateTraining(const TrainingOptions& options);
 
 // A loss with learning curves that cross, over `lr` (log), `width` and `decay`: power laws that end, at step `whole`,

@@ -24,8 +24,8 @@ struct Assignment {
 int LimitVariables(Polynomial* polynomial);
 
 // The `count` assignments to Variables(polynomial) of least value, ascending, equal ones by code. All 2^|J| are visited
-// in Gray-code order, so that a step flips the signs of one variable's terms. |J| <= kMaxEnumeratedBits.
-// CANCELLED: `stop` was raised.
+// in Gray-code order, so that a step flips the signs of one variable's terms. |J| <= kMaxEnumeratedBits. Returns
+// CANCELLED if `stop` was raised.
 absl::StatusOr<std::vector<Assignment>> Minimizers(const Polynomial& polynomial, int count,
                                                    const base::StopToken& stop);
 

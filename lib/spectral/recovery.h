@@ -54,7 +54,8 @@ struct Recovery {
 // by how much a weight is above the largest that its kind has by noise (ties: lower degree, then lexicographic). The
 // source compares weights alone; then single bits drown in the noise of ten thousands of triples. Where the gate stays
 // closed lower degrees are tried, down to 1; when none opens it, the answer is that of degree D. x: T x b. y: T finite
-// losses. All equal, T < 5, or no free bits: no terms. Deterministic. CANCELLED, here and below: `stop` was raised.
+// losses. All equal, T < 5, or no free bits: no terms. Deterministic. Here and below the functions return CANCELLED if
+// `stop` was raised.
 absl::StatusOr<Recovery> Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
                                  const RecoveryOptions& options, const base::StopToken& stop);
 

@@ -24,7 +24,7 @@ struct TemplatePiece {
   friend bool operator==(const TemplatePiece&, const TemplatePiece&) = default;
 };
 
-// INVALID_ARGUMENT for an unpaired brace or something that is no name between braces.
+// Returns INVALID_ARGUMENT for an unpaired brace or something that is no name between braces.
 absl::StatusOr<std::vector<TemplatePiece>> ParseTemplate(absl::string_view text);
 
 // Names that may follow "luthier." in a placeholder: attempt, checkpoint, direction_file, gradient, parameters_file,
@@ -33,8 +33,7 @@ const std::vector<std::string>& TemplateFacts();
 
 // Returns `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").
 // Returns std::nullopt if a placeholder has no value (an inactive parameter, no checkpoint): the argument is then to be
-// left out.
-// Errors as ParseTemplate.
+// left out. Returns the errors of ParseTemplate.
 absl::StatusOr<std::optional<std::string>> ExpandTemplate(absl::string_view text,
                                                           const std::map<std::string, std::string>& values);
 

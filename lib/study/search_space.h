@@ -91,7 +91,7 @@ struct Scalar {
 // A validated, immutable list of parameters. Order is the user's and is significant (gradients, encodings).
 class SearchSpace {
  public:
-  // INVALID_ARGUMENT naming every violation, fields relative to the list: "[3].float.max".
+  // Returns INVALID_ARGUMENT naming every violation, fields relative to the list: "[3].float.max".
   static absl::StatusOr<SearchSpace> Create(std::vector<ParameterSpec> parameters);
 
   SearchSpace() = default;  // No parameters; only as a value to assign to.
@@ -130,9 +130,10 @@ class SearchSpace {
   // Numbers off by what printing ten digits loses are accepted: beyond a bound by 1e-9 of the range (scale LOG, LOGIT:
   // of the bound's distance from 0 or 1), off a step by 1e-9 of the number. Use Canonical to snap them.
   absl::Status Validate(const Parameters& values) const;
-  // A valid setting with numbers moved onto levels and into bounds exactly. Same errors as Validate.
+  // A valid setting with numbers moved onto levels and into bounds exactly. Returns the same errors as Validate.
   absl::StatusOr<Parameters> Canonical(const Parameters& values) const;
-  // `given` completed by each missing active parameter's default value, then by its middle. Same errors as Validate.
+  // `given` completed by each missing active parameter's default value, then by its middle. Returns the same errors as
+  // Validate.
   absl::StatusOr<Parameters> Complete(const Parameters& given) const;
   // The setting of all defaults (middles where none is given).
   Parameters Default() const;
@@ -148,7 +149,7 @@ class SearchSpace {
 };
 
 // Makes a gradient given by names (Gradient::by_name) one of the stored kinds: full where it has every differentiable
-// parameter of the setting, else the slope along the vector of what it has, which loses the least of it.
+// parameter of the setting, else the slope along the vector of what it has, which loses the least of it. Returns
 // INVALID_ARGUMENT for names that are no differentiable parameter of the setting, vectors, and numbers that are not
 // finite.
 absl::StatusOr<Gradient> FromNames(const SearchSpace& space, const Parameters& setting, const Gradient& gradient);

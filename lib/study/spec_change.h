@@ -30,9 +30,9 @@ struct SpecChange {
   friend bool operator==(const SpecChange&, const SpecChange&) = default;
 };
 
-// Returns `spec` changed. INVALID_ARGUMENT with every violation: ranges that are narrower, parameters that there are
-// not, other kinds; a wider range where the algorithm's settings are fixed from the start; a command where the
-// objective is none. ValidateSpec says what is wrong in the new spec by itself.
+// Returns `spec` changed. Returns INVALID_ARGUMENT with every violation: ranges that are narrower, parameters that
+// there are not, other kinds; a wider range where the algorithm's settings are fixed from the start; a command where
+// the objective is none. ValidateSpec says what is wrong in the new spec by itself.
 absl::StatusOr<StudySpec> ChangeSpec(const StudySpec& spec, const SpecChange& change);
 
 // Returns false if designers may suggest otherwise for `b` than for `a`.

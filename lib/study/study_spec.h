@@ -380,11 +380,11 @@ inline constexpr double kMaxWeight = 100.0;
 bool LaidOut(const AlgorithmSpec& algorithm);
 
 // Everything but the space (validated at its creation), the algorithm against the space (search::Validate) and the
-// builtin objective (catalogue::Validate). INVALID_ARGUMENT with every violation.
+// builtin objective (catalogue::Validate). Returns INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
 
 // Checks of a new study beyond ValidateSpec: its patterns are OutputPatterns. A stored study need not pass, because
-// older versions took it. INVALID_ARGUMENT with every violation.
+// older versions took it. Returns INVALID_ARGUMENT with every violation.
 absl::Status ValidateNewSpec(const StudySpec& spec);
 
 // The first field in which two specs differ, as a user would name it; "" when they are equal.

@@ -47,8 +47,8 @@ struct ChannelSecurity {
 };
 
 // Adds what the environment says: LUTHIER_TLS_CA, _CERT, _KEY, _SERVER_NAME; LUTHIER_TOKEN_FILE, else LUTHIER_TOKEN;
-// LUTHIER_ACCEPT_PLAINTEXT (1 or 0). `token_file` and the fields of `given` go first. Errors as ReadTokenFile
-// (token_file.h): INVALID_ARGUMENT about the option, without its dashes, or the variable.
+// LUTHIER_ACCEPT_PLAINTEXT (1 or 0). `token_file` and the fields of `given` go first. Returns the errors of
+// ReadTokenFile (token_file.h): INVALID_ARGUMENT about the option, without its dashes, or the variable.
 absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file);
 
 // INVALID_ARGUMENT about "server" for an address that is none, and for one to which the token must not go: another

@@ -15,8 +15,8 @@ inline constexpr size_t kMaxTokenBytes = 4096;  // A file may have so many; toke
 // place of the token; it tells the position and kind of the byte, and nothing of the token.
 absl::Status CheckCharacters(absl::string_view token, absl::string_view source, absl::string_view shown);
 
-// Returns the token that a text consists of, blanks and ends of lines around it aside. INVALID_ARGUMENT for anything
-// else, in the same words.
+// Returns the token that a text consists of, blanks and ends of lines around it aside. Returns INVALID_ARGUMENT for
+// anything else, in the same words.
 absl::StatusOr<std::string> TokenIn(absl::string_view text, absl::string_view source, absl::string_view shown);
 
 // Reads a token from a file. A regular file must contain nothing but the token, and nobody else may read it, except

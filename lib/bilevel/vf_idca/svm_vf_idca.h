@@ -51,7 +51,7 @@ VfIdcaOptions SvmVfOptions(Eigen::Index columns);
 inline constexpr double kMostWeight = 10.0;
 
 // Minimises the mean hinge loss of `rows` over 1/2 |w|^2 <= r_0, |w_j| <= r_j. `gamma` is that of `rows` alone.
-// Interior-point steps of O(n p^2 + p^3). CANCELLED when stopped.
+// Interior-point steps of O(n p^2 + p^3). Returns CANCELLED when stopped.
 absl::StatusOr<VfLower> TrainBoundedSvm(const SvmRows& rows, const Eigen::VectorXd& r, double tolerance,
                                         const base::StopToken& stop);
 

@@ -73,8 +73,8 @@ class VfIdcaProblem {
   // when stopped.
   virtual absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
                                              double alpha, double gap, const base::StopToken& stop) = 0;
-  // Returns the penalised model of the training rows at strengths lower.gamma; empty if it was not found. CANCELLED
-  // when stopped.
+  // Returns the penalised model of the training rows at strengths lower.gamma; empty if it was not found. Returns
+  // CANCELLED when stopped.
   virtual absl::StatusOr<Eigen::VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) = 0;
 };
 

@@ -15,8 +15,8 @@
 namespace luthier::search {
 
 // Checks the options, and those of the base on a space that suits any algorithm: the space that the stages leave is not
-// known yet. INVALID_ARGUMENT with fields "algorithm.harmonica.…", and with fields of the study that stages or base
-// need: resource, reproducible, ….
+// known yet. Returns INVALID_ARGUMENT with fields "algorithm.harmonica.…", and with fields of the study that stages or
+// base need: resource, reproducible, ….
 absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::HarmonicaOptions& options,
                                const NestedAlgorithms& nested);
 

@@ -20,7 +20,7 @@ namespace luthier::search {
 //   FAILED    other trials with a non-finite loss there, and trials that failed
 //   pending   trials that have not reached the rung yet
 // Trials keep their numbers and finish in order of number. Ask indices count new settings alone. Only COMPLETE trials
-// have gradients, and only at the highest rung. CANCELLED: `stop` was raised.
+// have gradients, and only at the highest rung. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<study::History> HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps,
                                              size_t enough, study::Goal goal, const base::StopToken& stop);
 

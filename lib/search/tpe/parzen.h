@@ -45,7 +45,8 @@ class ParzenMixture {
   ParzenMixture(std::vector<study::CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
                 ParzenBandwidth bandwidth);
   // Makes the same mixture in O(n d) from orders known already: `ascending` holds for each column the numbers of the
-  // rows in ascending order of its values, equal ones by number. CANCELLED, here and below: `stop` was raised.
+  // rows in ascending order of its values, equal ones by number. Here and below the functions return CANCELLED if
+  // `stop` was raised.
   static absl::StatusOr<ParzenMixture> Create(std::vector<study::CompactColumn> columns,
                                               const Eigen::Ref<const Eigen::MatrixXd>& observations,
                                               ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending,

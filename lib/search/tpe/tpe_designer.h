@@ -58,7 +58,8 @@ class TpeDesigner final : public Designer {
   std::optional<Split> SplitTrials(const study::History& history) const;
   // Keeps only the trials before `first` in known_.
   void Forget(size_t first);
-  // Brings known_ up to date. CANCELLED, here and below: `stop` was raised; known_ then holds fewer trials.
+  // Brings known_ up to date. Here and below the functions return CANCELLED if `stop` was raised; known_ then holds
+  // fewer trials.
   absl::Status Remember(const std::vector<study::HistoryTrial>& trials, const base::StopToken& stop);
   absl::StatusOr<ParzenMixture> Mixture(const std::vector<int>& trials, size_t group,
                                         const base::StopToken& stop) const;

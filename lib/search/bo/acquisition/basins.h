@@ -38,7 +38,7 @@ struct BasinsState {
 
 // Returns the row, of `rows`, with the best output in no basin whose maximum is a row of `maxima`; -1 if there is none.
 // A saddle counts if it is lower than the point by at least a thousandth of the point's height above the worst output.
-// O(rows maxima n). CANCELLED, here and below: `stop` was raised.
+// O(rows maxima n). Here and below the functions return CANCELLED if `stop` was raised.
 absl::StatusOr<Eigen::Index> BestInOtherBasins(const gp::Regression& model, const Eigen::MatrixXd& x,
                                                const Eigen::VectorXd& outputs, const std::vector<Eigen::Index>& rows,
                                                const std::vector<Eigen::Index>& maxima, const base::StopToken& stop);

@@ -43,9 +43,9 @@ struct FantasyRecord {
 // outcomes
 //   y_f ~ N(mu(P), Sigma(P) + sigma_n^2 I)
 // by inversion of the scrambled Sobol points of the stream (seed, "bo/fantasies", index, state): equal outcomes for all
-// u, and less scatter than independent normals. Columns beyond the Sobol table are independent. Returns
-// std::nullopt, and leaves the regression as it was, if a number is not finite or a covariance cannot be factored.
-// O(q N^2 + m N^2). CANCELLED: `stop` was raised; the regression may then hold some of the points.
+// u, and less scatter than independent normals. Columns beyond the Sobol table are independent. Returns std::nullopt,
+// and leaves the regression as it was, if a number is not finite or a covariance cannot be factored. O(q N^2 + m N^2).
+// Returns CANCELLED if `stop` was raised; the regression may then hold some of the points.
 absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open,
                                                    const FantasyRecord& incumbent, int count, uint64_t seed,
                                                    uint64_t index, uint32_t state, const base::StopToken& stop);

@@ -117,7 +117,7 @@ struct ExclusionShare {
   double largest_upper = 0.0;  // Largest upper bound of the sample. Minus the incumbent it estimates the possible gain.
   int points = 0;
 };
-// Estimates the share over the sample `u`: q x d model points, q >= 1. CANCELLED: `stop` was raised.
+// Estimates the share over the sample `u`: q x d model points, q >= 1. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<ExclusionShare> ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const Eigen::MatrixXd>& u,
                                              double incumbent, double epsilon, const base::StopToken& stop);
 // Estimates the share over the first `points` scrambled Sobol points of [0, 1]^d of the stream (seed,

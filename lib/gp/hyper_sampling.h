@@ -39,12 +39,12 @@ class ChainDensity {
   ChainDensity(Likelihood* likelihood, const InferenceOptions& options);
 
   Eigen::Index dimension() const { return posterior_.dimension() + 1; }
-  // -inf outside the bounds and where the covariance cannot be factored. Never NaN. Returns CANCELLED if `stop` was
-  // raised.
+  // Returns -inf outside the bounds and where the covariance cannot be factored; never NaN. Returns CANCELLED if `stop`
+  // was raised.
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, const base::StopToken& stop) const;
-  // The prior's mode, with the thesis' prior its usual start (l = 1, s_f^2 = 1/e, sigma_n^2 = 1e-3); m = 0.
+  // Returns the prior's mode, with the thesis' prior its usual start (l = 1, s_f^2 = 1/e, sigma_n^2 = 1e-3); m = 0.
   Eigen::VectorXd Mode() const;
-  // Projected on the bounds.
+  // Returns the state of `theta`, projected on the bounds.
   Eigen::VectorXd Pack(const Hyperparameters& theta) const;
   Hyperparameters Unpack(const Eigen::VectorXd& x) const;
   // Coordinates moved together, along a random direction: s_f^2, the noises and m.

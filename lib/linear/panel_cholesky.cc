@@ -13,8 +13,8 @@ using Eigen::MatrixXd;
 
 namespace {
 
-// Numbers of columns: of a panel, and of what is done with one at once. The latter is a multiple of the kernels' blocks
-// for any instruction set, so that each sum is what it would be without pieces.
+// Numbers of columns of a panel, and of the columns that are updated at once. The latter is a multiple of the kernels'
+// blocks for any instruction set, so that each sum is the same as without pieces.
 constexpr Index kPanel = 64;
 constexpr Index kColumnsAtOnce = 48;
 

@@ -176,7 +176,7 @@ class LinearTrainer {
   double best_gradient_ = INFINITY;
   int64_t best_iteration_ = 0;
   int64_t solver_iteration_ = 0;  // Iteration of solver_.
-  int64_t next_check_ = 0;        // Iteration of solver_ at which the gradient is looked at again.
+  int64_t next_check_ = 0;        // Iteration of solver_ at which the gradient is checked again.
   // True if an iteration of a stochastic solver is done, but not the check whether its gradient is
   // due. `claim_` is a final state that the solver reports and that is not checked yet.
   bool check_pending_ = false;

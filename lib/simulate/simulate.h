@@ -23,7 +23,7 @@ struct Problem {
   std::string name;
   study::SearchSpace space;
   study::Goal goal = study::Goal::kMinimize;
-  std::optional<double> optimum;  // The best possible value; absent when nobody knows it.
+  std::optional<double> optimum;  // The best possible value, if it is known.
   // The value at a valid setting. A non-finite one makes the trial FAILED.
   std::function<double(const study::Parameters&)> evaluate;
   // The derivatives of the value by the space's differentiable parameters, or null. They are reported beside every
@@ -77,8 +77,8 @@ absl::Duration ThreadCpuTime();
 // NOT_FOUND, with the closest name, for any other.
 absl::StatusOr<Problem> TestProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 
-// algorithm,function,seed,evaluation,value,best,regret,suggest_ms: without a line end; RFC 4180 quoting; unknown values
-// empty.
+// Return the columns algorithm,function,seed,evaluation,value,best,regret,suggest_ms without a line end; RFC 4180
+// quoting; unknown values empty.
 std::string CsvHeader();
 std::string CsvLine(const Row& row);
 

@@ -33,17 +33,17 @@ struct Polynomial {
   friend bool operator==(const Polynomial&, const Polynomial&) = default;
 };
 
-// chi_S at x: -1 or +1.
+// Returns chi_S at x: -1 or +1.
 float Parity(const std::vector<int>& bits, const Eigen::Ref<const Bits>& x);
 double Evaluate(const Polynomial& polynomial, const Eigen::Ref<const Bits>& x);
-// At every row of x.
+// Evaluates at every row of x.
 Eigen::VectorXd EvaluateRows(const Polynomial& polynomial, const BitMatrix& x);
-// Bits that appear in a term, ascending.
+// Returns the bits that appear in a term, ascending.
 std::vector<int> Variables(const Polynomial& polynomial);
 
-// sum_{j=1..degree} C(bits, j): the non-constant features; at most `limit`.
+// Returns sum_{j=1..degree} C(bits, j), the number of non-constant features; at most `limit`.
 int64_t CountFeatures(int bits, int degree, int64_t limit = INT64_MAX / 2);
-// The largest degree <= `degree` with at most `limit` features; at least 1.
+// Returns the largest degree <= `degree` with at most `limit` features; at least 1.
 int AffordableDegree(int bits, int degree, int64_t limit);
 
 }  // namespace luthier::spectral

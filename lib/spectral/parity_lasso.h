@@ -59,19 +59,19 @@ class ParityLasso {
   // Conditions met at the end: |c_S| <= lambda (1 + 1e-4) for zero weights, |c_S - lambda sign a_S| <= 1e-7 for others.
   absl::StatusOr<LassoFit> Fit(const Eigen::VectorXd& y, double lambda, const std::vector<FeatureKey>& start,
                                const base::StopToken& stop) const;
-  // The features with |c_S| > threshold, unordered.
+  // Returns the features with |c_S| > threshold, unordered.
   absl::StatusOr<std::vector<FeatureKey>> Above(const Eigen::VectorXd& r, double threshold,
                                                 const base::StopToken& stop) const;
-  // max |c_S| at r = y: from here on all weights are 0.
+  // Returns max |c_S| at r = y: from this lambda on all weights are 0.
   absl::StatusOr<double> LargestCorrelation(const Eigen::VectorXd& y, const base::StopToken& stop) const;
-  // c = Psi'r/T, feature by feature in a fixed order, single precision.
+  // Visits c = Psi'r/T, feature by feature in a fixed order, in single precision.
   absl::Status Correlations(const Eigen::VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit,
                             const base::StopToken& stop) const;
-  // chi_S over the samples.
+  // Returns chi_S over the samples.
   Eigen::VectorXf Column(FeatureKey key) const;
 
  private:
-  // r/T in single precision, with as many rows as x_.
+  // Returns r/T in single precision, with as many rows as x_.
   Eigen::VectorXf Scaled(const Eigen::VectorXd& r) const;
   template <typename F>
   absl::Status Visit(const Eigen::VectorXf& w, FeatureKey prefix, int length, Eigen::Index next, base::Pace& pace,

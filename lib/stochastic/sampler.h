@@ -102,8 +102,7 @@ class Sampler {
   int64_t seen_count_ = 0;
   int64_t draws_ = 0;
   std::optional<Draw> put_back_;
-  // pl, ms_unseen: those not seen yet, in any order that follows from the draws; pl_port: and behind them the seen
-  // ones.
+  // pl, ms_unseen: the unseen examples, in any order that follows from the draws; pl_port: the seen ones follow them.
   std::vector<int32_t> unseen_;
   std::vector<int32_t> order_[2];  // rp: the current one; cyclic2: both.
   int64_t order_index_ = -1;       // rp: which permutation order_[0] is.

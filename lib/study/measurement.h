@@ -92,17 +92,17 @@ struct Measurement {
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
-// Length, finiteness and direction of a gradient against a space with `dimension` differentiable parameters. Returns
-// INVALID_ARGUMENT with field paths relative to the gradient.
+// Checks length, finiteness and direction of a gradient against a space with `dimension` differentiable parameters.
+// Returns INVALID_ARGUMENT with field paths relative to the gradient.
 absl::Status ValidateGradient(const Gradient& gradient, int dimension);
 
-// Finite numbers of at least 0. Returns INVALID_ARGUMENT with field paths relative to the report.
+// Checks that all numbers are finite and at least 0. Returns INVALID_ARGUMENT with field paths relative to the report.
 absl::Status ValidateTraining(const TrainingReport& report);
-// A time in seconds: finite, at least 0. Returns INVALID_ARGUMENT naming `field`.
+// Checks that a time in seconds is finite and at least 0. Returns INVALID_ARGUMENT naming `field`.
 absl::Status ValidateSeconds(double seconds, absl::string_view field);
 
-// The directional derivative that a full gradient gives along `direction`: slope = gradient · direction, error at most
-// the gradient's times |direction|. Returns std::nullopt if their lengths differ or the slope is not finite.
+// Returns the directional derivative that a full gradient gives along `direction`: slope = gradient · direction, error
+// at most the gradient's times |direction|. Returns std::nullopt if their lengths differ or the slope is not finite.
 std::optional<Gradient> Along(const Gradient& full, const std::vector<double>& direction);
 
 }  // namespace luthier::study

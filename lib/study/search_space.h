@@ -126,14 +126,14 @@ class SearchSpace {
   ParameterValue LevelValue(int i, int64_t level) const;
   int64_t LevelOf(int i, const ParameterValue& value) const;
 
-  // Every active parameter present, no inactive or unknown one, each value legal. Fields relative: "lr".
-  // Numbers off by what printing ten digits loses are accepted: beyond a bound by 1e-9 of the range (scale LOG, LOGIT:
-  // of the bound's distance from 0 or 1), off a step by 1e-9 of the number. Use Canonical to snap them.
+  // Checks that every active parameter is present, no inactive or unknown one, and each value legal. Fields are
+  // relative: "lr". Numbers may be off by the loss of printing ten digits: beyond a bound by 1e-9 of the range (scale
+  // LOG, LOGIT: of the bound's distance from 0 or 1), off a step by 1e-9 of the number. Use Canonical to snap them.
   absl::Status Validate(const Parameters& values) const;
-  // A valid setting with numbers moved onto levels and into bounds exactly. Returns the same errors as Validate.
+  // Returns a valid setting with numbers moved onto levels and into bounds exactly, or the same errors as Validate.
   absl::StatusOr<Parameters> Canonical(const Parameters& values) const;
-  // `given` completed by each missing active parameter's default value, then by its middle. Returns the same errors as
-  // Validate.
+  // Returns `given` completed by each missing active parameter's default value, or its middle without a default.
+  // Returns the same errors as Validate.
   absl::StatusOr<Parameters> Complete(const Parameters& given) const;
   // The setting of all defaults (middles where none is given).
   Parameters Default() const;

@@ -21,8 +21,8 @@ struct SpecChange {
   std::optional<int64_t> max_trials;
   std::optional<int64_t> max_parallel;
   std::optional<int64_t> patience;
-  std::optional<std::optional<double>> target_value;      // Holding an absent one: none from now on.
-  std::optional<std::optional<absl::Duration>> max_wall;  // The same.
+  std::optional<std::optional<double>> target_value;      // A present, empty value removes the target.
+  std::optional<std::optional<absl::Duration>> max_wall;  // A present, empty value removes the limit.
   std::optional<double> weight;
   // Parameters by name, each with a range that is as wide as before or wider, or with more labels behind the old ones.
   std::optional<std::vector<ParameterSpec>> parameters;
@@ -40,8 +40,8 @@ bool SameForDesigners(const StudySpec& a, const StudySpec& b);
 // Returns true if they may at most because of the budget's max_trials.
 bool SameButMaxTrials(const StudySpec& a, const StudySpec& b);
 
-// Returns the change of `after` that brings back what `before` had in the fields that designers do not go by; absent if
-// nothing of that differs.
+// Returns the change of `after` that restores the fields of `before` that designers do not use; std::nullopt if none of
+// these differs.
 std::optional<SpecChange> WayBack(const StudySpec& before, const StudySpec& after);
 
 // Returns the changes for people: "max_trials 20 -> 40, description"; "" without any.

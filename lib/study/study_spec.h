@@ -321,7 +321,7 @@ inline constexpr int64_t kMaxResource = 1'000'000'000'000;
 struct MedianStopping {
   int64_t warmup = 0;         // Reports of smaller steps stop nothing. >= 0.
   int64_t min_trials = 5;     // COMPLETE trials before anything is stopped. >= 1.
-  int64_t interval = 1;       // Only every so many reports of a trial are looked at. >= 1.
+  int64_t interval = 1;       // Only every `interval`-th report of a trial is judged. >= 1.
   bool running_mean = false;  // Compare with the means up to the step of the others' values.
   friend bool operator==(const MedianStopping&, const MedianStopping&) = default;
 };
@@ -379,12 +379,12 @@ inline constexpr double kMaxWeight = 100.0;
 // Returns true for an algorithm whose settings are laid out over the space from the start.
 bool LaidOut(const AlgorithmSpec& algorithm);
 
-// Everything but the space (validated at its creation), the algorithm against the space (search::Validate) and the
-// builtin objective (catalogue::Validate). Returns INVALID_ARGUMENT with every violation.
+// Checks everything but the space (validated at its creation), the algorithm against the space (search::Validate) and
+// the builtin objective (catalogue::Validate). Returns INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
 
-// Checks of a new study beyond ValidateSpec: its patterns are OutputPatterns. A stored study need not pass, because
-// older versions took it. Returns INVALID_ARGUMENT with every violation.
+// Makes the checks of a new study beyond ValidateSpec: its patterns are OutputPatterns. A stored study need not pass,
+// because older versions took it. Returns INVALID_ARGUMENT with every violation.
 absl::Status ValidateNewSpec(const StudySpec& spec);
 
 // The first field in which two specs differ, as a user would name it; "" when they are equal.

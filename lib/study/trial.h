@@ -99,10 +99,10 @@ struct Trial {
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();
   uint64_t update_seq = 0;  // The newest event that changed this trial.
-  int64_t retry_of = 0;     // It took the place of this trial, which had the same parameters; 0: of none.
-  int64_t retried_by = 0;   // That one took its place; 0: none did.
-  // In open spaces: parameters that it named while it ran, part of `parameters`, and those of its setting that its
-  // objective did not ask for, which are no longer part of them.
+  int64_t retry_of = 0;     // Number of the trial, with the same parameters, that this one replaced; 0: none.
+  int64_t retried_by = 0;   // Number of the trial that replaced this one; 0: none.
+  // In open spaces: the parameters that its objective named while it ran, which are part of `parameters`, and the
+  // parameters of its setting that the objective did not ask for, which are no longer part of them.
   std::set<std::string> declared;
   Parameters unused;
   bool stop_requested = false;  // Somebody asked for its end: it is to end with what its holder has.

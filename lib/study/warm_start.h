@@ -20,9 +20,9 @@ bool WarmStarts(const StudySpec& spec);
 // A COMPLETE trial: its number and setting.
 using WarmSource = std::pair<int64_t, Parameters>;
 
-// The number of the source nearest to `parameters`: among those that differ in penalties alone (l2, l1,
-// l2.NAME, l1.NAME, numbers above 0), the one with the smallest sum of |ln ratio|, of equally near ones the newest. 0:
-// none.
+// Returns the number of the source nearest to `parameters`: among those that differ in penalties alone (l2, l1,
+// l2.NAME, l1.NAME, numbers above 0), the one with the smallest sum of |ln ratio|, of equally near ones the newest.
+// Returns 0 if there is none.
 int64_t NearestSource(const std::vector<WarmSource>& sources, const Parameters& parameters);
 
 }  // namespace luthier::study

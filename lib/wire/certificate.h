@@ -12,7 +12,7 @@ namespace luthier::wire {
 // The key of metadata by which a coordinator tells with gRPC's health service when its certificates end.
 inline constexpr char kCertificateEnds[] = "luthier-certificate-ends";
 
-// Returns the fingerprint of the first certificate in a text of PEM. Returns INVALID_ARGUMENT when there is none.
+// Returns the fingerprint of the first certificate in a text of PEM, or INVALID_ARGUMENT if there is none.
 absl::StatusOr<std::string> CertificateSha256(absl::string_view pem);
 
 // Reads a fingerprint that people wrote: hexadecimal digits in any case, with or without a colon after each pair.

@@ -3,8 +3,8 @@
 
 namespace luthier::wire {
 
-// From now on equal messages are sent as equal bytes: their maps in order of the keys, and not as it comes. For the
-// whole process, before other threads send anything.
+// Makes equal messages be sent as equal bytes from now on: maps are sent in order of their keys. For the whole process,
+// before other threads send anything.
 void SendMapsInOrder();
 
 }  // namespace luthier::wire

@@ -24,7 +24,7 @@ std::string StudyName(absl::string_view study);
 std::string TrialName(absl::string_view study, int64_t number);
 std::string ProjectName(absl::string_view project);
 
-// The study's id. Returns INVALID_ARGUMENT naming `field`, with what a name looks like.
+// Returns the study's id. Returns INVALID_ARGUMENT naming `field`, with the form of a name.
 absl::StatusOr<std::string> ParseStudyName(absl::string_view field, absl::string_view name);
 absl::StatusOr<TrialId> ParseTrialName(absl::string_view field, absl::string_view name);
 absl::StatusOr<std::string> ParseProjectName(absl::string_view field, absl::string_view name);

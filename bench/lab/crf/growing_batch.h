@@ -23,8 +23,8 @@ namespace luthier::crf::lab {
 // more for each step that was too long).
 class GrowingBatch {
  public:
-  // sum of f_i(x) for first <= i < last in the random order; adds their gradient to *gradient. A long one may be
-  // stopped: CANCELLED.
+  // Returns the sum of f_i(x) for first <= i < last in the random order, and adds their gradient to *gradient. A long
+  // sum may be stopped: CANCELLED.
   using PartialSum = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x, int64_t first, int64_t last,
                                                               Eigen::VectorXd* gradient)>;
 

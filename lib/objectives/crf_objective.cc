@@ -107,7 +107,7 @@ class CrfObjective final : public Objective {
   const crf::Kernels kernels_;
 };
 
-// Whether labels are such that F1, which is that of segments, means something.
+// True if the labels are those of segments, of which F1 is a measure.
 bool HasSegments(const EncodedChains& data) {
   return std::any_of(data.folds.begin(), data.folds.end(),
                      [](const ChainFold& fold) { return crf::SegmentScorer(fold.train.label_names).has_segments(); });
@@ -366,9 +366,9 @@ class CrfObjective::Evaluation final : public TrainingEvaluation {
   const crf::ChainTrainerOptions options_;
   const std::vector<double> l2_, l1_;
   const bool has_segments_;
-  const study::TrainingOutcome limited_;  // What the limit of passes is when it ended a training.
-  std::string identity_;                  // What a checkpoint must have in common with this evaluation.
-  std::string structure_;                 // What a model that it starts from must have in common with it.
+  const study::TrainingOutcome limited_;  // Outcome of a training that the limit of passes ended.
+  std::string identity_;                  // Text that a checkpoint and this evaluation must have in common.
+  std::string structure_;                 // Text that a model must have in common with it to be a start.
   std::vector<ChainRun> runs_;
   bool warm_ = false;  // The trainings began where those of another trial ended.
   Eigen::VectorXd w_;  // Scratch.

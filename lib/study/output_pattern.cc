@@ -236,7 +236,7 @@ size_t OtherwiseGoesOn(absl::string_view read, absl::string_view rest) {
   return 0;
 }
 
-// Whether a sentence goes on with `word`, rather than a value of some kind being there.
+// True if a sentence goes on with `word`, rather than a value of some kind being there.
 bool IsProse(absl::string_view word, absl::string_view rest) {
   const absl::string_view blanks = absl::StripLeadingAsciiWhitespace(rest);
   if (blanks.size() == rest.size() || blanks.empty() || !absl::ascii_isalpha(static_cast<unsigned char>(blanks[0])))

@@ -463,6 +463,8 @@ TEST_F(CommandTest, AMalformedLineOnTheDescriptorEndsTheRunAtOnce) {
   ExpectFailure(outcome, kConfig, "BAD_OUTPUT");
   EXPECT_THAT(outcome.failure.message,
               HasSubstr("line 1 of the results, \"{\\\"los\\\": 1}\": has no number \"loss\""));
+  Shell(R"(echo '{"loss": "x"}' >&3; exit 3)");  // It ends before, or after, it is stopped.
+  ExpectFailure(Run(), kConfig, "BAD_OUTPUT");
 }
 
 TEST_F(CommandTest, MissingAndUnfitProgramsAreBadObjectives) {

@@ -554,12 +554,13 @@ RunOutcome CommandRun::Judge(int wait_status) {
   if (code == kTempFail) {
     return Fail(study::failure::kExitCode, "exit code 75 (temporary failure)", study::FailureKind::kInfra);
   }
+  // A program may end at its own line that can't be read before it is stopped for it.
+  if (!bad_line_.empty()) return Fail(study::failure::kBadOutput, bad_line_);
   if (code != 0) {
     const std::string what = absl::StrCat("exit code ", code);
     if (memory_words) return Fail(study::failure::kMemoryLimit, absl::StrCat(what, limit_text));
     return Fail(study::failure::kExitCode, what);
   }
-  if (!bad_line_.empty()) return Fail(study::failure::kBadOutput, bad_line_);
   return Result();
 }
 

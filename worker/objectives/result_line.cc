@@ -542,7 +542,8 @@ bool IsListOfResults(absl::string_view text, const std::string& metric) {
 
 constexpr size_t kMaxLinesOfObject = 8 << 20;  // Bytes; of a line there may be as many.
 
-// How many brackets are open behind `text`, where `depth` were before it; 0 once all are closed, whatever follows.
+// Returns the number of brackets that are open behind `text`, `depth` of them before it; 0 once all are closed,
+// whatever follows.
 int DepthBehind(absl::string_view text, int depth) {
   char quote = '\0';
   for (size_t i = 0; i < text.size(); ++i) {

@@ -57,7 +57,7 @@ absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::
   const int64_t results = study.trials().complete();
   const double best = study.best_value();
   if (study.state() != v1::Study::COMPLETED || results < 2 * kUnchangedResults || best == 0.0) return "";
-  // One that something else ended had no use for all of its budget as it is.
+  // A study that something else ended did not use its budget up.
   if (study.state_reason() != "max_trials reached" || AddsNoise(study.spec().objective())) return "";
   if (IsNoisy(study.spec().algorithm()) || IsNoisy(study.resolved_algorithm())) return "";
   // Half a unit of the sixth digit.

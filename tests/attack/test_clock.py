@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attack import PATIENCE, Caller, Coordinator, messages_of, name_of, spec
+from attack import BIN, PATIENCE, Caller, Coordinator, messages_of, name_of, spec, wait_for
 
 DAY = 86400.0
 YEAR = 365 * DAY
@@ -51,6 +51,17 @@ def served(tmp_path: Path, clock: WallClock) -> Iterator[Coordinator]:
 
 def owner(coordinator: Coordinator) -> Caller:
     return coordinator.caller(address=coordinator.own_socket)
+
+
+def branin() -> Any:
+    """A study that a worker evaluates by itself, twice."""
+    made = spec(max_trials=2)
+    made.space[0].name, made.space[1].name = "x1", "x2"
+    for parameter, (low, high) in zip(made.space, ((-5, 10), (0, 15))):
+        getattr(parameter, "float").min, getattr(parameter, "float").max = low, high
+    made.metric.name = "value"
+    made.objective.builtin.model = "function:branin"
+    return made
 
 
 class Repeated:
@@ -173,3 +184,27 @@ def test_no_step_ends_a_study_with_a_limit_of_time(served: Coordinator, clock: W
     served.start()
     assert owner(served).call("StudyService/GetStudy", name=name_of("s")).state == 1
     assert owner(served).suggest("s")
+
+
+def test_a_worker_comes_back_whatever_its_clock_says_meanwhile(tmp_path: Path, served: Coordinator,
+                                                               clock: WallClock) -> None:
+    """Its pauses between attempts to connect are times, not moments of the wall clock."""
+    command = [BIN / "luthier-worker", "--server", served.own_socket, "--spool", tmp_path / "spool", "--name", "w",
+               "--commands-from", "none"]
+    with open(tmp_path / "worker.log", "wb") as log:
+        worker = subprocess.Popen(command, env={**os.environ, **clock.environment}, stderr=log)
+    try:
+        for n, (what, step) in enumerate(STEPS.items()):
+            caller = owner(served)
+            caller.call("StudyService/CreateStudy", study_id=f"s{n}", spec=branin())
+            wait_for(lambda: caller.call("StudyService/GetStudy", name=name_of(f"s{n}")).trials.complete == 2,
+                     f"a study after {what} of the clock while the coordinator was away")
+            caller.close()
+            served.kill()
+            wait_for(lambda: (tmp_path / "worker.log").read_text().count("coordinator_away") == n + 1,
+                     "the worker to notice")
+            clock.set(step)
+            served.start()
+    finally:
+        worker.kill()
+        worker.wait()

@@ -45,8 +45,9 @@ absl::Status ValidateUse(const study::StudySpec& spec);
 // of penalty groups, too (WithPenaltyGroups).
 bool AreDifferentiable(const ObjectiveInfo& info, const study::SearchSpace& space);
 
-// True if trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
-// differentiates some of its metrics, unless its option `gradient` is false; of other objectives nothing is known.
+// Returns true if trials of the study can have a gradient of its metric, as far as the study says. A builtin objective
+// differentiates some of its metrics, unless its option `gradient` is false; nothing is known about other objectives,
+// so the result is true.
 bool MayDifferentiate(const study::StudySpec& spec);
 
 }  // namespace luthier::catalogue

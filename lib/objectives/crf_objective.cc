@@ -113,7 +113,7 @@ bool HasSegments(const EncodedChains& data) {
                      [](const ChainFold& fold) { return crf::SegmentScorer(fold.train.label_names).has_segments(); });
 }
 
-// Over all folds' held-out tokens and segments. `w`: scratch.
+// Measures all folds' held-out tokens and segments. `w`: scratch.
 absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs, bool has_segments, int64_t step,
                                                const base::StopToken& stop, Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;

@@ -55,7 +55,7 @@ bool IsCommandLine(const std::vector<std::string>& words) {
          });
 }
 
-// True for a script and its arguments, as t.py --rate {rate}. The name of a script may have blanks, too.
+// Returns true for a script and its arguments, as t.py --rate {rate}. The name of a script may have blanks, too.
 bool IsScriptLine(const std::vector<std::string>& words) {
   return words[0][0] != '-' && !absl::StrContains(words[0], "{") &&
          std::any_of(words.begin() + 1, words.end(), [](const std::string& word) {

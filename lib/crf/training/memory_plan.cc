@@ -7,7 +7,7 @@ namespace luthier::crf {
 
 absl::StatusOr<int64_t> PlanVectors(const ChainData& data, const ChainTrainerOptions& options) {
   LUTHIER_ASSIGN_OR_RETURN(const ChainMethod* method, FindChainMethod(options.method));
-  // The copy that losses read, a gradient, and two copies for whoever looks.
+  // Further vectors: the copy that losses read, a gradient, and two copies for readers of the weights.
   constexpr int64_t kBeside = 4;
   return (method->vectors(options) + kBeside) * data.shape().dim() * static_cast<int64_t>(sizeof(double));
 }

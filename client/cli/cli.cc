@@ -91,13 +91,11 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
       ->check(CLI::IsMember({"table", "wide", "json", "yaml", "csv", "name"}))
       ->default_str("table");
   app->add_option("--log-level", options->log_level,
-                  "Of the coordinator in this process: debug, info, warning, error, off")
+                  "Log level of the coordinator in this process: debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-  app->add_flag(
-      "-v,--verbose", options->verbose,
-      "With what the service and the algorithm keep to themselves: settings chosen, workers, origins, ends of "
-      "certificates");
+  app->add_flag("-v,--verbose", options->verbose,
+                "Show chosen defaults and origins, too: settings of the algorithm, workers, ends of certificates");
   app->set_version_flag("--version", absl::StrCat("luthier ", base::VersionText()));
   app->require_subcommand(1);
   for (const auto& [path, what] : Groups()) {

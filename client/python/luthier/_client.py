@@ -145,7 +145,7 @@ _clients_lock = threading.Lock()
 
 def connect(server: Optional[str] = None, db: Optional[str] = None, accept_plaintext: bool = False) -> Client:
     """Returns the connection to a coordinator: `server`, else $LUTHIER_SERVER, else that of the directory `db`, which
-    is started where nobody serves it. ValueError where both are given, for empty ones and addresses that are none, and
+    is started where nobody serves it. ValueError where both are given, for empty ones and invalid addresses, and
     where the token would go to another machine in plain text without `accept_plaintext`."""
     accept_plaintext = flag("accept_plaintext", accept_plaintext)
     if server is not None and db is not None:

@@ -81,7 +81,7 @@ def study(
     another machine without TLS.
 
     Raises StudyExists naming the first field that differs, BadField naming all that is wrong, Unavailable where there
-    is no coordinator, ValueError and TypeError for domains that are none.
+    is no coordinator, ValueError and TypeError for invalid domains.
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
     """

@@ -126,7 +126,7 @@ def warn(solution: Solution, tolerance: float) -> None:
 
 
 def check_limits(tolerance: float, max_iterations: int) -> None:
-    """Raises ValueError for limits that are none."""
+    """Raises ValueError for invalid limits."""
     if not (0 < tolerance < 1):
         raise ValueError(f"tolerance is {tolerance!r}; it is above 0 and below 1")
     if max_iterations < 1:

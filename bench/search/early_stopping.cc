@@ -31,9 +31,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
+#include "lib/catalogue/crf_info.h"
+#include "lib/catalogue/settings.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/data_root.h"
 #include "lib/data/text_source.h"
+#include "lib/objectives/chain_source.h"
 #include "lib/objectives/create.h"
+#include "lib/objectives/crf_settings.h"
 #include "lib/simulate/training.h"
 
 ABSL_FLAG(std::string, data, "", "folder with the data sets; empty: $LUTHIER_DATA_DIR");
@@ -49,6 +55,7 @@ namespace luthier {
 namespace {
 
 constexpr int64_t kWhole = 81;
+constexpr char kStep[] = "constant_step";
 constexpr double kLevels = 12.0;  // Of a parameter on a log scale, in equal steps.
 
 // One training, to its end.
@@ -65,16 +72,22 @@ double CpuSeconds() {
 // An objective whose trainings are remembered.
 class Recorder {
  public:
-  Recorder(study::BuiltinObjective objective, const study::SearchSpace& space, const data::DataRoot& root) {
+  // A space with kStep is one of chains, whose step is held: no objective has that.
+  Recorder(study::BuiltinObjective objective, const study::SearchSpace& space, const data::DataRoot& root)
+      : options_(objective.options) {
     objective.options["report_every"] = 1.0;
+    for (const study::ParameterSpec& parameter : space.parameters()) {
+      if (const auto* range = std::get_if<study::FloatRange>(&parameter.domain)) ranges_[parameter.name] = *range;
+    }
+    if (space.Find(kStep)) {
+      chains_ = objectives::ChainSource::Open(objective, &root, nullptr, {}).value();
+      return;
+    }
     const study::MetricSpec metric = {"validation_loss", study::Goal::kMinimize};
     auto made = objectives::CreateObjective(objective, space, metric, &root);
     if (!made.ok()) absl::FPrintF(stderr, "%s\n", made.status().ToString());
     LUTHIER_CHECK(made.ok());
     objective_ = *std::move(made);
-    for (const study::ParameterSpec& parameter : space.parameters()) {
-      if (const auto* range = std::get_if<study::FloatRange>(&parameter.domain)) ranges_[parameter.name] = *range;
-    }
   }
 
   const Curve& Of(study::Parameters setting) {
@@ -103,6 +116,18 @@ class Recorder {
  private:
   Curve Train(const study::Parameters& setting) {
     const double start = CpuSeconds();
+    std::map<int64_t, double> points = chains_ ? TrainChains(setting) : TrainObjective(setting);
+    Curve curve;
+    for (const auto& [step, loss] : points) {  // What lies between two points is the earlier one's.
+      curve.loss.resize(static_cast<size_t>(step), curve.loss.empty() ? loss : curve.loss.back());
+      curve.loss.back() = loss;
+    }
+    seconds_ += CpuSeconds() - start;
+    return curve;
+  }
+
+  // The losses after so many steps; NaN where training broke down.
+  std::map<int64_t, double> TrainObjective(const study::Parameters& setting) {
     std::map<int64_t, double> points;
     objectives::EvaluationContext context;
     context.parameters = setting;
@@ -119,16 +144,32 @@ class Recorder {
       const int64_t next = points.empty() ? 1 : std::min(kWhole, points.rbegin()->first + 1);
       points[next] = std::numeric_limits<double>::quiet_NaN();
     }
-    Curve curve;
-    for (const auto& [step, loss] : points) {  // What lies between two points is the earlier one's.
-      curve.loss.resize(static_cast<size_t>(step), curve.loss.empty() ? loss : curve.loss.back());
-      curve.loss.back() = loss;
-    }
-    seconds_ += CpuSeconds() - start;
-    return curve;
+    return points;
   }
 
-  std::unique_ptr<objectives::Objective> objective_;
+  std::map<int64_t, double> TrainChains(study::Parameters setting) {
+    const double step = std::get<double>(setting.at(kStep));
+    setting.erase(kStep);
+    const auto settings = catalogue::Settings::Resolve(catalogue::CrfInfo(), options_, setting).value();
+    const auto data = chains_->Encode(settings, {}).value();
+    const objectives::ChainFold& fold = data->folds[0];
+    crf::ChainTrainerOptions options = objectives::ChainTrainingOptions(settings, 0);
+    options.average.step = stochastic::StepRule::kConstant;
+    options.average.constant_step = step;
+    crf::ChainTrainer trainer = crf::ChainTrainer::Create(&fold.train, settings.Number("l2"), options).value();
+    crf::ChainLoss held_out(&fold.validation);
+    std::map<int64_t, double> points;
+    while (trainer.outcome() == crf::ChainOutcome::kRunning) {
+      const bool broken = trainer.Advance({}).value() == crf::ChainOutcome::kDiverged;
+      points[std::clamp(static_cast<int64_t>(trainer.passes()), int64_t{1}, kWhole)] =
+          broken ? std::numeric_limits<double>::quiet_NaN() : held_out.Evaluate(trainer.Weights()).value().loss_nats;
+    }
+    return points;
+  }
+
+  const study::Parameters options_;
+  std::unique_ptr<objectives::Objective> objective_;  // Null where chains are trained.
+  std::unique_ptr<const objectives::ChainSource> chains_;
   std::map<std::string, study::FloatRange> ranges_;
   std::map<study::Parameters, Curve> curves_;
   double seconds_ = 0.0;
@@ -170,14 +211,14 @@ std::vector<Problem> Problems() {
   const study::ParameterSpec window = {"window", study::IntRange{0, 2}, {}, {}};
   return {
       {"letters",
-       Builtin("crf", "letters.tsv", {{"max_passes", whole}, {"format", "letters"s}, {"step_rule", "const"s}}),
-       {Log("l2", 1e-3, 1e3), Log("constant_step", 1e-4, 0.1)}},
+       Builtin("crf", "letters.tsv", {{"max_passes", whole}, {"format", "letters"s}}),
+       {Log("l2", 1e-3, 1e3), Log(kStep, 1e-4, 0.1)}},
       {"chunking",
-       Builtin("crf", "chunking.txt", {{"max_passes", whole}, {"step_rule", "const"s}}),
-       {Log("l2", 1e-3, 1e2), Log("constant_step", 1e-4, 0.1), window}},
+       Builtin("crf", "chunking.txt", {{"max_passes", whole}}),
+       {Log("l2", 1e-3, 1e2), Log(kStep, 1e-4, 0.1), window}},
       {"letters-long",
-       Builtin("crf", "letters.tsv", {{"max_passes", whole}, {"format", "letters"s}, {"step_rule", "const"s}}),
-       {Log("l2", 1e-3, 1e3), Log("constant_step", 1e-4, 10.0)}},
+       Builtin("crf", "letters.tsv", {{"max_passes", whole}, {"format", "letters"s}}),
+       {Log("l2", 1e-3, 1e3), Log(kStep, 1e-4, 10.0)}},
       {"sonar", Builtin("logistic", "libsvm/sonar_scale.xz", with("libsvm")), linear},
       {"spambase", Builtin("logistic", "libsvm/spambase.xz", with("libsvm")), linear},
       {"breast_cancer", Builtin("logistic", "breast_cancer.csv", with("csv")), linear},

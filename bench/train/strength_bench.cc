@@ -117,7 +117,7 @@ int Main() {
     const double l2 = least * std::pow(most / least, t);
     // What a default stands for may depend on the penalty.
     const auto at = catalogue::Settings::Resolve(catalogue::CrfInfo(), objective.options, {{"l2", l2}}).value();
-    Train(fold, l2, objectives::ChainTrainingOptions(at, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))).value());
+    Train(fold, l2, objectives::ChainTrainingOptions(at, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))));
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_CLIENT_CLI_COMMANDS_REMARKS_H_
 #define LUTHIER_CLIENT_CLI_COMMANDS_REMARKS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,7 +19,7 @@ absl::StatusOr<std::string> EqualResultsWarning(client::Client& client, const v1
 // and at least `kUnchangedResults`, did not improve it: a smaller budget would have sufficed; else "". "" for noisy
 // studies, too. Reads one trial. Errors of the server.
 // studies. Reads one trial. Errors of the server.
-inline constexpr int kUnchangedResults = 10;
+inline constexpr int64_t kUnchangedResults = 10;
 absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::Study& study);
 
 // Returns a warning when a search goes by gradients alone and no complete trial has one, so that its settings were

@@ -248,7 +248,9 @@ TEST(ExponentiatedGradientTest, ValuesOfAttributesAndSequencesOfAHundredTokensAr
     dual.Advance(500 * data.sequences(), {}).value();
     EXPECT_GT(dual.DualValue(), before);
     EXPECT_LE(dual.DualValue(), optimum * (1.0 + 1e-8));
-    if (!chained) EXPECT_NEAR(dual.DualValue(), optimum, 1e-6 * optimum);
+    if (!chained) {
+      EXPECT_NEAR(dual.DualValue(), optimum, 1e-6 * optimum);
+    }
   }
 }
 

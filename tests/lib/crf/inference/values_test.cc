@@ -57,7 +57,7 @@ TEST(ValuesTest, ValuesOfOneChangeNothing) {
   const ChainData plain = RandomChains(8, 4, 30, 7, 12);
   ChainData valued = plain;
   valued.value.assign(plain.attribute.size(), 1.0);
-  for (const std::string method : testing::AllMethods()) {
+  for (const std::string& method : testing::AllMethods()) {
     ChainTrainerOptions options;
     options.method = method;
     std::vector<VectorXd> weights;

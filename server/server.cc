@@ -480,7 +480,7 @@ class ServerImpl final : public Server {
 
   // Checks that all files are still in their place. Sockets whose file is missing are made again.
   absl::Status CheckHeld() {
-    if (file_ != nullptr) LUTHIER_RETURN_IF_ERROR(file_->CheckHeld());
+    if (file_ != nullptr) LUTHIER_RETURN_IF_ERROR(file_->CheckFiles());
     if (access_) LUTHIER_RETURN_IF_ERROR(access_->CheckHeld());
     for (std::unique_ptr<Acceptor>* acceptor : {&acceptor_, &own_acceptor_}) {
       if (*acceptor) LUTHIER_RETURN_IF_ERROR(KeepSocket(acceptor));

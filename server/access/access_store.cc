@@ -107,8 +107,20 @@ std::set<Role> RolesOf(absl::string_view text) {
   return roles;
 }
 
+// Refuses a database that is neither new nor one of tokens, before anything is written to it.
+absl::Status CheckOurs(SQLite::Database& db) {
+  const bool empty = db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  const bool ours = db.execAndGet("PRAGMA application_id").getInt() == storage::kApplicationId;
+  if (empty || (ours && db.tableExists("tokens"))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      db.getFilename(), " is a database ", ours ? "of studies, not of tokens" : "of another program",
+      "; it was left untouched. Put the right file back, or restore a backup into a new directory (luthier admin "
+      "restore)"));
+}
+
 // Makes room for checksums of pages in databases of older programs, which have none.
 absl::Status PreparePages(SQLite::Database& db) {
+  LUTHIER_RETURN_IF_ERROR(CheckOurs(db));
   const int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   if (version >= kSummedVersion) {
     return storage::HasPageSums(db.getHandle()) ? absl::OkStatus() : storage::Damaged(0, "its header");
@@ -148,6 +160,7 @@ absl::Time StoredTime(absl::Time time) {
 absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string& directory, int64_t max_audit) {
   const std::string path = (std::filesystem::path(directory) / kFile).string();
   LUTHIER_RETURN_IF_ERROR(storage::CheckWritable(directory));
+  LUTHIER_RETURN_IF_ERROR(storage::CheckTokensNotLost(directory));
   const mode_t before = umask(077);
   const storage::ConnectionOptions options{path, "", /*writer=*/true};
   absl::StatusOr<std::unique_ptr<SQLite::Database>> db = storage::OpenConnection(options);
@@ -169,19 +182,28 @@ absl::StatusOr<std::unique_ptr<AccessStore>> AccessStore::Open(const std::string
 
 AccessStore::~AccessStore() {
   // If other files were put at these paths meanwhile, they are not touched.
-  if (!held_->Check().ok()) return;
+  base::MutexLock lock(&mutex_);
+  if (!held_->Check().ok() || !written_.Check().ok()) return;
   const int code = sqlite3_wal_checkpoint_v2(db_->getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (code != SQLITE_OK) base::LogWarning("access_checkpoint_failed", {{"error", sqlite3_errstr(code)}});
+}
+
+absl::Status AccessStore::CheckHeld() {
+  LUTHIER_RETURN_IF_ERROR(held_->Check());
+  base::MutexLock lock(&mutex_);
+  return written_.Check();
 }
 
 template <typename F>
 absl::Status AccessStore::Write(F&& f) {
   base::MutexLock lock(&mutex_);
   SQLite::Database& db = *db_;
+  LUTHIER_RETURN_IF_ERROR(written_.Check());
   return Guarded([&]() -> absl::Status {
     SQLite::Transaction transaction(db);
     f(db);
     transaction.commit();
+    LUTHIER_RETURN_IF_ERROR(written_.Check());
     return held_->Check();
   });
 }
@@ -360,6 +382,7 @@ absl::Status AccessStore::Append(std::vector<AuditRecord>* entries) {
     Trim(&changes_);
     Trim(&refusals_);
     transaction.commit();
+    LUTHIER_RETURN_IF_ERROR(written_.Check());
     return held_->Check();
   });
   if (!status.ok()) changes_.counted = refusals_.counted = false;  // The transaction was undone.
@@ -441,6 +464,7 @@ absl::StatusOr<std::vector<AuditRecord>> AccessStore::Audit(int64_t before, int 
                                                      : std::string(kind == AuditKind::kChanges ? kChanges : kRefusals);
   base::MutexLock lock(&mutex_);
   SQLite::Database& db = *db_;
+  LUTHIER_RETURN_IF_ERROR(written_.Check());
   return Guarded([&]() -> absl::StatusOr<std::vector<AuditRecord>> {
     std::vector<AuditRecord> entries;
     SQLite::Statement rows(db, absl::StrCat(select, " ORDER BY 1 DESC LIMIT ?2"));

@@ -18,6 +18,7 @@
 #include "lib/study/quotas.h"
 #include "server/access/caller.h"
 #include "server/storage/held_files.h"
+#include "server/storage/written_file.h"
 
 namespace luthier::access {
 
@@ -109,8 +110,9 @@ class AccessStore {
   // Notes that somebody has used the newest secret of each token, if its hash is still the given one: pairs of id and
   // hash.
   absl::Status NoteClaims(const std::vector<std::pair<std::string, std::string>>& claims);
-  // OK while the database is where it was (storage::HeldFiles). Writes check that by themselves.
-  absl::Status CheckHeld() const { return held_->Check(); }
+  // OK while the database is where it was (storage::HeldFiles) and as it was written (storage::WrittenFile). Writes
+  // check that by themselves.
+  absl::Status CheckHeld();
   // Adds entries that have no number, and numbers them. Of refusals that have one, writes `last_time` and `times`.
   absl::Status Append(std::vector<AuditRecord>* entries);
   // Returns entries with numbers below `before` (0: all), newest first.
@@ -126,7 +128,7 @@ class AccessStore {
   };
 
   AccessStore(std::unique_ptr<SQLite::Database> db, std::unique_ptr<storage::HeldFiles> held, int64_t max_audit)
-      : held_(std::move(held)), max_audit_(max_audit), db_(std::move(db)) {}
+      : held_(std::move(held)), max_audit_(max_audit), db_(std::move(db)), written_(db_->getHandle()) {}
   // Runs f in a transaction.
   template <typename F>
   absl::Status Write(F&& f);
@@ -139,6 +141,7 @@ class AccessStore {
   const int64_t max_audit_;
   base::Mutex mutex_;
   std::unique_ptr<SQLite::Database> db_ ABSL_GUARDED_BY(mutex_);
+  storage::WrittenFile written_ ABSL_GUARDED_BY(mutex_);
   Shelf changes_ ABSL_GUARDED_BY(mutex_){"audit"};
   Shelf refusals_ ABSL_GUARDED_BY(mutex_){"refusals"};
   int64_t last_number_ ABSL_GUARDED_BY(mutex_) = -1;  // -1: it is not known yet.

@@ -106,6 +106,24 @@ absl::Status CheckNothingLost(const std::string& directory) {
       "admin restore); to begin anew choose another data directory, or move away what is in this one"));
 }
 
+absl::Status CheckTokensNotLost(const std::string& directory) {
+  const std::string database = directory + "/access.db";
+  if (HasContent(database)) return absl::OkStatus();
+  std::string beside;
+  if (HasContent(database + "-wal")) {
+    beside = "access.db-wal";
+  } else if (HasContent(directory + "/admin.token")) {
+    beside = "admin.token";
+  }
+  if (beside.empty()) return absl::OkStatus();
+  std::error_code error;
+  return absl::FailedPreconditionError(absl::StrCat(
+      database, std::filesystem::exists(database, error) ? " is empty" : " is missing", ", but ", beside,
+      " is there: tokens, projects and the audit were lost. Put it back with its -wal file, or restore a backup into a "
+      "new directory (luthier admin restore); to go on without them move ",
+      beside, " away, too"));
+}
+
 absl::StatusOr<std::unique_ptr<HeldFiles>> HeldFiles::Note(const std::string& directory,
                                                            const std::vector<std::string>& names) {
   std::error_code error;

@@ -25,6 +25,10 @@ absl::Status CheckWritable(const std::string& directory);
 // FAILED_PRECONDITION saying what is there and what to do.
 absl::Status CheckNothingLost(const std::string& directory);
 
+// Refuses a directory that has lost its tokens and projects: access.db is missing or empty, and beside it are
+// admin.token or commits in access.db-wal. FAILED_PRECONDITION saying what is there and what to do.
+absl::Status CheckTokensNotLost(const std::string& directory);
+
 // Knows a data directory and files in it by device and inode, from a moment when they were open. Once one of them is
 // moved, removed, replaced or covered by a mount, data written to the open one is no longer found under its path.
 // Thread-safe.

@@ -61,6 +61,7 @@ constexpr Question kMissing[] = {
 };
 constexpr char kIntegrity[] = "PRAGMA integrity_check(20)";
 constexpr int kChecksummedVersion = 13;
+constexpr char kAccessFile[] = "access.db";
 
 class Inspection {
  public:
@@ -209,8 +210,14 @@ absl::StatusOr<std::vector<Finding>> InspectRows(SQLite::Database& db) {
     return absl::OkStatus();
   }));
   Inspection inspection(&db);
-  const bool ours = db.tableExists("study");  // access.db has other tables.
-  if (ours && version >= kChecksummedVersion) {
+  const bool studies = !absl::StartsWith(std::filesystem::path(db.getFilename()).filename().string(), kAccessFile);
+  const bool ours = db.execAndGet("PRAGMA application_id").getInt() == kApplicationId;
+  if (!ours || !db.tableExists(studies ? "study" : "tokens")) {
+    return std::vector<Finding>{{0, "",
+                                 absl::StrCat("its tables: it is empty, or another database, not that of ",
+                                              studies ? "studies" : "tokens, projects and the audit")}};
+  }
+  if (studies && version >= kChecksummedVersion) {
     for (const Question& question : kRows) inspection.Ask(question);
     for (const Question& question : kMissing) inspection.Ask(question);
   }

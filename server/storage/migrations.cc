@@ -50,6 +50,10 @@ absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migrat
     if (application != kApplicationId || version < 1) {
       return absl::FailedPreconditionError(absl::StrCat(db.getFilename(), " is not a database of luthier"));
     }
+    if (!db.tableExists("study")) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          db.getFilename(), " is a database of tokens (access.db), not of studies; put the right file back"));
+    }
     if (version > migrations.back().version) {
       return absl::FailedPreconditionError(absl::StrCat(
           db.getFilename(), " has schema version ", version, "; this program knows versions up to ",

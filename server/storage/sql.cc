@@ -44,6 +44,13 @@ absl::Status StatusOf(int extended_code, absl::string_view message) {
     case SQLITE_ERROR:
     case 0xFF:  // -1: errors of SQLiteCpp itself.
       return Violation(text);
+    case SQLITE_IOERR:
+      return absl::DataLossError(absl::StrCat(
+          "storage: ", text,
+          extended_code == SQLITE_IOERR_SHORT_READ
+              ? ": a file ends before what was written there, so another program cut it, or the disk lost it"
+              : ": see the system's log for its reason",
+          "; look with luthier admin doctor what is whole, then start again or restore a backup"));
     default:
       return absl::DataLossError(absl::StrCat("storage: ", text));
   }

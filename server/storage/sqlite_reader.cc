@@ -17,6 +17,7 @@
 #include "server/storage/row_sums.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
+#include "server/storage/written_file.h"
 
 namespace luthier::storage {
 namespace {
@@ -272,6 +273,12 @@ absl::StatusOr<uint64_t> SqliteReader::LastSeq() {
     last_seq_.executeStep();
     return Uint64Column(last_seq_, 0);
   });
+}
+
+absl::StatusOr<int64_t> SqliteReader::CheckFiles(int64_t bytes) {
+  WrittenFile file(db_->getHandle(), bytes);
+  LUTHIER_RETURN_IF_ERROR(file.Check());
+  return file.bytes();
 }
 
 absl::StatusOr<int64_t> SqliteReader::Counter(const char* name) {

@@ -24,6 +24,9 @@ class SqliteReader {
  public:
   static absl::StatusOr<std::unique_ptr<SqliteReader>> Open(const ConnectionOptions& options);
 
+  // Checks the files that the connection has open, of which the database had at least `bytes` (WrittenFile). Returns
+  // how many it has now.
+  absl::StatusOr<int64_t> CheckFiles(int64_t bytes);
   absl::StatusOr<uint64_t> LastSeq();
   absl::StatusOr<int64_t> Counter(const char* name);
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit);

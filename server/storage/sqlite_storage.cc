@@ -208,7 +208,11 @@ absl::Status SqliteStorage::Close() {
   if (health_.Get().ok()) (void)CheckHeld();
   readers_.reset();
   held_.reset();
-  absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
+  absl::Status status;
+  if (writer_ != nullptr && health_.Get().ok()) {
+    status = writer_->CheckFiles();
+    if (status.ok()) status = writer_->CheckpointAll();
+  }
   writer_.reset();
   lock_.reset();
   health_.Fail(absl::FailedPreconditionError("storage is closed"));  // Keeps an earlier failure, which says more.
@@ -231,6 +235,14 @@ absl::Status SqliteStorage::CheckHeld() {
   if (status.ok()) status = acknowledged_->Check();
   if (!status.ok()) health_.Fail(status);
   return status;
+}
+
+absl::Status SqliteStorage::CheckFiles() {
+  LUTHIER_RETURN_IF_ERROR(CheckHeld());
+  LUTHIER_ASSIGN_OR_RETURN(const int64_t bytes,
+                           Read<int64_t>([&](SqliteReader& r) { return r.CheckFiles(checked_bytes_); }));
+  checked_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 absl::Status SqliteStorage::Commit(const WriteBatch& batch) {

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_SERVER_STORAGE_SQLITE_STORAGE_H_
 #define LUTHIER_SERVER_STORAGE_SQLITE_STORAGE_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <set>
@@ -71,6 +72,8 @@ class SqliteStorage final : public Storage {
   // OK while the directory and its files are where they were, DATA_LOSS for ever once they were not: HeldFiles. Commit
   // checks by itself, between the sync and the answer. From any thread, but not beside Close.
   absl::Status CheckHeld();
+  // Checks as CheckHeld, and that the files hold what was written: WrittenFile. It may wait for readers.
+  absl::Status CheckFiles();
 
   absl::Status Commit(const WriteBatch& batch) override;
   absl::StatusOr<bool> EraseSome(int rows) override;
@@ -123,6 +126,8 @@ class SqliteStorage final : public Storage {
   base::Mutex deleted_mutex_;
   std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);   // Studies that have rows left.
   std::set<StudyKey> erasable_ ABSL_GUARDED_BY(deleted_mutex_);  // Part of them: erasure met no damage.
+
+  std::atomic<int64_t> checked_bytes_ = 0;  // Size of luthier.db when CheckFiles looked last.
 
   bool check_behind_ = false;  // True if `options_` wants it and the schema allows it.
   base::Mutex check_mutex_;

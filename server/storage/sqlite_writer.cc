@@ -134,6 +134,7 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                       "UPDATE request SET digest = ?2, reply = ?3, uptime_ns = ?4, typed = 1,"
                       " sum = row_sum('request', ?1, ?2, ?3, ?4, 1) WHERE id = ?1"),
       forget_requests_(*db_, "DELETE FROM request WHERE uptime_ns < ?1"),
+      written_(db_->getHandle()),
       next_checkpoint_(checkpoint_pages) {
   sqlite3_wal_hook(
       db_->getHandle(),
@@ -181,6 +182,7 @@ absl::Status SqliteWriter::Commit(const WriteBatch& batch) {
   LUTHIER_RETURN_IF_ERROR(health_->Get());
   for (const Mutation& mutation : batch) LUTHIER_RETURN_IF_ERROR(CheckMutation(mutation));
   if (batch.empty()) return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(CheckFiles());
   const Counters before = counters_;
   const bool kept = keep_requests_;
   absl::Status status = Guarded([&] { return ApplyAll(batch); });
@@ -191,8 +193,7 @@ absl::Status SqliteWriter::Commit(const WriteBatch& batch) {
     if (again <= 0 || !health_->Get().ok()) return status;
     status = Guarded([&] { return ApplyAll(batch); });
   }
-  CheckpointIfDue();
-  return absl::OkStatus();
+  return AfterCommit();
 }
 
 absl::Status SqliteWriter::ApplyAll(const WriteBatch& batch) {
@@ -268,10 +269,21 @@ absl::Status SqliteWriter::RollBack(absl::Status cause) {
   return unknown;
 }
 
+absl::Status SqliteWriter::CheckFiles() {
+  absl::Status status = written_.Check();
+  if (!status.ok()) health_->Fail(status);
+  return status;
+}
+
+absl::Status SqliteWriter::AfterCommit() {
+  LUTHIER_RETURN_IF_ERROR(CheckFiles());
+  return CheckpointIfDue();
+}
+
 // SQLite's own checkpoint after a commit swallows its errors and would try a failed sync again. Here the batch is
 // durable in the WAL whatever happens, so its commit stands; but after an I/O error nothing more is written.
-void SqliteWriter::CheckpointIfDue() {
-  if (wal_pages_ < next_checkpoint_) return;
+absl::Status SqliteWriter::CheckpointIfDue() {
+  if (wal_pages_ < next_checkpoint_) return absl::OkStatus();
   const bool wait = wal_pages_ >= kWaitForReadersFactor * checkpoint_pages_;
   int log_pages = 0;
   int done_pages = 0;
@@ -281,13 +293,14 @@ void SqliteWriter::CheckpointIfDue() {
   if (wait) sqlite3_busy_timeout(db_->getHandle(), kBusyTimeoutMs);
   // A reader is in the way, or the disk is full: the WAL grows on meanwhile.
   next_checkpoint_ = checkpoint_pages_;
-  if (code == SQLITE_OK && done_pages == log_pages) return;
+  if (code == SQLITE_OK && done_pages == log_pages) return CheckFiles();
   next_checkpoint_ = wal_pages_ + checkpoint_pages_;
   const int primary = code & 0xFF;
-  if (primary == SQLITE_OK || primary == SQLITE_BUSY || primary == SQLITE_LOCKED) return;
+  if (primary == SQLITE_OK || primary == SQLITE_BUSY || primary == SQLITE_LOCKED) return CheckFiles();
   const absl::Status status = ToStatus(code, db_->getHandle());
   base::LogError("storage_checkpoint_failed", {{"error", std::string(status.message())}});
   if (status.code() == absl::StatusCode::kDataLoss) health_->Fail(status);
+  return absl::OkStatus();  // The commit stands.
 }
 
 absl::Status SqliteWriter::CheckpointAll() {
@@ -386,6 +399,7 @@ absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
 
 absl::StatusOr<bool> SqliteWriter::Erase(StudyKey study, int rows) {
   LUTHIER_RETURN_IF_ERROR(health_->Get());
+  LUTHIER_RETURN_IF_ERROR(CheckFiles());
   bool left = true;
   absl::Status status = Guarded([&] {
     Run(begin_);
@@ -405,7 +419,7 @@ absl::StatusOr<bool> SqliteWriter::Erase(StudyKey study, int rows) {
     return absl::OkStatus();
   });
   if (!status.ok()) return RollBack(std::move(status));
-  CheckpointIfDue();
+  LUTHIER_RETURN_IF_ERROR(AfterCommit());
   return left;
 }
 

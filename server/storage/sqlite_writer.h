@@ -14,6 +14,7 @@
 #include "server/storage/connection.h"
 #include "server/storage/rules.h"
 #include "server/storage/storage.h"
+#include "server/storage/written_file.h"
 
 namespace luthier::storage {
 
@@ -32,6 +33,8 @@ class SqliteWriter {
   absl::StatusOr<bool> Erase(StudyKey study, int rows);
   // Returns the seq of the newest committed event.
   uint64_t last_seq() const { return counters_.seq; }
+  // OK while the files are as this connection wrote them: WrittenFile. Commit and Erase check by themselves.
+  absl::Status CheckFiles();
   // Moves the whole WAL into the database file and empties it; call it before the last connection closes.
   absl::Status CheckpointAll();
 
@@ -53,7 +56,8 @@ class SqliteWriter {
   absl::Status LoadCounters();
   absl::Status ApplyAll(const WriteBatch& batch);
   absl::Status RollBack(absl::Status cause);
-  void CheckpointIfDue();
+  absl::Status AfterCommit();  // Checks the files that were written, then checkpoints if it is due.
+  absl::Status CheckpointIfDue();
   // Counts the rows that the batch adds, for the studies' rows, which hold the numbers of the others.
   void CountAdded(const WriteBatch& batch);
   void TakeAdded(StudyKey key, KnownStudy& known);
@@ -81,6 +85,7 @@ class SqliteWriter {
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
       update_study_, update_spec_, update_added_, delete_study_, erase_measurements_, erase_trials_, erase_study_,
       put_former_spec_, put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
+  WrittenFile written_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
   std::map<StudyKey, Added> added_;         // Rows that the batch added and that no study's row counts yet.

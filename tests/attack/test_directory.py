@@ -6,9 +6,11 @@ itself with 74, writing or idle.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -59,6 +61,11 @@ ATTACKS: dict[str, Callable[[Path], None]] = {
        for name in ("luthier.db", "luthier.db-wal", "luthier.db-shm", "lock", "acknowledged", "access.db", "access.db-wal")},
     **{f"{name} replaced": (lambda data, name=name: copy_over(data / name))
        for name in ("luthier.db", "luthier.db-wal", "lock", "acknowledged")},
+    **{f"{name} cut": (lambda data, name=name: os.truncate(data / name, 0))
+       for name in ("luthier.db", "luthier.db-wal", "access.db", "access.db-wal")},
+    "luthier.db-wal shortened": lambda data: os.truncate(data / "luthier.db-wal",
+                                                         (data / "luthier.db-wal").stat().st_size - 4096),
+    "luthier.db-wal overwritten": lambda data: shutil.copyfile(data / "luthier.db", data / "luthier.db-wal"),
     "acknowledged cut": lambda data: os.truncate(data / "acknowledged", 0),
     "acknowledged overwritten": lambda data: (data / "acknowledged").write_text("0" * 38),
     "socket replaced": replace_socket,
@@ -111,7 +118,8 @@ def ended(coordinator: Coordinator, seconds: float = SOON) -> str:
 
 
 @pytest.mark.parametrize("name", ["directory moved", "directory removed", "luthier.db removed", "lock replaced",
-                                  "acknowledged removed", "access.db removed"])
+                                  "acknowledged removed", "access.db removed", "luthier.db cut", "luthier.db-wal cut",
+                                  "luthier.db-wal shortened", "luthier.db-wal overwritten"])
 def test_no_write_is_acknowledged_after_it(home: Path, name: str) -> None:
     with Coordinator(home) as coordinator:
         writers = Writers(coordinator)
@@ -136,6 +144,68 @@ def test_an_idle_coordinator_ends_too(home: Path, name: str) -> None:
         whole = str(coordinator.data) if name == "directory removed" else "data directory"
         one = "." in file or file in ("lock", "socket", "acknowledged")
         assert (f"{coordinator.data}/{file}" if one else whole) in said
+
+
+@pytest.mark.parametrize("name", ["luthier.db-wal", "luthier.db"])
+def test_the_first_write_after_a_cut_is_refused(home: Path, name: str) -> None:
+    with Coordinator(home) as coordinator:
+        admin = coordinator.caller(coordinator.admin_token)
+        admin.create_study("s", max_trials=1)
+        os.truncate(coordinator.data / name, 0)
+        with pytest.raises(grpc.RpcError):
+            admin.create_study("t", max_trials=1)
+        assert f"{coordinator.data / name} was cut or overwritten" in ended(coordinator)
+
+
+def foreign(path: Path) -> None:
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+
+
+LOST = {
+    "missing": (lambda data: (data / "access.db").unlink(), "access.db is missing, but admin.token is there"),
+    "empty": (lambda data: os.truncate(data / "access.db", 0), "access.db is empty, but admin.token is there"),
+    "another program's": (lambda data: foreign(data / "access.db"), "access.db is a database of another program"),
+    "that of studies": (lambda data: shutil.copyfile(data / "luthier.db", data / "access.db"),
+                        "access.db is a database of studies, not of tokens"),
+    "tokens for studies": (lambda data: shutil.copyfile(data / "access.db", data / "luthier.db"),
+                           "luthier.db is a database of tokens"),
+}
+
+
+@pytest.mark.parametrize("name", list(LOST))
+def test_a_start_does_not_hide_that_a_database_is_gone(home: Path, name: str) -> None:
+    lose, said = LOST[name]
+    with Coordinator(home) as coordinator:
+        admin = coordinator.caller(coordinator.admin_token)
+        admin.create_study("s", max_trials=1)
+        admin.call("AdminService/CreateProject", id="vision")
+        assert coordinator.stop() == 0
+        lose(coordinator.data)
+        before = {path.name: path.read_bytes() for path in coordinator.data.glob("*.db")}
+        again = run("luthierd", "--listen", "127.0.0.1:0", "--data-dir", coordinator.data, check=False)
+        assert again.returncode == 1 and said in again.stderr, again.stderr
+        assert before == {path.name: path.read_bytes() for path in coordinator.data.glob("*.db")}
+        doctor = run("luthier", "admin", "doctor", "--db", coordinator.data, check=False)
+        assert doctor.returncode == 1, doctor.stdout
+        if name in ("empty", "missing"):  # What the message names as the way to go on.
+            (coordinator.data / "admin.token").rename(home / "former.token")
+            coordinator.start()
+            assert coordinator.caller((coordinator.data / "admin.token").read_text().strip()).call(
+                "StudyService/GetStudy", name="projects/default/studies/s").name
+
+
+@pytest.mark.parametrize("name", ["empty", "another program's", "that of studies", "tokens for studies"])
+def test_a_backup_with_a_wrong_database_is_refused(home: Path, name: str) -> None:
+    with Coordinator(home) as coordinator:
+        coordinator.caller(coordinator.admin_token).create_study("s", max_trials=1)
+        run("luthier", "admin", "backup", "--db", coordinator.data, "--out", home / "copy")
+    LOST[name][0](home / "copy")
+    for verb in (("doctor", "--db", home / "copy"), ("restore", home / "copy", "--db", home / "new")):
+        result = run("luthier", "admin", *verb, check=False)
+        assert result.returncode == 1, f"{verb[0]}: {result.stdout}{result.stderr}"
+    assert not (home / "new" / "luthier.db").exists()
 
 
 @pytest.mark.parametrize("name", ["luthier.db-shm", "access.db-shm"])

@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/storage/data_directory.h"
+#include "server/storage/held_files.h"
 #include "server/storage/inspect.h"
 
 namespace luthier::cli {
@@ -52,7 +53,9 @@ void PrintAdvice(Context& context, const std::string& directory, const storage::
     context.out() << " Or go on without the damaged studies: `luthier study delete NAME`; `luthier study export NAME` "
                      "saves those that are whole.";
   }
-  if (access) context.out() << " Without " << kTokens << " there are no tokens, projects and audit: make them anew.";
+  if (access)
+    context.out() << " Without " << kTokens
+                  << " and admin.token, moved away, the coordinator starts with new tokens, no projects and no audit.";
   context.out() << "\n";
 }
 
@@ -69,6 +72,9 @@ absl::StatusOr<int> AdminDoctor(Context& context) {
   if (has_access) {
     LUTHIER_ASSIGN_OR_RETURN(access, storage::DiagnoseFile(access_path, studies.running));
   }
+  if (const absl::Status lost = storage::CheckTokensNotLost(directory); !lost.ok()) {
+    access.push_back({0, "", std::string(lost.message())});
+  }
   const bool whole = studies.findings.empty() && access.empty();
   if (context.structured()) {
     context.Print(nlohmann::ordered_json{{"directory", directory},
@@ -81,7 +87,7 @@ absl::StatusOr<int> AdminDoctor(Context& context) {
     return whole ? kExitDone : kExitFailed;
   }
   PrintFindings(context, storage::DatabasePath(directory), studies.findings);
-  if (has_access) PrintFindings(context, access_path, access);
+  if (has_access || !access.empty()) PrintFindings(context, access_path, access);
   if (studies.running) {
     context.err()
         << "a coordinator has the directory: pages that no row needs were not looked at; stop it to see all\n";

@@ -43,6 +43,8 @@ sqlite3_file* FileOf(sqlite3* db, int what) {
   return code == SQLITE_OK && file != nullptr && file->pMethods != nullptr ? file : nullptr;
 }
 
+// False: there is no index, or a writer is just changing it. SQLite writes the second copy of the header first, so
+// whoever reads the first one first and finds both equal has read a whole one.
 bool ReadIndex(sqlite3_file* database, IndexHeader* header) {
   if (database->pMethods->iVersion < 2) return false;
   void volatile* memory = nullptr;
@@ -50,7 +52,10 @@ bool ReadIndex(sqlite3_file* database, IndexHeader* header) {
   if (memory == nullptr) return false;
   const auto* const bytes = static_cast<const volatile unsigned char*>(memory);
   for (size_t i = 0; i < header->size(); ++i) (*header)[i] = bytes[i];
-  return true;
+  database->pMethods->xShmBarrier(database);
+  bool whole = true;
+  for (size_t i = 0; i < header->size(); ++i) whole = whole && (*header)[i] == bytes[kIndexHeaderBytes + i];
+  return whole;
 }
 
 // Returns SQLITE_IOERR_SHORT_READ if the file ends before.
@@ -123,7 +128,8 @@ absl::Status WrittenFile::CheckWal() {
     if (code == SQLITE_OK) return absl::OkStatus();
     // Another process may have emptied the WAL into the database meanwhile, as SQLite allows.
     IndexHeader again;
-    if (!ReadIndex(database, &again) || again == index) return Changed(db_, "-wal", code);
+    if (!ReadIndex(database, &again)) return absl::OkStatus();
+    if (again == index) return Changed(db_, "-wal", code);
     index = again;
   }
 }

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/storage/connection.h"
@@ -71,6 +73,22 @@ TEST(WrittenFile, CheckpointsAndRestartsOfTheWalAreNoCuts) {
     }
     EXPECT_TRUE(storage->Close().ok()) << pages;
   }
+}
+
+TEST(WrittenFile, AnotherThreadMayCheckWhileOneWrites) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = OpenAt(directory.path(), 5);
+  std::atomic<bool> done = false;
+  absl::Status checked;
+  int checks = 0;
+  std::thread checker([&] {
+    for (; !done && checked.ok(); ++checks) checked = storage->CheckFiles();
+  });
+  for (uint64_t fence = 1; fence <= 1000; ++fence) ASSERT_TRUE(storage->Commit({SetFence{fence}}).ok());
+  done = true;
+  checker.join();
+  EXPECT_TRUE(checked.ok()) << checked;
+  EXPECT_GT(checks, 0);
 }
 
 // Backup programs that ship the WAL checkpoint by themselves.

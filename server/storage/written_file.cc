@@ -12,10 +12,10 @@ namespace {
 
 // Offsets are those of SQLite's file formats: https://www.sqlite.org/fileformat2.html and walformat.html.
 constexpr int kHeaderBytes = 100;
-constexpr int kReservedOffset = 20;
 constexpr int kIndexRegionBytes = 32768;
 constexpr int kIndexHeaderBytes = 48;
 constexpr int kIndexFrames = 16;    // Number of valid frames, in the machine's byte order, as is the checksum.
+constexpr int kIndexPages = 20;     // Number of pages of the database with these frames; 0: there were none yet.
 constexpr int kIndexChecksum = 24;  // Two words: checksum of the newest frame.
 constexpr int kIndexSalts = 32;     // Eight bytes as they stand in the WAL.
 constexpr int kSaltBytes = 8;
@@ -109,10 +109,14 @@ absl::Status WrittenFile::CheckDatabase() {
   std::array<unsigned char, kHeaderBytes> header{};
   constexpr char kMagic[] = "SQLite format 3";
   int code = file->pMethods->xFileSize(file, &size);
-  if (code == SQLITE_OK && size < bytes_) code = SQLITE_IOERR_SHORT_READ;
+  IndexHeader index;
+  if (code == SQLITE_OK && size < bytes_ && ReadIndex(file, &index)) {
+    // A checkpoint makes the file shorter where a VACUUM of the start was still in the WAL.
+    const int64_t pages = Native(index.data() + kIndexPages);
+    if (pages == 0 || size < pages * kPageBytes) code = SQLITE_IOERR_SHORT_READ;
+  }
   if (code == SQLITE_OK) code = ReadAt(file, &header, 0);
-  const bool ours = std::memcmp(header.data(), kMagic, sizeof(kMagic)) == 0 && header[kReservedOffset] == kPageSumBytes;
-  if (code == SQLITE_OK && !ours) code = SQLITE_IOERR_SHORT_READ;
+  if (code == SQLITE_OK && std::memcmp(header.data(), kMagic, sizeof(kMagic)) != 0) code = SQLITE_IOERR_SHORT_READ;
   if (code != SQLITE_OK) return Changed(db_, "", code);
   bytes_ = size;
   return absl::OkStatus();

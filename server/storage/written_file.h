@@ -18,7 +18,7 @@ class WrittenFile {
   // `db` is open, writing or reading, and outlives the object. The database had at least `bytes` once.
   explicit WrittenFile(sqlite3* db, int64_t bytes = 0) : db_(db), bytes_(bytes) {}
 
-  // OK as long as the database file begins with a header of ours and is as long as at the last check, and the WAL has
+  // OK as long as the database file begins with SQLite's header and is as long as at the last check, and the WAL has
   // the frames that SQLite's index of it counts, the newest one with its checksum. To be called before each
   // transaction, since a hole in front of the newest frame is not seen, between its commit and the answer, and after a
   // checkpoint. DATA_LOSS naming the file. It costs some microseconds: two sizes, three small reads.
@@ -32,7 +32,7 @@ class WrittenFile {
   absl::Status CheckWal();
 
   sqlite3* const db_;
-  int64_t bytes_;  // Database's size at the last check. It never shrinks: nothing calls VACUUM after the start.
+  int64_t bytes_;  // Database's size at the last check.
 };
 
 }  // namespace luthier::storage

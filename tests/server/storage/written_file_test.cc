@@ -91,6 +91,28 @@ TEST(WrittenFile, AnotherThreadMayCheckWhileOneWrites) {
   EXPECT_GT(checks, 0);
 }
 
+// A database of an older program is made anew at the start, which its file shows only after a checkpoint.
+TEST(WrittenFile, AFileThatACheckpointMakesShorterIsNoCut) {
+  const TemporaryDirectory directory;
+  SQLite::Database db(directory.path() + "/old.db", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  db.exec("PRAGMA journal_mode = WAL");
+  db.exec("CREATE TABLE t (a)");
+  db.exec(
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) INSERT INTO t SELECT "
+      "randomblob(4000) FROM n");
+  db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  db.exec("DELETE FROM t");
+  db.exec("VACUUM");
+  WrittenFile file(db.getHandle());
+  ASSERT_TRUE(file.Check().ok());
+  const int64_t before = file.bytes();
+  db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  EXPECT_TRUE(file.Check().ok()) << file.Check();
+  EXPECT_LT(file.bytes(), before);
+  fs::resize_file(directory.path() + "/old.db", static_cast<uint64_t>(file.bytes() - 4096));
+  EXPECT_EQ(file.Check().code(), absl::StatusCode::kDataLoss);
+}
+
 // Backup programs that ship the WAL checkpoint by themselves.
 TEST(WrittenFile, ACheckpointOfAnotherConnectionIsNoCut) {
   const TemporaryDirectory directory;

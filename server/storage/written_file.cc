@@ -39,7 +39,7 @@ uint32_t Native(const unsigned char* bytes) {
 
 sqlite3_file* FileOf(sqlite3* db, int what) {
   sqlite3_file* file = nullptr;
-  const int code = sqlite3_file_control(db, "main", what, &file);
+  const int code = sqlite3_file_control(db, "main", what, static_cast<void*>(&file));
   return code == SQLITE_OK && file != nullptr && file->pMethods != nullptr ? file : nullptr;
 }
 

@@ -20,21 +20,51 @@ constexpr double kSafety = 1.05;      // Factor of the estimate of the largest e
 constexpr double kSufficient = 1e-4;  // Armijo's constant.
 constexpr int kMostHalvings = 40;
 
-// Returns an estimate from below of the largest eigenvalue of the Hessian at 0, where losses curve most.
-absl::StatusOr<double> LargestEigenvalue(InnerProblem& inner, const base::StopToken& stop) {
+// The power method, which estimates the largest eigenvalue of a Hessian from below.
+struct PowerSteps {
+  std::vector<VectorXd> v;   // The vector before each product, and the one behind the last.
+  std::vector<double> norm;  // Norms of the products.
+  // Returns the estimate; 0 if the Hessian is, or not finite if it is not.
+  double largest() const { return norm.back(); }
+};
+
+// Takes the steps at the point that `inner` has.
+absl::StatusOr<PowerSteps> FindLargestEigenvalue(InnerProblem& inner, const base::StopToken& stop) {
   const Index p = inner.dim();
   VectorXd v(p);
   // This start is unlikely to be orthogonal to all data.
   for (Index j = 0; j < p; ++j) v[j] = 1.0 + 0.5 * std::sin(1.0 + 2.0 * static_cast<double>(j));
-  v.normalize();
-  double largest = 0.0;
+  PowerSteps steps;
+  steps.v.push_back(v.normalized());
   for (int k = 0; k < kPowerSteps; ++k) {
-    LUTHIER_ASSIGN_OR_RETURN(VectorXd product, inner.HessianVector(v, stop));
-    largest = product.norm();
-    if (!(largest > 0.0) || !std::isfinite(largest)) break;
-    v = product / largest;
+    LUTHIER_ASSIGN_OR_RETURN(VectorXd product, inner.HessianVector(steps.v.back(), stop));
+    const double norm = product.norm();
+    steps.norm.push_back(norm);
+    if (!(norm > 0.0) || !std::isfinite(norm)) break;
+    steps.v.push_back(product / norm);
   }
-  return largest;
+  return steps;
+}
+
+// Returns the derivatives of the logarithm of the power method's estimate by lambda; 0 where there is no estimate. With
+// v' = H v / |H v| and z the adjoint of H v, each product adds z' (dH/dlambda) v, which is D(v)' z: the Hessian at 0
+// depends on lambda as the gradient's linear part does.
+absl::StatusOr<VectorXd> DifferentiateLargestEigenvalue(InnerProblem& inner, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(inner.SetPoint(VectorXd::Zero(inner.dim()), stop));
+  LUTHIER_ASSIGN_OR_RETURN(const PowerSteps steps, FindLargestEigenvalue(inner, stop));
+  VectorXd gradient = VectorXd::Zero(inner.hyper_dim());
+  if (!(steps.largest() > 0.0) || !std::isfinite(steps.largest())) return gradient;
+  std::vector<VectorXd> adjoint(steps.norm.size());
+  adjoint.back() = steps.v.back() / steps.largest();
+  for (size_t k = adjoint.size() - 1; k-- > 0;) {
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd of_v, inner.HessianVector(adjoint[k + 1], stop));
+    adjoint[k] = (of_v - of_v.dot(steps.v[k + 1]) * steps.v[k + 1]) / steps.norm[k];
+  }
+  for (size_t k = 0; k < adjoint.size(); ++k) {
+    LUTHIER_RETURN_IF_ERROR(inner.SetPoint(steps.v[k], stop));
+    gradient += inner.CrossTransposeVector(adjoint[k]);
+  }
+  return gradient;
 }
 
 }  // namespace
@@ -56,7 +86,8 @@ absl::Status UnrolledDescent::Start(const base::StopToken& stop) {
   VectorXd x = VectorXd::Zero(inner_->dim()), gradient;
   LUTHIER_ASSIGN_OR_RETURN(value_, inner_->Value(x, &gradient, stop));
   LUTHIER_RETURN_IF_ERROR(inner_->SetPoint(x, stop));
-  LUTHIER_ASSIGN_OR_RETURN(const double largest, LargestEigenvalue(*inner_, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const PowerSteps power, FindLargestEigenvalue(*inner_, stop));
+  const double largest = power.largest();
   eta_ = largest > 0.0 ? 1.0 / (kSafety * largest) : 1.0;
   finite_ = std::isfinite(value_) && gradient.allFinite() && std::isfinite(eta_);
   first_gradient_norm_ = gradient.norm();
@@ -189,20 +220,23 @@ absl::Status UnrolledDescent::Recall(int t, const base::StopToken& stop) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> UnrolledDescent::Advance(const base::StopToken& stop, std::optional<double> given) {
+bool UnrolledDescent::Scaled(int t) const {
+  return method_ == UnrollMethod::kLbfgs && !PairsOf(t).empty();
+}
+
+absl::StatusOr<bool> UnrolledDescent::Advance(const base::StopToken& stop) {
   if (x_.empty()) LUTHIER_RETURN_IF_ERROR(Start(stop));
   if (!finite_) return false;
   const int t = steps();
   const VectorXd direction = DirectionAt(t);
-  const bool scaled = method_ == UnrollMethod::kLbfgs && !PairsOf(t).empty();
-  double length = given ? *given : scaled ? 1.0 : eta_;
+  double length = Scaled(t) ? 1.0 : eta_;
   const double slope = direction.dot(gradient_.back());
   for (int halving = 0; halving <= kMostHalvings; ++halving) {
     VectorXd next = After(t, direction, length);
     VectorXd next_gradient;
     LUTHIER_ASSIGN_OR_RETURN(const double next_value, inner_->Value(next, &next_gradient, stop));
     const bool finite = std::isfinite(next_value) && next_gradient.allFinite();
-    const bool searched = method_ == UnrollMethod::kLbfgs && !given;
+    const bool searched = method_ == UnrollMethod::kLbfgs;
     if (searched && !(finite && next_value < value_ && next_value <= value_ + kSufficient * length * slope)) {
       length *= 0.5;
       continue;
@@ -220,6 +254,24 @@ absl::StatusOr<bool> UnrolledDescent::Advance(const base::StopToken& stop, std::
     return true;
   }
   return false;  // The point is optimal up to rounding.
+}
+
+void UnrolledDescent::ReverseStep(size_t t, const VectorXd& next, Adjoints* adjoint) const {
+  switch (method_) {
+    case UnrollMethod::kGradientDescent:
+      adjoint->gradient[t] -= length_[t] * next;
+      break;
+    case UnrollMethod::kHeavyBall:
+      adjoint->gradient[t] -= length_[t] * next;
+      if (t > 0) {
+        adjoint->x[t] += kMomentum * next;
+        adjoint->x[t - 1] -= kMomentum * next;
+      }
+      break;
+    case UnrollMethod::kLbfgs:
+      adjoint->gradient[t] += ReverseLoops(static_cast<int>(t), -length_[t] * next, &adjoint->s, &adjoint->y);
+      break;
+  }
 }
 
 absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer, const base::StopToken& stop) {
@@ -240,22 +292,26 @@ absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer
   // reached.
   const auto T = static_cast<size_t>(steps());
   const VectorXd zero = VectorXd::Zero(inner_->dim());
+  double log_eta = 0.0;  // Derivative by ln eta.
   // An adjoint is made when a later step first depends on step t.
-  std::vector<VectorXd> x_adjoint(T + 1), gradient_adjoint(T + 1), s_adjoint(T), y_adjoint(T);
+  Adjoints adjoint{.x = std::vector<VectorXd>(T + 1),
+                   .gradient = std::vector<VectorXd>(T + 1),
+                   .s = std::vector<VectorXd>(T),
+                   .y = std::vector<VectorXd>(T)};
   const auto make = [&](size_t t) {
-    for (std::vector<VectorXd>* v : {&x_adjoint, &gradient_adjoint, &s_adjoint, &y_adjoint}) {
+    for (std::vector<VectorXd>* v : {&adjoint.x, &adjoint.gradient, &adjoint.s, &adjoint.y}) {
       if (t < v->size() && (*v)[t].size() == 0) (*v)[t] = zero;
     }
   };
   make(T);
-  x_adjoint[T] = b;
+  adjoint.x[T] = b;
   const auto reach = [&](size_t t) -> absl::Status {
     // grad h(x_t) is a function of x_t and lambda: passes its adjoint on to both.
-    if (gradient_adjoint[t].isZero(0.0)) return absl::OkStatus();
+    if (adjoint.gradient[t].isZero(0.0)) return absl::OkStatus();
     LUTHIER_RETURN_IF_ERROR(inner_->SetPoint(x_[t], stop));
-    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, inner_->HessianVector(gradient_adjoint[t], stop));
-    x_adjoint[t] += product;
-    out.gradient += inner_->CrossTransposeVector(gradient_adjoint[t]);
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, inner_->HessianVector(adjoint.gradient[t], stop));
+    adjoint.x[t] += product;
+    out.gradient += inner_->CrossTransposeVector(adjoint.gradient[t]);
     return absl::OkStatus();
   };
   for (size_t t = T; t-- > 0;) {
@@ -264,30 +320,18 @@ absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer
     for (size_t i = t >= reached ? t - reached : 0; i <= t; ++i) make(i);
     // All uses of s_t and y_t are by later steps.
     if (method_ == UnrollMethod::kLbfgs) {
-      x_adjoint[t + 1] += s_adjoint[t];
-      x_adjoint[t] -= s_adjoint[t];
-      gradient_adjoint[t + 1] += y_adjoint[t];
-      gradient_adjoint[t] -= y_adjoint[t];
+      adjoint.x[t + 1] += adjoint.s[t];
+      adjoint.x[t] -= adjoint.s[t];
+      adjoint.gradient[t + 1] += adjoint.y[t];
+      adjoint.gradient[t] -= adjoint.y[t];
     }
     LUTHIER_RETURN_IF_ERROR(reach(t + 1));
-    const VectorXd next = x_adjoint[t + 1];
-    x_adjoint[t] += next;
-    switch (method_) {
-      case UnrollMethod::kGradientDescent:
-        gradient_adjoint[t] -= length_[t] * next;
-        break;
-      case UnrollMethod::kHeavyBall:
-        gradient_adjoint[t] -= length_[t] * next;
-        if (t > 0) {
-          x_adjoint[t] += kMomentum * next;
-          x_adjoint[t - 1] -= kMomentum * next;
-        }
-        break;
-      case UnrollMethod::kLbfgs:
-        gradient_adjoint[t] += ReverseLoops(static_cast<int>(t), -length_[t] * next, &s_adjoint, &y_adjoint);
-        break;
-    }
-    for (std::vector<VectorXd>* v : {&x_adjoint, &gradient_adjoint, &s_adjoint, &y_adjoint}) {
+    const VectorXd next = adjoint.x[t + 1];
+    adjoint.x[t] += next;
+    // The length is a multiple of eta, or a constant.
+    if (!Scaled(static_cast<int>(t))) log_eta += length_[t] * next.dot(DirectionAt(static_cast<int>(t)));
+    ReverseStep(t, next, &adjoint);
+    for (std::vector<VectorXd>* v : {&adjoint.x, &adjoint.gradient, &adjoint.s, &adjoint.y}) {
       if (t + 1 < v->size()) (*v)[t + 1].resize(0);
     }
     if (stride_ > 1 && t + 1 < T && !Kept(static_cast<int>(t) + 1)) {
@@ -296,6 +340,9 @@ absl::StatusOr<UnrolledGradient> UnrolledDescent::Differentiate(OuterLoss& outer
     }
   }
   LUTHIER_RETURN_IF_ERROR(reach(0));
+  if (log_eta == 0.0) return out;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd log_largest, DifferentiateLargestEigenvalue(*inner_, stop));
+  out.gradient -= log_eta * log_largest;
   return out;
 }
 

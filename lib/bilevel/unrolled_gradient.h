@@ -3,7 +3,6 @@
 
 #include <Eigen/Core>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,8 +21,9 @@ enum class UnrollMethod {
 };
 inline constexpr int kUnrollMemory = 10;
 
-// Step lengths are constants of the differentiation. eta is the inverse of an estimate of the largest eigenvalue of the
-// Hessian at 0, alpha_t comes from a line search with sufficient decrease.
+// eta is the inverse of an estimate of the largest eigenvalue of the Hessian at 0, by the power method, and is
+// differentiated with the steps. alpha_t is 1, for the first step eta, halved until h decreases enough; the number of
+// halvings is a constant of the differentiation.
 struct UnrolledGradient {
   double outer_value = 0.0;          // g(x_T)
   Eigen::VectorXd x;                 // x_T
@@ -42,18 +42,17 @@ struct UnrolledGradient {
 class UnrolledDescent {
  public:
   static constexpr int64_t kMemoryBytes = int64_t{256} << 20;
-  // Borrows `inner`. `planned_steps` >= 1 is about how many steps will be taken.
+  // Borrows `inner`, whose cross derivative D is linear in x, as that of penalties and of quadratic functions is.
+  // `planned_steps` >= 1 is about how many steps will be taken.
   UnrolledDescent(InnerProblem* inner, UnrollMethod method, int planned_steps, int64_t memory_bytes = kMemoryBytes);
 
-  // Takes a step, of length `given` if there is one. Returns false if no step lowers h any more, or if numbers are not
-  // finite (finite()).
-  absl::StatusOr<bool> Advance(const base::StopToken& stop, std::optional<double> given = std::nullopt);
+  // Takes a step. Returns false if no step lowers h any more, or if numbers are not finite (finite()).
+  absl::StatusOr<bool> Advance(const base::StopToken& stop);
   bool finite() const { return finite_; }
   int steps() const { return static_cast<int>(length_.size()); }
   const Eigen::VectorXd& x() const { return x_.back(); }
   // Returns the number of iterates that are in memory.
   int kept() const;
-  const std::vector<double>& lengths() const { return length_; }
   // Returns |grad h(0)|; 0 before the first step.
   double first_gradient_norm() const { return first_gradient_norm_; }
   double gradient_norm() const { return gradient_.empty() ? 0.0 : gradient_.back().norm(); }
@@ -66,6 +65,8 @@ class UnrolledDescent {
   // Returns the point after step t, of this length along `direction`.
   Eigen::VectorXd After(int t, const Eigen::VectorXd& direction, double length) const;
   Eigen::VectorXd DirectionAt(int t) const;
+  // Returns true if step t has a length of about 1, rather than eta.
+  bool Scaled(int t) const;
   // Returns the number of iterates up to x_t that a step from x_t depends on.
   int window() const {
     return method_ == UnrollMethod::kGradientDescent ? 1 : method_ == UnrollMethod::kHeavyBall ? 2 : kUnrollMemory + 1;
@@ -83,6 +84,13 @@ class UnrolledDescent {
   // grad.
   Eigen::VectorXd ReverseLoops(int t, const Eigen::VectorXd& r, std::vector<Eigen::VectorXd>* s_adjoint,
                                std::vector<Eigen::VectorXd>* y_adjoint) const;
+
+  // Adjoints of x_t, grad h(x_t), and of the steps and differences of gradients; empty where no later step needs them.
+  struct Adjoints {
+    std::vector<Eigen::VectorXd> x, gradient, s, y;
+  };
+  // Adds the adjoints of what step t uses beside x_t itself, for the adjoint `next` of x_{t + 1}.
+  void ReverseStep(size_t t, const Eigen::VectorXd& next, Adjoints* adjoint) const;
 
   InnerProblem* const inner_;
   const UnrollMethod method_;

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,20 +36,14 @@ struct DescentCase {
     groups.weight.resize(9);
     std::iota(groups.weight.begin(), groups.weight.end(), 0);
   }
-  // Runs T steps at lambda; with `lengths` steps of these lengths.
-  UnrolledGradient Run(UnrollMethod method, const VectorXd& lambda, int steps, std::vector<double>* lengths,
+  // Runs T steps at lambda.
+  UnrolledGradient Run(UnrollMethod method, const VectorXd& lambda, int steps,
                        int64_t memory_bytes = UnrolledDescent::kMemoryBytes, int* kept = nullptr) const {
     const linear::LogisticProblem problem(&train, lambda.array().exp());
     LogisticInner inner(&problem, groups);
     LogisticOuter outer(&held_out);
     UnrolledDescent descent(&inner, method, steps, memory_bytes);
-    const std::vector<double> given = *lengths;
-    for (int t = 0; t < steps; ++t) {
-      const std::optional<double> length =
-          given.empty() ? std::nullopt : std::optional<double>(given[static_cast<size_t>(t)]);
-      EXPECT_TRUE(descent.Advance({}, length).value()) << t;
-    }
-    *lengths = descent.lengths();
+    for (int t = 0; t < steps; ++t) EXPECT_TRUE(descent.Advance({}).value()) << t;
     if (kept != nullptr) *kept = descent.kept();
     return descent.Differentiate(outer, {}).value();
   }
@@ -64,20 +57,22 @@ class UnrolledTest : public testing::TestWithParam<UnrollMethod> {};
 
 TEST_P(UnrolledTest, IsTheGradientOfTheMapOfSteps) {
   const DescentCase c;
-  const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
-  for (const int steps : {1, 2, 3, 7, 13}) {
-    std::vector<double> lengths;
-    const UnrolledGradient g = c.Run(GetParam(), lambda, steps, &lengths);
-    EXPECT_EQ(g.steps, steps);
-    for (Index j = 0; j < 9; ++j) {
-      VectorXd up = lambda, down = lambda;
-      up[j] += 1e-5;
-      down[j] -= 1e-5;
-      // Step lengths are constants of the differentiation.
-      const double numeric =
-          (c.Run(GetParam(), up, steps, &lengths).outer_value - c.Run(GetParam(), down, steps, &lengths).outer_value) /
-          2e-5;
-      EXPECT_NEAR(g.gradient[j], numeric, 1e-8 + 1e-6 * std::abs(numeric)) << steps << " " << j;
+  // Penalties that the data dominate, and penalties from which the step length is made.
+  for (const double shift : {-8.0, 0.0, 6.0}) {
+    const VectorXd lambda = VectorXd::LinSpaced(9, shift - 1.0, shift + 2.0);
+    for (const int steps : {1, 2, 3, 7, 13}) {
+      // By then it is at the optimum.
+      if (GetParam() == UnrollMethod::kLbfgs && shift > 0.0 && steps > 7) continue;
+      const UnrolledGradient g = c.Run(GetParam(), lambda, steps);
+      EXPECT_EQ(g.steps, steps);
+      for (Index j = 0; j < 9; ++j) {
+        VectorXd up = lambda, down = lambda;
+        up[j] += 1e-5;
+        down[j] -= 1e-5;
+        const double numeric =
+            (c.Run(GetParam(), up, steps).outer_value - c.Run(GetParam(), down, steps).outer_value) / 2e-5;
+        EXPECT_NEAR(g.gradient[j], numeric, 1e-8 + 1e-6 * std::abs(numeric)) << shift << " " << steps << " " << j;
+      }
     }
   }
 }
@@ -87,11 +82,9 @@ TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
   const VectorXd lambda = VectorXd::LinSpaced(9, -2.0, 1.0);
   for (const int steps : {1, 11, 12, 13, 60, 199}) {
     if (GetParam() == UnrollMethod::kLbfgs && steps > 20) break;  // It is at the optimum.
-    std::vector<double> lengths;
     int all = 0, few = 0;
-    const UnrolledGradient whole = c.Run(GetParam(), lambda, steps, &lengths, UnrolledDescent::kMemoryBytes, &all);
-    lengths.clear();
-    const UnrolledGradient pieces = c.Run(GetParam(), lambda, steps, &lengths, 0, &few);
+    const UnrolledGradient whole = c.Run(GetParam(), lambda, steps, UnrolledDescent::kMemoryBytes, &all);
+    const UnrolledGradient pieces = c.Run(GetParam(), lambda, steps, 0, &few);
     EXPECT_EQ(whole.gradient, pieces.gradient) << steps;
     EXPECT_EQ(whole.x, pieces.x) << steps;
     EXPECT_EQ(all, steps + 1);
@@ -104,9 +97,8 @@ TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
 TEST_P(UnrolledTest, TendsToTheImplicitGradient) {
   const DescentCase c;
   const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
-  std::vector<double> lengths;
   const int steps = GetParam() == UnrollMethod::kLbfgs ? 25 : 600;
-  const UnrolledGradient g = c.Run(GetParam(), lambda, steps, &lengths);
+  const UnrolledGradient g = c.Run(GetParam(), lambda, steps);
   const linear::LogisticProblem problem(&c.train, lambda.array().exp());
   LogisticInner inner(&problem, c.groups);
   LogisticOuter outer(&c.held_out);

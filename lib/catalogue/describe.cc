@@ -62,13 +62,28 @@ void AppendParameters(const ObjectiveInfo& info, bool tunable, const char* title
   }
 }
 
+// Returns the parameters that a first study searches: those that have no default, or else the first one that can be
+// searched, since a study has at least one.
+std::vector<const ParameterInfo*> Searched(const ObjectiveInfo& info) {
+  std::vector<const ParameterInfo*> searched;
+  for (const ParameterInfo& p : info.parameters) {
+    if (p.required()) searched.push_back(&p);
+  }
+  if (!searched.empty()) return searched;
+  const auto first = std::find_if(info.parameters.begin(), info.parameters.end(),
+                                  [](const ParameterInfo& p) { return p.tunable && p.kind == ParameterKind::kFloat; });
+  if (first != info.parameters.end()) searched.push_back(&*first);
+  return searched;
+}
+
 void AppendExample(const ObjectiveInfo& info, std::string* out) {
   absl::StrAppend(out, "\nExample\n  space:\n");
-  for (const ParameterInfo& p : info.parameters) {
-    if (!p.required()) continue;
-    absl::StrAppend(out, "    - {name: ", p.name, ", float: {min: ", FormatDouble(p.suggested_min),
-                    ", max: ", FormatDouble(p.suggested_max),
-                    p.suggested_scale == study::Scale::kLog ? ", scale: LOG" : "", "}}\n");
+  bool needed = false;
+  for (const ParameterInfo* p : Searched(info)) {
+    needed = needed || p->required();
+    absl::StrAppend(out, "    - {name: ", p->name, ", float: {min: ", FormatDouble(p->suggested_min),
+                    ", max: ", FormatDouble(p->suggested_max),
+                    p->suggested_scale == study::Scale::kLog ? ", scale: LOG" : "", "}}\n");
   }
   const MetricInfo& metric = info.metrics[0];
   absl::StrAppend(
@@ -76,6 +91,8 @@ void AppendExample(const ObjectiveInfo& info, std::string* out) {
       info.needs_data ? absl::StrCat(", data: \"", info.data_example, "\", split: {validation: 0.25, seed: 1}") : "",
       "}}\n  metric: {name: ", metric.name, ", goal: ", metric.goal == study::Goal::kMinimize ? "MINIMIZE" : "MAXIMIZE",
       "}\n");
+  // A trial of such an objective chooses the strengths itself.
+  if (!needed) absl::StrAppend(out, "  budget: {max_trials: 2}\n");
 }
 
 }  // namespace
@@ -100,15 +117,14 @@ std::string Describe(const ObjectiveInfo& info) {
 
 study::SearchSpace SuggestedSpace(const ObjectiveInfo& info) {
   std::vector<study::ParameterSpec> specs;
-  for (const ParameterInfo& p : info.parameters) {
-    if (!p.required()) continue;
-    LUTHIER_CHECK(p.kind == ParameterKind::kFloat && p.tunable);
+  for (const ParameterInfo* p : Searched(info)) {
+    LUTHIER_CHECK(p->kind == ParameterKind::kFloat && p->tunable);
     study::FloatRange range;
-    range.min = p.suggested_min;
-    range.max = p.suggested_max;
-    range.scale = p.suggested_scale;
+    range.min = p->suggested_min;
+    range.max = p->suggested_max;
+    range.scale = p->suggested_scale;
     study::ParameterSpec spec;
-    spec.name = p.name;
+    spec.name = p->name;
     spec.domain = range;
     specs.push_back(std::move(spec));
   }

@@ -143,7 +143,8 @@ TEST(DescribeTest, SaysAllAboutEveryObjective) {
       }
     }
     for (const MetricInfo& m : info.metrics) EXPECT_THAT(text, HasSubstr("  " + m.name + " ("));
-    EXPECT_THAT(text, HasSubstr("Example"));
+    // A study has at least one parameter.
+    EXPECT_THAT(text, HasSubstr("\nExample\n  space:\n    - {name: ")) << info.model;
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = text.find('\n', begin);
       EXPECT_LE(end - begin, 160u) << text.substr(begin, end - begin);

@@ -1,32 +1,22 @@
-// Runs the experiments behind the thesis' claims and keeps their results, one file a run; report.py judges them.
+// Runs searches whose names it reads, a line each, and keeps their results, one file a run. bench/reproduce/run tells
+// it which.
 //
-//   reproduce --claims=CS3,CS4 --seeds=10 --jobs=2
+//   echo branin se-bo-ei 0 100 | reproduce --results=FOLDER
 //
 // Runs that are there already are not run again, so it can be stopped at any time and started anew.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
 #include "bench/reproduce/run.h"
 
-ABSL_FLAG(std::string, claims, "", "claims separated by ','; empty: all");
-ABSL_FLAG(std::string, problems, "", "problems separated by ','; empty: all");
-ABSL_FLAG(int, seeds, 10, "runs of each experiment, with seeds 0, 1, …");
-ABSL_FLAG(bool, fast, false, "leave out the settings that draw hyperparameters by MCMC: most of the time is theirs");
-ABSL_FLAG(int, jobs, 1, "processes");
-ABSL_FLAG(std::string, results, "", "folder of the results; empty: reproduce, beside the programs' folder bin");
-ABSL_FLAG(bool, list, false, "print the runs that are missing instead of running them");
+ABSL_FLAG(std::string, results, "", "folder of the results: PROBLEM/SETTING/SEED.csv");
+ABSL_FLAG(bool, problems, false, "print the problems with their dimensions and optima, and end");
 
 namespace luthier::reproduce {
 namespace {
@@ -36,53 +26,26 @@ int Fail(const absl::Status& status) {
   return 2;
 }
 
-// The part of a job: every jobs-th missing run from number `job` on.
-int Work(const std::string& folder, const std::vector<Case>& missing, size_t job, size_t jobs) {
-  for (size_t r = job; r < missing.size(); r += jobs) {
-    const absl::Time start = absl::Now();
-    if (const absl::Status status = Execute(folder, missing[r]); !status.ok()) {
-      return Fail(absl::Status(status.code(), absl::StrCat(PathOf("", missing[r]), ": ", status.message())));
-    }
-    absl::FPrintF(stderr, "%d/%d %s %.1f s\n", r + 1, missing.size(), PathOf("", missing[r]),
-                  absl::ToDoubleSeconds(absl::Now() - start));
-  }
-  return 0;
-}
-
-int Main(const std::string& program) {
-  std::vector<std::string> claims;
-  if (!absl::GetFlag(FLAGS_claims).empty()) claims = absl::StrSplit(absl::GetFlag(FLAGS_claims), ',');
-  const absl::StatusOr<std::vector<Case>> runs = Plan(claims, absl::GetFlag(FLAGS_seeds));
-  if (!runs.ok()) return Fail(runs.status());
-  std::string folder = absl::GetFlag(FLAGS_results);
-  if (folder.empty()) folder = program.substr(0, program.rfind('/') + 1) + "../reproduce";
-  if (const absl::Status status = WriteTables(folder); !status.ok()) return Fail(status);
-  const std::vector<std::string> problems = absl::StrSplit(absl::GetFlag(FLAGS_problems), ',', absl::SkipEmpty());
-  std::vector<Case> missing;
-  for (const Case& run : *runs) {
-    if (!problems.empty() && std::find(problems.begin(), problems.end(), run.problem) == problems.end()) continue;
-    if (absl::GetFlag(FLAGS_fast) && IsSlow(*run.setting)) continue;
-    if (!IsDone(folder, run)) missing.push_back(run);
-  }
-  if (absl::GetFlag(FLAGS_list)) {
-    for (const Case& run : missing) absl::PrintF("%s %d\n", PathOf("", run), run.evaluations);
+int Main() {
+  if (absl::GetFlag(FLAGS_problems)) {
+    const absl::StatusOr<std::string> table = ProblemTable();
+    if (!table.ok()) return Fail(table.status());
+    std::fputs(table->c_str(), stdout);
     return 0;
   }
-  const int jobs = std::max(1, absl::GetFlag(FLAGS_jobs));
-  std::vector<pid_t> children;
-  for (int job = 0; job < jobs; ++job) {
-    const pid_t child = fork();
-    if (child == 0) std::_Exit(Work(folder, missing, static_cast<size_t>(job), static_cast<size_t>(jobs)));
-    if (child < 0) return Fail(absl::UnavailableError("no process can be started"));
-    children.push_back(child);
+  const std::string folder = absl::GetFlag(FLAGS_results);
+  if (folder.empty()) return Fail(absl::InvalidArgumentError("--results is missing: name a folder"));
+  for (std::string line; std::getline(std::cin, line);) {
+    const absl::StatusOr<Case> run = ParseCase(line);
+    if (!run.ok()) return Fail(run.status());
+    if (IsDone(folder, *run)) continue;
+    if (const absl::Status status = Execute(folder, *run); !status.ok()) {
+      return Fail(absl::Status(status.code(), absl::StrCat(line, ": ", status.message())));
+    }
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
   }
-  bool ok = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  return ok ? 0 : 2;
+  return 0;
 }
 
 }  // namespace
@@ -90,7 +53,7 @@ int Main(const std::string& program) {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
-      "Runs the experiments behind the claims about harmless, first-order and Lipschitz Bayesian optimization.");
+      "Runs searches that it reads from its standard input, as lines PROBLEM SETTING SEED EVALUATIONS.");
   absl::ParseCommandLine(argc, argv);
-  return luthier::reproduce::Main(argv[0]);
+  return luthier::reproduce::Main();
 }

@@ -5,16 +5,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "bench/reproduce/problems.h"
-#include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
@@ -25,14 +25,6 @@ namespace luthier::reproduce {
 namespace {
 
 constexpr char kHeader[] = "evaluation,value,best,origin,bind_rate,excluded_share,suggest_ms";
-
-const Setting& Find(absl::string_view name) {
-  for (const Setting& setting : Settings()) {
-    if (setting.name == name) return setting;
-  }
-  LUTHIER_CHECK(false && "an experiment names a setting that does not exist");
-  return Settings().front();
-}
 
 absl::StatusOr<study::StudySpec> SpecOf(const Case& run, const Problem& problem) {
   study::StudySpec spec;
@@ -84,33 +76,18 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Case>> Plan(const std::vector<std::string>& claims, int seeds) {
-  for (const std::string& claim : claims) {
-    const bool known =
-        std::any_of(Experiments().begin(), Experiments().end(), [&](const Experiment& e) { return e.claim == claim; });
-    if (!known) return absl::InvalidArgumentError(absl::StrCat("claim ", claim, " has no experiments"));
+absl::StatusOr<Case> ParseCase(absl::string_view line) {
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  Case run;
+  if (words.size() != 4 || !absl::SimpleAtoi(words[2], &run.seed) || !absl::SimpleAtoi(words[3], &run.evaluations)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", line, "' is not PROBLEM SETTING SEED EVALUATIONS"));
   }
-  std::vector<Case> once;
-  std::map<std::pair<std::string, std::string>, size_t> index;
-  for (const Experiment& e : Experiments()) {
-    if (!claims.empty() && std::find(claims.begin(), claims.end(), e.claim) == claims.end()) continue;
-    for (const std::string& setting : e.settings) {
-      for (const std::string& problem : e.problems) {
-        const auto [at, fresh] = index.try_emplace({setting, problem}, once.size());
-        if (fresh) once.push_back({&Find(setting), problem, 0, 0});
-        Case& run = once[at->second];
-        run.evaluations = std::max(run.evaluations, e.evaluations);
-      }
-    }
+  run.problem = words[0];
+  for (const Setting& setting : Settings()) {
+    if (setting.name == words[1]) run.setting = &setting;
   }
-  std::vector<Case> runs;
-  for (int seed = 0; seed < seeds; ++seed) {
-    for (Case run : once) {
-      run.seed = static_cast<uint64_t>(seed);
-      runs.push_back(run);
-    }
-  }
-  return runs;
+  if (run.setting == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no setting '", words[1], "'"));
+  return run;
 }
 
 std::string PathOf(const std::string& folder, const Case& run) {
@@ -162,19 +139,8 @@ absl::Status Execute(const std::string& folder, const Case& run) {
   return WriteFile(path, rows);
 }
 
-absl::Status WriteTables(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  std::string text = "claim,setting,problem,evaluations\n";
-  for (const Experiment& e : Experiments()) {
-    for (const std::string& setting : e.settings) {
-      for (const std::string& problem : e.problems) {
-        absl::StrAppend(&text, e.claim, ",", setting, ",", problem, ",", e.evaluations, "\n");
-      }
-    }
-  }
-  LUTHIER_RETURN_IF_ERROR(WriteFile(folder + "/experiments.csv", text));
-  text = "problem,dimension,optimum\n";
+absl::StatusOr<std::string> ProblemTable() {
+  std::string text = "problem,dimension,optimum\n";
   std::vector<std::string> names = TestFunctionNames();
   for (const std::string& task : TaskNames()) names.push_back(task);
   for (const std::string& name : names) {
@@ -182,7 +148,7 @@ absl::Status WriteTables(const std::string& folder) {
     absl::StrAppend(&text, name, ",", problem.base.space.size(), ",",
                     problem.base.optimum ? study::FormatDouble(*problem.base.optimum) : "", "\n");
   }
-  return WriteFile(folder + "/problems.csv", text);
+  return text;
 }
 
 }  // namespace luthier::reproduce

@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "bench/reproduce/experiments.h"
+#include "bench/reproduce/settings.h"
 
 namespace luthier::reproduce {
 
@@ -20,10 +19,8 @@ struct Case {
   uint64_t seed = 0;
 };
 
-// All runs of these claims (empty: of all), each once, at the largest budget that any of them wants; seeds 0 …
-// seeds - 1, all runs of one seed before the next, so that whatever was finished when time ran out is comparable.
-// INVALID_ARGUMENT for a claim that has no experiments.
-absl::StatusOr<std::vector<Case>> Plan(const std::vector<std::string>& claims, int seeds);
+// Reads `PROBLEM SETTING SEED EVALUATIONS`. INVALID_ARGUMENT for any other line, and where there is no such setting.
+absl::StatusOr<Case> ParseCase(absl::string_view line);
 
 // Where a run's rows belong below `folder`: PROBLEM/SETTING/SEED.csv.
 std::string PathOf(const std::string& folder, const Case& run);
@@ -35,9 +32,8 @@ bool IsDone(const std::string& folder, const Case& run);
 // columns but suggest_ms depend on the run only.
 absl::Status Execute(const std::string& folder, const Case& run);
 
-// experiments.csv (claim,setting,problem,evaluations) and problems.csv (problem,dimension,optimum) in `folder`: what
-// report.py needs to know besides.
-absl::Status WriteTables(const std::string& folder);
+// Returns problem,dimension,optimum, a line a problem, with a header; an unknown optimum is empty.
+absl::StatusOr<std::string> ProblemTable();
 
 }  // namespace luthier::reproduce
 

@@ -14,9 +14,8 @@
 namespace luthier::reproduce {
 namespace {
 
-TEST(Experiments, EverySettingIsLegalAndUsed) {
-  std::set<std::string> used, names;
-  for (const Experiment& e : Experiments()) used.insert(e.settings.begin(), e.settings.end());
+TEST(Settings, AreLegalAndHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
   for (const Setting& setting : Settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name << " twice";
     if (setting.textbook.has_value()) continue;
@@ -28,40 +27,25 @@ TEST(Experiments, EverySettingIsLegalAndUsed) {
     spec.algorithm = *algorithm;
     EXPECT_TRUE(search::Validate(spec).ok()) << setting.name << ": " << search::Validate(spec);
   }
-  for (const std::string& name : used) EXPECT_EQ(names.count(name), 1) << name;
-  for (const std::string& name : names) EXPECT_EQ(used.count(name), 1) << name << " is in no experiment";
 }
 
-TEST(Experiments, KnownConstantsAreUsedOnlyWhereTheyAreKnown) {
-  const std::vector<Case> runs = Plan({}, 1).value();
-  for (const Case& run : runs) {
-    if (run.setting->algorithm.find("{L}") == std::string::npos) continue;
-    EXPECT_GT(MakeProblem(run.problem, 0)->lipschitz, 0.0) << run.problem;
-  }
+TEST(ParseCase, ReadsAProblemASettingASeedAndEvaluations) {
+  const absl::StatusOr<Case> run = ParseCase("branin m-lbo-ei 3 8");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(PathOf("r", *run), "r/branin/m-lbo-ei/3.csv");
+  EXPECT_EQ(run->evaluations, 8);
+  EXPECT_FALSE(ParseCase("branin m-lbo-ei 3").ok()) << "without its evaluations";
+  EXPECT_FALSE(ParseCase("branin no-such-setting 3 8").ok());
 }
 
-TEST(Plan, ListsEachRunOnceAtItsLargestBudgetSeedBySeed) {
-  const std::vector<Case> runs = Plan({}, 2).value();
-  std::set<std::string> paths;
-  uint64_t seed = 0;
-  for (const Case& run : runs) {
-    EXPECT_TRUE(paths.insert(PathOf("r", run)).second);
-    EXPECT_GE(run.seed, seed);
-    seed = run.seed;
-    if (run.setting->name == "random" && run.problem == "branin") {
-      EXPECT_EQ(run.evaluations, 200);
-    }
-  }
-  EXPECT_FALSE(Plan({"CS99"}, 1).ok());
+TEST(Execute, RefusesAProblemThatThereIsNot) {
+  EXPECT_FALSE(Execute(testing::TempDir(), ParseCase("no_such_problem m-lbo-ei 0 8").value()).ok());
 }
 
 TEST(Execute, IsDoneOnceItsFileIsComplete) {
   const std::string folder = testing::TempDir() + "/reproduce_run_test";
   std::filesystem::remove_all(folder);
-  Case run{&Settings().front(), "branin", 8, 3};
-  for (const Setting& setting : Settings()) {
-    if (setting.name == "m-lbo-ei") run.setting = &setting;
-  }
+  Case run = ParseCase("branin m-lbo-ei 3 8").value();
   EXPECT_FALSE(IsDone(folder, run));
   ASSERT_TRUE(Execute(folder, run).ok());
   EXPECT_TRUE(IsDone(folder, run));

@@ -1,0 +1,125 @@
+"""Pages are what their rows give: a page, a figure or a row that is changed by hand is found, and one row can turn a verdict."""
+
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
+import rows  # noqa: E402
+import search  # noqa: E402
+import table  # noqa: E402
+
+
+def check(root):
+    return subprocess.run([sys.executable, "-B", root / "bench/reproduce/judge", "--check"], stderr=subprocess.PIPE, text=True)
+
+
+class PagesTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        shutil.copytree(SOURCE / "bench/reproduce", self.root / "bench/reproduce", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE / "docs/measurements", self.root / "docs/measurements")
+
+    def found(self, name):
+        result = check(self.root)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(name, result.stderr)
+
+    def test_pages_of_the_tree_are_what_the_rows_give(self):
+        result = check(SOURCE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_verdict_written_by_hand_is_found(self):
+        page = self.root / "bench/reproduce/pages/reproduction.md"
+        page.write_text(page.read_text().replace("**undecided**", "**reproduced**", 1))
+        self.found("pages/reproduction.md")
+
+    def test_a_picture_that_no_rows_give_is_found(self):
+        (self.root / "bench/reproduce/pages/fig9.svg").write_text("<svg/>")
+        self.found("fig9.svg")
+
+    def test_a_changed_row_is_found(self):
+        for path in sorted((self.root / "bench/reproduce/rows").glob("*.csv.xz")):
+            with self.subTest(path.name):
+                before = path.read_bytes()
+                name = path.name.removesuffix(".csv.xz")
+                table_ = rows.read(name, path.parent)
+                columns = list(table_[0])
+                # The last digit of one number of one row.
+                column = next(c for c in reversed(columns) if table_[0][c][-1:].isdigit())
+                table_[0][column] = table_[0][column][:-1] + str((int(table_[0][column][-1]) + 1) % 10)
+                rows.write(name, columns, [[row[c] for c in columns] for row in table_], path.parent)
+                self.found(".md")
+                path.write_bytes(before)
+
+
+class OneRowTest(unittest.TestCase):
+    """A claim about every run, on rows that are made up."""
+
+    def verdict(self, changed):
+        claim = next(c for c in table.load()[0] if c.id == "CS25")
+        made = []
+        for problem in search.FUNCTIONS:
+            for setting in [*claim.parts[0]["a"], "random"]:
+                for seed in range(3):
+                    steps = "1:9 5:4" if setting == "random" else "1:9 20:4"
+                    if (problem, setting, seed) == changed:
+                        steps = "1:9 21:4"  # A trial later than the fifth of random search's points is due.
+                    made.append([problem, setting, seed, 100, steps, 0, 0, "", "", 0])
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            rows.write("search", search.COLUMNS, made, folder)
+            rows.write("search_problems", ["problem", "dimension", "optimum"], [[p, 2, 0] for p in search.FUNCTIONS], folder)
+            return table.judge_all([claim], folder)["CS25"][1].word
+
+    def test_one_row_turns_a_verdict(self):
+        self.assertEqual(self.verdict(None), "reproduced")
+        self.assertEqual(self.verdict(("camel", "own-hbo", 1)), "contradicted")
+
+
+class SearchTest(unittest.TestCase):
+    def test_the_best_value_after_n_evaluations(self):
+        run = search.Run(dict(evaluations="10", best="2:3.5 7:1", stuck="0", repeated="0", bind="", excluded="", seconds="0"))
+        self.assertEqual([run.best(n) for n in (1, 2, 6, 7, 10)], [math.inf, 3.5, 3.5, 1.0, 1.0])
+
+    def test_a_recipe_completes_the_names_of_settings(self):
+        part = dict(problems=["branin"], acquisitions=["ei"], a="se-g-{acq}{r}", b="random", evaluations=[34, 100])
+        self.assertEqual(search.expand(part, "mcmc"), [(("branin", "EI"), "branin", "se-g-ei-mcmc", 34, "random", 100)])
+        self.assertEqual(search.expand(part, "map"), [(("branin", "EI"), "branin", "se-g-ei", 34, "random", 100)])
+
+    def test_ratios_pair_the_seeds_that_both_have(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            rows.write("search_problems", ["problem", "dimension", "optimum"], [["branin", 2, 1]], folder)
+            made = [["branin", s, seed, 10, f"1:{value}", 0, 0, "", "", 0]
+                    for s, seed, value in [("a", 0, 3), ("a", 1, 5), ("a", 2, 9), ("b", 0, 2), ("b", 1, 2)]]
+            rows.write("search", search.COLUMNS, made, folder)
+            part = dict(problems=["branin"], a="a", b="b", evaluations=10, below=1)
+            (cell,) = search.ratios(search.Data(folder), part, "map")
+        self.assertEqual([round(x, 6) for x in cell.samples], [2.0, 4.0])  # (3 - 1) / (2 - 1), (5 - 1) / (2 - 1).
+
+
+class TableTest(unittest.TestCase):
+    def test_claims_have_names_of_their_own_and_known_measures(self):
+        claims, pages = table.load()
+        names = [claim.id for claim in claims]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual({claim.family for claim in claims}, {entry["family"] for entry in pages})
+        for claim in claims:
+            for part in claim.parts:
+                self.assertIn(part["measure"], table.FAMILIES[claim.family].MEASURES, claim.id)
+
+    def test_rows_of_the_tree_are_small(self):
+        self.assertLess(sum(path.stat().st_size for path in rows.FOLDER.glob("*")), 8_000_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

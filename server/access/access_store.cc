@@ -200,6 +200,7 @@ absl::Status AccessStore::Write(F&& f) {
   SQLite::Database& db = *db_;
   LUTHIER_RETURN_IF_ERROR(written_.Check());
   return Guarded([&]() -> absl::Status {
+    mutex_.AssertHeld();
     SQLite::Transaction transaction(db);
     f(db);
     transaction.commit();

@@ -57,14 +57,14 @@ TEST(TrialCsv, TablesOfTheFormatAreRead) {
     ASSERT_EQ(static_cast<size_t>(spec->space_size()), table["space"].size()) << spec->DebugString();
     for (int i = 0; i < spec->space_size(); ++i) {
       const json& wanted = table["space"][static_cast<size_t>(i)];
-      EXPECT_EQ(spec->space(i).name(), wanted[0]);
-      EXPECT_EQ(Kind(spec->space(i)), wanted[1]) << spec->space(i).name();
+      EXPECT_EQ(spec->space(i).name(), wanted[0].get<std::string>());
+      EXPECT_EQ(Kind(spec->space(i)), wanted[1].get<std::string>()) << spec->space(i).name();
       if (wanted.size() > 2) {
         const auto& labels = spec->space(i).categorical().values();
         EXPECT_EQ(json(std::vector<std::string>(labels.begin(), labels.end())), wanted[2]);
       }
       if (table.contains("condition") && table["condition"][0] == spec->space(i).name()) {
-        EXPECT_EQ(spec->space(i).condition().parent(), table["condition"][1]);
+        EXPECT_EQ(spec->space(i).condition().parent(), table["condition"][1].get<std::string>());
         EXPECT_EQ(static_cast<size_t>(spec->space(i).condition().values_size()), table["condition"][2].size());
       }
     }

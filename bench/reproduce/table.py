@@ -5,12 +5,13 @@ import functools
 import pathlib
 import tomllib
 
+import draws
 import search
 import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search}
+FAMILIES = {"search": search, "vf_idca": draws.VF, "bengio": draws.BENGIO}
 
 
 @dataclasses.dataclass(frozen=True)

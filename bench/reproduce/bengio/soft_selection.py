@@ -1,23 +1,25 @@
 """Soft variable selection by a weight decay for each input (Bengio 2000) beside hard selection and one decay.
 
-    soft_selection.py LUTHIER [--draws K] [--inputs P] [--relevant R] [--rows N] [--correlation C]
+    soft_selection.py LUTHIER --draw K --method M [--inputs P] [--relevant R] [--rows N] [--correlation C]
 
 Rows of normal inputs whose correlation falls as C^|i - j|; the first R of a random order count, with normal weights;
-noise with the signal's deviation. Methods choose on five folds of the same N rows and are trained on all of them: `luthier
-run` on a study of ridge with a list of P decays, with gradients (no algorithm named, so as a user would); scikit-learn's
-RidgeCV and LassoCV; forward stepwise selection of least squares, its size by the same folds; adaptive ridge (Grandvalet
-1998: decays in proportion to 1 / |w_j|, repeated until they settle), its strength by the same folds. Prints a line for
-each: draw, method, CPU seconds, test loss (mean squared error on 5,000 new rows, noise included), then a table of means
-and how often each method is better than one decay.
+noise with the signal's deviation. Methods choose on five folds of the same N rows and are trained on all of them:
+
+    decays     `luthier run` on a study of ridge with a list of P decays, with gradients
+    one decay  scikit-learn's RidgeCV
+    lasso      scikit-learn's LassoCV
+    stepwise   forward selection of least squares, its size by the folds
+    adaptive   adaptive ridge (Grandvalet 1998: decays in proportion to 1 / |w_j|, repeated until they settle), its strength
+               by the folds
+
+Prints a line: draw, method, CPU seconds, test loss (mean squared error on 5,000 new rows, noise included).
 """
 
 import argparse
-import collections
 import json
 import os
 import pathlib
 import resource
-import statistics
 import subprocess
 import tempfile
 import time
@@ -108,52 +110,51 @@ def ours(luthier, x, y):
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, least_squares(x, y, decays)
 
 
+def draw(a):
+    """Rows to choose on, and rows to judge by."""
+    random = numpy.random.default_rng(a.draw)
+    weights = numpy.zeros(a.inputs)
+    weights[random.permutation(a.inputs)[:a.relevant]] = random.normal(size=a.relevant)
+    x, signal = draw_rows(a.rows, a, random, weights)
+    y = signal + signal.std() * random.normal(size=a.rows)
+    x_test, signal_test = draw_rows(5000, a, random, weights)
+    return x, y, x_test, signal_test + signal.std() * random.normal(size=5000)
+
+
+def sklearn(name, x, y):
+    from sklearn.linear_model import LassoCV, RidgeCV
+    model = RidgeCV(alphas=STRENGTHS, cv=FOLDS) if name == 'one decay' else LassoCV(cv=FOLDS)
+    begin = time.process_time()
+    model.fit(x, y)
+    return time.process_time() - begin, (model.coef_, model.intercept_)
+
+
+def timed(method):
+    begin = time.process_time()
+    fitted = method()
+    return time.process_time() - begin, fitted
+
+
 def main():
+    methods = {
+        'decays': lambda a, x, y: ours(a.luthier, x, y),
+        'one decay': lambda a, x, y: sklearn('one decay', x, y),
+        'lasso': lambda a, x, y: sklearn('lasso', x, y),
+        'stepwise': lambda a, x, y: timed(lambda: stepwise(x, y, by_folds(x, y, range(1, a.inputs + 1), stepwise))),
+        'adaptive': lambda a, x, y: timed(lambda: adaptive_ridge(x, y, by_folds(x, y, STRENGTHS, adaptive_ridge))),
+    }
     parser = argparse.ArgumentParser()
     parser.add_argument('luthier')
-    parser.add_argument('--draws', type=int, default=30)
+    parser.add_argument('--draw', type=int, required=True)
+    parser.add_argument('--method', choices=methods, required=True)
     parser.add_argument('--inputs', type=int, default=30)
     parser.add_argument('--relevant', type=int, default=15)
     parser.add_argument('--rows', type=int, default=60)
     parser.add_argument('--correlation', type=float, default=0.8)
     a = parser.parse_args()
-    from sklearn.linear_model import LassoCV, RidgeCV
-    losses = collections.defaultdict(list)
-    for number in range(1, a.draws + 1):
-        random = numpy.random.default_rng(number)
-        weights = numpy.zeros(a.inputs)
-        weights[random.permutation(a.inputs)[:a.relevant]] = random.normal(size=a.relevant)
-        x, signal = draw_rows(a.rows, a, random, weights)
-        y = signal + signal.std() * random.normal(size=a.rows)
-        x_test, signal_test = draw_rows(5000, a, random, weights)
-        y_test = signal_test + signal.std() * random.normal(size=5000)
-
-        def sklearn(model):
-            model.fit(x, y)
-            return model.coef_, model.intercept_
-        methods = {
-            'decay for each input': None,
-            'one decay (RidgeCV)': lambda: sklearn(RidgeCV(alphas=STRENGTHS, cv=FOLDS)),
-            'lasso (LassoCV)': lambda: sklearn(LassoCV(cv=FOLDS)),
-            'stepwise': lambda: stepwise(x, y, by_folds(x, y, range(1, a.inputs + 1), stepwise)),
-            'adaptive ridge': lambda: adaptive_ridge(x, y, by_folds(x, y, STRENGTHS, adaptive_ridge)),
-        }
-        for name, method in methods.items():
-            if method is None:
-                seconds, (w, b) = ours(a.luthier, x, y)
-            else:
-                begin = time.process_time()
-                w, b = method()
-                seconds = time.process_time() - begin
-            loss = ((x_test @ w + b - y_test) ** 2).mean()
-            losses[name].append((loss, seconds))
-            print(f'{number},{name},{seconds:.3f},{loss:.6g}', flush=True)
-    print('\n| method | test loss | CPU s | draws better than one decay |\n|---|---|---|---|')
-    one = [loss for loss, _ in losses['one decay (RidgeCV)']]
-    for name, rows in losses.items():
-        values = [loss for loss, _ in rows]
-        print(f'| {name} | {statistics.mean(values):.3f} ± {statistics.pstdev(values):.3f} | '
-              f'{statistics.mean(s for _, s in rows):.2f} | {sum(v < o for v, o in zip(values, one))} of {len(values)} |')
+    x, y, x_test, y_test = draw(a)
+    seconds, (w, b) = methods[a.method](a, x, y)
+    print(f'{a.draw},{a.method},{seconds:.3f},{((x_test @ w + b - y_test) ** 2).mean():.6g}')
 
 
 if __name__ == '__main__':

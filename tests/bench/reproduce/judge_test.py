@@ -11,6 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
+import draws  # noqa: E402
 import rows  # noqa: E402
 import search  # noqa: E402
 import table  # noqa: E402
@@ -105,6 +106,35 @@ class SearchTest(unittest.TestCase):
             part = dict(problems=["branin"], a="a", b="b", evaluations=10, below=1)
             (cell,) = search.ratios(search.Data(folder), part, "map")
         self.assertEqual([round(x, 6) for x in cell.samples], [2.0, 4.0])  # (3 - 1) / (2 - 1), (5 - 1) / (2 - 1).
+
+
+class DrawsTest(unittest.TestCase):
+    data = draws.Data([dict(setting="s", method=m, seed=str(k), loss=str(v)) for m, k, v in
+                       [("a", 1, 2.0), ("a", 2, 9.0), ("a", 3, 4.0), ("b", 1, 1.0), ("b", 3, 8.0)]])
+
+    def samples(self, measure, **part):
+        (cell,) = measure(self.data, {"of": "loss", "settings": ["s"], "at_most": 1, **part}, "map")
+        return cell.kind, cell.samples
+
+    def test_ratios_are_of_draws_that_both_ended(self):
+        self.assertEqual(self.samples(draws.ratios, a="a", b="b"), ("median", (2.0, 0.5)))
+
+    def test_published_numbers_shares_and_what_every_draw_keeps(self):
+        self.assertEqual(self.samples(draws.published, published=[["s", "a", 2.0]]), ("median", (1.0, 4.5, 2.0)))
+        self.assertEqual(self.samples(draws.shares, a="a", limit=4.0), ("share", (1.0, 0.0, 1.0)))
+        self.assertEqual(self.samples(draws.every, a="b"), ("exact", (1.0, 8.0)))
+
+    def test_a_run_that_did_not_end_has_no_row_and_is_not_run_again(self):
+        claim = table.Claim("X", "made", "", "", 2, "map", False, ({"settings": ["s"], "a": "a"},))
+        program = [sys.executable, "-c", "import sys; k = sys.argv[1]; print('1,a,' + k) if k == '1' else sys.exit(1)"]
+        family = draws.Family("made_up", ["loss"], lambda s, m, seed, _: [*program, str(seed)], lambda text: text.split()[0].split(",")[2:] if text else None)
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            self.assertEqual(family.jobs([claim], 0, place), ["s|a|1", "s|a|2"])
+            family.run(["s|a|1", "s|a|2"], place, None, 1)
+            self.assertEqual(family.jobs([claim], 0, place), [])
+            family.pack(place, None, place / "rows")
+            self.assertEqual(rows.read("made_up", place / "rows"), [dict(setting="s", method="a", seed="1", loss="1")])
 
 
 class TableTest(unittest.TestCase):

@@ -6,12 +6,13 @@ import pathlib
 import tomllib
 
 import draws
+import hoag
 import search
 import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search, "vf_idca": draws.VF, "bengio": draws.BENGIO}
+FAMILIES = {"search": search, "hoag": hoag, "vf_idca": draws.VF, "bengio": draws.BENGIO}
 
 
 @dataclasses.dataclass(frozen=True)

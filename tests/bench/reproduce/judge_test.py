@@ -12,6 +12,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
 import draws  # noqa: E402
+import hoag  # noqa: E402
 import rows  # noqa: E402
 import search  # noqa: E402
 import table  # noqa: E402
@@ -135,6 +136,31 @@ class DrawsTest(unittest.TestCase):
             self.assertEqual(family.jobs([claim], 0, place), [])
             family.pack(place, None, place / "rows")
             self.assertEqual(rows.read("made_up", place / "rows"), [dict(setting="s", method="a", seed="1", loss="1")])
+
+
+class HoagTest(unittest.TestCase):
+    def setUp(self):
+        made = [["a9a", method, 1, k + 1, 0, passes, value, third] for method, run in
+                [("hoag", [(10, 2.0, 5.0), (20, 1.01, 4.0), (30, 1.5, 6.0)]), ("bo", [(50, 9.0, 9.0), (80, 1.0, 3.0)])]
+                for k, (passes, value, third) in enumerate(run)]
+        with tempfile.TemporaryDirectory() as name:
+            rows.write("hoag", hoag.COLUMNS, made, pathlib.Path(name))
+            self.data = hoag.Data(pathlib.Path(name))
+
+    def samples(self, measure, **part):
+        (cell,) = measure(self.data, {"problems": ["a9a"], "below": 1, **part}, "map")
+        return [round(x, 9) for x in cell.samples]
+
+    def test_levels_are_of_the_value_at_the_start(self):
+        # The least is 1 and the start 2, though `bo` began at 9: 1e-2 is 1.01, 1e-3 is 1.001, which HOAG never reaches.
+        self.assertEqual(self.samples(hoag.reach, a="hoag", b="bo", level=1e-2), [20 / 80])
+        self.assertEqual(self.samples(hoag.reach, a="hoag", b="bo", level=1e-3), [math.inf])
+        self.assertEqual(self.samples(hoag.reach, a="bo", b="hoag", level=1e-3), [0.0])
+
+    def test_ends_and_third_sets(self):
+        self.assertEqual(self.samples(hoag.ends, a="hoag"), [0.5])
+        self.assertEqual(self.samples(hoag.third_after, a="hoag", level=1e-2), [1.0])
+        self.assertEqual(self.samples(hoag.third_rises, a="hoag"), [1.5])
 
 
 class TableTest(unittest.TestCase):

@@ -116,6 +116,12 @@ struct HoagDesigner::Chain {
   HoagChain rule;
   bool waits = false;              // True if the next evaluation is pending.
   std::vector<double> best_after;  // Best value after each answered evaluation.
+
+  // Returns the best value after so many evaluations; that of a chain that has ended earlier is its best value.
+  double BestAfter(size_t evaluations) const {
+    const size_t counted = std::min(evaluations, best_after.size());
+    return counted == 0 ? std::numeric_limits<double>::infinity() : best_after[counted - 1];
+  }
 };
 
 HoagDesigner::HoagDesigner(const study::StudySpec& spec, const study::HoagOptions& options)
@@ -199,12 +205,8 @@ absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
   return chain;
 }
 
-absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, uint64_t /*ask_index*/,
-                                                 const base::StopToken& stop) {
-  LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  // Evaluations by chain and number. If there are several trials for one, an answered trial counts, else a pending one;
-  // a lost trial gives way to the next.
-  std::map<int, std::vector<const study::HistoryTrial*>> trials;
+HoagDesigner::Evaluations HoagDesigner::Gather(const study::History& history) {
+  Evaluations trials;
   for (const study::HistoryTrial& trial : history.trials()) {
     const auto state = ParseChainState(trial.designer_state);
     if (!state || !(trial.open() || Answers(trial))) continue;
@@ -214,42 +216,49 @@ absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, 
     if (of.size() <= k) of.resize(k + 1, nullptr);
     if (of[k] == nullptr || (of[k]->open() && !trial.open())) of[k] = &trial;
   }
-  static const std::vector<const study::HistoryTrial*> kNone;
-  const auto of = [&](int index) -> const std::vector<const study::HistoryTrial*>& {
-    const auto found = trials.find(index);
-    return found == trials.end() ? kNone : found->second;
-  };
-  // The first chains; the worse half of them is dropped after 8, 16, ... evaluations of each. A chain that has ended is
-  // compared by its best value.
+  return trials;
+}
+
+void HoagDesigner::DropWorse(std::vector<Chain>* chains) {
+  const auto ended = [](const Chain& chain) { return chain.rule.ended(); };
+  for (size_t reached = kFirstHalving; chains->size() > 1; reached *= 2) {
+    const bool all = std::all_of(chains->begin(), chains->end(), [&](const Chain& chain) {
+      return ended(chain) || chain.best_after.size() >= reached;
+    });
+    if (!all) return;
+    // Ties go to the older chain.
+    std::stable_sort(chains->begin(), chains->end(),
+                     [&](const Chain& x, const Chain& y) { return x.BestAfter(reached) < y.BestAfter(reached); });
+    const bool all_ended = std::all_of(chains->begin(), chains->end(), ended);
+    chains->erase(chains->begin() + static_cast<std::ptrdiff_t>((chains->size() + 1) / 2), chains->end());
+    if (all_ended) return;
+  }
+}
+
+absl::StatusOr<std::vector<HoagDesigner::Chain>> HoagDesigner::ChainsOf(const study::History& history,
+                                                                        const base::StopToken& stop) const {
+  Evaluations trials = Gather(history);
+  const auto replay = [&](int index) { return Replay(index, trials[index], stop); };
   std::vector<Chain> chains;
   for (int index = 0; index < options_.chains; ++index) {
-    LUTHIER_ASSIGN_OR_RETURN(Chain chain, Replay(index, of(index), stop));
+    LUTHIER_ASSIGN_OR_RETURN(Chain chain, replay(index));
     chains.push_back(std::move(chain));
   }
-  const auto best_after = [](const Chain& chain, size_t evaluations) {
-    const size_t counted = std::min(evaluations, chain.best_after.size());
-    return counted == 0 ? std::numeric_limits<double>::infinity() : chain.best_after[counted - 1];
-  };
-  for (size_t reached = kFirstHalving; chains.size() > 1; reached *= 2) {
-    const bool all = std::all_of(chains.begin(), chains.end(), [&](const Chain& chain) {
-      return chain.rule.ended() || chain.best_after.size() >= reached;
-    });
-    if (!all) break;
-    // Ties go to the older chain.
-    std::stable_sort(chains.begin(), chains.end(),
-                     [&](const Chain& x, const Chain& y) { return best_after(x, reached) < best_after(y, reached); });
-    const bool all_ended =
-        std::all_of(chains.begin(), chains.end(), [](const Chain& chain) { return chain.rule.ended(); });
-    chains.erase(chains.begin() + static_cast<std::ptrdiff_t>((chains.size() + 1) / 2), chains.end());
-    if (all_ended) break;
-  }
+  DropWorse(&chains);
   // Chains that have ended make way for new ones.
   const size_t wanted = chains.size();
   std::erase_if(chains, [](const Chain& chain) { return chain.rule.ended(); });
   for (int index = options_.chains; chains.size() < wanted; ++index) {
-    LUTHIER_ASSIGN_OR_RETURN(Chain chain, Replay(index, of(index), stop));
+    LUTHIER_ASSIGN_OR_RETURN(Chain chain, replay(index));
     if (!chain.rule.ended()) chains.push_back(std::move(chain));
   }
+  return chains;
+}
+
+absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, uint64_t /*ask_index*/,
+                                                 const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Chain> chains, ChainsOf(history, stop));
   const Chain* turn = nullptr;
   for (const Chain& chain : chains) {
     if (chain.waits) continue;

@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "lib/math/sobol.h"
@@ -37,8 +38,17 @@ class HoagDesigner final : public Designer {
  private:
   // The state of one chain, replayed from the log.
   struct Chain;
-  // Replays chain `index`. `trials` has its evaluations by number k; if there are several of one number, the newest
-  // that may still count.
+  // Evaluations by chain and number. Entries are null where there is none.
+  using Evaluations = std::map<int, std::vector<const study::HistoryTrial*>>;
+
+  // Collects the evaluations. If there are several trials for one, an answered trial counts, else a pending one; a lost
+  // trial gives way to the next.
+  static Evaluations Gather(const study::History& history);
+  // Drops the worse half of the chains after 8, 16, … evaluations of each.
+  static void DropWorse(std::vector<Chain>* chains);
+  // Returns the chains that have not ended: the first ones that are left, and new ones in place of others.
+  absl::StatusOr<std::vector<Chain>> ChainsOf(const study::History& history, const base::StopToken& stop) const;
+  // Replays chain `index`, of which `trials` has the evaluations by number.
   absl::StatusOr<Chain> Replay(int index, const std::vector<const study::HistoryTrial*>& trials,
                                const base::StopToken& stop) const;
   Eigen::VectorXd ToPoint(const study::Parameters& parameters) const;

@@ -7,6 +7,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/bo/turns/exploration.h"
 #include "lib/search/bo/turns/initial.h"
+#include "lib/search/bo/turns/proposal.h"
 
 namespace luthier::search {
 
@@ -49,15 +50,14 @@ absl::StatusOr<std::vector<Prediction>> BoDesigner::Predict(const study::History
     return none(base::reason::kTooFewResults, "a model needs two results; ask again when there are some");
   }
   LUTHIER_RETURN_IF_ERROR(FitFeasibility(study_, &ask));
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
-                           model_.Fit(ask.data, state.surrogate, state.basins, index, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model, FitBoModel(study_, ask));
   if (!model.has_value()) {
     return none(base::reason::kTooFewResults, "no model explains the results so far; ask again when there are more");
   }
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, model_.AlternativesTo(*model, ask.data, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(study_, ask, *model));
   std::vector<Prediction> predictions;
   for (const study::Parameters& setting : settings) {
-    predictions.push_back(ModelTurn::PredictAt(*model, alternatives, study_.goal, study_.encoding.ToModel(setting)));
+    predictions.push_back(PredictAt(*model, alternatives, study_.goal, study_.encoding.ToModel(setting)));
     if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
       predictions.back().p_success = feasible->Probability(study_.encoding.ToModel(setting));
     }
@@ -103,26 +103,24 @@ absl::StatusOr<std::optional<Suggestion>> BoDesigner::BoxTurn(Ask* ask) const {
 
 absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<LocalMove> move) const {
   BoState* const state = ask.state;
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
-                           model_.Fit(ask.data, state->surrogate, state->basins, ask.index, ask.stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model, FitBoModel(study_, ask));
   const auto make_move = [&] {
     *state = std::move(move->state);
     if (model.has_value()) state->surrogate = model->surrogate.next;
     return std::move(move->suggestion);
   };
   if (!model.has_value()) return move.has_value() ? make_move() : Replacement(study_, ask, "gp_failed");
-  Suggestion suggestion;
-  suggestion.origin = "acq";
-  BasinsState basins = state->basins;
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<MaximizeCandidate> candidate,
-                           model_.Propose(*model, ask.data, ask.Feasible(), ask.box ? &*ask.box : nullptr, ask.index,
-                                          &basins, &suggestion, ask.stop));
+  LUTHIER_ASSIGN_OR_RETURN(Proposal proposal, search::Propose(study_, ask, *model));
+  const std::optional<MaximizeCandidate>& candidate = proposal.candidate;
   if (move.has_value() && (!candidate.has_value() || IsTried(ask.all, candidate->u) ||
-                           PrefersStep(study_, ask, *move, *model, *candidate, basins.away))) {
+                           PrefersStep(study_, ask, *move, *model, *candidate, proposal.basins.away))) {
     return make_move();
   }
-  state->basins = std::move(basins);
+  state->basins = std::move(proposal.basins);
   if (!candidate.has_value()) return Replacement(study_, ask, "all_random");
+  Suggestion suggestion;
+  suggestion.origin = std::move(proposal.origin);
+  suggestion.details = std::move(proposal.details);
   LUTHIER_RETURN_IF_ERROR(Settle(ask, *model, *candidate, &suggestion));
   state->surrogate = model->surrogate.next;
   return suggestion;
@@ -140,7 +138,7 @@ absl::Status BoDesigner::Settle(const Ask& ask, const BoModel& model, const Maxi
     *suggestion = std::move(other);
   }
   if (suggestion->origin != "stuck_random") {
-    LUTHIER_RETURN_IF_ERROR(model_.Describe(model, candidate, ask.data, suggestion, ask.stop));
+    LUTHIER_RETURN_IF_ERROR(Describe(study_, ask, model, candidate, suggestion));
   }
   if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
     suggestion->details["p_feasible"] = feasible->Probability(study_.encoding.ToModel(suggestion->parameters));

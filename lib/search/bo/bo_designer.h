@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/search/bo/turns/ask.h"
+#include "lib/search/bo/turns/bo_model.h"
 #include "lib/search/bo/turns/local_step.h"
-#include "lib/search/bo/turns/model_turn.h"
 #include "lib/search/designer.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
@@ -26,7 +26,7 @@ namespace luthier::search {
 //   local step      Every second of the other asks, while a climb is left (local_search.h); with gradients two of
 //                   three. Steps that improve the incumbent are followed by more of them (local_step.cc).
 //   quasi-Newton    In place of local steps, with gradients of more than 20 continuous parameters (quasi_newton.h).
-//   model           The maximum of an acquisition under a model of the objective (model_turn.h). With labels or
+//   model           The maximum of an acquisition under a model of the objective (proposal.h). With labels or
 //                   switches the model competes with the local step: the larger expected gain is taken.
 //
 // The model's turn:
@@ -51,7 +51,7 @@ namespace luthier::search {
 // docs/reference/bo.md.
 class BoDesigner final : public Designer {
  public:
-  BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : study_(spec, options), model_(&study_) {}
+  BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : study_(spec, options) {}
 
   // Returns OUT_OF_RANGE SPACE_EXHAUSTED if every setting of a finite space was tried and the objective is not noisy,
   // and CANCELLED once `stop` is raised. There is no other error: if a turn fails, a point inside the space is
@@ -79,7 +79,6 @@ class BoDesigner final : public Designer {
                       Suggestion* suggestion) const;
 
   const BoStudy study_;
-  const ModelTurn model_;
 };
 
 }  // namespace luthier::search

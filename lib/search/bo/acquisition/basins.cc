@@ -20,11 +20,21 @@ constexpr double kDip = 1e-3;  // Least depth of a saddle, as a share of the low
 constexpr double kRenew = 0.05;           // Change of the number of rows, as a share, that starts a search.
 constexpr int kMaxRenewEvaluations = 15;  // Limit of a search that starts from carried hyperparameters.
 
+// Returns the number of asks in a row that search other basins, given that the improvement on the incumbent is
+// e^log_ei.
+int Turns(double log_ei) {
+  return static_cast<int>(std::clamp(-log_ei / 3.0 - 2.0, 1.0, 8.0));
+}
+
 VectorXd Saddles(const gp::Regression& model, const Eigen::Ref<const MatrixXd>& u, const VectorXd& top) {
   return model.PredictMean(((u.rowwise() + top.transpose()) * 0.5).eval());
 }
 
 }  // namespace
+
+bool WholeSpaceIsDue(const BasinsState& state) {
+  return !state.away || state.turns >= Turns(state.log_ei);
+}
 
 absl::StatusOr<Index> BestInOtherBasins(const gp::Regression& model, const MatrixXd& x, const VectorXd& outputs,
                                         const std::vector<Index>& rows, const std::vector<Index>& maxima,
@@ -52,10 +62,12 @@ absl::StatusOr<Index> BestInOtherBasins(const gp::Regression& model, const Matri
 }
 
 absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::KernelShape& shape,
-                                                               const gp::InferenceOptions& inference, const MatrixXd& x,
-                                                               const VectorXd& outputs, double level,
-                                                               const MatrixXd& pending, BasinsState* state,
+                                                               const gp::InferenceOptions& inference,
+                                                               const OtherBasinsData& data, BasinsState* state,
                                                                base::RandomStream random, const base::StopToken& stop) {
+  const MatrixXd& x = data.x;
+  const VectorXd& outputs = data.outputs;
+  double level = data.level;
   std::vector<Index> rows;
   for (Index i = 0; i < outputs.size(); ++i) {
     if (outputs(i) <= level) rows.push_back(i);
@@ -91,9 +103,9 @@ absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::Ke
                                                ((outputs.cwiseMin(level).array() - offset) / unit).matrix(), {}, stop));
   if (!regression.has_value()) return std::nullopt;
   regression->FitMean();
-  for (Index i = 0; i < pending.rows(); ++i) {
-    const double taken = regression->PredictMean(pending.row(i))(0);
-    LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(pending.row(i).transpose(), taken, stop));
+  for (Index i = 0; i < data.pending.rows(); ++i) {
+    const double taken = regression->PredictMean(data.pending.row(i))(0);
+    LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(data.pending.row(i).transpose(), taken, stop));
     if (appended) level = std::max(level, offset + unit * taken);
   }
   return std::optional<OtherBasinsModel>(OtherBasinsModel{*std::move(regression), offset, unit, level});

@@ -36,6 +36,12 @@ struct BasinsState {
   std::optional<gp::Hyperparameters> theta;  // Hyperparameters of the model of other basins.
 };
 
+// Returns true if the whole space is searched again: the incumbent is in no known basin, or as many asks in a row have
+// searched other basins as the improvement that was left on the incumbent allows. The model of all results may know
+// better where to search than that of the other basins. Its turns get rarer as the improvement that it finds gets
+// smaller.
+bool WholeSpaceIsDue(const BasinsState& state);
+
 // Returns the row, of `rows`, with the best output in no basin whose maximum is a row of `maxima`; -1 if there is none.
 // A saddle counts if it is lower than the point by at least a thousandth of the point's height above the worst output.
 // O(rows maxima n). Here and below the functions return CANCELLED if `stop` was raised.
@@ -51,16 +57,21 @@ struct OtherBasinsModel {
   double offset = 0.0, unit = 1.0;
   double level = 0.0;  // Outputs.
 };
-// Fits that model. The trials at the points `pending` are assumed to give the predicted mean; a prediction above
-// `level` becomes the level. Hyperparameters are searched for, starting from those in `state`, once the number of rows
-// that the search sees has changed by a twentieth; `state` then takes the result. Returns std::nullopt if no output is
-// at or below `level`, or if the covariance cannot be factored.
+// The results that it is fitted to. References are borrowed.
+struct OtherBasinsData {
+  const Eigen::MatrixXd& x;        // n x d points.
+  const Eigen::VectorXd& outputs;  // n.
+  const Eigen::MatrixXd& pending;  // q x d points of pending trials.
+  double level = 0.0;              // The best output in other basins.
+};
+// Fits that model. The pending trials are assumed to give the predicted mean; a prediction above the level becomes the
+// level. Hyperparameters are searched for, starting from those in `state`, once the number of rows that the search sees
+// has changed by a twentieth; `state` then takes the result. Returns std::nullopt if no output is at or below `level`,
+// or if the covariance cannot be factored.
 absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::KernelShape& shape,
                                                                const gp::InferenceOptions& inference,
-                                                               const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs,
-                                                               double level, const Eigen::MatrixXd& pending,
-                                                               BasinsState* state, base::RandomStream random,
-                                                               const base::StopToken& stop);
+                                                               const OtherBasinsData& data, BasinsState* state,
+                                                               base::RandomStream random, const base::StopToken& stop);
 
 // (Log) expected improvement under a model of other basins, in its units. The value to beat at a point is the largest
 // of the model's level and of the saddles between the point and the known maxima, so on the slope of a known basin only

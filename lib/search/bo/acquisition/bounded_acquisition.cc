@@ -122,12 +122,11 @@ absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Obs
   return result;
 }
 
-absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOptions& options,
-                                                              std::vector<ModelState> states, const Observations& data,
-                                                              const OutputTransform& transform, int coordinates,
-                                                              uint64_t seed, uint64_t ask_index,
-                                                              std::vector<Fantasies> fantasies, const MatrixXd& finite,
-                                                              const base::StopToken& stop) {
+absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOptions& options, AcquisitionModels models,
+                                                              const AskKey& key, const base::StopToken& stop) {
+  const Observations& data = models.data;
+  const OutputTransform& transform = models.transform;
+  std::vector<ModelState>& states = models.states;
   BoundedAcquisition made;
   AcquisitionSettings settings;
   settings.kind = KindOf(options.acquisition);
@@ -135,7 +134,7 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
       options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
   if (probability) settings.margin = options.improvement;
   if (options.acquisition == study::BoAcquisition::kUcb) {
-    settings.root_beta = RootBetaOf(options, coordinates, data.scores.size() + data.pending.rows());
+    settings.root_beta = RootBetaOf(options, models.coordinates, data.scores.size() + data.pending.rows());
   }
   if (options.lipschitz != study::BoLipschitz::kOff) {
     double noise_variance = 0.0;
@@ -151,10 +150,10 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
   }
   if (options.acquisition == study::BoAcquisition::kTs) {
     // Takes one of the states, with equal probabilities.
-    base::RandomStream random(seed, "bo/ts", ask_index);
+    base::RandomStream random = key.Stream("bo/ts");
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
     if (options.sampler == study::BoSampler::kFinite) {
-      LUTHIER_ASSIGN_OR_RETURN(FiniteDraw draw, FiniteDraw::Create(regression, finite, random, stop));
+      LUTHIER_ASSIGN_OR_RETURN(FiniteDraw draw, FiniteDraw::Create(regression, models.finite, random, stop));
       made.base_ = std::make_unique<FiniteDraw>(std::move(draw));
     } else {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<FunctionDraw> draw,
@@ -169,8 +168,8 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
     made.truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, made.bounds());
     made.top_ = made.truncated_.get();
     return made;
-  } else if (!fantasies.empty()) {
-    made.base_ = std::make_unique<FantasyAcquisition>(std::move(fantasies), settings);
+  } else if (!models.fantasies.empty()) {
+    made.base_ = std::make_unique<FantasyAcquisition>(std::move(models.fantasies), settings);
   } else {
     made.base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
   }

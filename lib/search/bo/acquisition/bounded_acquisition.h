@@ -15,6 +15,7 @@
 #include "lib/search/bo/acquisition/thompson.h"
 #include "lib/search/bo/acquisition/truncated.h"
 #include "lib/search/bo/lipschitz/slope_bounds.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/search/bo/model/observations.h"
 #include "lib/search/bo/model/output_transform.h"
 #include "lib/study/study_spec.h"
@@ -28,19 +29,23 @@ struct SlopeBounds {
   double constant = std::numeric_limits<double>::infinity();
 };
 
+// The models that an acquisition judges settings by. References are borrowed.
+struct AcquisitionModels {
+  const Observations& data;          // The results that the states were fitted to.
+  const OutputTransform& transform;  // Gives the outputs of the data.
+  int coordinates = 0;               // Number of tuned parameters, for UCB's schedule.
+  const Eigen::MatrixXd& finite;     // The points at which the sampler FINITE draws; others do not read it.
+  std::vector<ModelState> states;
+  std::vector<Fantasies> fantasies;  // One a state, over which improvements are averaged; or empty.
+};
+
 // The acquisition to maximise: a study's models combined as its options say, inside Lipschitz bounds if these are on.
 // Owns its parts; borrows the states' regressions.
 class BoundedAcquisition {
  public:
-  // `data` has the observations that the states were fitted to (without pending trials); `transform` gives their
-  // outputs. `coordinates` is the number of tuned parameters, for UCB's schedule. `fantasies` has one entry a state,
-  // over which improvements are averaged, or is empty. `finite` has the points at which the sampler FINITE draws; other
-  // samplers do not read it. Returns CANCELLED if `stop` was raised.
-  static absl::StatusOr<BoundedAcquisition> Create(const study::BoOptions& options, std::vector<ModelState> states,
-                                                   const Observations& data, const OutputTransform& transform,
-                                                   int coordinates, uint64_t seed, uint64_t ask_index,
-                                                   std::vector<Fantasies> fantasies, const Eigen::MatrixXd& finite,
-                                                   const base::StopToken& stop);
+  // Returns CANCELLED if `stop` was raised.
+  static absl::StatusOr<BoundedAcquisition> Create(const study::BoOptions& options, AcquisitionModels models,
+                                                   const AskKey& key, const base::StopToken& stop);
 
   // Returns the acquisition; null if no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }

@@ -42,8 +42,8 @@ absl::StatusOr<std::optional<MatrixXd>> Draw(const MatrixXd& covariance, double 
 }  // namespace
 
 absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const MatrixXd& open,
-                                                   const FantasyRecord& incumbent, int count, uint64_t seed,
-                                                   uint64_t index, uint32_t state, const base::StopToken& stop) {
+                                                   const FantasyRecord& incumbent, int count, const AskKey& key,
+                                                   uint32_t state, const base::StopToken& stop) {
   const Index q = open.rows();
   LUTHIER_CHECK(q >= 1 && open.cols() == regression->columns() && count >= 1);
   const gp::Hyperparameters theta = regression->hyperparameters();
@@ -51,9 +51,8 @@ absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, c
   covariance.diagonal().array() += theta.noise_variance;
   const VectorXd mean = regression->PredictMean(open);
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  LUTHIER_ASSIGN_OR_RETURN(
-      const std::optional<MatrixXd> deltas,
-      Draw(covariance, theta.signal_variance, count, base::RandomStream(seed, "bo/fantasies", index, state), stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<MatrixXd> deltas,
+                           Draw(covariance, theta.signal_variance, count, key.Stream("bo/fantasies", state), stop));
   if (!deltas.has_value() || !mean.allFinite()) return std::nullopt;
   for (Index j = 0; j < q; ++j) {
     LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(open.row(j).transpose(), mean(j), stop));

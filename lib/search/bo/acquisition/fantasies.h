@@ -10,6 +10,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/gp/regression.h"
 #include "lib/search/bo/acquisition/acquisition.h"
+#include "lib/search/bo/model/ask_key.h"
 
 // Pending trials as a model sees them (docs/design/parallel.md): m joint draws of their outcomes ("fantasies") take the
 // place of one believed outcome, and the improvement is averaged over the draws. With P the q pending points and y* the
@@ -42,13 +43,13 @@ struct FantasyRecord {
 // Appends the pending points (q x d, q >= 1) to the regression, which is fitted to the results, and draws `count`
 // outcomes
 //   y_f ~ N(mu(P), Sigma(P) + sigma_n^2 I)
-// by inversion of the scrambled Sobol points of the stream (seed, "bo/fantasies", index, state): equal outcomes for all
+// by inversion of the scrambled Sobol points of the stream key.Stream("bo/fantasies", state): equal outcomes for all
 // u, and less scatter than independent normals. Columns beyond the Sobol table are independent. Returns std::nullopt,
 // and leaves the regression as it was, if a number is not finite or a covariance cannot be factored. O(q N^2 + m N^2).
 // Returns CANCELLED if `stop` was raised; the regression may then hold some of the points.
 absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open,
-                                                   const FantasyRecord& incumbent, int count, uint64_t seed,
-                                                   uint64_t index, uint32_t state, const base::StopToken& stop);
+                                                   const FantasyRecord& incumbent, int count, const AskKey& key,
+                                                   uint32_t state, const base::StopToken& stop);
 
 // An improvement averaged over fantasies and over posteriors; logarithms are averaged as ln mean exp. Given the factor,
 // a point costs O(N^2 + m N); with one believed outcome it would cost O(N^2).

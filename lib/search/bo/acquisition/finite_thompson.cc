@@ -69,9 +69,9 @@ double FiniteDraw::Value(const VectorXd& u, VectorXd* gradient) const {
 }
 
 FiniteSet FiniteCandidates(const study::Encoding& encoding, const SettingTable* table,
-                           const std::vector<bool>& excluded, const MatrixXd& known, const TrustBox* box, uint64_t seed,
-                           uint64_t index) {
-  base::RandomStream random(seed, "bo/finite", index);
+                           const std::vector<bool>& excluded, const MatrixXd& known, const TrustBox* box,
+                           const AskKey& key) {
+  base::RandomStream random = key.Stream("bo/finite");
   std::vector<study::Parameters> candidates;
   if (table != nullptr) {
     std::vector<int> free;

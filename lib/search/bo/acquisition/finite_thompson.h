@@ -12,6 +12,7 @@
 #include "lib/gp/regression.h"
 #include "lib/search/bo/acquisition/acquisition.h"
 #include "lib/search/bo/acquisition/maximize.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/study/encoding.h"
 
 // Thompson sampling over finitely many settings: a joint draw of the posterior at all of them (DrawAtPoints), without
@@ -47,11 +48,11 @@ struct FiniteSet {
 
 // Returns the settings at which to draw, each once. In a small finite space (`table` not null) these are the rows of
 // the table that `excluded` allows, at most 1164 of them, at random. Otherwise they are ScreenPoints of the random
-// stream (seed, "bo/finite", index): 1024 Sobol points, the rows of `known` (compact points, best first), 40 near and
+// stream key.Stream("bo/finite"): 1024 Sobol points, the rows of `known` (compact points, best first), 40 near and
 // 100 wide sprays; inside `box` unless that is null.
 FiniteSet FiniteCandidates(const study::Encoding& encoding, const SettingTable* table,
                            const std::vector<bool>& excluded, const Eigen::MatrixXd& known, const TrustBox* box,
-                           uint64_t seed, uint64_t index);
+                           const AskKey& key);
 
 // Returns the candidate with the largest finite value, the first of equal ones, or std::nullopt if no value is finite.
 // Returns CANCELLED once `stop` is raised.

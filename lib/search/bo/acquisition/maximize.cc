@@ -308,15 +308,15 @@ MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, co
 }
 
 absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
-                                        const MatrixXd& known, const VectorXd& lengthscales, uint64_t seed,
-                                        uint64_t index, const MaximizeOptions& options, const base::StopToken& stop) {
+                                        const MatrixXd& known, const VectorXd& lengthscales, const AskKey& key,
+                                        const MaximizeOptions& options, const base::StopToken& stop) {
   const Index d = encoding.compact_dim();
   LUTHIER_CHECK(lengthscales.size() == d && (known.rows() == 0 || known.cols() == d));
   LUTHIER_CHECK(options.screen_points >= 1 && options.starts >= 1);
   MaximizeResult result;
   if (d == 0) return result;
   const Search search(acquisition, encoding, lengthscales, options, stop);
-  base::RandomStream random(seed, "bo/acq", index);
+  base::RandomStream random = key.Stream("bo/acq");
 
   ScreenOptions screening;
   screening.sobol_points = options.screen_points;

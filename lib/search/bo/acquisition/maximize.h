@@ -11,6 +11,7 @@
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
 #include "lib/search/bo/acquisition/acquisition.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/search/grid/setting_table.h"
 #include "lib/study/encoding.h"
 
@@ -61,7 +62,7 @@ Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::Matri
                              const ScreenOptions& options, base::RandomStream& random);
 
 // Maximises an acquisition over a search space, in four stages:
-//   Screening     Evaluates ScreenPoints of the random stream (seed, "bo/acq", index).
+//   Screening     Evaluates ScreenPoints of the random stream key.Stream("bo/acq").
 //   Starts        Takes the best screened point, and draws others without replacement with weights
 //                 exp((a - a_max)/range), where range is the deviation of the best 5 % of the values.
 //   Sweeps        From the best `swept_starts` starts, moves each continuous coordinate to the best of 32 places along
@@ -77,8 +78,7 @@ Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::Matri
 // coordinate. This function and the two below return CANCELLED once `stop` is raised.
 absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
                                         const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales,
-                                        uint64_t seed, uint64_t index, const MaximizeOptions& options,
-                                        const base::StopToken& stop);
+                                        const AskKey& key, const MaximizeOptions& options, const base::StopToken& stop);
 
 // Maximises without derivatives, by DIRECT (math::MinimizeDirect) over the compact cube. Returns one candidate, or none
 // if no value is finite. It serves comparisons with tools that use DIRECT.

@@ -56,16 +56,16 @@ gp::InferenceOptions QuickInference(const SurrogateOptions& options) {
 }
 
 absl::StatusOr<Values> ValuesOf(const Observations& data, std::vector<Index> rows, const SurrogateOptions& options,
-                                uint64_t seed, uint64_t ask_index, const base::StopToken& stop) {
+                                const AskKey& key, const base::StopToken& stop) {
   VectorXd scores(static_cast<Index>(rows.size()));
   for (size_t k = 0; k < rows.size(); ++k) scores(static_cast<Index>(k)) = data.scores(rows[k]);
   Values values{std::move(rows), MatrixXd(), VectorXd(), OutputTransform::Standard(scores), gp::Hyperparameters(), 0.0};
   values.x = Rows(data.observed, values.rows);
   values.outputs = values.transform.Forward(scores);
   gp::Likelihood likelihood(options.choices[0].shape, values.x, values.outputs);
-  LUTHIER_ASSIGN_OR_RETURN(gp::InferenceResult found,
-                           gp::MaximizePosterior(&likelihood, QuickInference(options), std::nullopt,
-                                                 base::RandomStream(seed, "bo/check", ask_index), stop));
+  LUTHIER_ASSIGN_OR_RETURN(
+      gp::InferenceResult found,
+      gp::MaximizePosterior(&likelihood, QuickInference(options), std::nullopt, key.Stream("bo/check"), stop));
   values.theta = std::move(found.theta);
   values.error =
       std::numeric_limits<double>::epsilon() * scores.cwiseAbs().maxCoeff() * values.transform.Slope(scores.maxCoeff());
@@ -114,8 +114,7 @@ Zeros ZerosOf(const gp::Slopes& slopes, Index axis, double nothing) {
 // Returns the gain, in nats, of a model in which the values depend on the axis over one in which they do not. The data
 // are the values at points with slopes along the axis, and the slopes along the other axes there.
 absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
-                              const SurrogateOptions& options, uint64_t seed, uint64_t ask_index,
-                              const base::StopToken& stop) {
+                              const SurrogateOptions& options, const AskKey& key, const base::StopToken& stop) {
   std::vector<Index> points;
   for (const gp::Slopes* all : {&slopes, &peers}) {
     for (Index i = 0; i < all->size(); ++i) {
@@ -138,8 +137,7 @@ absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes
     }
   }
   return gp::RelevanceGain(options.choices[0].shape, Rows(values.x, points), outputs, along, axis,
-                           QuickInference(options),
-                           base::RandomStream(seed, "bo/relevance", ask_index, static_cast<uint32_t>(axis)), stop);
+                           QuickInference(options), key.Stream("bo/relevance", static_cast<uint32_t>(axis)), stop);
 }
 
 // An axis along which all of a reporter's slopes are 0.
@@ -271,13 +269,13 @@ absl::StatusOr<std::vector<int32_t>> ContradictingClimbs(const Observations& dat
 absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
                                                             const std::vector<int32_t>& reporter,
                                                             const SurrogateOptions& options,
-                                                            const std::vector<int32_t>& before, uint64_t seed,
-                                                            uint64_t ask_index, const base::StopToken& stop) {
+                                                            const std::vector<int32_t>& before, const AskKey& key,
+                                                            const base::StopToken& stop) {
   std::vector<Index> rows = data.CompleteRows();
   if (rows.size() > kValues) rows.erase(rows.begin(), rows.end() - kValues);
-  const std::vector<int32_t> present = ReportersToCheck(data, reporter, rows, ask_index);
+  const std::vector<int32_t> present = ReportersToCheck(data, reporter, rows, key.index);
   if (present.empty()) return before;
-  LUTHIER_ASSIGN_OR_RETURN(const Values values, ValuesOf(data, std::move(rows), options, seed, ask_index, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const Values values, ValuesOf(data, std::move(rows), options, key, stop));
   const kernels::KernelShape& shape = options.choices[0].shape;
   std::vector<int32_t> contradicting = before;
   const auto is_contradicting = [&](int32_t who) {
@@ -292,8 +290,7 @@ absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& 
   };
   const auto depends_on = [&](const ZeroAxis& zero, const gp::Slopes& slopes,
                               const gp::Slopes& peers) -> absl::StatusOr<bool> {
-    LUTHIER_ASSIGN_OR_RETURN(const double gain,
-                             GainOf(zero.axis, values, slopes, peers, options, seed, ask_index, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const double gain, GainOf(zero.axis, values, slopes, peers, options, key, stop));
     return gain > (zero.alone ? kDoubtedNats : kRelevantNats);
   };
   // Returns true if the values depend on one of the axes. With `alone`, only axes along which others' slopes are not 0
@@ -338,7 +335,7 @@ absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& 
   }
   // Parameters without effect are common and GainOf is expensive, so a call checks one axis, drawn at random.
   if (!doubted.empty() && contradicting.size() < kMaxSetAside) {
-    base::RandomStream random(seed, "bo/zero axis", ask_index);
+    base::RandomStream random = key.Stream("bo/zero axis");
     const auto& [who, zero] = doubted[random.UniformInt(doubted.size())];
     LUTHIER_ASSIGN_OR_RETURN(const bool wrong, depends_on(zero, slopes_of(who), peers_of(who)));
     if (wrong) contradicting.push_back(who);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/search/bo/model/observations.h"
 #include "lib/search/bo/model/surrogate.h"
 
@@ -20,7 +21,7 @@ namespace luthier::search {
 //                                               are 0, RelevanceGain must exceed 20 nats.
 // Hyperparameters come from the newest 100 measured values of all reporters, without slopes. A call
 // checks up to eight reporters, in turn, by about 150 of each one's newest slopes at those points.
-// A call checks one of the axes along which everybody's slopes are 0, drawn by `ask_index`.
+// A call checks one of the axes along which everybody's slopes are 0, drawn by `key`.
 //
 // `reporter` has the reporter of each row of `data`. `before` has the reporters set aside so far.
 // Such a reporter is set aside until CheckSlopes confirms its slopes and no other test objects.
@@ -29,8 +30,8 @@ namespace luthier::search {
 absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
                                                             const std::vector<int32_t>& reporter,
                                                             const SurrogateOptions& options,
-                                                            const std::vector<int32_t>& before, uint64_t seed,
-                                                            uint64_t ask_index, const base::StopToken& stop);
+                                                            const std::vector<int32_t>& before, const AskKey& key,
+                                                            const base::StopToken& stop);
 
 // Returns the same for whole gradients of many parameters. Their points lie along climbs, where a model of the values
 // alone says little about slopes. Compares the ten closest conclusive pairs of each reporter's newest 30 points by the

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
@@ -93,41 +88,6 @@ gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, c
   return bent;
 }
 
-// Returns regressions of the choice state->choice with hyperparameters drawn from their posterior, and leaves the
-// chain's end in `state`. The result is empty if there are too few or too many rows.
-absl::StatusOr<std::vector<gp::Regression>> SampleStates(const SurrogateOptions& study, const MatrixXd& x,
-                                                         const VectorXd& outputs, const gp::Slopes& slopes,
-                                                         uint64_t seed, uint64_t ask_index, SurrogateState* state,
-                                                         int* likelihoods, const base::StopToken& stop) {
-  std::vector<gp::Regression> states;
-  const Index n = outputs.size() + slopes.size();
-  if (n < kMinSampledRows || n > kMaxSampledRows) {
-    state->chain.resize(0);
-    return states;
-  }
-  const ModelChoice& choice = study.choices[static_cast<size_t>(state->choice)];
-  gp::SamplingOptions options;
-  options.inference = InferenceFor(choice, study);
-  options.states = kSampledStates;
-  options.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
-  gp::Likelihood likelihood(choice.shape, x, outputs, slopes);
-  std::optional<VectorXd> chain;
-  if (state->chain.size() > 0) chain = state->chain;
-  LUTHIER_ASSIGN_OR_RETURN(
-      const gp::SamplingResult result,
-      gp::SampleHyperparameters(&likelihood, options, chain, state->theta,
-                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(state->choice)),
-                                stop));
-  *likelihoods += static_cast<int>(result.counts.evaluations);
-  state->chain = result.chain;
-  for (const gp::Hyperparameters& theta : result.states) {
-    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
-                             gp::Regression::Fit(choice.shape, theta, x, outputs, slopes, stop));
-    if (regression.has_value()) states.push_back(*std::move(regression));
-  }
-  return states;
-}
-
 }  // namespace
 
 gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study) {
@@ -165,173 +125,258 @@ std::vector<int> ChoicesInTurn(const SurrogateState& state, bool usable, int cho
   return turn;
 }
 
-// Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
-// usable; `state` becomes that of the best one. Returns false if no choice could be fitted. `most` limits the
-// evaluations of one search.
-absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                   const gp::Slopes& slopes, bool usable, std::optional<int> most, uint64_t seed,
-                                   uint64_t ask_index, Transforms* of_scores, SurrogateState* state, int* likelihoods,
-                                   const base::StopToken& stop) {
-  const int choices = static_cast<int>(options.choices.size());
-  const Index n = scores.size();
-  auto start_of = [&](int choice) -> std::optional<gp::Hyperparameters> {
-    if (usable && choice == state->choice) return state->theta;
-    for (const SurrogateState::Start& other : state->others) {
-      if (other.choice == choice) return other.theta;
-    }
-    return std::nullopt;
+// One fit: its data, and the state and the cost that searches change. It borrows what it is made of.
+class SurrogateFit {
+ public:
+  SurrogateFit(const SurrogateOptions& options, const SurrogateData& data, const AskKey& key,
+               const base::StopToken& stop)
+      : options_(options), data_(data), key_(key), stop_(stop), transforms_(data.scores) {}
+
+  SurrogateState& state() { return state_; }
+  int likelihoods() const { return likelihoods_; }
+  const ModelChoice& choice() const { return ChoiceOf(state_.choice); }
+  // Returns the transform of a choice; std::nullopt if its warp does not suit the scores.
+  const std::optional<OutputTransform>& TransformOf(int choice) { return transforms_.Of(ChoiceOf(choice).warp); }
+  // Returns the slopes of the outputs that a model can use.
+  gp::Slopes SlopesOf(const OutputTransform& transform) const;
+
+  // Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
+  // usable; the state becomes that of the best one. Returns false if no choice could be fitted. `most` limits the
+  // evaluations of one search.
+  absl::StatusOr<bool> SearchChoices(bool usable, std::optional<int> most);
+  // Searches all choices on some of the rows, which takes less than a second where a search on all of them takes
+  // several. Returns false if no choice was found whose warp suits all scores.
+  absl::StatusOr<bool> SearchSomeRows();
+  // Returns regressions of the choice in use with hyperparameters drawn from their posterior, and leaves the chain's
+  // end in the state. The result is empty if there are too few or too many rows.
+  absl::StatusOr<std::vector<gp::Regression>> SampleStates(const VectorXd& outputs, const gp::Slopes& slopes);
+
+ private:
+  // The end of one search.
+  struct Found {
+    gp::Hyperparameters theta;
+    double explained = 0.0;  // Log posterior density, comparable among choices.
   };
-  const std::vector<int> turn = ChoicesInTurn(*state, usable, choices, n + slopes.size() <= kSomeRows ? 2 : 1);
-  std::vector<std::optional<OutputTransform>> transforms;
-  gp::Slopes some = slopes;  // Slopes that all choices can use, so that their densities are of the same data.
-  for (int c : turn) {
-    transforms.push_back(of_scores->Of(options.choices[static_cast<size_t>(c)].warp));
-    if (transforms.back().has_value() && some.size() > 0) some = some.Select(Usable(some, *transforms.back(), scores));
+
+  const ModelChoice& ChoiceOf(int choice) const { return options_.choices[static_cast<size_t>(choice)]; }
+  // Returns the slopes that all choices of `turn` can use, so that their densities are of the same data.
+  gp::Slopes CommonSlopes(const std::vector<int>& turn);
+  // Returns the hyperparameters from which a search of the choice starts.
+  std::optional<gp::Hyperparameters> StartOf(int choice, bool usable) const;
+  // Searches one choice, whose warp suits the scores. `first`: it is the first of its turn.
+  absl::StatusOr<Found> Search(int choice, bool first, const std::optional<gp::Hyperparameters>& start,
+                               const gp::Slopes& slopes, std::optional<int> most);
+  // Notes the hyperparameters that a search of `choice` ended at.
+  void Note(int choice, const gp::Hyperparameters& theta, double margin);
+  // Makes `choice` the one in use.
+  void Use(int choice, const gp::Hyperparameters& theta);
+
+  const SurrogateOptions& options_;
+  const SurrogateData& data_;
+  const AskKey& key_;
+  const base::StopToken& stop_;
+  Transforms transforms_;
+  SurrogateState state_;
+  int likelihoods_ = 0;
+};
+
+gp::Slopes SurrogateFit::SlopesOf(const OutputTransform& transform) const {
+  double ignored = 0.0;
+  const gp::Slopes& slopes = data_.slopes;
+  return Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, transform, data_.scores)) : slopes, transform,
+                 data_.scores, &ignored);
+}
+
+gp::Slopes SurrogateFit::CommonSlopes(const std::vector<int>& turn) {
+  gp::Slopes some = data_.slopes;
+  for (const int choice : turn) {
+    const std::optional<OutputTransform>& transform = TransformOf(choice);
+    if (transform.has_value() && some.size() > 0) some = some.Select(Usable(some, *transform, data_.scores));
   }
-  if (some.size() > 0) some = some.Select(gp::SlopesWithin(some.points, scores, kSearchRows));
-  const Index rows = n + some.size();
-  double best = 0.0;
+  if (some.size() > 0) some = some.Select(gp::SlopesWithin(some.points, data_.scores, kSearchRows));
+  return some;
+}
+
+std::optional<gp::Hyperparameters> SurrogateFit::StartOf(int choice, bool usable) const {
+  if (usable && choice == state_.choice) return state_.theta;
+  for (const SurrogateState::Start& other : state_.others) {
+    if (other.choice == choice) return other.theta;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<SurrogateFit::Found> SurrogateFit::Search(int choice, bool first,
+                                                         const std::optional<gp::Hyperparameters>& start,
+                                                         const gp::Slopes& slopes, std::optional<int> most) {
+  const Index rows = data_.scores.size() + slopes.size();
+  gp::InferenceOptions inference = InferenceFor(ChoiceOf(choice), options_);
+  if (start.has_value() && rows > kFewRows) {
+    inference.max_searches = 1;
+    inference.random_starts = 1;
+    if (!first) inference.max_evaluations = rows <= kManyRows ? 15 : rows <= kVeryManyRows ? 8 : 2;
+  }
+  if (most.has_value()) {
+    inference.max_searches = 1;
+    inference.max_evaluations = *most;
+  }
+  const OutputTransform& transform = *TransformOf(choice);
+  double slopes_jacobian = 0.0;
+  gp::Likelihood likelihood(ChoiceOf(choice).shape, data_.x, transform.Forward(data_.scores),
+                            Forward(slopes, transform, data_.scores, &slopes_jacobian));
+  LUTHIER_ASSIGN_OR_RETURN(const gp::InferenceResult result,
+                           gp::MaximizePosterior(&likelihood, inference, start,
+                                                 key_.Stream("bo/map", static_cast<uint32_t>(choice)), stop_));
+  likelihoods_ += result.evaluations;
+  return Found{result.theta, result.log_posterior + transform.LogJacobian() + slopes_jacobian};
+}
+
+void SurrogateFit::Note(int choice, const gp::Hyperparameters& theta, double margin) {
+  const auto same = std::find_if(state_.others.begin(), state_.others.end(),
+                                 [choice](const SurrogateState::Start& s) { return s.choice == choice; });
+  if (same != state_.others.end()) {
+    *same = {choice, theta, margin};
+  } else {
+    state_.others.push_back({choice, theta, margin});
+  }
+}
+
+void SurrogateFit::Use(int choice, const gp::Hyperparameters& theta) {
+  double lead = 0.0;  // Margins are counted from the choice in use from now on.
+  for (const SurrogateState::Start& other : state_.others) {
+    if (other.choice == choice) lead = other.margin;
+  }
+  for (SurrogateState::Start& other : state_.others) other.margin -= lead;
+  std::erase_if(state_.others, [choice](const SurrogateState::Start& s) { return s.choice == choice; });
+  if (choice != state_.choice) state_.chain.resize(0);
+  state_.choice = choice;
+  state_.theta = theta;
+  state_.observations = data_.scores.size();
+  ++state_.searches;
+}
+
+absl::StatusOr<bool> SurrogateFit::SearchChoices(bool usable, std::optional<int> most) {
+  const int more = data_.scores.size() + data_.slopes.size() <= kSomeRows ? 2 : 1;
+  const std::vector<int> turn = ChoicesInTurn(state_, usable, static_cast<int>(options_.choices.size()), more);
+  const gp::Slopes slopes = CommonSlopes(turn);
   int chosen = -1;
-  gp::Hyperparameters theta;
+  Found best;
   std::optional<double> first;  // Density of the choice that margins are counted from: the one in use until now.
-  for (size_t k = 0; k < turn.size(); ++k) {
-    const int c = turn[k];
-    const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
-    const std::optional<OutputTransform>& transform = transforms[k];
-    if (!transform.has_value()) continue;
-    gp::InferenceOptions inference = InferenceFor(choice, options);
-    const std::optional<gp::Hyperparameters> start = start_of(c);
-    if (start.has_value() && rows > kFewRows) {
-      inference.max_searches = 1;
-      inference.random_starts = 1;
-      if (c != turn[0]) inference.max_evaluations = rows <= kManyRows ? 15 : rows <= kVeryManyRows ? 8 : 2;
+  for (const int choice : turn) {
+    if (!TransformOf(choice).has_value()) continue;
+    LUTHIER_ASSIGN_OR_RETURN(const Found found,
+                             Search(choice, choice == turn[0], StartOf(choice, usable), slopes, most));
+    if (chosen < 0 || found.explained > best.explained + kGain) {
+      best = found;
+      chosen = choice;
     }
-    if (most.has_value()) {
-      inference.max_searches = 1;
-      inference.max_evaluations = *most;
-    }
-    double slopes_jacobian = 0.0;
-    gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores),
-                              Forward(some, *transform, scores, &slopes_jacobian));
-    LUTHIER_ASSIGN_OR_RETURN(
-        const gp::InferenceResult result,
-        gp::MaximizePosterior(&likelihood, inference, start,
-                              base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)), stop));
-    *likelihoods += result.evaluations;
-    const double explained = result.log_posterior + transform->LogJacobian() + slopes_jacobian;
-    if (chosen < 0 || explained > best + kGain) {
-      best = explained;
-      chosen = c;
-    }
-    if (chosen == c) theta = result.theta;
-    if (!first.has_value()) first = explained;
-    const double margin = std::isfinite(explained - *first) ? explained - *first : -kComparable;
-    const auto same = std::find_if(state->others.begin(), state->others.end(),
-                                   [c](const SurrogateState::Start& s) { return s.choice == c; });
-    if (same != state->others.end()) {
-      *same = {c, result.theta, margin};
-    } else {
-      state->others.push_back({c, result.theta, margin});
-    }
+    if (!first.has_value()) first = found.explained;
+    const double margin = found.explained - *first;
+    Note(choice, found.theta, std::isfinite(margin) ? margin : -kComparable);
   }
   if (chosen < 0) return false;
-  double lead = 0.0;  // Margins are counted from the choice in use from now on.
-  for (const SurrogateState::Start& other : state->others) {
-    if (other.choice == chosen) lead = other.margin;
-  }
-  for (SurrogateState::Start& other : state->others) other.margin -= lead;
-  std::erase_if(state->others, [chosen](const SurrogateState::Start& s) { return s.choice == chosen; });
-  if (chosen != state->choice) state->chain.resize(0);
-  state->choice = chosen;
-  state->theta = theta;
-  state->observations = n;
-  ++state->searches;
+  Use(chosen, best.theta);
   return true;
 }
 
-// Searches all choices on some of the rows, which takes less than a second where a search on all of them takes several.
-// Returns false if no choice was found whose warp suits all scores.
-absl::StatusOr<bool> SearchSomeRows(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                    uint64_t seed, uint64_t ask_index, Transforms* of_scores, SurrogateState* state,
-                                    int* likelihoods, const base::StopToken& stop) {
-  std::vector<Index> rows(static_cast<size_t>(scores.size()));
+absl::StatusOr<bool> SurrogateFit::SearchSomeRows() {
+  std::vector<Index> rows(static_cast<size_t>(data_.scores.size()));
   std::iota(rows.begin(), rows.end(), Index{0});
-  base::RandomStream random(seed, "bo/first_rows", ask_index);
+  base::RandomStream random = key_.Stream("bo/first_rows");
   random.Shuffle(rows);
   rows.resize(static_cast<size_t>(kFirstRows));
   std::sort(rows.begin(), rows.end());
-  const VectorXd some = scores(rows);
-  Transforms of_some(some);
-  SurrogateState found;
-  LUTHIER_ASSIGN_OR_RETURN(
-      const bool any, SearchChoices(options, x(rows, Eigen::all), some, {}, /*usable=*/false, kFirstEvaluations, seed,
-                                    ask_index, &of_some, &found, likelihoods, stop));
-  if (!any || !of_scores->Of(options.choices[static_cast<size_t>(found.choice)].warp).has_value()) return false;
-  *state = std::move(found);
-  state->observations = scores.size();
+  const MatrixXd x = data_.x(rows, Eigen::all);
+  const VectorXd scores = data_.scores(rows);
+  const gp::Slopes none;
+  const SurrogateData some{x, scores, none};
+  SurrogateFit of_some(options_, some, key_, stop_);
+  LUTHIER_ASSIGN_OR_RETURN(const bool any, of_some.SearchChoices(/*usable=*/false, kFirstEvaluations));
+  likelihoods_ += of_some.likelihoods_;
+  if (!any || !TransformOf(of_some.state_.choice).has_value()) return false;
+  state_ = std::move(of_some.state_);
+  state_.observations = data_.scores.size();
   return true;
+}
+
+absl::StatusOr<std::vector<gp::Regression>> SurrogateFit::SampleStates(const VectorXd& outputs,
+                                                                       const gp::Slopes& slopes) {
+  std::vector<gp::Regression> states;
+  const Index n = outputs.size() + slopes.size();
+  if (n < kMinSampledRows || n > kMaxSampledRows) {
+    state_.chain.resize(0);
+    return states;
+  }
+  gp::SamplingOptions sampling;
+  sampling.inference = InferenceFor(choice(), options_);
+  sampling.states = kSampledStates;
+  sampling.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
+  gp::Likelihood likelihood(choice().shape, data_.x, outputs, slopes);
+  std::optional<VectorXd> chain;
+  if (state_.chain.size() > 0) chain = state_.chain;
+  LUTHIER_ASSIGN_OR_RETURN(
+      const gp::SamplingResult result,
+      gp::SampleHyperparameters(&likelihood, sampling, chain, state_.theta,
+                                key_.Stream("bo/mcmc", static_cast<uint32_t>(state_.choice)), stop_));
+  likelihoods_ += static_cast<int>(result.counts.evaluations);
+  state_.chain = result.chain;
+  for (const gp::Hyperparameters& theta : result.states) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                             gp::Regression::Fit(choice().shape, theta, data_.x, outputs, slopes, stop_));
+    if (regression.has_value()) states.push_back(*std::move(regression));
+  }
+  return states;
 }
 
 }  // namespace
 
-absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x,
-                                                      const VectorXd& scores,
-                                                      const std::optional<SurrogateState>& carried, uint64_t seed,
-                                                      uint64_t ask_index, const gp::Slopes& slopes, bool renew,
-                                                      const base::StopToken& stop) {
-  LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
-  const Index n = scores.size();
-  SurrogateState state;
+absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const SurrogateData& data,
+                                                      const std::optional<SurrogateState>& carried, const AskKey& key,
+                                                      bool renew, const base::StopToken& stop) {
+  const Index n = data.scores.size();
+  LUTHIER_CHECK(!options.choices.empty() && data.x.rows() == n && n >= 1);
+  SurrogateFit fit(options, data, key, stop);
+  SurrogateState& state = fit.state();
   if (carried.has_value()) state = *carried;
-  int likelihoods = 0;
-  Transforms of_scores(scores);
   // A choice whose warp does not suit the scores any more cannot be kept.
-  const bool usable =
-      carried.has_value() && of_scores.Of(options.choices[static_cast<size_t>(state.choice)].warp).has_value();
+  const bool usable = carried.has_value() && fit.TransformOf(state.choice).has_value();
   const bool search =
       !usable || n < state.observations ||
       (renew && n >= state.observations + std::max<Index>(1, static_cast<Index>(state.observations) / 20)) ||
       // There are slopes, and the last fit had none.
-      (slopes.size() > 0 && !(state.theta.slope_noise_variance > 0.0));
+      (data.slopes.size() > 0 && !(state.theta.slope_noise_variance > 0.0));
   bool of_all = false;  // The hyperparameters were searched with all rows.
   bool of_some = false;
-  if (search && !usable && n > kFirstRows && slopes.size() == 0) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        of_some, SearchSomeRows(options, x, scores, seed, ask_index, &of_scores, &state, &likelihoods, stop));
+  if (search && !usable && n > kFirstRows && data.slopes.size() == 0) {
+    LUTHIER_ASSIGN_OR_RETURN(of_some, fit.SearchSomeRows());
   }
   if (search && !of_some) {
-    LUTHIER_ASSIGN_OR_RETURN(of_all, SearchChoices(options, x, scores, slopes, usable, std::nullopt, seed, ask_index,
-                                                   &of_scores, &state, &likelihoods, stop));
+    LUTHIER_ASSIGN_OR_RETURN(of_all, fit.SearchChoices(usable, std::nullopt));
     if (!of_all) return std::nullopt;
   }
-  const ModelChoice& choice = options.choices[static_cast<size_t>(state.choice)];
-  std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
+  std::optional<OutputTransform> transform = fit.TransformOf(state.choice);
   if (!transform.has_value()) return std::nullopt;
-  const VectorXd outputs = transform->Forward(scores);
-  double ignored = 0.0;
-  const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
-                                  *transform, scores, &ignored);
+  const VectorXd outputs = transform->Forward(data.scores);
+  const gp::Slopes slopes = fit.SlopesOf(*transform);
   std::vector<gp::Regression> states;
   if (options.sample) {
-    LUTHIER_ASSIGN_OR_RETURN(states,
-                             SampleStates(options, x, outputs, bent, seed, ask_index, &state, &likelihoods, stop));
+    LUTHIER_ASSIGN_OR_RETURN(states, fit.SampleStates(outputs, slopes));
   }
   if (states.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
-                             gp::Regression::Fit(choice.shape, state.theta, x, outputs, bent, stop));
+                             gp::Regression::Fit(fit.choice().shape, state.theta, data.x, outputs, slopes, stop));
     if (!regression.has_value()) return std::nullopt;
     if (!of_all) regression->FitMean();
     states.push_back(*std::move(regression));
   }
-  return std::optional<Surrogate>(Surrogate{*std::move(transform), std::move(states), std::move(state), likelihoods});
+  return std::optional<Surrogate>(
+      Surrogate{*std::move(transform), std::move(states), std::move(state), fit.likelihoods()});
 }
 
-absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const MatrixXd& x,
-                                                         const VectorXd& scores, const SurrogateState& state,
-                                                         const gp::Slopes& slopes, const MatrixXd& pending,
+absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const SurrogateData& data,
+                                                         const SurrogateState& state, const MatrixXd& pending,
                                                          const base::StopToken& stop) {
   std::vector<Alternative> alternatives;
-  if (options.sample || x.rows() + slopes.size() > kMaxAlternativeRows) return alternatives;
+  if (options.sample || data.x.rows() + data.slopes.size() > kMaxAlternativeRows) return alternatives;
   std::vector<const SurrogateState::Start*> near;
   for (const SurrogateState::Start& other : state.others) {
     if (other.margin > -kComparable) near.push_back(&other);
@@ -340,17 +385,15 @@ absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions&
     return a->margin != b->margin ? a->margin > b->margin : a->choice < b->choice;
   });
   if (near.size() > kMaxAlternatives) near.resize(kMaxAlternatives);
-  Transforms of_scores(scores);
+  const AskKey unused;
+  SurrogateFit fit(options, data, unused, stop);
   for (const SurrogateState::Start* other : near) {
-    const ModelChoice& choice = options.choices[static_cast<size_t>(other->choice)];
-    std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
+    const std::optional<OutputTransform>& transform = fit.TransformOf(other->choice);
     if (!transform.has_value()) continue;
-    double ignored = 0.0;
-    const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
-                                    *transform, scores, &ignored);
     LUTHIER_ASSIGN_OR_RETURN(
         std::optional<gp::Regression> regression,
-        gp::Regression::Fit(choice.shape, other->theta, x, transform->Forward(scores), bent, stop));
+        gp::Regression::Fit(options.choices[static_cast<size_t>(other->choice)].shape, other->theta, data.x,
+                            transform->Forward(data.scores), fit.SlopesOf(*transform), stop));
     if (!regression.has_value()) continue;
     regression->FitMean();
     for (Index i = 0; i < pending.rows(); ++i) {
@@ -358,7 +401,7 @@ absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions&
       LUTHIER_RETURN_IF_ERROR(regression->Append(pending.row(i).transpose(), believed, stop).status());
     }
     const double weight = std::exp(0.5 * std::min(other->margin, 2.0 * kGain));
-    alternatives.push_back({*std::move(transform), *std::move(regression), weight});
+    alternatives.push_back({*transform, *std::move(regression), weight});
   }
   return alternatives;
 }

@@ -13,6 +13,7 @@
 #include "lib/gp/regression.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/search/bo/model/output_transform.h"
 
 // The Gaussian process that explains a study's results. Its kernel, output warp and hyperparameters
@@ -68,9 +69,15 @@ struct Surrogate {
   int likelihoods = 0;                 // Number of likelihoods that the fit computed.
 };
 
-// Fits a Gaussian process to `scores` (n, larger is better) at the points `x` (n x d, unit cube); n
-// >= 1. Deterministic in its arguments. Returns std::nullopt if no covariance could be factored,
-// and CANCELLED, here and below, if `stop` was raised.
+// The results that a surrogate explains; n >= 1. References are borrowed.
+struct SurrogateData {
+  const Eigen::MatrixXd& x;       // n x d points in the unit cube.
+  const Eigen::VectorXd& scores;  // n; larger is better.
+  const gp::Slopes& slopes;       // Derivatives of the scores at the points, per side of the cube; may be empty.
+};
+
+// Fits a Gaussian process to `data`. Deterministic in its arguments. Returns std::nullopt if no covariance could be
+// factored, and CANCELLED, here and below, if `stop` was raised.
 //
 //   search      Hyperparameters are searched for when there are at least 5 % more observations than at
 //               the last search. Otherwise those of `carried` are used. A search continues the choice
@@ -81,17 +88,14 @@ struct Surrogate {
 //   `renew`     If it is false, a growing number of observations does not start a search.
 //   sampling    With options.sample the choice is made in the same way. Every call then draws
 //               kSampledStates states of its hyperparameters anew, and continues the carried chain.
-//   `slopes`    Derivatives of the scores at the points, per side of the cube; may be empty. If there
-//               are any, the kernels of all choices must have derivatives. They are converted by
+//   slopes      If there are any, the kernels of all choices must have derivatives. They are converted by
 //               d(output) = OutputTransform::Slope d(score), and the Jacobian of a warp has one such
 //               factor for each slope. A search sees at most 300 rows: all values, and slopes of the
 //               best 20 and of the newest points. Slopes are left out if they exceed 1000 output
 //               deviations per side, which no kernel could follow, or where the transform is flat.
-absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
-                                                      const Eigen::VectorXd& scores,
-                                                      const std::optional<SurrogateState>& carried, uint64_t seed,
-                                                      uint64_t ask_index, const gp::Slopes& slopes, bool renew,
-                                                      const base::StopToken& stop);
+absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const SurrogateData& data,
+                                                      const std::optional<SurrogateState>& carried, const AskKey& key,
+                                                      bool renew, const base::StopToken& stop);
 
 // A choice that explains the data nearly as well as the one in use.
 struct Alternative {
@@ -107,9 +111,8 @@ struct Alternative {
 // test functions it puts 0.76 of the outcomes within two deviations, its root 0.87.) Each model
 // assumes that the trials at `pending` give the mean that it predicts. The result is empty with
 // options.sample, whose states are an average already, and above 500 rows of values and slopes.
-absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const Eigen::MatrixXd& x,
-                                                         const Eigen::VectorXd& scores, const SurrogateState& state,
-                                                         const gp::Slopes& slopes, const Eigen::MatrixXd& pending,
+absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const SurrogateData& data,
+                                                         const SurrogateState& state, const Eigen::MatrixXd& pending,
                                                          const base::StopToken& stop);
 
 }  // namespace luthier::search

@@ -63,7 +63,7 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
     if (!study.many_gradients) {
       LUTHIER_ASSIGN_OR_RETURN(state->set_aside,
                                ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate,
-                                                      state->set_aside, study.seed, ask->index, ask->stop));
+                                                      state->set_aside, KeyOf(study, *ask), ask->stop));
     }
     state->checked = n;
   }
@@ -89,6 +89,7 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       many_gradients(options.gradients == study::BoGradients::kFull && !options.noisy &&
                      options.trust_region != study::BoTrustRegion::kOff &&
                      ContinuousCoordinates(encoding) > kManyParameters),
+      one_slope_each(options.gradients == study::BoGradients::kDirectional || many_gradients),
       learns_from_first_gradients(LearnsFromFirstGradients(spec, options)),
       wide(encoding.compact_dim() > (many_gradients ? kMostModelledWithGradients : kMostModelled)),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),

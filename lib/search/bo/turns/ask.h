@@ -10,6 +10,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/math/sobol.h"
 #include "lib/search/bo/local/trust_box.h"
+#include "lib/search/bo/model/ask_key.h"
 #include "lib/search/bo/model/feasibility.h"
 #include "lib/search/bo/model/gradients.h"
 #include "lib/search/bo/model/observations.h"
@@ -43,6 +44,7 @@ struct BoStudy {
   const int initial_points;                // Length of the initial design.
   const bool weighs_steps;                 // Steps compete with the model: labels or switches, and (log) EI.
   const bool many_gradients;               // Gradients of more than 20 parameters (quasi_newton.h).
+  const bool one_slope_each;               // Models use one slope a point, so as not to have too many rows.
   const bool learns_from_first_gradients;  // LearnsFromFirstGradients.
   const bool wide;  // More scalars than a model can be fitted to in time: quasi-Newton steps and new starts only.
   const bool explores_first;  // Explorations are the initial design, after the first trial.
@@ -74,6 +76,11 @@ struct Ask {
 
   const FeasibilityModel* Feasible() const { return feasible.has_value() ? &*feasible : nullptr; }
 };
+
+// Names the random streams of the ask.
+inline AskKey KeyOf(const BoStudy& study, const Ask& ask) {
+  return {study.seed, ask.index};
+}
 
 // Returns true once there are two results and one of them has a whole gradient that is not set aside.
 bool HasWholeGradients(const BoStudy& study, const Ask& ask);

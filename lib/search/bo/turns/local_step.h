@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "lib/search/bo/acquisition/maximize.h"
 #include "lib/search/bo/turns/ask.h"
-#include "lib/search/bo/turns/model_turn.h"
+#include "lib/search/bo/turns/bo_model.h"
 #include "lib/search/designer.h"
 
 // Local steps, in turns with proposals of the model: trust-region steps from the best settings

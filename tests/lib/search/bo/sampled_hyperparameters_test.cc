@@ -75,7 +75,7 @@ Data Sample(Index n) {
 TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   const Data data = Sample(12);
   const std::optional<Surrogate> s =
-      FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value();
+      FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value();
   ASSERT_TRUE(s.has_value());
   ASSERT_EQ(s->states.size(), static_cast<size_t>(kSampledStates));
   std::set<double> lengths;
@@ -89,13 +89,14 @@ TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   EXPECT_EQ(s->next.chain.size(), 5);
   // The next call goes on without burning in, and depends on nothing else.
   const std::optional<Surrogate> next =
-      FitSurrogate(TwoChoices(), data.x, data.scores, s->next, 1, 8, {}, true, base::StopToken()).value();
+      FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, s->next, {1, 8}, true, base::StopToken()).value();
   EXPECT_EQ(next->next.searches, s->next.searches);
   EXPECT_LT(next->likelihoods, s->likelihoods / 4);
   EXPECT_NE(next->next.chain, s->next.chain);
-  EXPECT_EQ(
-      FitSurrogate(TwoChoices(), data.x, data.scores, s->next, 1, 8, {}, true, base::StopToken()).value()->next.chain,
-      next->next.chain);
+  EXPECT_EQ(FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, s->next, {1, 8}, true, base::StopToken())
+                .value()
+                ->next.chain,
+            next->next.chain);
 }
 
 TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
@@ -108,7 +109,7 @@ TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
     state.theta.lengthscales = VectorXd::Constant(2, 0.5);
     state.chain = VectorXd::Zero(5);
     const std::optional<Surrogate> s =
-        FitSurrogate(options, data.x, data.scores, state, 1, 7, {}, true, base::StopToken()).value();
+        FitSurrogate(options, {data.x, data.scores, {}}, state, {1, 7}, true, base::StopToken()).value();
     EXPECT_EQ(s->states.size(), n == 3 ? 10u : 1u) << n;
     EXPECT_EQ(s->next.chain.size(), n == 3 ? 5 : 0) << n;
   }
@@ -117,7 +118,7 @@ TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
 TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   const Data data = Sample(9);
   const std::optional<Surrogate> s =
-      FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value();
+      FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value();
   const std::string text = TextOf(s->next);
   const std::vector<ModelChoice> choices = TwoChoices().choices;
   const std::optional<SurrogateState> back = ReadSurrogate(text, choices);
@@ -130,14 +131,14 @@ TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   // A chain of another length is of another model: it starts anew.
   SurrogateState foreign = s->next;
   foreign.chain = VectorXd::Zero(2);
-  EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, foreign, 1, 8, {}, true, base::StopToken())
+  EXPECT_EQ(FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, foreign, {1, 8}, true, base::StopToken())
                 .value()
                 ->next.chain.size(),
             5);
   SurrogateOptions map = TwoChoices();
   map.sample = false;
   EXPECT_FALSE(absl::StrContains(
-      TextOf(FitSurrogate(map, data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value()->next),
+      TextOf(FitSurrogate(map, {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value()->next),
       "@"));
 }
 
@@ -217,9 +218,10 @@ TEST(McmcBo, PredictionsAreThoseOfTheMixture) {
   options.prior = gp::PriorKind::kThesis;
   options.sample = true;
   const std::string text = before.substr(before.find('|', before.find('|') + 1) + 1);
-  const std::optional<Surrogate> surrogate = FitSurrogate(options, x, scores, ReadSurrogate(text, options.choices),
-                                                          study.spec().seed, 9, {}, true, base::StopToken())
-                                                 .value();
+  const std::optional<Surrogate> surrogate =
+      FitSurrogate(options, {x, scores, {}}, ReadSurrogate(text, options.choices), {study.spec().seed, 9}, true,
+                   base::StopToken())
+          .value();
   ASSERT_EQ(surrogate->states.size(), 10u);
   // Sample the mixture.
   base::RandomStream random(1, "mixture");

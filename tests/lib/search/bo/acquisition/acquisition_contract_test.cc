@@ -109,13 +109,13 @@ std::vector<AcquisitionCase> Cases() {
   });
   add("fantasies", [](Land& land, auto&) {
     Fantasies fantasies =
-        *Fantasize(&*land.model, land.open, {land.best, nullptr}, 8, 1, 2, 0, base::StopToken()).value();
+        *Fantasize(&*land.model, land.open, {land.best, nullptr}, 8, {1, 2}, 0, base::StopToken()).value();
     return std::make_unique<FantasyAcquisition>(std::vector<Fantasies>{std::move(fantasies)}, AcquisitionSettings());
   });
   add("news", [ucb_on](Land& land, auto& kept) {
     const double level = LeastInformation(*land.model, land.open, 2.0, false);
     const AcquisitionFunction* const function = ucb_on(land, kept);
-    Fantasize(&*land.model, land.open, {land.best, nullptr}, 2, 1, 2, 0, base::StopToken()).value();
+    Fantasize(&*land.model, land.open, {land.best, nullptr}, 2, {1, 2}, 0, base::StopToken()).value();
     return std::make_unique<PendingInformation>(function, std::vector<InformationLevel>{{&*land.model, level}});
   });
   add("feasible", [](Land& land, auto& kept) {
@@ -135,7 +135,7 @@ std::vector<AcquisitionCase> Cases() {
     carry.maxima = {static_cast<int64_t>(top) + 1};
     const double level = 0.5 * land.best;
     const auto* const elsewhere =
-        Keep<OtherBasinsModel>(kept, *FitOtherBasins(land.shape, inference, land.x, land.y, level, MatrixXd(0, 2),
+        Keep<OtherBasinsModel>(kept, *FitOtherBasins(land.shape, inference, {land.x, land.y, MatrixXd(0, 2), level},
                                                      &carry, base::RandomStream(1, "test/fit"), base::StopToken())
                                           .value());
     return std::make_unique<OtherBasinsAcquisition>(&*land.model, elsewhere, MatrixXd(land.x.row(top)), 0.01, true);

@@ -94,7 +94,7 @@ TEST(Basins, TheOutsideModelSeesOnlyTheEdgeOfAKnownBasin) {
       BestInOtherBasins(*land.model, land.x, land.y, land.rows, {land.Best()}, base::StopToken()).value();
   const double level = land.y(other);
   const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &state,
+      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), level}, &state,
                      base::RandomStream(1, "test/fit"), base::StopToken())
           .value();
   ASSERT_TRUE(elsewhere.has_value());
@@ -108,7 +108,7 @@ TEST(Basins, TheOutsideModelSeesOnlyTheEdgeOfAKnownBasin) {
   EXPECT_EQ(state.rows, below);
   // The same data again: nothing is searched for.
   const VectorXd lengths = state.theta->lengthscales;
-  ASSERT_TRUE(FitOtherBasins(kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &state,
+  ASSERT_TRUE(FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), level}, &state,
                              base::RandomStream(2, "test/fit"), base::StopToken())
                   .value()
                   .has_value());
@@ -121,7 +121,7 @@ TEST(Basins, OpenTrialsAreBelieved) {
   BasinsState state;
   const MatrixXd pending = MatrixXd::Constant(1, 2, 0.21);
   const auto fit = [&](const MatrixXd& open) {
-    return FitOtherBasins(kShape, Inference(), land.x, land.y, level, open, &state, base::RandomStream(1, "test/fit"),
+    return FitOtherBasins(kShape, Inference(), {land.x, land.y, open, level}, &state, base::RandomStream(1, "test/fit"),
                           base::StopToken())
         .value();
   };
@@ -138,7 +138,7 @@ TEST(Basins, AcquisitionHasTheGradientOfItsValue) {
   ASSERT_GE(other, 0);
   BasinsState state;
   const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), land.x, land.y, 0.5 * land.y(other), MatrixXd(0, 2), &state,
+      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.5 * land.y(other)}, &state,
                      base::RandomStream(1, "test/fit"), base::StopToken())
           .value();
   ASSERT_TRUE(elsewhere.has_value());
@@ -176,7 +176,7 @@ TEST(Basins, TheSlopeOfAKnownBasinHasNoAcquisition) {
   const Index top = land.Best();
   BasinsState state;
   const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &state,
+      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.05}, &state,
                      base::RandomStream(1, "test/fit"), base::StopToken())
           .value();
   ASSERT_TRUE(elsewhere.has_value());
@@ -196,7 +196,7 @@ TEST(Basins, BoundsRuleSettingsOut) {
   const Index top = land.Best();
   BasinsState state;
   const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &state,
+      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.05}, &state,
                      base::RandomStream(1, "test/fit"), base::StopToken())
           .value();
   ASSERT_TRUE(elsewhere.has_value());

@@ -62,7 +62,7 @@ TEST(Fantasies, AgreeWithAModelForEach) {
   gp::Regression regression = s.Model();
   const double incumbent = s.y.maxCoeff();
   const Fantasies fantasies =
-      *Fantasize(&regression, s.open, {incumbent, nullptr}, 8, 1, 2, 0, base::StopToken()).value();
+      *Fantasize(&regression, s.open, {incumbent, nullptr}, 8, {1, 2}, 0, base::StopToken()).value();
   const MatrixXd outcomes = Outcomes(fantasies);
   EXPECT_LT((outcomes.topRows(20).colwise() - s.y).cwiseAbs().maxCoeff(), 1e-9);
   MatrixXd all(25, 2);
@@ -95,7 +95,7 @@ TEST(Fantasies, AgreeWithAModelForEach) {
 TEST(Fantasies, ANoisyRecordIsTheModels) {
   const Sample s = MakeSample(20, 2, 3, 0.05);
   gp::Regression regression = s.Model();
-  const Fantasies fantasies = *Fantasize(&regression, s.open, {0.0, &s.x}, 4, 1, 2, 0, base::StopToken()).value();
+  const Fantasies fantasies = *Fantasize(&regression, s.open, {0.0, &s.x}, 4, {1, 2}, 0, base::StopToken()).value();
   const MatrixXd outcomes = Outcomes(fantasies);
   MatrixXd all(23, 2);
   all << s.x, s.open;
@@ -112,8 +112,9 @@ TEST(Fantasies, GradientsMatchDifferences) {
   gp::Regression other =
       *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), s.theta, s.x, s.y, {}, base::StopToken())
            .value();
-  const Fantasies a = *Fantasize(&regression, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 0, base::StopToken()).value();
-  const Fantasies b = *Fantasize(&other, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 1, base::StopToken()).value();
+  const Fantasies a =
+      *Fantasize(&regression, s.open, {s.y.maxCoeff(), nullptr}, 8, {1, 2}, 0, base::StopToken()).value();
+  const Fantasies b = *Fantasize(&other, s.open, {s.y.maxCoeff(), nullptr}, 8, {1, 2}, 1, base::StopToken()).value();
   base::RandomStream stream(5, "test/points");
   for (const AcquisitionKind kind : kKinds) {
     AcquisitionSettings settings;
@@ -156,7 +157,7 @@ TEST(Fantasies, ManyAreTheExpectedImprovementOfTheBatch) {
   for (const int count : {8, 128, 4096}) {
     gp::Regression model = s.Model();
     const Fantasies fantasies =
-        *Fantasize(&model, s.open, {incumbent, nullptr}, count, 1, 2, 0, base::StopToken()).value();
+        *Fantasize(&model, s.open, {incumbent, nullptr}, count, {1, 2}, 0, base::StopToken()).value();
     const double error = std::abs(FantasyAcquisition({fantasies}, settings).Values(u.transpose())(0) / expected - 1.0);
     RecordProperty("error_" + std::to_string(count), std::to_string(error));
     EXPECT_LT(error, count == 8 ? 0.3 : count == 128 ? 0.03 : 0.002);
@@ -170,7 +171,7 @@ TEST(Fantasies, DrawsAreThePosteriors) {
   const gp::Regression regression = s.Model();
   gp::Regression model = s.Model();
   const MatrixXd draws =
-      Outcomes(*Fantasize(&model, s.open, {0.0, nullptr}, 4096, 7, 8, 0, base::StopToken()).value()).bottomRows(3);
+      Outcomes(*Fantasize(&model, s.open, {0.0, nullptr}, 4096, {7, 8}, 0, base::StopToken()).value()).bottomRows(3);
   const VectorXd mean = draws.rowwise().mean();
   const MatrixXd centred = draws.colwise() - mean;
   EXPECT_LT((mean - regression.PredictMean(s.open)).cwiseAbs().maxCoeff(), 2e-3);
@@ -276,7 +277,7 @@ TEST(Fantasies, ProbabilityIsThatOfBeatingOpenTrials) {
        {AcquisitionKind::kProbabilityOfImprovement, AcquisitionKind::kLogProbabilityOfImprovement}) {
     gp::Regression model = s.Model();
     const Fantasies fantasies =
-        *Fantasize(&model, s.open, {incumbent, nullptr}, 4096, 1, 2, 0, base::StopToken()).value();
+        *Fantasize(&model, s.open, {incumbent, nullptr}, 4096, {1, 2}, 0, base::StopToken()).value();
     AcquisitionSettings settings;
     settings.kind = kind;
     settings.margin = margin;

@@ -73,7 +73,7 @@ TEST(Maximize, BeatsAFineGridOnBraninModels) {
     }
     const VectorXd values = acquisition.Values(grid);
     const MaximizeResult result =
-        Maximize(acquisition, encoding, x.row(best), theta.lengthscales, seed, 0, {}, base::StopToken()).value();
+        Maximize(acquisition, encoding, x.row(best), theta.lengthscales, {seed, 0}, {}, base::StopToken()).value();
     ASSERT_FALSE(result.candidates.empty());
     EXPECT_GE(result.candidates[0].value, values.maxCoeff() - 1e-6 * (values.maxCoeff() - values.minCoeff()));
     EXPECT_EQ(result.candidates[0].u, encoding.ToModel(result.candidates[0].parameters));
@@ -96,7 +96,7 @@ TEST(Maximize, SumsOverCoordinatesAreSolvedHoweverManyMaximaTheyHave) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
     const MaximizeResult result =
-        Maximize(sum, encoding, MatrixXd(0, 8), VectorXd::Constant(8, 0.3), seed, 0, {}, base::StopToken()).value();
+        Maximize(sum, encoding, MatrixXd(0, 8), VectorXd::Constant(8, 0.3), {seed, 0}, {}, base::StopToken()).value();
     ASSERT_FALSE(result.candidates.empty());
     EXPECT_NEAR(result.candidates[0].value, 8 * best, 1e-6);
   }
@@ -111,7 +111,7 @@ TEST(Maximize, DiscreteSpacesAreSolvedExactly) {
     const MatrixXd directions = MatrixXd::NullaryExpr(6, encoding.model_dim(), [&] { return 3.0 * stream.Normal(); });
     const Formula f([&](const VectorXd& u) { return (directions * u).array().sin().sum(); });
     const MaximizeResult result =
-        Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), seed, 0, {}, base::StopToken()).value();
+        Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), {seed, 0}, {}, base::StopToken()).value();
     const std::optional<MaximizeCandidate> best =
         MaximizeOverTable(f, table, std::vector<bool>(120, false), base::StopToken()).value();
     EXPECT_EQ(result.candidates[0].value, best->value);
@@ -129,7 +129,7 @@ TEST(Maximize, WideIntegersAndConditionsAreClimbed) {
     return yes - std::pow(u(2) - 0.61803, 2) - std::pow(u(3) - 0.25, 2);
   });
   const MaximizeResult result =
-      Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), 1, 0, {}, base::StopToken()).value();
+      Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), {1, 0}, {}, base::StopToken()).value();
   const study::Parameters& best = result.candidates[0].parameters;
   EXPECT_EQ(std::get<std::string>(best.at("b")), "yes");
   EXPECT_NEAR(Number(best, "n"), 61802.5, 0.6);
@@ -140,7 +140,7 @@ TEST(Maximize, IsDeterministicAndDiffersByIndex) {
   const study::Encoding encoding(Space({Float("x", 0, 1), Float("y", 0, 1)}));
   const Formula flat([](const VectorXd& u) { return std::floor(2.0 * u(0)); });
   auto run = [&](uint64_t index) {
-    return Maximize(flat, encoding, MatrixXd(), VectorXd::Ones(2), 7, index, {}, base::StopToken())
+    return Maximize(flat, encoding, MatrixXd(), VectorXd::Ones(2), {7, index}, {}, base::StopToken())
         .value()
         .candidates[0]
         .u;
@@ -153,14 +153,15 @@ TEST(Maximize, NonFiniteValuesAreCountedAndSkipped) {
   const study::Encoding encoding(Space({Float("x", 0, 1)}));
   const Formula half([](const VectorXd& u) { return u(0) < 0.5 ? NAN : -u(0); });
   const MaximizeResult result =
-      Maximize(half, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0, {}, base::StopToken()).value();
+      Maximize(half, encoding, MatrixXd(), VectorXd::Ones(1), {1, 0}, {}, base::StopToken()).value();
   EXPECT_NEAR(result.candidates[0].u(0), 0.5, 1e-2);
   EXPECT_NEAR(result.not_finite, 512, 1);
   const Formula none([](const VectorXd&) { return NAN; });
+  EXPECT_TRUE(Maximize(none, encoding, MatrixXd(), VectorXd::Ones(1), {1, 0}, {}, base::StopToken())
+                  .value()
+                  .candidates.empty());
   EXPECT_TRUE(
-      Maximize(none, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0, {}, base::StopToken()).value().candidates.empty());
-  EXPECT_TRUE(
-      Maximize(half, study::Encoding(Space({Float("x", 1, 1)})), MatrixXd(), VectorXd(0), 1, 0, {}, base::StopToken())
+      Maximize(half, study::Encoding(Space({Float("x", 1, 1)})), MatrixXd(), VectorXd(0), {1, 0}, {}, base::StopToken())
           .value()
           .candidates.empty());
 }

@@ -205,7 +205,8 @@ TEST(FiniteCandidates, AreDifferentAndHoldTheBest) {
   const study::SearchSpace space = Space({Float("x", 0, 1), Int("n", 1, 4), Categorical("c", {"a", "b"})});
   const study::Encoding encoding(space);
   const MatrixXd known = MatrixXd::Constant(1, 3, 0.3);
-  const std::vector<study::Parameters> points = FiniteCandidates(encoding, nullptr, {}, known, nullptr, 1, 2).settings;
+  const std::vector<study::Parameters> points =
+      FiniteCandidates(encoding, nullptr, {}, known, nullptr, {1, 2}).settings;
   EXPECT_EQ(std::set<study::Parameters>(points.begin(), points.end()).size(), points.size());
   EXPECT_GT(points.size(), 1000u);
   const study::Parameters best = encoding.FromCompact(known.row(0).transpose());
@@ -215,7 +216,7 @@ TEST(FiniteCandidates, AreDifferentAndHoldTheBest) {
   const std::optional<SettingTable> table = SettingTable::Create(finite);
   std::vector<bool> excluded(static_cast<size_t>(table->size()), false);
   for (size_t i = 0; i < 1600; ++i) excluded[i] = true;
-  const auto few = FiniteCandidates(finite, &*table, excluded, MatrixXd(0, 2), nullptr, 1, 2).settings;
+  const auto few = FiniteCandidates(finite, &*table, excluded, MatrixXd(0, 2), nullptr, {1, 2}).settings;
   EXPECT_EQ(few.size(), 81u);
   for (const study::Parameters& p : few) EXPECT_GE(table->Find(p), 1600);
 }

@@ -226,7 +226,7 @@ TEST(SlopeSurrogate, SlopesFollowTheOutputTransform) {
     SurrogateOptions options;
     options.choices = {choice};
     const std::optional<Surrogate> s =
-        FitSurrogate(options, sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+        FitSurrogate(options, {sample.x, sample.scores, sample.slopes}, std::nullopt, {1, 1}, true, base::StopToken())
             .value();
     if (choice.warp == Warp::kYeoJohnson && !s.has_value()) continue;
     ASSERT_TRUE(s.has_value());
@@ -247,10 +247,10 @@ TEST(SlopeSurrogate, SlopesFollowTheOutputTransform) {
 TEST(SlopeSurrogate, SlopesImproveOnValuesAlone) {
   const Sample sample = Bowls(7, 3);
   const std::optional<Surrogate> with =
-      FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+      FitSurrogate(Choices(3), {sample.x, sample.scores, sample.slopes}, std::nullopt, {1, 1}, true, base::StopToken())
           .value();
   const std::optional<Surrogate> without =
-      FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value();
+      FitSurrogate(Choices(3), {sample.x, sample.scores, {}}, std::nullopt, {1, 1}, true, base::StopToken()).value();
   auto error = [&](const Surrogate& s) {
     const MatrixXd at = RandomPoints(100, 3, 9);
     const VectorXd mean = s.states[0].PredictMean(at);
@@ -267,15 +267,15 @@ TEST(SlopeSurrogate, SlopesImproveOnValuesAlone) {
 TEST(SlopeSurrogate, SlopesThatArriveLateAreSearchedFor) {
   const Sample sample = Bowls(40, 2);
   const std::optional<Surrogate> before =
-      FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value();
+      FitSurrogate(Choices(2), {sample.x, sample.scores, {}}, std::nullopt, {1, 1}, true, base::StopToken()).value();
   EXPECT_EQ(before->next.theta.slope_noise_variance, 0.0);
   const std::optional<Surrogate> after =
-      FitSurrogate(Choices(2), sample.x, sample.scores, before->next, 1, 2, sample.slopes, true, base::StopToken())
+      FitSurrogate(Choices(2), {sample.x, sample.scores, sample.slopes}, before->next, {1, 2}, true, base::StopToken())
           .value();
   EXPECT_EQ(after->next.searches, 2);
   EXPECT_GT(after->next.theta.slope_noise_variance, 0.0);
   // And given up again without harm.
-  EXPECT_TRUE(FitSurrogate(Choices(2), sample.x, sample.scores, after->next, 1, 3, {}, true, base::StopToken())
+  EXPECT_TRUE(FitSurrogate(Choices(2), {sample.x, sample.scores, {}}, after->next, {1, 3}, true, base::StopToken())
                   .value()
                   .has_value());
 }
@@ -286,7 +286,7 @@ TEST(SlopeSurrogate, DropsSlopesThatNoKernelCanFollow) {
   for (int k = 0; k < 3; ++k) sample.slopes.values(k) = huge[k];
   sample.slopes.extra_variances(3) = 1e200;
   const std::optional<Surrogate> s =
-      FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+      FitSurrogate(Choices(2), {sample.x, sample.scores, sample.slopes}, std::nullopt, {1, 1}, true, base::StopToken())
           .value();
   ASSERT_TRUE(s.has_value());
   EXPECT_EQ(s->states[0].rows(), 6 + 8);
@@ -301,13 +301,13 @@ TEST(SlopeSurrogate, SamplesOnlyWhileRowsAreFew) {
   state.observations = 76;
   state.theta.lengthscales = VectorXd::Constant(3, 0.8);
   state.theta.slope_noise_variance = 1e-6;
-  EXPECT_EQ(FitSurrogate(options, many.x, many.scores, state, 1, 1, many.slopes, true, base::StopToken())
+  EXPECT_EQ(FitSurrogate(options, {many.x, many.scores, many.slopes}, state, {1, 1}, true, base::StopToken())
                 .value()
                 ->states.size(),
             1u);
   const Sample few = Bowls(6, 3);
   const std::optional<Surrogate> s =
-      FitSurrogate(options, few.x, few.scores, std::nullopt, 1, 1, few.slopes, true, base::StopToken()).value();
+      FitSurrogate(options, {few.x, few.scores, few.slopes}, std::nullopt, {1, 1}, true, base::StopToken()).value();
   EXPECT_EQ(s->states.size(), static_cast<size_t>(kSampledStates));
   for (const gp::Regression& one : s->states) EXPECT_EQ(one.rows(), 24);
 }

@@ -54,7 +54,7 @@ VectorXd Scores(const MatrixXd& x, const std::function<double(const VectorXd&)>&
 ModelChoice Chosen(const MatrixXd& x, const VectorXd& scores) {
   const SurrogateOptions options = OptionsOf(AllChoices(static_cast<int>(x.cols())));
   const std::optional<Surrogate> surrogate =
-      FitSurrogate(options, x, scores, std::nullopt, 3, 40, {}, true, base::StopToken()).value();
+      FitSurrogate(options, {x, scores, {}}, std::nullopt, {3, 40}, true, base::StopToken()).value();
   EXPECT_TRUE(surrogate.has_value());
   EXPECT_EQ(surrogate->next.searches, 1);
   EXPECT_GT(surrogate->likelihoods, 0);
@@ -112,7 +112,7 @@ TEST(Surrogate, FindsDeclaredNoiseOfAnySize) {
     SurrogateOptions options = OptionsOf({AllChoices(2)[0]});
     options.noisy = true;
     const Surrogate surrogate =
-        *FitSurrogate(options, x, scores, std::nullopt, 3, 40, {}, true, base::StopToken()).value();
+        *FitSurrogate(options, {x, scores, {}}, std::nullopt, {3, 40}, true, base::StopToken()).value();
     const double deviation = std::sqrt((scores.array() - scores.mean()).square().mean());
     const double found = deviation * std::sqrt(surrogate.next.theta.noise_variance);
     EXPECT_GT(found, noise / 1.5);
@@ -127,14 +127,15 @@ TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
   const MatrixXd x = Points(20, 2);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
   std::optional<Surrogate> fit =
-      FitSurrogate(options, x.topRows(10), scores.head(10), std::nullopt, 1, 10, {}, true, base::StopToken()).value();
+      FitSurrogate(options, {x.topRows(10), scores.head(10), {}}, std::nullopt, {1, 10}, true, base::StopToken())
+          .value();
   ASSERT_TRUE(fit.has_value());
   EXPECT_EQ(fit->next.choice, 0);
   SurrogateState state = fit->next;
   state.choice = 2;
   state.others.clear();
   for (int n = 11; n <= 20; ++n) {
-    fit = FitSurrogate(options, x.topRows(n), scores.head(n), state, 1, static_cast<uint64_t>(n), {}, true,
+    fit = FitSurrogate(options, {x.topRows(n), scores.head(n), {}}, state, {1, static_cast<uint64_t>(n)}, true,
                        base::StopToken())
               .value();
     ASSERT_TRUE(fit.has_value());
@@ -150,13 +151,13 @@ TEST(Surrogate, ABetterChoiceTakesOverInItsTurn) {
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return (9.0 * u.array()).sin().sum(); });
   const SurrogateOptions options = OptionsOf(AllChoices(4));
   SurrogateState state =
-      FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 1, 6, {}, true, base::StopToken())
+      FitSurrogate(options, {x.topRows(6), scores.head(6), {}}, std::nullopt, {1, 6}, true, base::StopToken())
           .value()
           ->next;
   for (int n = 7; n <= 40; ++n) {
     const std::optional<Surrogate> fit =
-        FitSurrogate(options, x.topRows(n), scores.head(n), ReadSurrogate(TextOf(state), options.choices), 1,
-                     static_cast<uint64_t>(n), {}, true, base::StopToken())
+        FitSurrogate(options, {x.topRows(n), scores.head(n), {}}, ReadSurrogate(TextOf(state), options.choices),
+                     {1, static_cast<uint64_t>(n)}, true, base::StopToken())
             .value();
     ASSERT_TRUE(fit.has_value());
     state = fit->next;
@@ -169,12 +170,12 @@ TEST(Surrogate, SearchesOnlyWhenTheDataHaveGrown) {
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
   const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kNone}});
   const SurrogateState state =
-      FitSurrogate(options, x.topRows(100), scores.head(100), std::nullopt, 1, 1, {}, true, base::StopToken())
+      FitSurrogate(options, {x.topRows(100), scores.head(100), {}}, std::nullopt, {1, 1}, true, base::StopToken())
           .value()
           ->next;
   for (const int n : {100, 104, 105, 110, 99}) {
     const std::optional<Surrogate> fit =
-        FitSurrogate(options, x.topRows(n), scores.head(n), state, 1, 2, {}, true, base::StopToken()).value();
+        FitSurrogate(options, {x.topRows(n), scores.head(n), {}}, state, {1, 2}, true, base::StopToken()).value();
     ASSERT_TRUE(fit.has_value());
     const bool searched = n >= 105 || n < 100;
     EXPECT_EQ(fit->next.searches, state.searches + (searched ? 1 : 0)) << n;
@@ -191,11 +192,11 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
   VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(6 * u(0) + 3 * u(1) * u(1)); });
   const SurrogateOptions options = OptionsOf(AllChoices(2));
   const SurrogateState state =
-      FitSurrogate(options, x, scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value()->next;
+      FitSurrogate(options, {x, scores, {}}, std::nullopt, {1, 1}, true, base::StopToken()).value()->next;
   ASSERT_EQ(options.choices[static_cast<size_t>(state.choice)].warp, Warp::kLog);
   scores(7) = 0.0;
   const std::optional<Surrogate> fit =
-      FitSurrogate(options, x, scores, state, 1, 2, {}, true, base::StopToken()).value();
+      FitSurrogate(options, {x, scores, {}}, state, {1, 2}, true, base::StopToken()).value();
   ASSERT_TRUE(fit.has_value());
   EXPECT_EQ(fit->next.searches, state.searches + 1);
   EXPECT_NE(fit->transform.warp(), Warp::kLog);
@@ -204,8 +205,9 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
 TEST(Surrogate, NoSuitableChoiceGivesNoModel) {
   const MatrixXd x = Points(5, 2);
   const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kLog}});
-  EXPECT_FALSE(
-      FitSurrogate(options, x, VectorXd::Ones(5), std::nullopt, 1, 1, {}, true, base::StopToken()).value().has_value());
+  EXPECT_FALSE(FitSurrogate(options, {x, VectorXd::Ones(5), {}}, std::nullopt, {1, 1}, true, base::StopToken())
+                   .value()
+                   .has_value());
 }
 
 // Margins against the densities themselves; alternatives against regressions of their own.
@@ -217,7 +219,7 @@ TEST(Surrogate, AlternativesAreTheComparableChoices) {
     const MatrixXd x = Points(n, 2);
     const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(std::sin(5 * u(0)) + u(0) * u(1)); });
     const SurrogateState state =
-        FitSurrogate(options, x, scores, std::nullopt, 3, 1, {}, true, base::StopToken()).value()->next;
+        FitSurrogate(options, {x, scores, {}}, std::nullopt, {3, 1}, true, base::StopToken()).value()->next;
     const auto density = [&](int c, const gp::Hyperparameters& theta) {
       const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
       const OutputTransform transform = *OutputTransform::Create(choice.warp, scores);
@@ -237,7 +239,7 @@ TEST(Surrogate, AlternativesAreTheComparableChoices) {
     if (weights.size() > 3) weights.resize(3);
     const MatrixXd pending = MatrixXd::Constant(1, 2, 0.4);
     const std::vector<Alternative> alternatives =
-        FitAlternatives(options, x, scores, state, {}, pending, base::StopToken()).value();
+        FitAlternatives(options, {x, scores, {}}, state, pending, base::StopToken()).value();
     ASSERT_EQ(alternatives.size(), weights.size());
     for (size_t k = 0; k < weights.size(); ++k) {
       some = true;
@@ -257,17 +259,17 @@ TEST(Surrogate, NoAlternativesBesideStatesOrForManyRows) {
   const MatrixXd x = Points(501, 2);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return u(0); });
   SurrogateState state =
-      FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 3, 1, {}, true, base::StopToken())
+      FitSurrogate(options, {x.topRows(6), scores.head(6), {}}, std::nullopt, {3, 1}, true, base::StopToken())
           .value()
           ->next;
   for (SurrogateState::Start& other : state.others) other.margin = 0.0;
-  EXPECT_EQ(FitAlternatives(options, x.topRows(6), scores.head(6), state, {}, MatrixXd(0, 2), base::StopToken())
+  EXPECT_EQ(FitAlternatives(options, {x.topRows(6), scores.head(6), {}}, state, MatrixXd(0, 2), base::StopToken())
                 .value()
                 .size(),
             3u);
-  EXPECT_TRUE(FitAlternatives(options, x, scores, state, {}, MatrixXd(0, 2), base::StopToken()).value().empty());
+  EXPECT_TRUE(FitAlternatives(options, {x, scores, {}}, state, MatrixXd(0, 2), base::StopToken()).value().empty());
   options.sample = true;
-  EXPECT_TRUE(FitAlternatives(options, x.topRows(6), scores.head(6), state, {}, MatrixXd(0, 2), base::StopToken())
+  EXPECT_TRUE(FitAlternatives(options, {x.topRows(6), scores.head(6), {}}, state, MatrixXd(0, 2), base::StopToken())
                   .value()
                   .empty());
 }
@@ -349,7 +351,7 @@ TEST(SurrogateState, HostileTextIsRefused) {
     if (!parsed.has_value() || fits >= 25) continue;
     ++fits;
     EXPECT_TRUE(
-        FitSurrogate(OptionsOf(choices), x, scores, parsed, 1, 6, {}, true, base::StopToken()).value().has_value())
+        FitSurrogate(OptionsOf(choices), {x, scores, {}}, parsed, {1, 6}, true, base::StopToken()).value().has_value())
         << text;
   }
   EXPECT_GE(fits, 5);

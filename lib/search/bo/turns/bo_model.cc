@@ -1,0 +1,174 @@
+#include "lib/search/bo/turns/bo_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lib/base/status_macros.h"
+#include "lib/math/pieces.h"
+#include "lib/search/bo/acquisition/basins.h"
+#include "lib/search/bo/acquisition/bounded_acquisition.h"
+#include "lib/search/bo/acquisition/pending_information.h"
+#include "lib/search/bo/model/gradients.h"
+
+namespace luthier::search {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
+constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
+
+// Returns true if improvements are averaged over drawn outcomes of pending trials. By default probabilities of
+// improvement are: with believed outcomes each promising trial would raise the value to beat, and a batch would follow
+// one slope, whereas drawn outcomes ask for points that beat all pending trials however they end. Truncated
+// acquisitions are not, because their bands limit the prediction of one posterior.
+bool Fantasizes(const study::BoOptions& options) {
+  if (options.pending == study::BoPending::kFantasies) return true;
+  const bool probability =
+      options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
+  return options.pending == study::BoPending::kAuto && probability &&
+         options.lipschitz != study::BoLipschitz::kTruncate;
+}
+
+// Returns the derivatives that models use.
+gp::Slopes SlopesOf(const BoStudy& study, const Observations& data) {
+  return ModelSlopes(data.slopes, data.scores, data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
+}
+
+// Returns the value that each pending trial is assumed to give; std::nullopt for the predicted mean.
+std::optional<double> LieOf(const study::BoOptions& options, const VectorXd& outputs) {
+  switch (options.pending) {
+    case study::BoPending::kLiarMin:
+      return outputs.minCoeff();
+    case study::BoPending::kLiarMean:
+      return outputs.mean();
+    case study::BoPending::kLiarMax:
+      return outputs.maxCoeff();
+    default:
+      return std::nullopt;
+  }
+}
+
+// Adds the pending trials to `regression`, a state of the model of `outputs`, and to `model` what it is to beat.
+// Returns false if their outcomes were to be drawn and could not be.
+absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const VectorXd& outputs,
+                                 gp::Regression* regression, BoModel* model) {
+  const Observations& data = ask.data;
+  const bool draw = study.options.acquisition == study::BoAcquisition::kTs;
+  const bool bound = study.options.acquisition == study::BoAcquisition::kUcb;
+  const bool fantasize = Fantasizes(study.options);
+  // The value to beat is the best measured one; under noise, declared or found, it is the best posterior mean.
+  const bool noisy = study.options.noisy || regression->hyperparameters().noise_variance > kFoundNoise;
+  VectorXd level = outputs;
+  if (noisy) {
+    LUTHIER_ASSIGN_OR_RETURN(level, math::EvaluateInPieces(data.observed, ask.stop, [&](const MatrixXd& points) {
+                               return regression->PredictMean(points);
+                             }));
+  }
+  double best = -std::numeric_limits<double>::infinity();
+  for (const Index row : data.CompleteRows()) best = std::max(best, level(row));
+  // A function drawn given drawn outcomes of the pending trials has the same distribution as one drawn without them.
+  const Index open = fantasize && draw ? 0 : data.pending.rows();
+  if (fantasize && !draw && !bound && open > 0) {
+    const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
+    const FantasyRecord incumbent{best, noisy ? &contenders : nullptr};
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<Fantasies> drawn,
+                             Fantasize(regression, data.pending, incumbent, kFantasies, KeyOf(study, ask),
+                                       static_cast<uint32_t>(model->best.size()), ask.stop));
+    if (!drawn.has_value()) return false;
+    model->best.push_back(best);
+    model->fantasies.push_back(*std::move(drawn));
+    return true;
+  }
+  if (open > 0 && (draw || bound)) {
+    const double root_beta = RootBetaOf(study.options, study.encoding.compact_dim(), outputs.size() + open);
+    model->information.push_back(LeastInformation(*regression, data.pending, root_beta, noisy));
+  }
+  const std::optional<double> lie = LieOf(study.options, outputs);
+  for (Index i = 0; i < open; ++i) {
+    // With the predicted mean the posterior mean stays as it is and the variance shrinks. The next proposal has to beat
+    // this value; otherwise the same point would look best again.
+    const double taken = lie.has_value() ? *lie : regression->PredictMean(data.pending.row(i))(0);
+    LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(data.pending.row(i).transpose(), taken, ask.stop));
+    if (appended) best = std::max(best, taken);
+  }
+  model->best.push_back(best);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<BoModel>> FitBoModel(const BoStudy& study, const Ask& ask) {
+  const gp::Slopes slopes = SlopesOf(study, ask.data);
+  LUTHIER_ASSIGN_OR_RETURN(
+      std::optional<Surrogate> surrogate,
+      FitSurrogate(study.surrogate, {ask.data.observed, ask.data.scores, slopes}, ask.state->surrogate,
+                   KeyOf(study, ask), WholeSpaceIsDue(ask.state->basins), ask.stop));
+  if (!surrogate.has_value()) return std::nullopt;
+  const VectorXd outputs = surrogate->transform.Forward(ask.data.scores);
+  BoModel model{*std::move(surrogate)};
+  for (gp::Regression& regression : model.surrogate.states) {
+    LUTHIER_ASSIGN_OR_RETURN(const bool taken, TakePending(study, ask, outputs, &regression, &model));
+    if (!taken) return std::nullopt;
+  }
+  // Moving the surrogate keeps its regressions at their addresses.
+  return std::optional<BoModel>(std::move(model));
+}
+
+absl::StatusOr<std::vector<Alternative>> AlternativesTo(const BoStudy& study, const Ask& ask, const BoModel& model) {
+  const gp::Slopes slopes = SlopesOf(study, ask.data);
+  return FitAlternatives(study.surrogate, {ask.data.observed, ask.data.scores, slopes}, model.surrogate.next,
+                         ask.data.pending, ask.stop);
+}
+
+Prediction PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
+                     const VectorXd& u) {
+  // Computes mean and deviation of the states' mixture.
+  const double states = static_cast<double>(model.surrogate.states.size());
+  std::vector<gp::Posterior> posteriors;
+  double mean = 0.0, variance = 0.0;
+  for (const gp::Regression& regression : model.surrogate.states) {
+    posteriors.push_back(regression.Predict(u.transpose()));
+    mean += posteriors.back().mean(0) / states;
+  }
+  for (const gp::Posterior& posterior : posteriors) {
+    const double apart = posterior.mean(0) - mean;
+    variance += (posterior.variance(0) + apart * apart) / states;
+  }
+  // A component of the mixture with other kernels and warps, in units of scores.
+  struct Part {
+    double weight, mean, deviation;
+  };
+  const auto part_of = [](double weight, const OutputTransform& transform, double m, double v) {
+    const double d = std::sqrt(v);
+    return Part{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
+  };
+  std::vector<Part> parts = {part_of(1.0, model.surrogate.transform, mean, variance)};
+  for (const Alternative& other : alternatives) {
+    const gp::Posterior posterior = other.regression.Predict(u.transpose());
+    const Part part = part_of(other.weight, other.transform, posterior.mean(0), posterior.variance(0));
+    if (std::isfinite(part.mean) && std::isfinite(part.deviation)) parts.push_back(part);
+  }
+  double weights = 0.0, average = 0.0, scale = 0.0, squares = 0.0;
+  for (const Part& part : parts) weights += part.weight;
+  for (const Part& part : parts) average += part.weight / weights * part.mean;
+  for (const Part& part : parts) scale = std::max({scale, part.deviation, std::abs(part.mean - average)});
+  // Computed in units of the largest part, because scores may be near the largest double.
+  for (const Part& part : parts) {
+    if (!(scale > 0.0)) break;
+    const double within = part.deviation / scale, apart = (part.mean - average) / scale;
+    squares += part.weight / weights * (within * within + apart * apart);
+  }
+  Prediction prediction;
+  prediction.mean = study::Score(goal, average);  // Score is its own inverse.
+  prediction.sd = parts.size() == 1 ? parts[0].deviation : scale * std::sqrt(squares);
+  prediction.models = static_cast<int>(parts.size());
+  return prediction;
+}
+
+}  // namespace luthier::search

@@ -7,12 +7,13 @@ import tomllib
 
 import draws
 import hoag
+import linear
 import search
 import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search, "hoag": hoag, "vf_idca": draws.VF, "bengio": draws.BENGIO}
+FAMILIES = {"search": search, "linear": linear, "hoag": hoag, "vf_idca": draws.VF, "bengio": draws.BENGIO}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
 import draws  # noqa: E402
 import hoag  # noqa: E402
+import linear  # noqa: E402
 import rows  # noqa: E402
 import search  # noqa: E402
 import table  # noqa: E402
@@ -161,6 +162,28 @@ class HoagTest(unittest.TestCase):
         self.assertEqual(self.samples(hoag.ends, a="hoag"), [0.5])
         self.assertEqual(self.samples(hoag.third_after, a="hoag", level=1e-2), [1.0])
         self.assertEqual(self.samples(hoag.third_rises, a="hoag"), [1.5])
+
+
+class LinearTest(unittest.TestCase):
+    def test_what_is_in_hand_stays_until_the_next_look(self):
+        text = "\n".join(["problem,d,hsvm,5,1,5,1,0.1,0.2,1.0,fifth"] + [
+            f"look,d,hsvm,{variant},1,{passes},{gap},{error}" for variant, passes, gap, error in
+            [("a", 0.5, 2, 0.4), ("a", 1.0, 2, 0.4), ("a", 1.5, 1, 0.2), ("b", 0.5, 4, 0.4)]] + [
+            f"reach,d,hsvm,{variant},1,1,2,inf,inf,3" for variant in "ab"])
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            (place / "d|1.txt").write_text(text)
+            linear.pack(place, None, place)
+            self.assertEqual(len(rows.read("linear_looks", place)), 3)  # The second look of a says nothing new.
+            data = linear.Data(place)
+        self.assertEqual([data.at(("d", "hsvm", "a"), 1, p) for p in (1.0, 1.5, 20.0)], [(2.0, 0.4), (1.0, 0.2), (1.0, 0.2)])
+        part = dict(data=["d"], losses=["hsvm"], a="a", b="b", below=1)
+        (cell,) = linear.ratios(data, {**part, "of": "gap 5"}, "map")
+        self.assertEqual(cell.samples, (0.25,))
+        (cell,) = linear.ratios(data, {**part, "of": "mean error"}, "map")
+        self.assertAlmostEqual(cell.samples[0], (2 * 0.4 + 38 * 0.2) / 40 / 0.4)
+        (cell,) = linear.effects(data, {**part, "passes": 20}, "map")
+        self.assertAlmostEqual(cell.samples[0], math.log(0.4001 / 0.2001) / math.log(4))
 
 
 class TableTest(unittest.TestCase):

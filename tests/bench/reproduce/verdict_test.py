@@ -79,9 +79,13 @@ class JudgeTest(unittest.TestCase):
 
     def test_many_cells_need_more_seeds(self):
         # Six seeds that agree: 1 / 64 an end, below 2.5 % / 1 and above 2.5 % / 2.
-        agreeing = [0.5] * 6
+        agreeing, others = [0.5] * 6, [0.6] * 6
         self.assertEqual(self.word(1, agreeing), "reproduced")
-        self.assertEqual(self.word(2, agreeing, agreeing), "undecided")
+        self.assertEqual(self.word(2, agreeing, others), "undecided")
+
+    def test_a_cell_that_two_parts_ask_about_is_estimated_once(self):
+        part = Part("made up", (cell([0.5] * 6),), 1)
+        self.assertEqual(verdict.judge([part, part]).word, "reproduced")
 
     def test_says_how_many_seeds_would_decide(self):
         # All five below: 1 / 32 is above 2.5 %, 1 / 64 is not.

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <arpa/inet.h>
-#include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -46,10 +45,9 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
 #include "server/open_calls.h"
-#include "server/service/admin_service.h"
-#include "server/service/guard.h"
-#include "server/service/study_service.h"
-#include "server/service/worker_service.h"
+#include "server/service/calls.h"
+#include "server/service/grpc_calls.h"
+#include "server/service/methods.h"
 #include "server/storage/memory_storage.h"
 #include "server/storage/sqlite_storage.h"
 #include "server/unknown_methods.h"
@@ -145,17 +143,9 @@ bool IsUnixSocket(int fd) {
 }
 
 // Returns "WorkerService/Suggest", … for all calls of our services.
-std::vector<std::string> Methods() {
-  std::vector<std::string> names;
-  for (const char* service :
-       {luthier::v1::StudyService::service_full_name(), luthier::v1::WorkerService::service_full_name(),
-        luthier::v1::AdminService::service_full_name()}) {
-    const auto* const descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(service);
-    LUTHIER_CHECK(descriptor != nullptr);
-    for (int i = 0; i < descriptor->method_count(); ++i)
-      names.push_back(absl::StrCat(descriptor->name(), "/", descriptor->method(i)->name()));
-  }
-  names.push_back("Health/Check");
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names = {"Health/Check"};
+  for (const service::Method& method : service::Methods()) names.emplace_back(method.name);
   return names;
 }
 
@@ -231,7 +221,7 @@ class ServerImpl final : public Server {
       if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
       return absl::OkStatus();
     }
-    MakeServices(options);
+    MakeCalls(options);
     return Listen(options, listen);
   }
 
@@ -312,24 +302,19 @@ class ServerImpl final : public Server {
       return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
     };
     metrics_ = std::make_shared<metrics::Metrics>(
-        metrics::MetricsOptions{Methods(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
+        metrics::MetricsOptions{MethodNames(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
     if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
   }
 
-  void MakeServices(const ServerOptions& options) {
+  void MakeCalls(const ServerOptions& options) {
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
     memory.used = [limit = options.memory_limit] { return UsedMemory(limit); };
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
                                    metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
-    study_service_ = std::make_unique<service::StudyService>(backend);
-    worker_service_ = std::make_unique<service::WorkerService>(backend);
-    admin_service_ = std::make_unique<service::AdminService>(backend, access_.get());
-    guarded_study_ = std::make_unique<service::GuardedStudyService>(access_.get(), memory_.get(), study_service_.get());
-    guarded_worker_ =
-        std::make_unique<service::GuardedWorkerService>(access_.get(), memory_.get(), worker_service_.get());
-    guarded_admin_ = std::make_unique<service::GuardedAdminService>(access_.get(), memory_.get(), admin_service_.get());
+    service_calls_ = std::make_unique<service::Calls>(backend);
+    grpc_calls_ = std::make_unique<service::GrpcCalls>(service_calls_.get());
   }
 
   // Listens on a socket in the data directory, too, unless `listen` is one: for programs of the coordinator's own user.
@@ -360,7 +345,7 @@ class ServerImpl final : public Server {
     };
     connections_ = connections(tls_ ? tls_keeper_->Credentials() : grpc::InsecureServerCredentials());
     unix_connections_ = connections(grpc::InsecureServerCredentials());
-    // The credentials mark these connections as those of the coordinator's own user (access::FromOwnUser).
+    // The credentials mark these connections as those of the coordinator's own user (access::Peer::own_user).
     own_connections_ = connections(grpc::experimental::LocalServerCredentials(UDS));
   }
 
@@ -387,14 +372,12 @@ class ServerImpl final : public Server {
     builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
 
-  // Names who sees each call: how many are open, who calls, with which certificate, how long it takes.
+  // Names who sees each call: how many are open, with which certificate, how long it takes.
   void Intercept(const ServerOptions& options, grpc::ServerBuilder* builder) {
     calls_ = std::make_unique<OpenCalls>(&clock_, options.calls_per_connection,
                                          [this](const std::string& peer) { Abort(peer); });
-    builder->SetContextAllocator(access_->Contexts());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(calls_->Interceptors());
-    interceptors.push_back(access_->Interceptors());
     if (tls_keeper_) interceptors.push_back(tls_keeper_->Interceptors());
     if (metrics_) interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
     builder->experimental().SetInterceptorCreators(std::move(interceptors));
@@ -408,9 +391,7 @@ class ServerImpl final : public Server {
     TakeConnections(&builder);
     Limit(options, &builder);
     Intercept(options, &builder);
-    builder.RegisterService(guarded_study_.get());
-    builder.RegisterService(guarded_worker_.get());
-    builder.RegisterService(guarded_admin_.get());
+    builder.RegisterService(grpc_calls_.get());
     builder.RegisterCallbackGenericService(&unknown_methods_);
     grpc_ = builder.BuildAndStart();
     if (!grpc_) return absl::InternalError("gRPC does not start");
@@ -559,12 +540,8 @@ class ServerImpl final : public Server {
   bool tls_ = false;
   std::unique_ptr<TlsKeeper> tls_keeper_;  // Null for plain text.
   std::unique_ptr<service::MemoryGuard> memory_;
-  std::unique_ptr<service::StudyService> study_service_;
-  std::unique_ptr<service::WorkerService> worker_service_;
-  std::unique_ptr<service::AdminService> admin_service_;
-  std::unique_ptr<service::GuardedStudyService> guarded_study_;
-  std::unique_ptr<service::GuardedWorkerService> guarded_worker_;
-  std::unique_ptr<service::GuardedAdminService> guarded_admin_;
+  std::unique_ptr<service::Calls> service_calls_;
+  std::unique_ptr<service::GrpcCalls> grpc_calls_;
   UnknownMethods unknown_methods_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;

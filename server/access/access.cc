@@ -1,17 +1,16 @@
 #include "server/access/access.h"
 
 #include <fcntl.h>
-#include <grpc/grpc_security_constants.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "lib/base/check.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
@@ -20,7 +19,6 @@
 #include "lib/study/parameters.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/certificate.h"
-#include "lib/wire/status.h"
 #include "server/access/token.h"
 
 namespace luthier::access {
@@ -54,14 +52,6 @@ absl::Status NoToken() {
                          "luthierd with --auth off");
 }
 
-// Returns the one value of "authorization". Empty: there is none; absent: there are several.
-std::optional<std::string> Authorization(const grpc::CallbackServerContext& context) {
-  const auto [begin, end] = context.client_metadata().equal_range("authorization");
-  if (begin == end) return "";
-  if (std::next(begin) != end) return std::nullopt;
-  return std::string(begin->second.data(), begin->second.size());
-}
-
 // Returns the beginning of a text in UTF-8. No character is cut in two, since no reply could carry that.
 std::string Cut(absl::string_view text) {
   size_t size = std::min(text.size(), kMaxAuditText);
@@ -83,18 +73,6 @@ bool ChangedNothing(absl::string_view outcome) {
   return outcome != kDone && outcome != kHungUp && outcome != reason::kReplyLost;
 }
 
-// Returns the property of gRPC's connection that has this name.
-std::string PropertyOf(const grpc::CallbackServerContext& context, const char* name) {
-  const auto auth = context.auth_context();
-  if (!auth) return "";
-  const auto values = auth->FindPropertyValues(name);
-  return values.empty() ? "" : std::string(values[0].data(), values[0].size());
-}
-
-std::string TransportOf(const grpc::CallbackServerContext& context) {
-  return PropertyOf(context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
-}
-
 // Writes a file that its owner alone can read. Existing files are replaced, and links not followed.
 absl::Status WriteSecret(const std::string& path, const std::string& text) {
   const std::string made = path + ".new";
@@ -110,106 +88,12 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::string AddressOf(const grpc::ServerContextBase& context) {
-  const std::string peer = context.peer();
-  const size_t colon = peer.rfind(':');
-  return absl::StartsWith(peer, "unix:") || colon == std::string::npos ? peer : peer.substr(0, colon);
-}
-
-bool FromOwnUser(const grpc::CallbackServerContext& context) {
-  return TransportOf(context) == "local";
-}
-
-std::string CertificateOf(const grpc::CallbackServerContext& context) {
-  return wire::CertificateSha256(PropertyOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME)).value_or("");
-}
-
-bool Private(const grpc::CallbackServerContext& context) {
-  const std::string transport = TransportOf(context);
-  return transport == "local" || transport == "ssl" || transport == "tls" || absl::StartsWith(context.peer(), "unix:");
-}
-
-// A call, its caller, and its entry for the audit.
-class Access::Context final : public grpc::CallbackServerContext {
- public:
-  Caller caller;
-  std::shared_ptr<const Standing> standing;  // Null: the call needs none.
-  const char* method = "";
-  std::optional<AuditRecord> entry;  // Present until the call's outcome is known.
-};
-
-const Caller& Access::CallerOf(const grpc::CallbackServerContext& context) {
-  const auto* known = dynamic_cast<const Context*>(&context);
-  LUTHIER_CHECK(known != nullptr);
-  return known->caller;
-}
-
-PermitPtr Access::PermitOf(const grpc::CallbackServerContext& context) {
-  const auto* known = dynamic_cast<const Context*>(&context);
-  LUTHIER_CHECK(known != nullptr);
-  return known->standing;
-}
-
-Access::Ending Access::OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const {
-  const auto* known = dynamic_cast<const Context*>(&context);
-  LUTHIER_CHECK(known != nullptr);
-  return OnEnd(known->standing, std::move(ended));
-}
-
 Access::Ending Access::OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const {
   if (standing == nullptr) return nullptr;
   WaitingCalls* const waiting = waiting_.get();
   const uint64_t number = waiting->Add(std::move(standing), std::move(ended));
   return Ending(nullptr, [waiting, number](void*) { waiting->Remove(number); });
 }
-
-class Access::Allocator final : public grpc::ContextAllocator {
- public:
-  explicit Allocator(Access* access) : access_(access) {}
-  grpc::CallbackServerContext* NewCallbackServerContext() override { return new Context; }
-  // gRPC releases its own contexts here, too: those of methods that the server lacks.
-  void Release(grpc::CallbackServerContext* context) override {
-    const std::unique_ptr<Context> owned(dynamic_cast<Context*>(context));
-    if (owned) access_->Ended(owned.get(), "CANCELLED");
-  }
-  using grpc::ContextAllocator::Release;
-
- private:
-  Access* const access_;
-};
-
-// Observes how a call ends.
-class Access::Call final : public grpc::experimental::Interceptor {
- public:
-  Call(Access* access, Context* context) : access_(access), context_(context) {}
-
-  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if ((context_->entry || context_->standing) &&
-        methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
-      const absl::Status status = wire::FromGrpc(methods->GetSendStatus());
-      const std::string why = base::GetReason(status);
-      if (context_->standing && absl::IsUnauthenticated(status)) access_->EndedMidway(context_, why);
-      access_->Ended(context_, status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why);
-    }
-    methods->Proceed();
-  }
-
- private:
-  Access* const access_;
-  Context* const context_;
-};
-
-class Access::Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  explicit Factory(Access* access) : access_(access) {}
-  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    auto* const context = dynamic_cast<Context*>(info->server_context());
-    return context == nullptr ? nullptr : new Call(access_, context);
-  }
-
- private:
-  Access* const access_;
-};
 
 Access::Access(std::string directory, Auth auth, const base::Clock* clock)
     : directory_(std::move(directory)), auth_(auth), clock_(clock), refusals_(clock) {}
@@ -258,21 +142,19 @@ absl::StatusOr<std::string> Access::MakeFirstToken() {
   return path;
 }
 
-absl::StatusOr<Holder> Access::Identify(const grpc::CallbackServerContext& context) const {
-  const std::optional<std::string> authorization = Authorization(context);
+absl::StatusOr<Holder> Access::Identify(const Peer& peer) const {
   absl::StatusOr<Holder> holder = NoToken();
-  if (!authorization) {
+  if (!peer.authorization) {
     holder = Unauthenticated(reason::kBadToken, "the call has more than one token; send one");
-  } else if (!authorization->empty()) {
-    holder = HolderOf(*authorization, [&] { return CertificateOf(context); });
+  } else if (!peer.authorization->empty()) {
+    holder = HolderOf(*peer.authorization, peer.certificate);
   }
   if (holder.ok()) return holder;
   // A caller who needs no token may still send one, even one that is unknown here: programs take it from their
   // environment.
   Caller caller;
   caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
-  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && FromOwnUser(context)))
-    return Holder{std::move(caller), nullptr, false};
+  if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && peer.own_user)) return Holder{std::move(caller), nullptr, false};
   return holder;
 }
 
@@ -337,20 +219,19 @@ std::vector<std::shared_ptr<Standing>> Access::Become(const TokenRecord& token, 
   return before;
 }
 
-AuditRecord Access::EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller) {
+AuditRecord Access::EntryOf(const std::string& address, const Request& request, const Caller& caller) {
   AuditRecord entry;
   entry.token = caller.token;
   entry.name = caller.name;
-  entry.peer = AddressOf(context);
+  entry.peer = address;
   entry.method = request.method;
   entry.object = Cut(request.object);
   entry.request_id = Cut(request.request_id);
   return entry;
 }
 
-Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
-                       absl::Status status) {
-  AuditRecord entry = EntryOf(context, request, caller);
+Refusal Access::Refuse(const std::string& address, const Request& request, const Caller& caller, absl::Status status) {
+  AuditRecord entry = EntryOf(address, request, caller);
   entry.outcome = base::GetReason(status);
   entry.refused = true;
   Refusal refusal{std::move(status)};
@@ -364,33 +245,31 @@ Refusal Access::Refuse(const grpc::CallbackServerContext& context, const Request
   return refusal;
 }
 
-Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request) {
-  auto* const known = dynamic_cast<Context*>(made);
-  LUTHIER_CHECK(known != nullptr);
-  Context& context = *known;
-  const absl::StatusOr<Holder> identified = Identify(context);
-  if (!identified.ok()) return Refuse(context, request, Caller{"", "", "", {}, false}, identified.status());
-  context.caller = identified->caller;
-  context.standing = identified->standing;
-  context.method = request.method;
-  const Caller& caller = context.caller;
+Refusal Access::Admit(const Peer& peer, const Request& request, Admitted* admitted) {
+  const absl::StatusOr<Holder> identified = Identify(peer);
+  if (!identified.ok()) return Refuse(peer.address, request, Caller{"", "", "", {}, false}, identified.status());
+  admitted->caller = identified->caller;
+  admitted->standing = identified->standing;
+  admitted->method = request.method;
+  admitted->address = peer.address;
+  const Caller& caller = admitted->caller;
   const std::string project = request.project.empty() ? caller.project : request.project;
   if (project != caller.project && !caller.any_project()) {
     const std::string what = request.object.empty() ? absl::StrCat("project ", project) : request.object;
     return Refuse(
-        context, request, caller,
+        peer.address, request, caller,
         MakeError(absl::StatusCode::kNotFound, reason::kNotFound, absl::StrCat(Quote(what), " does not exist")));
   }
   if (!caller.may(request.right)) {
     std::string roles;
     for (const Role role : caller.roles) absl::StrAppend(&roles, roles.empty() ? "" : ", ", ToString(role));
-    return Refuse(context, request, caller,
+    return Refuse(peer.address, request, caller,
                   MakeError(absl::StatusCode::kPermissionDenied, reason::kRole,
                             absl::StrCat("the token ", caller.name, " is for the role ", roles, ", which may not call ",
                                          request.method, "; ask an admin for another (docs/guide/security.md)")));
   }
   if (request.command && !caller.commands) {
-    return Refuse(context, request, caller,
+    return Refuse(peer.address, request, caller,
                   MakeError(absl::StatusCode::kPermissionDenied, reason::kRole,
                             absl::StrCat("the token ", caller.name,
                                          " may not create or change studies with a command: commands run on workers "
@@ -399,37 +278,27 @@ Refusal Access::Admit(grpc::CallbackServerContext* made, const Request& request)
   NoteCall(*identified);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
   if (audit_ && told) {
-    context.entry = EntryOf(context, request, caller);
-    if (caller.token.empty()) context.entry->token = caller.name;
+    admitted->entry = EntryOf(peer.address, request, caller);
+    if (caller.token.empty()) admitted->entry->token = caller.name;
   }
   return {};
 }
 
-void Access::Ended(Context* context, const std::string& outcome) {
-  if (!context->entry) return;
-  context->entry->outcome = outcome;
-  context->entry->refused = ChangedNothing(outcome);
-  audit_->Add(*std::move(context->entry));
-  context->entry.reset();
-}
-
-void Access::EndedMidway(Context* context, const std::string& why) {
-  if (on_failure_) on_failure_(why);
-  if (context->entry) return;  // Ended will record it.
-  Request request;
-  request.method = context->method;
-  AuditRecord entry = EntryOf(*context, request, context->caller);
-  entry.outcome = why;
-  entry.refused = true;
+void Access::Ended(Admitted* admitted, const absl::Status& status) {
+  const std::string why = base::GetReason(status);
+  // The token ended while the call was under way.
+  const bool midway = admitted->standing != nullptr && absl::IsUnauthenticated(status);
+  if (midway && on_failure_) on_failure_(why);
+  if (midway && !admitted->entry) {
+    Request request;
+    request.method = admitted->method;
+    admitted->entry = EntryOf(admitted->address, request, admitted->caller);
+  }
+  if (!admitted->entry) return;
+  AuditRecord entry = *std::exchange(admitted->entry, std::nullopt);
+  entry.outcome = status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why;
+  entry.refused = ChangedNothing(entry.outcome);
   audit_->Add(std::move(entry));
-}
-
-std::unique_ptr<grpc::ContextAllocator> Access::Contexts() {
-  return std::make_unique<Allocator>(this);
-}
-
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Access::Interceptors() {
-  return std::make_unique<Factory>(this);
 }
 
 std::map<std::string, int64_t> Access::TokensInForce() const {

@@ -1,12 +1,10 @@
 #ifndef LUTHIER_SERVER_ACCESS_ACCESS_H_
 #define LUTHIER_SERVER_ACCESS_ACCESS_H_
 
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/server_interceptor.h>
-
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +37,17 @@ inline constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
 inline constexpr absl::Duration kLongestLifetime = absl::Hours(3653 * 24);
 inline constexpr absl::Duration kLongestOverlap = absl::Hours(30 * 24);
 
+// The caller of a call, as far as the transport knows it.
+struct Peer {
+  std::string address;  // "ipv4:10.0.0.7", "unix:": without a port.
+  // The value of "authorization", as in "Bearer TOKEN". Empty: the call has none; absent: it has several.
+  std::optional<std::string> authorization = "";
+  bool own_user = false;  // True for a listener that only the coordinator's own user can connect to.
+  bool secret = false;    // True if nobody in between can read the call: TLS, or a Unix socket.
+  // Returns the SHA-256 of the certificate that the client showed, in 64 hexadecimal digits; empty without one.
+  std::function<std::string()> certificate = [] { return std::string(); };
+};
+
 // The action of a call that asks to be admitted.
 struct Request {
   const char* method = "";  // "StudyService/GetStudy".
@@ -64,6 +73,16 @@ struct Holder {
 
 using PermitPtr = std::shared_ptr<const base::Permit>;
 
+// A call that was admitted.
+struct Admitted {
+  Caller caller;
+  std::shared_ptr<const Standing> standing;  // The caller's right to have the call go on; null: none is needed.
+  // Used by Access alone, which may change them while the call is under way.
+  const char* method = "";
+  std::string address;
+  std::optional<AuditRecord> entry;  // Present until the call's outcome is known.
+};
+
 // The right by which tokens and projects are changed, and the id by which a repeated change is recognised.
 struct Change {
   PermitPtr permit;        // Null: the coordinator's own.
@@ -72,9 +91,8 @@ struct Change {
 
 // Knows tokens and projects, decides about calls, and keeps the audit. Thread-safe.
 //
-// A call is judged when it arrives, and again whenever it would later change or return something: PermitOf(*context)
-// says whether its token is still in force, and OnTokenEnd tells lasting calls when it no longer is. The token is
-// checked
+// A call is judged when it arrives, and again whenever it would later change or return something: Admitted::standing
+// says whether its token is still in force, and OnEnd tells lasting calls when it no longer is. The token is checked
 //  * for a change, when it is applied (coordinator::Core::Apply; here, under the lock of changes);
 //  * for a waiting ask, when it would be granted a trial; its caller hears of the token's end at once;
 //  * for a read, before it begins and before it is answered;
@@ -98,31 +116,23 @@ class Access {
   // Keeps the quotas of all projects in `table`, which must outlive this.
   void KeepQuotas(study::QuotaTable* table);
 
-  // Decides about a call. OK: it may go on, CallerOf(*context) returns its caller, and the audit records how it ends.
-  // Otherwise UNAUTHENTICATED NO_TOKEN, BAD_TOKEN, EXPIRED, REVOKED; PERMISSION_DENIED ROLE; NOT_FOUND for anything in
-  // another project. `context` is one of Contexts().
-  Refusal Admit(grpc::CallbackServerContext* context, const Request& request);
-  // Returns the caller of a call that was admitted, even if its token has ended since.
-  static const Caller& CallerOf(const grpc::CallbackServerContext& context);
-  // Returns the permit of a call that was admitted. Null: the call needs none.
-  static PermitPtr PermitOf(const grpc::CallbackServerContext& context);
-  // When the token of a call that was admitted ends, calls `ended` once, with the status that the call is to end with:
-  // on any thread, or on this one if the token has ended by now. Once the last copy of the result is gone, `ended` is
-  // not called any more, but it may still be running.
+  // Decides about a call. OK: it may go on, and `admitted` says who calls. Otherwise UNAUTHENTICATED NO_TOKEN,
+  // BAD_TOKEN, EXPIRED, REVOKED; PERMISSION_DENIED ROLE; NOT_FOUND for anything in another project.
+  Refusal Admit(const Peer& peer, const Request& request, Admitted* admitted);
+  // Records in the audit how an admitted call ended. To be called once, before the answer leaves.
+  void Ended(Admitted* admitted, const absl::Status& status);
+  // When the secret ends, calls `ended` once, with the status that the call is to end with: on any thread, or on this
+  // one if it has ended by now. Once the last copy of the result is gone, `ended` is not called any more, but it may
+  // still be running.
   using Ending = std::shared_ptr<void>;
-  Ending OnTokenEnd(const grpc::CallbackServerContext& context, WaitingCalls::Listener ended) const;
+  Ending OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const;
   // Records a call of the holder.
   void NoteCall(const Holder& holder);
-  // As OnTokenEnd, for calls of the holder.
-  Ending OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const;
   // Ends at once what otherwise ends within a quarter of a second: for tests.
   void EndExpired() { waiting_->Tick(); }
   // Returns the holder of the token in a value of "authorization". `certificate` returns the SHA-256 of the
   // connection's client certificate. Errors are those of Admit.
   absl::StatusOr<Holder> HolderOf(const std::string& authorization, absl::FunctionRef<std::string()> certificate) const;
-  // Both go to the server's builder. The server must not outlive this.
-  std::unique_ptr<grpc::ContextAllocator> Contexts();
-  std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
   // The rest is for admins. Errors: FAILED_PRECONDITION NO_STORE without a directory; else as admin_service.proto says,
   // and those of the permit.
@@ -153,10 +163,6 @@ class Access {
   Auth auth() const { return auth_; }
 
  private:
-  class Context;
-  class Allocator;
-  class Call;
-  class Factory;
   // A token and the standing of its secrets.
   struct Known {
     TokenRecord record;
@@ -167,7 +173,7 @@ class Access {
   absl::Status Load();
   absl::Status CheckStore() const;
   // Finds out who calls.
-  absl::StatusOr<Holder> Identify(const grpc::CallbackServerContext& context) const;
+  absl::StatusOr<Holder> Identify(const Peer& peer) const;
   static Caller CallerWith(const TokenRecord& token);
   // Takes over the record, and brings the standings in line with it. Returns those that may have ended.
   static std::vector<std::shared_ptr<Standing>> Become(const TokenRecord& token, Known* known);
@@ -186,13 +192,8 @@ class Access {
   absl::StatusOr<std::pair<TokenRecord, std::string>> SecretAgain(const ChangeRecord& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(changing_);
   absl::StatusOr<ProjectRecord> FindProject(const std::string& id) const;
-  static AuditRecord EntryOf(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller);
-  Refusal Refuse(const grpc::CallbackServerContext& context, const Request& request, const Caller& caller,
-                 absl::Status status);
-  // Records in the audit how a call ended, unless it is recorded already or is not to be.
-  void Ended(Context* context, const std::string& outcome);
-  // Records that a call was admitted, and refused later because its token had ended.
-  void EndedMidway(Context* context, const std::string& why);
+  static AuditRecord EntryOf(const std::string& address, const Request& request, const Caller& caller);
+  Refusal Refuse(const std::string& address, const Request& request, const Caller& caller, absl::Status status);
 
   const std::string directory_;
   const Auth auth_;
@@ -214,15 +215,6 @@ class Access {
   };
   std::map<std::string, Told> told_ ABSL_GUARDED_BY(changing_);
 };
-
-// "ipv4:10.0.0.7", "unix:": the peer without its port.
-std::string AddressOf(const grpc::ServerContextBase& context);
-// True if the call came through a listener that only the coordinator's own user can connect to.
-bool FromOwnUser(const grpc::CallbackServerContext& context);
-// Returns the SHA-256 of the certificate that the client showed, in 64 hexadecimal digits; empty without one.
-std::string CertificateOf(const grpc::CallbackServerContext& context);
-// True if nobody between caller and coordinator can read it: TLS, or a Unix socket.
-bool Private(const grpc::CallbackServerContext& context);
 
 }  // namespace luthier::access
 

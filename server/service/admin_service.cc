@@ -1,9 +1,9 @@
-#include "server/service/admin_service.h"
-
 #include <utility>
 
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "luthier/v1/admin_service.pb.h"
+#include "server/service/methods.h"
 
 namespace luthier::service {
 namespace {
@@ -124,120 +124,104 @@ absl::Duration DurationOf(bool present, const google::protobuf::Duration& messag
   return duration.value_or(absl::ZeroDuration());
 }
 
+// Returns the right by which a change is made, and its id.
+absl::StatusOr<access::Change> ChangeOf(const Call& call, const std::string& request_id) {
+  LUTHIER_RETURN_IF_ERROR(CheckRequestId(request_id));
+  return access::Change{call.permit(), call.caller().RequestId(request_id)};
+}
+
+absl::Status CreateToken(const Call& call, const v1::CreateTokenRequest& request, v1::CreateTokenResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
+  base::Violations violations;
+  access::TokenRecord wanted;
+  wanted.name = request.name();
+  wanted.project = request.project();
+  for (const int role : request.roles()) wanted.roles.insert(FromMessage(static_cast<v1::Role>(role), &violations));
+  wanted.commands = request.commands();
+  wanted.certificate = request.certificate_sha256();
+  wanted.lifetime = DurationOf(request.has_lifetime(), request.lifetime(), "lifetime", &violations);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  LUTHIER_ASSIGN_OR_RETURN(const auto made, call.backend().access->CreateToken(std::move(wanted), change));
+  Fill(made.first, response->mutable_token());
+  response->set_secret(made.second);
+  return absl::OkStatus();
+}
+
+absl::Status ListTokens(const Call& call, const v1::ListTokensRequest& request, v1::ListTokensResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const auto tokens, call.backend().access->ListTokens(request.project()));
+  for (const access::TokenRecord& token : tokens) Fill(token, response->add_tokens());
+  return absl::OkStatus();
+}
+
+absl::Status RotateToken(const Call& call, const v1::RotateTokenRequest& request, v1::CreateTokenResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
+  base::Violations violations;
+  const absl::Duration overlap = DurationOf(request.has_overlap(), request.overlap(), "overlap", &violations);
+  const absl::Duration lifetime = DurationOf(request.has_lifetime(), request.lifetime(), "lifetime", &violations);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  LUTHIER_ASSIGN_OR_RETURN(const auto made,
+                           call.backend().access->RotateToken(request.id(), overlap, lifetime, change));
+  Fill(made.first, response->mutable_token());
+  response->set_secret(made.second);
+  return absl::OkStatus();
+}
+
+absl::Status RevokeToken(const Call& call, const v1::RevokeTokenRequest& request, v1::Token* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token,
+                           call.backend().access->RevokeToken(request.id(), {call.permit(), ""}));
+  if (!call.backend().coordinator->AwaitBatch(kLongestBatch)) return NotYetStored(token.id);
+  Fill(token, response);
+  return absl::OkStatus();
+}
+
+absl::Status CreateProject(const Call& call, const v1::CreateProjectRequest& request, v1::Project* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
+  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                           call.backend().access->CreateProject(request.id(), FromProto(request.quotas()), change));
+  Fill(project, response);
+  return absl::OkStatus();
+}
+
+absl::Status UpdateProject(const Call& call, const v1::UpdateProjectRequest& request, v1::Project* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
+  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
+                           call.backend().access->UpdateProject(request.id(), FromProto(request.quotas()), change));
+  Fill(project, response);
+  return absl::OkStatus();
+}
+
+absl::Status ListProjects(const Call& call, const v1::ListProjectsRequest&, v1::ListProjectsResponse* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const auto projects, call.backend().access->ListProjects());
+  for (const access::ProjectRecord& project : projects) Fill(project, response->add_projects());
+  return absl::OkStatus();
+}
+
+absl::Status ListAudit(const Call& call, const v1::ListAuditRequest& request, v1::ListAuditResponse* response) {
+  const int size = request.page_size() == 0 ? kDefaultAuditPage : request.page_size();
+  if (size < 1 || size > kMaxAuditPage) {
+    return base::BadField("page_size",
+                          absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const access::AuditKind kind, FromMessage(request.kind()));
+  LUTHIER_ASSIGN_OR_RETURN(const auto entries, call.backend().access->ListAudit(request.before(), size, kind));
+  for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<access::Change> AdminService::ChangeOf(const grpc::CallbackServerContext& context,
-                                                      const std::string& request_id) const {
-  LUTHIER_RETURN_IF_ERROR(CheckRequestId(request_id, /*required=*/false));
-  return access::Change{backend_.PermitOf(context), backend_.CallerOf(context).RequestId(request_id)};
-}
-
-grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
-                                                    const v1::CreateTokenRequest* request,
-                                                    v1::CreateTokenResponse* response) {
-  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
-    base::Violations violations;
-    access::TokenRecord wanted;
-    wanted.name = request->name();
-    wanted.project = request->project();
-    for (const int role : request->roles()) {
-      wanted.roles.insert(FromMessage(static_cast<v1::Role>(role), &violations));
-    }
-    wanted.commands = request->commands();
-    wanted.certificate = request->certificate_sha256();
-    wanted.lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
-    LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->CreateToken(std::move(wanted), change));
-    Fill(made.first, response->mutable_token());
-    response->set_secret(made.second);
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* context,
-                                                   const v1::ListTokensRequest* request,
-                                                   v1::ListTokensResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const auto tokens, access_->ListTokens(request->project()));
-    for (const access::TokenRecord& token : tokens) Fill(token, response->add_tokens());
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::RotateToken(grpc::CallbackServerContext* context,
-                                                    const v1::RotateTokenRequest* request,
-                                                    v1::CreateTokenResponse* response) {
-  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
-    base::Violations violations;
-    const absl::Duration overlap = DurationOf(request->has_overlap(), request->overlap(), "overlap", &violations);
-    const absl::Duration lifetime = DurationOf(request->has_lifetime(), request->lifetime(), "lifetime", &violations);
-    LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-    LUTHIER_ASSIGN_OR_RETURN(const auto made, access_->RotateToken(request->id(), overlap, lifetime, change));
-    Fill(made.first, response->mutable_token());
-    response->set_secret(made.second);
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext* context,
-                                                    const v1::RevokeTokenRequest* request, v1::Token* response) {
-  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token,
-                             access_->RevokeToken(request->id(), {backend_.PermitOf(*context), ""}));
-    if (!backend_.coordinator->AwaitBatch(kLongestBatch)) return NotYetStored(token.id);
-    Fill(token, response);
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::CreateProject(grpc::CallbackServerContext* context,
-                                                      const v1::CreateProjectRequest* request, v1::Project* response) {
-  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
-    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                             access_->CreateProject(request->id(), FromProto(request->quotas()), change));
-    Fill(project, response);
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::UpdateProject(grpc::CallbackServerContext* context,
-                                                      const v1::UpdateProjectRequest* request, v1::Project* response) {
-  return OnReaders(backend_, context, Work::kChange, [this, context, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(*context, request->request_id()));
-    LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                             access_->UpdateProject(request->id(), FromProto(request->quotas()), change));
-    Fill(project, response);
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::ListProjects(grpc::CallbackServerContext* context,
-                                                     const v1::ListProjectsRequest*,
-                                                     v1::ListProjectsResponse* response) {
-  return Read(backend_, context, [this, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const auto projects, access_->ListProjects());
-    for (const access::ProjectRecord& project : projects) Fill(project, response->add_projects());
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* AdminService::ListAudit(grpc::CallbackServerContext* context,
-                                                  const v1::ListAuditRequest* request,
-                                                  v1::ListAuditResponse* response) {
-  return Read(backend_, context, [this, request, response]() -> absl::Status {
-    const int size = request->page_size() == 0 ? kDefaultAuditPage : request->page_size();
-    if (size < 1 || size > kMaxAuditPage) {
-      return base::BadField(
-          "page_size", absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
-    }
-    LUTHIER_ASSIGN_OR_RETURN(const access::AuditKind kind, FromMessage(request->kind()));
-    LUTHIER_ASSIGN_OR_RETURN(const auto entries, access_->ListAudit(request->before(), size, kind));
-    for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());
-    return absl::OkStatus();
-  });
+std::vector<Method> AdminMethods() {
+  using access::Right;
+  return {
+      AdminChange("AdminService/CreateToken", CreateToken),
+      Read("AdminService/ListTokens", Right::kAdmin, ListTokens),
+      AdminChange("AdminService/RotateToken", RotateToken),
+      AdminChange("AdminService/RevokeToken", RevokeToken),
+      AdminChange("AdminService/CreateProject", CreateProject),
+      AdminChange("AdminService/UpdateProject", UpdateProject),
+      Read("AdminService/ListProjects", Right::kAdmin, ListProjects),
+      Read("AdminService/ListAudit", Right::kAdmin, ListAudit),
+  };
 }
 
 }  // namespace luthier::service

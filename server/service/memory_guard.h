@@ -53,8 +53,7 @@ class MemoryGuard {
 
   // Returns RESOURCE_EXHAUSTED MEMORY with a delay: for work from the limit on, for calls that end work from 1.1 times
   // the limit on.
-  absl::Status AdmitWork() const { return Admit(Kind::kWork, promised_, 0); }
-  absl::Status AdmitResult() const { return Admit(Kind::kEnding, promised_, 0); }
+  absl::Status Admit(Kind kind) const { return Admit(kind, promised_, 0); }
   // Reserves `bytes` for a call, with the same errors. The guard must outlive the promise.
   absl::StatusOr<Promise> Take(Kind kind, int64_t bytes) const;
 

@@ -14,8 +14,8 @@
 #include "server/coordinator/proposals/timeline.h"
 #include "server/service/explanation.h"
 #include "server/service/lookup.h"
+#include "server/service/methods.h"
 #include "server/service/pages.h"
-#include "server/service/study_service.h"
 #include "server/service/trial_table.h"
 #include "server/service/watch.h"
 
@@ -75,7 +75,8 @@ absl::StatusOr<std::vector<study::Parameters>> ReadSettings(
 
 constexpr int kMaxSettings = 1000;
 
-absl::Status FillPredictions(const Backend& backend, const v1::PredictRequest& request, v1::PredictResponse* response) {
+absl::Status Predict(const Call& call, const v1::PredictRequest& request, v1::PredictResponse* response) {
+  const Backend& backend = call.backend();
   storage::Storage* const storage = backend.storage;
   LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
   if (request.settings_size() < 1 || request.settings_size() > kMaxSettings) {
@@ -106,116 +107,105 @@ absl::Status FillPredictions(const Backend& backend, const v1::PredictRequest& r
   return absl::OkStatus();
 }
 
-}  // namespace
-
-grpc::ServerUnaryReactor* StudyService::GetTrialTable(grpc::CallbackServerContext* context,
-                                                      const v1::GetTrialTableRequest* request,
-                                                      v1::GetTrialTableResponse* response) {
-  return Scan(backend_, context, [tables = &tables_, storage = backend_.storage, request, response] {
-    return tables->Read(storage, *request, response);
-  });
+absl::Status GetTrialTable(const Call& call, const v1::GetTrialTableRequest& request,
+                           v1::GetTrialTableResponse* response) {
+  return call.kept().tables.Read(call.backend().storage, request, response);
 }
 
-grpc::ServerUnaryReactor* StudyService::ListEvents(grpc::CallbackServerContext* context,
-                                                   const v1::ListEventsRequest* request,
-                                                   v1::ListEventsResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, StudyOrTrial(request->name()));
-    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
-    const std::string query = absl::StrCat("events ", request->name(), request->oldest_first() ? " oldest" : "");
-    LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
-    uint64_t from = request->oldest_first() ? 0 : std::numeric_limits<uint64_t>::max();
-    if (!position.empty() && !absl::SimpleAtoi(position, &from)) {
-      return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
-    }
-    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
-    LUTHIER_ASSIGN_OR_RETURN(const uint64_t next, FillEvents(storage, study.key, id.number, request->oldest_first(),
-                                                             from, page_size, response));
-    if (next != 0) response->set_next_page_token(MakePageToken(query, absl::StrCat(next)));
-    return absl::OkStatus();
-  });
+absl::Status ListEvents(const Call& call, const v1::ListEventsRequest& request, v1::ListEventsResponse* response) {
+  storage::Storage* const storage = call.backend().storage;
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, StudyOrTrial(request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  const std::string query = absl::StrCat("events ", request.name(), request.oldest_first() ? " oldest" : "");
+  LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request.page_token()));
+  uint64_t from = request.oldest_first() ? 0 : std::numeric_limits<uint64_t>::max();
+  if (!position.empty() && !absl::SimpleAtoi(position, &from)) {
+    return base::BadField("page_token", absl::StrCat(base::Quote(request.page_token()), " is not a token of ours"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+  LUTHIER_ASSIGN_OR_RETURN(const uint64_t next, FillEvents(storage, study.key, id.number, request.oldest_first(), from,
+                                                           page_size, response));
+  if (next != 0) response->set_next_page_token(MakePageToken(query, absl::StrCat(next)));
+  return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* StudyService::GetImportance(grpc::CallbackServerContext* context,
-                                                      const v1::GetImportanceRequest* request,
-                                                      v1::GetImportanceResponse* response) {
-  return Scan(backend_, context, [this, request, response]() -> absl::Status {
-    return OneAtATime([&] { return importances_.Read(backend_.storage, *request, response); });
-  });
+absl::Status GetImportance(const Call& call, const v1::GetImportanceRequest& request,
+                           v1::GetImportanceResponse* response) {
+  return call.kept().importances.Read(call.backend().storage, request, response);
 }
 
-grpc::ServerUnaryReactor* StudyService::Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
-                                                v1::PredictResponse* response) {
-  return Scan(backend_, context, [this, request, response]() -> absl::Status {
-    return OneAtATime([&] { return FillPredictions(backend_, *request, response); });
-  });
-}
-
-// Computing takes seconds, so only one reader does it, and the others go on.
-absl::Status StudyService::OneAtATime(absl::FunctionRef<absl::Status()> compute) {
-  if (computing_.exchange(true)) return backend_.Refused(coordinator::QueueFull("models", kReadRetry));
-  const absl::Status status = compute();
-  computing_ = false;
+// Computing takes seconds, so only one thread does it, and the others go on.
+template <auto compute, typename Request, typename Response>
+absl::Status OneAtATime(const Call& call, const Request& request, Response* response) {
+  if (call.kept().computing.exchange(true)) return Busy(call.backend(), "models");
+  const absl::Status status = compute(call, request, response);
+  call.kept().computing = false;
   return status;
 }
 
-grpc::ServerUnaryReactor* StudyService::ExplainTrial(grpc::CallbackServerContext* context,
-                                                     const v1::ExplainTrialRequest* request,
-                                                     v1::ExplainTrialResponse* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
-    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
-    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
-    LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
-    *response = Explain(study.spec.metric.name, std::move(trial), UnusedOf(study.spec, record.trial));
-    return absl::OkStatus();
-  });
+absl::Status ExplainTrial(const Call& call, const v1::ExplainTrialRequest& request,
+                          v1::ExplainTrialResponse* response) {
+  storage::Storage* const storage = call.backend().storage;
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
+  LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
+  *response = Explain(study.spec.metric.name, std::move(trial), UnusedOf(study.spec, record.trial));
+  return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* StudyService::ListWorkers(grpc::CallbackServerContext* context,
-                                                    const v1::ListWorkersRequest* request,
-                                                    v1::ListWorkersResponse* response) {
-  const std::string own = backend_.CallerOf(*context).project;
-  return Read(backend_, context, [this, own, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
-    std::string project = own;
-    if (!request->parent().empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(project, wire::ParseProjectName("parent", request->parent()));
+absl::Status ListWorkers(const Call& call, const v1::ListWorkersRequest& request, v1::ListWorkersResponse* response) {
+  const Backend& backend = call.backend();
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string project, ProjectOf(call, request.parent()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("workers", request.page_token()));
+  if (backend.workers == nullptr) return absl::OkStatus();
+  const auto limit = static_cast<size_t>(page_size);
+  std::vector<WorkerLog::Worker> workers = backend.workers->List(project, after, limit + 1);
+  if (workers.size() > limit) {
+    workers.pop_back();
+    response->set_next_page_token(MakePageToken("workers", workers.back().name));
+  }
+  const std::unordered_map<std::string, int> leases = backend.coordinator->CountLeases();
+  for (const WorkerLog::Worker& worker : workers) {
+    v1::Worker& out = *response->add_workers();
+    out.set_name(worker.name);
+    *out.mutable_first_seen() = wire::ToProto(worker.first_seen);
+    *out.mutable_last_seen() = wire::ToProto(worker.last_seen);
+    const auto held = leases.find(worker.name);
+    out.set_leases(held == leases.end() ? 0 : held->second);
+    const auto ended = [&](WorkerLog::Outcome outcome) { return worker.ended[static_cast<size_t>(outcome)]; };
+    out.set_granted(worker.granted);
+    out.set_completed(ended(WorkerLog::Outcome::kCompleted));
+    out.set_pruned(ended(WorkerLog::Outcome::kPruned));
+    out.set_paused(ended(WorkerLog::Outcome::kPaused));
+    out.set_failed(ended(WorkerLog::Outcome::kFailed));
+    out.set_released(ended(WorkerLog::Outcome::kReleased));
+    out.set_expired(ended(WorkerLog::Outcome::kExpired));
+    out.set_cancelled(ended(WorkerLog::Outcome::kCancelled));
+    for (const LoneFailures::Rest& rest : worker.rests) {
+      v1::Worker::Rest& shown = *out.add_rests();
+      shown.set_study(wire::StudyName(rest.study_id));
+      *shown.mutable_until() = wire::ToProto(backend.clock->Wall() + (rest.until - backend.clock->Monotonic()));
+      shown.set_failure(rest.failure);
     }
-    LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("workers", request->page_token()));
-    if (backend_.workers == nullptr) return absl::OkStatus();
-    const auto limit = static_cast<size_t>(page_size);
-    std::vector<WorkerLog::Worker> workers = backend_.workers->List(project, after, limit + 1);
-    if (workers.size() > limit) {
-      workers.pop_back();
-      response->set_next_page_token(MakePageToken("workers", workers.back().name));
-    }
-    const std::unordered_map<std::string, int> leases = backend_.coordinator->CountLeases();
-    for (const WorkerLog::Worker& worker : workers) {
-      v1::Worker& out = *response->add_workers();
-      out.set_name(worker.name);
-      *out.mutable_first_seen() = wire::ToProto(worker.first_seen);
-      *out.mutable_last_seen() = wire::ToProto(worker.last_seen);
-      const auto held = leases.find(worker.name);
-      out.set_leases(held == leases.end() ? 0 : held->second);
-      const auto ended = [&](WorkerLog::Outcome outcome) { return worker.ended[static_cast<size_t>(outcome)]; };
-      out.set_granted(worker.granted);
-      out.set_completed(ended(WorkerLog::Outcome::kCompleted));
-      out.set_pruned(ended(WorkerLog::Outcome::kPruned));
-      out.set_paused(ended(WorkerLog::Outcome::kPaused));
-      out.set_failed(ended(WorkerLog::Outcome::kFailed));
-      out.set_released(ended(WorkerLog::Outcome::kReleased));
-      out.set_expired(ended(WorkerLog::Outcome::kExpired));
-      out.set_cancelled(ended(WorkerLog::Outcome::kCancelled));
-      for (const LoneFailures::Rest& rest : worker.rests) {
-        v1::Worker::Rest& shown = *out.add_rests();
-        shown.set_study(wire::StudyName(rest.study_id));
-        *shown.mutable_until() = wire::ToProto(backend_.clock->Wall() + (rest.until - backend_.clock->Monotonic()));
-        shown.set_failure(rest.failure);
-      }
-    }
-    return absl::OkStatus();
-  });
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Method> StudyReadMethods() {
+  using access::Right;
+  return {
+      Read("StudyService/GetTrialTable", Right::kRead, GetTrialTable, Always),
+      Read("StudyService/ListEvents", Right::kRead, ListEvents),
+      Read("StudyService/GetImportance", Right::kRead,
+           OneAtATime<GetImportance, v1::GetImportanceRequest, v1::GetImportanceResponse>, Always),
+      Read("StudyService/Predict", Right::kRead, OneAtATime<Predict, v1::PredictRequest, v1::PredictResponse>, Always),
+      Read("StudyService/ExplainTrial", Right::kSee, ExplainTrial),
+      Read("StudyService/ListWorkers", Right::kRead, ListWorkers),
+  };
 }
 
 }  // namespace luthier::service

@@ -1,5 +1,3 @@
-#include "server/service/study_service.h"
-
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -23,8 +21,10 @@
 #include "lib/study/project.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "luthier/v1/study_service.pb.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/service/lookup.h"
+#include "server/service/methods.h"
 #include "server/service/pages.h"
 #include "server/service/spec_memory.h"
 #include "server/service/watch.h"
@@ -37,7 +37,6 @@ namespace {
 
 using coordinator::Control;
 
-constexpr int kMaxWatchers = 1000;
 // Leases carry the spec: with a trial it must fit a message.
 constexpr size_t kMaxSpecBytes = size_t{2} << 20;
 
@@ -208,16 +207,16 @@ absl::Status NotReadBack(const absl::Status& cause) {
 }
 
 // Answers with the kept first answer.
-void FinishAsBefore(grpc::ServerUnaryReactor* reactor, const std::string& kept, const study::StudySpec& spec,
-                    v1::Study* response) {
+void FinishAsBefore(const CallPtr& call, const std::string& kept, const study::StudySpec& spec) {
+  auto* const response = call->reply<v1::Study>();
   response->Clear();
   if (!response->ParseFromString(kept)) {
-    return reactor->Finish(
-        wire::ToGrpc(absl::DataLossError("the stored reply to this request can't be read: it is no study; `luthier "
-                                         "study get` shows what became of it")));
+    return call->Finish(
+        absl::DataLossError("the stored reply to this request can't be read: it is no study; `luthier study get` shows "
+                            "what became of it"));
   }
   FillSpec(spec, response);
-  reactor->Finish(grpc::Status::OK);
+  call->Finish(absl::OkStatus());
 }
 
 // Computes the certificate from the results that are stored now.
@@ -321,155 +320,75 @@ std::string LastIdOf(absl::string_view project) {
   return absl::StrCat(project, "/\x7f");
 }
 
-}  // namespace
-
-grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext* context,
-                                                    const v1::CreateStudyRequest* request, v1::Study* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v1::CreateStudyRequest& request) {
   base::Violations violations;
-  violations.AddAll("", study::ValidateId("study_id", request->study_id()));
-  absl::StatusOr<std::string> project = backend_.CallerOf(*context).project;
-  if (!request->parent().empty()) {
-    project = wire::ParseProjectName("parent", request->parent());
-    violations.AddAll("", project.status());
-  }
-  if (!request->has_spec()) violations.Add("spec", "is required");
+  violations.AddAll("", study::ValidateId("study_id", request.study_id()));
+  const absl::StatusOr<std::string> project = ProjectOf(call, request.parent());
+  violations.AddAll("", project.status());
+  if (!request.has_spec()) violations.Add("spec", "is required");
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
-  if (request->has_spec()) {
-    spec = Checked(request->spec());
+  if (request.has_spec()) {
+    spec = Checked(request.spec());
     violations.AddAll("", spec.status());
   }
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  base::Executor::Place place = backend_.readers->Reserve();
-  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   coordinator::CreateStudyOp op;
-  op.id = study::IdWithin(*project, request->study_id());
+  op.id = study::IdWithin(*project, request.study_id());
   op.spec = *std::move(spec);
   op.digest = base::Sha256Hex(Deterministic(wire::ToProto(op.spec)));
-  op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), /*request_id=*/"", response);
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
 
-grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context,
-                                                 const v1::GetStudyRequest* request, v1::Study* response) {
-  const auto read = [backend = &backend_, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
-    LUTHIER_RETURN_IF_ERROR(backend->coordinator->DamageOf(id));
-    absl::Status status = FillStudy(backend->storage, id, response);
-    if (status.ok()) SayWhyNothingRuns(*backend, id, response);
-    if (status.ok() && request->has_certificate()) {
-      status = FillCertificate(backend->storage, id, request->certificate(), response);
-    }
-    if (status.ok() && request->harmonica_stages()) status = FillHarmonicaStages(*backend, id, response);
-    return status;
-  };
-  const bool all = request->has_certificate() || request->harmonica_stages();
-  return all ? Scan(backend_, context, read) : Read(backend_, context, read);
+absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::Study* response) {
+  const Backend& backend = call.backend();
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  LUTHIER_RETURN_IF_ERROR(backend.coordinator->DamageOf(id));
+  LUTHIER_RETURN_IF_ERROR(FillStudy(backend.storage, id, response));
+  SayWhyNothingRuns(backend, id, response);
+  if (request.has_certificate()) {
+    LUTHIER_RETURN_IF_ERROR(FillCertificate(backend.storage, id, request.certificate(), response));
+  }
+  return request.harmonica_stages() ? FillHarmonicaStages(backend, id, response) : absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext* context,
-                                                    const v1::ListStudiesRequest* request,
-                                                    v1::ListStudiesResponse* response) {
-  const std::string own = backend_.CallerOf(*context).project;
-  return Read(backend_, context, [this, own, request, response]() -> absl::Status {
-    storage::Storage* const storage = backend_.storage;
-    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
-    LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
-    std::string project = own;
-    if (!request->parent().empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(project, wire::ParseProjectName("parent", request->parent()));
-    }
-    PageFill fill(page_size);
-    for (std::string last = std::max(after, FirstIdOf(project));;) {
-      // Studies are read one at a time: a spec of 2 MiB takes twenty times as much in memory.
-      LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
-      if (next.empty()) return absl::OkStatus();
-      const std::string& id = next[0].id;
-      if (study::ProjectOf(id) != project) {
-        if (project != study::kDefaultProject) return absl::OkStatus();
-        last = LastIdOf(study::ProjectOf(id));
-        continue;
-      }
-      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, ListedStudy(backend_, next[0]));
-      if (!fill.Takes(study)) {
-        response->set_next_page_token(MakePageToken("studies", last));
-        return absl::OkStatus();
-      }
-      *response->add_studies() = std::move(study);
-      last = id;
-    }
-  });
+bool LooksAtAllOf(const v1::GetStudyRequest& request) {
+  return request.has_certificate() || request.harmonica_stages();
 }
 
-coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
-                                                                         base::Executor::Place place,
-                                                                         const std::string& request_id,
-                                                                         v1::Study* response) {
-  return [this, reactor, response, request_id,
-          place = std::move(place)](absl::StatusOr<coordinator::StudyReply> reply) mutable {
-    if (!reply.ok()) {
-      reactor->Finish(wire::ToGrpc(reply.status()));
-      return;
+absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request, v1::ListStudiesResponse* response) {
+  storage::Storage* const storage = call.backend().storage;
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request.page_token()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string project, ProjectOf(call, request.parent()));
+  PageFill fill(page_size);
+  for (std::string last = std::max(after, FirstIdOf(project));;) {
+    // Studies are read one at a time: a spec of 2 MiB takes twenty times as much in memory.
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
+    if (next.empty()) return absl::OkStatus();
+    const std::string& id = next[0].id;
+    if (study::ProjectOf(id) != project) {
+      if (project != study::kDefaultProject) return absl::OkStatus();
+      last = LastIdOf(study::ProjectOf(id));
+      continue;
     }
-    // Counts come from storage, which this thread may not read.
-    backend_.readers->Schedule(std::move(place), [this, reactor, response, request_id, reply = *std::move(reply)] {
-      if (!reply.message.empty()) return FinishAsBefore(reactor, reply.message, reply.record.spec, response);
-      const absl::Status read = FillWritten(backend_.storage, reply.record, response);
-      if (!read.ok() || request_id.empty()) return reactor->Finish(wire::ToGrpc(read.ok() ? read : NotReadBack(read)));
-      coordinator::KeepAnswerOp keep;
-      keep.request_id = request_id;
-      keep.message = KeptAnswer(*response);
-      keep.done = [reactor, response, spec = reply.record.spec](absl::StatusOr<std::string> kept) {
-        if (!kept.ok()) return reactor->Finish(wire::ToGrpc(NotReadBack(kept.status())));
-        FinishAsBefore(reactor, *kept, spec, response);
-      };
-      backend_.coordinator->Submit(std::move(keep));
-    });
-  };
+    LUTHIER_ASSIGN_OR_RETURN(v1::Study study, ListedStudy(call.backend(), next[0]));
+    if (!fill.Takes(study)) {
+      response->set_next_page_token(MakePageToken("studies", last));
+      return absl::OkStatus();
+    }
+    *response->add_studies() = std::move(study);
+    last = id;
+  }
 }
 
-grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* context,
-                                                   const v1::ControlStudyRequest& request, Control control,
-                                                   v1::Study* response) {
-  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
-  if (!id.ok()) return FinishWith(context, id.status());
-  const absl::Status request_id = CheckRequestId(request.request_id(), false);
-  if (!request_id.ok()) return FinishWith(context, request_id);
-  base::Executor::Place place = backend_.readers->Reserve();
-  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+template <Control control>
+absl::StatusOr<coordinator::ControlOp> ParseControl(const Call&, const v1::ControlStudyRequest& request) {
   coordinator::ControlOp op;
-  op.id = *id;
+  LUTHIER_ASSIGN_OR_RETURN(op.id, wire::ParseStudyName("name", request.name()));
+  LUTHIER_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   op.control = control;
-  op.request_id = backend_.CallerOf(*context).RequestId(request.request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), op.request_id, response);
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
-
-grpc::ServerUnaryReactor* StudyService::PauseStudy(grpc::CallbackServerContext* context,
-                                                   const v1::ControlStudyRequest* request, v1::Study* response) {
-  return RunControl(context, *request, Control::kPause, response);
-}
-grpc::ServerUnaryReactor* StudyService::ResumeStudy(grpc::CallbackServerContext* context,
-                                                    const v1::ControlStudyRequest* request, v1::Study* response) {
-  return RunControl(context, *request, Control::kResume, response);
-}
-grpc::ServerUnaryReactor* StudyService::StopStudy(grpc::CallbackServerContext* context,
-                                                  const v1::ControlStudyRequest* request, v1::Study* response) {
-  return RunControl(context, *request, Control::kStop, response);
-}
-grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext* context,
-                                                    const v1::ControlStudyRequest* request, v1::Study* response) {
-  return RunControl(context, *request, Control::kCancel, response);
-}
-
-namespace {
 
 // Checks that the caller may delete the study, which cannot be undone: of users with tokens only its maker and admins
 // may. Studies from before makers were recorded may be deleted by anybody.
@@ -488,57 +407,36 @@ absl::Status CheckMaker(const Backend& backend, const access::Caller& caller, co
                                       "cancel` ends it and keeps its trials"));
 }
 
-}  // namespace
-
-grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
-                                                    const v1::ControlStudyRequest* request,
-                                                    v1::DeleteStudyResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
-  if (!id.ok()) return FinishWith(context, id.status());
-  const absl::Status request_id = CheckRequestId(request->request_id(), false);
-  if (!request_id.ok()) return FinishWith(context, request_id);
-  const absl::Status own = CheckMaker(backend_, backend_.CallerOf(*context), *id);
-  if (!own.ok()) return FinishWith(context, own);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator::ControlOp op;
-  op.id = *id;
-  op.control = Control::kDelete;
-  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
-    if (reply.ok()) response->set_seq(reply->seq);
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+absl::StatusOr<coordinator::ControlOp> ParseDelete(const Call& call, const v1::ControlStudyRequest& request) {
+  LUTHIER_ASSIGN_OR_RETURN(coordinator::ControlOp op, ParseControl<Control::kDelete>(call, request));
+  LUTHIER_RETURN_IF_ERROR(CheckMaker(call.backend(), call.caller(), op.id));
+  return op;
 }
 
-grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext* context,
-                                                    const v1::UpdateStudyRequest* request, v1::Study* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+void FillDeleted(const std::string&, const coordinator::StudyReply& reply, v1::DeleteStudyResponse* response) {
+  response->set_seq(reply.seq);
+}
+
+absl::StatusOr<coordinator::UpdateStudyOp> ParseUpdate(const Call&, const v1::UpdateStudyRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
   violations.AddAll("", id.status());
-  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  violations.AddAll("", CheckRequestId(request.request_id()));
   absl::StatusOr<study::SpecChange> change = study::SpecChange();
-  if (request->spec().ByteSizeLong() > kMaxSpecBytes) {
-    violations.Add("spec", absl::StrCat("has ", request->spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes,
-                                        " are allowed"));
-  } else if (const absl::Status within = CheckSpecMemory(request->spec()); !within.ok()) {
+  if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
+    violations.Add(
+        "spec", absl::StrCat("has ", request.spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes, " are allowed"));
+  } else if (const absl::Status within = CheckSpecMemory(request.spec()); !within.ok()) {
     violations.AddAll("spec", within);
   } else {
-    change = wire::FromProto(request->spec(), request->update_mask());
+    change = wire::FromProto(request.spec(), request.update_mask());
     violations.AddAll("", change.status());
   }
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  base::Executor::Place place = backend_.readers->Reserve();
-  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   coordinator::UpdateStudyOp op;
   op.id = *id;
   op.change = *std::move(change);
-  v1::UpdateStudyRequest content = *request;
+  v1::UpdateStudyRequest content = request;
   content.clear_request_id();
   op.content = Deterministic(content);
   op.validate = [](const study::StudySpec& spec) {
@@ -551,16 +449,67 @@ grpc::ServerUnaryReactor* StudyService::UpdateStudy(grpc::CallbackServerContext*
     wrong.AddAll("", CheckObjective(spec));
     return wrong.ToStatus();
   };
-  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, std::move(place), op.request_id, response);
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
 
-grpc::ServerWriteReactor<v1::Event>* StudyService::WatchStudy(grpc::CallbackServerContext* context,
-                                                              const v1::WatchStudyRequest* request) {
-  return StartWatch(backend_, context, *request, &watchers_, kMaxWatchers);
+// Finishes the call with the study as the write left it, with the counts at the time of reading, and keeps that answer
+// for repetitions of `request_id` (unless empty) before it leaves. UNAVAILABLE if the study can't be read back.
+void ReadBack(const CallPtr& call, const coordinator::StudyReply& reply, const std::string& request_id) {
+  if (!reply.message.empty()) return FinishAsBefore(call, reply.message, reply.record.spec);
+  auto* const response = call->reply<v1::Study>();
+  const absl::Status read = FillWritten(call->backend().storage, reply.record, response);
+  if (!read.ok() || request_id.empty()) return call->Finish(read.ok() ? read : NotReadBack(read));
+  coordinator::KeepAnswerOp keep;
+  keep.request_id = request_id;
+  keep.message = KeptAnswer(*response);
+  keep.done = [call, spec = reply.record.spec](absl::StatusOr<std::string> kept) {
+    if (!kept.ok()) return call->Finish(NotReadBack(kept.status()));
+    FinishAsBefore(call, *kept, spec);
+  };
+  call->backend().coordinator->Submit(std::move(keep));
+}
+
+// An operation that is answered by its study. The place for reading the study is reserved before the write, so that
+// busy readers refuse the call before anything has changed.
+template <typename Op, typename Request>
+Method StudyOperation(const char* name, Admission admission,
+                      absl::StatusOr<Op> (*parse)(const Call& call, const Request& request)) {
+  return Row<Request, v1::Study>(name, access::Right::kWrite, admission, [parse](const CallPtr& call) {
+    absl::StatusOr<Op> op = parse(*call, call->request<Request>());
+    if (!op.ok()) return call->Finish(op.status());
+    base::Executor* const readers = call->backend().readers;
+    base::Executor::Place place = readers->Reserve();
+    if (!place) return call->Finish(Busy(call->backend(), "reads"));
+    TakeCaller(*call, call->request<Request>(), &*op);
+    std::string request_id;
+    if constexpr (requires { op->request_id; }) request_id = op->request_id;
+    op->done = [call, readers, request_id,
+                place = std::move(place)](absl::StatusOr<coordinator::StudyReply> reply) mutable {
+      if (!reply.ok()) return call->Finish(reply.status());
+      // Counts come from storage, which this thread may not read.
+      readers->Schedule(std::move(place),
+                        [call, request_id, reply = *std::move(reply)] { ReadBack(call, reply, request_id); });
+    };
+    call->backend().coordinator->Submit(*std::move(op), call->deadline(), call->permit());
+  });
+}
+
+}  // namespace
+
+std::vector<Method> StudyMethods() {
+  using access::Right;
+  return {
+      StudyOperation("StudyService/CreateStudy", Admission::kWork, ParseCreate),
+      Read("StudyService/GetStudy", Right::kSee, GetStudy, LooksAtAllOf),
+      Read("StudyService/ListStudies", Right::kRead, ListStudies),
+      StudyOperation("StudyService/UpdateStudy", Admission::kWork, ParseUpdate),
+      StudyOperation("StudyService/PauseStudy", Admission::kEnding, ParseControl<Control::kPause>),
+      StudyOperation("StudyService/ResumeStudy", Admission::kEnding, ParseControl<Control::kResume>),
+      StudyOperation("StudyService/StopStudy", Admission::kEnding, ParseControl<Control::kStop>),
+      StudyOperation("StudyService/CancelStudy", Admission::kEnding, ParseControl<Control::kCancel>),
+      Operation("StudyService/DeleteStudy", Right::kWrite, Admission::kEnding, ParseDelete, FillDeleted),
+      Stream<v1::Event>("StudyService/WatchStudy", Right::kRead, WatchStudy),
+  };
 }
 
 }  // namespace luthier::service

@@ -10,9 +10,10 @@
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "luthier/v1/study_service.pb.h"
 #include "server/service/lookup.h"
+#include "server/service/methods.h"
 #include "server/service/pages.h"
-#include "server/service/study_service.h"
 #include "server/service/trial_filter.h"
 
 // Calls of StudyService for trials.
@@ -123,17 +124,12 @@ absl::Status TrialsHaveGrown() {
                          "list the study's trials instead");
 }
 
-coordinator::Done<coordinator::EnqueueReply> AnswerWithTrials(grpc::ServerUnaryReactor* reactor, const std::string& id,
-                                                              v1::EnqueueTrialsResponse* response) {
-  return [reactor, response, id](absl::StatusOr<coordinator::EnqueueReply> reply) {
-    if (reply.ok()) {
-      for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
-      response->set_seq(reply->seq);
-    }
-    // A repeated call gets the trials as they are now: they may have grown.
-    const bool fits = response->ByteSizeLong() <= kMaxReplyBytes;
-    reactor->Finish(wire::ToGrpc(fits ? reply.status() : TrialsHaveGrown()));
-  };
+absl::Status FillTrials(const std::string& study, const coordinator::EnqueueReply& reply,
+                        v1::EnqueueTrialsResponse* response) {
+  for (const study::Trial& trial : reply.trials) *response->add_trials() = wire::ToProto(trial, study);
+  response->set_seq(reply.seq);
+  // A repeated call gets the trials as they are now: they may have grown.
+  return response->ByteSizeLong() <= kMaxReplyBytes ? absl::OkStatus() : TrialsHaveGrown();
 }
 
 // Checks names and values. The limit on all attributes of a trial together is checked with the operation.
@@ -192,239 +188,189 @@ coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string&
   if (message.has_end_time()) take(wire::FromProto(message.end_time()), "end_time", &trial.end_time);
   return trial;
 }
-}  // namespace
 
-grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* context,
-                                                 const v1::GetTrialRequest* request, v1::Trial* response) {
-  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
-    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
-    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
-    LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
-    if (request->with_measurements()) {
-      // An imported trial has no attempts; its curve is that of number 0.
-      const int32_t attempt = record.trial.attempts.empty() ? 0 : record.trial.attempts.back().number;
-      LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
-                               storage->ListMeasurements(study.key, id.number, attempt));
-      size_t bytes = response->ByteSizeLong();
-      for (const study::Measurement& m : curve) {
-        v1::Measurement point = wire::ToProto(m);
-        // Gradients and many metrics along a long curve may not fit; the values of the study's metric do.
-        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
-        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
-          const auto value = m.metrics.find(study.spec.metric.name);
-          point.clear_metrics();
-          if (value != m.metrics.end()) (*point.mutable_metrics())[value->first] = value->second;
-        }
-        bytes += point.ByteSizeLong();
-        *response->add_measurements() = std::move(point);
-      }
+absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::Trial* response) {
+  storage::Storage* const storage = call.backend().storage;
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
+  LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
+  if (!request.with_measurements()) return absl::OkStatus();
+  // An imported trial has no attempts; its curve is that of number 0.
+  const int32_t attempt = record.trial.attempts.empty() ? 0 : record.trial.attempts.back().number;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
+                           storage->ListMeasurements(study.key, id.number, attempt));
+  size_t bytes = response->ByteSizeLong();
+  for (const study::Measurement& m : curve) {
+    v1::Measurement point = wire::ToProto(m);
+    // Gradients and many metrics along a long curve may not fit; the values of the study's metric do.
+    if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
+    if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
+      const auto value = m.metrics.find(study.spec.metric.name);
+      point.clear_metrics();
+      if (value != m.metrics.end()) (*point.mutable_metrics())[value->first] = value->second;
     }
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
-                                                   const v1::ListTrialsRequest* request,
-                                                   v1::ListTrialsResponse* response) {
-  const bool selects = !request->filter().empty() || !request->order_by().empty();
-  const auto read = [tables = &tables_, storage = backend_.storage, selects, request, response]() -> absl::Status {
-    LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
-    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
-    storage::TrialFilter filter;
-    std::string query = absl::StrCat("trials ", id);
-    for (const int state : request->states()) {
-      const absl::StatusOr<study::TrialState> parsed = wire::FromProto(static_cast<v1::Trial::State>(state));
-      if (!parsed.ok()) return base::BadField("states", absl::StrCat(state, " is not a state of a trial"));
-      filter.states.push_back(*parsed);
-      absl::StrAppend(&query, " ", state);
-    }
-    if (selects) absl::StrAppend(&query, " filter ", request->filter(), " order ", request->order_by());
-    LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
-    int64_t after = 0;
-    if (!selects && !position.empty() && !absl::SimpleAtoi(position, &after)) {
-      return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
-    }
-    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
-    if (selects) {
-      LUTHIER_RETURN_IF_ERROR(ListSelected(storage, tables, study, *request, filter, query, response));
-      return MarkSetAside(storage, study.key, response->mutable_trials());
-    }
-    LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, study, filter, after, page_size, response));
-    if (more) {
-      response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
-    }
-    return MarkSetAside(storage, study.key, response->mutable_trials());
-  };
-  return selects ? Scan(backend_, context, read) : Read(backend_, context, read);
-}
-
-grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContext* context,
-                                                      const v1::EnqueueTrialsRequest* request,
-                                                      v1::EnqueueTrialsResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
-  base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
-  violations.AddAll("", id.status());
-  violations.AddAll("", CheckRequestId(request->request_id(), false));
-  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
-    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
+    bytes += point.ByteSizeLong();
+    *response->add_measurements() = std::move(point);
   }
+  return absl::OkStatus();
+}
+
+bool Selects(const v1::ListTrialsRequest& request) {
+  return !request.filter().empty() || !request.order_by().empty();
+}
+
+absl::Status ListTrials(const Call& call, const v1::ListTrialsRequest& request, v1::ListTrialsResponse* response) {
+  storage::Storage* const storage = call.backend().storage;
+  const bool selects = Selects(request);
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request.parent()));
+  LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  storage::TrialFilter filter;
+  std::string query = absl::StrCat("trials ", id);
+  for (const int state : request.states()) {
+    const absl::StatusOr<study::TrialState> parsed = wire::FromProto(static_cast<v1::Trial::State>(state));
+    if (!parsed.ok()) return base::BadField("states", absl::StrCat(state, " is not a state of a trial"));
+    filter.states.push_back(*parsed);
+    absl::StrAppend(&query, " ", state);
+  }
+  if (selects) absl::StrAppend(&query, " filter ", request.filter(), " order ", request.order_by());
+  LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request.page_token()));
+  int64_t after = 0;
+  if (!selects && !position.empty() && !absl::SimpleAtoi(position, &after)) {
+    return base::BadField("page_token", absl::StrCat(base::Quote(request.page_token()), " is not a token of ours"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
+  if (selects) {
+    LUTHIER_RETURN_IF_ERROR(ListSelected(storage, &call.kept().tables, study, request, filter, query, response));
+    return MarkSetAside(storage, study.key, response->mutable_trials());
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, study, filter, after, page_size, response));
+  if (more) {
+    response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
+  }
+  return MarkSetAside(storage, study.key, response->mutable_trials());
+}
+
+// Checks the fields that EnqueueTrials and ImportTrials share.
+template <typename Request>
+absl::StatusOr<std::string> ParseNewTrials(const Request& request, base::Violations* violations) {
+  absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request.parent());
+  violations->AddAll("", id.status());
+  violations->AddAll("", CheckRequestId(request.request_id()));
+  if (request.trials_size() < 1 || request.trials_size() > kMaxEnqueued) {
+    violations->Add("trials", absl::StrCat("has ", request.trials_size(), " entries, not 1 to ", kMaxEnqueued));
+  }
+  return id;
+}
+
+absl::StatusOr<coordinator::EnqueueOp> ParseEnqueue(const Call&, const v1::EnqueueTrialsRequest& request) {
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = ParseNewTrials(request, &violations);
   coordinator::EnqueueOp op;
-  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
+  for (int i = 0; i < request.trials_size() && i < kMaxEnqueued; ++i) {
     const std::string at = absl::StrCat("trials[", i, "]");
     coordinator::NewTrial trial;
-    absl::StatusOr<study::Parameters> parameters = wire::FromProto(request->trials(i).parameters());
+    absl::StatusOr<study::Parameters> parameters = wire::FromProto(request.trials(i).parameters());
     if (!parameters.ok())
       violations.AddAll(at + ".parameters", parameters.status());
     else
       trial.parameters = *std::move(parameters);
-    TakeAttributes(request->trials(i).attributes(), at + ".attributes", &trial.attributes, &violations);
+    TakeAttributes(request.trials(i).attributes(), at + ".attributes", &trial.attributes, &violations);
     op.trials.push_back(std::move(trial));
   }
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   op.id = *id;
-  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithTrials(reactor, *id, response);
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
 
-grpc::ServerUnaryReactor* StudyService::ImportTrials(grpc::CallbackServerContext* context,
-                                                     const v1::ImportTrialsRequest* request,
-                                                     v1::ImportTrialsResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+absl::StatusOr<coordinator::ImportOp> ParseImport(const Call&, const v1::ImportTrialsRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
-  violations.AddAll("", id.status());
-  violations.AddAll("", CheckRequestId(request->request_id(), false));
-  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
-    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
-  }
-  violations.AddAll("", study::ValidateText("source", request->source(), 1024, false));
+  const absl::StatusOr<std::string> id = ParseNewTrials(request, &violations);
+  violations.AddAll("", study::ValidateText("source", request.source(), 1024, false));
   coordinator::ImportOp op;
-  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
-    op.trials.push_back(Imported(request->trials(i), request->source(), absl::StrCat("trials[", i, "]"), &violations));
+  for (int i = 0; i < request.trials_size() && i < kMaxEnqueued; ++i) {
+    op.trials.push_back(Imported(request.trials(i), request.source(), absl::StrCat("trials[", i, "]"), &violations));
   }
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   op.id = *id;
-  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = [reactor, response](absl::StatusOr<coordinator::ImportReply> reply) {
-    if (reply.ok()) {
-      response->mutable_numbers()->Assign(reply->numbers.begin(), reply->numbers.end());
-      response->set_seq(reply->seq);
-    }
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
 
-grpc::ServerUnaryReactor* StudyService::RetryTrials(grpc::CallbackServerContext* context,
-                                                    const v1::RetryTrialsRequest* request,
-                                                    v1::EnqueueTrialsResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
+void FillImported(const std::string&, const coordinator::ImportReply& reply, v1::ImportTrialsResponse* response) {
+  response->mutable_numbers()->Assign(reply.numbers.begin(), reply.numbers.end());
+  response->set_seq(reply.seq);
+}
+
+absl::StatusOr<coordinator::RetryOp> ParseRetry(const Call&, const v1::RetryTrialsRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request.parent());
   violations.AddAll("", id.status());
-  violations.AddAll("", CheckRequestId(request->request_id(), false));
-  if (request->numbers_size() > kMaxEnqueued) {
-    violations.Add("numbers", absl::StrCat("has ", request->numbers_size(), " entries, at most ", kMaxEnqueued));
+  violations.AddAll("", CheckRequestId(request.request_id()));
+  if (request.numbers_size() > kMaxEnqueued) {
+    violations.Add("numbers", absl::StrCat("has ", request.numbers_size(), " entries, at most ", kMaxEnqueued));
   }
-  if (request->numbers().empty() != request->all_failed()) {
-    violations.Add("numbers", request->all_failed() ? "and all_failed exclude each other"
-                                                    : "is empty; name the trials, or set all_failed");
+  if (request.numbers().empty() != request.all_failed()) {
+    violations.Add("numbers", request.all_failed() ? "and all_failed exclude each other"
+                                                   : "is empty; name the trials, or set all_failed");
   }
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   coordinator::RetryOp op;
   op.id = *id;
-  op.numbers.assign(request->numbers().begin(), request->numbers().end());
+  op.numbers.assign(request.numbers().begin(), request.numbers().end());
   op.limit = kMaxEnqueued;
-  op.request_id = backend_.CallerOf(*context).RequestId(request->request_id());
-  op.actor = backend_.ActorOf(*context);
-  op.done = AnswerWithTrials(reactor, *id, response);
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
+  return op;
 }
 
-grpc::ServerUnaryReactor* StudyService::DeleteTrial(grpc::CallbackServerContext* context,
-                                                    const v1::DeleteTrialRequest* request,
-                                                    v1::DeleteTrialResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
-  if (!id.ok()) return FinishWith(context, id.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator::DeleteTrialOp op;
-  op.id = id->study;
-  op.number = id->number;
-  op.actor = backend_.ActorOf(*context);
-  op.done = [reactor, response](absl::StatusOr<coordinator::TrialReply> reply) {
-    if (reply.ok()) response->set_seq(reply->seq);
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* StudyService::SetAttributes(grpc::CallbackServerContext* context,
-                                                      const v1::SetAttributesRequest* request, v1::Trial* response) {
-  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
-  base::Violations violations;
-  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
-  violations.AddAll("", id.status());
-  coordinator::SetAttributesOp op;
-  TakeAttributes(request->attributes(), "attributes", &op.attributes, &violations);
-  if (request->attributes().empty()) violations.Add("attributes", "is empty; give at least one");
-  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  op.id = id->study;
-  op.number = id->number;
-  op.actor = backend_.ActorOf(*context);
-  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
-    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  SubmitFor(backend_, *context, std::move(op));
-  return reactor;
-}
-
-namespace {
-
-// Submits an operation on one trial; the answer is the trial after it.
-template <typename Op>
-grpc::ServerUnaryReactor* RunOnTrial(const Backend& backend, grpc::CallbackServerContext* context,
-                                     const std::string& name, v1::Trial* response) {
-  if (const absl::Status admitted = backend.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
-  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", name);
-  if (!id.ok()) return FinishWith(context, id.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+// An operation on one trial.
+template <typename Op, typename Request>
+absl::StatusOr<Op> ParseOnTrial(const Call&, const Request& request) {
+  LUTHIER_ASSIGN_OR_RETURN(wire::TrialId id, wire::ParseTrialName("name", request.name()));
   Op op;
-  op.id = id->study;
-  op.number = id->number;
-  op.actor = backend.ActorOf(*context);
-  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
-    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
-  SubmitFor(backend, *context, std::move(op));
-  return reactor;
+  op.id = std::move(id.study);
+  op.number = id.number;
+  return op;
+}
+
+absl::StatusOr<coordinator::SetAttributesOp> ParseSetAttributes(const Call& call,
+                                                                const v1::SetAttributesRequest& request) {
+  base::Violations violations;
+  absl::StatusOr<coordinator::SetAttributesOp> op = ParseOnTrial<coordinator::SetAttributesOp>(call, request);
+  violations.AddAll("", op.status());
+  std::map<std::string, std::string> attributes;
+  TakeAttributes(request.attributes(), "attributes", &attributes, &violations);
+  if (request.attributes().empty()) violations.Add("attributes", "is empty; give at least one");
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  op->attributes = std::move(attributes);
+  return op;
+}
+
+void FillTrial(const std::string& study, const coordinator::TrialReply& reply, v1::Trial* response) {
+  *response = wire::ToProto(reply.trial, study);
+}
+
+void FillDeletedTrial(const std::string&, const coordinator::TrialReply& reply, v1::DeleteTrialResponse* response) {
+  response->set_seq(reply.seq);
 }
 
 }  // namespace
 
-grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
-                                                    const v1::CancelTrialRequest* request, v1::Trial* response) {
-  return RunOnTrial<coordinator::CancelTrialOp>(backend_, context, request->name(), response);
-}
-
-grpc::ServerUnaryReactor* StudyService::StopTrial(grpc::CallbackServerContext* context,
-                                                  const v1::StopTrialRequest* request, v1::Trial* response) {
-  return RunOnTrial<coordinator::StopTrialOp>(backend_, context, request->name(), response);
+std::vector<Method> TrialMethods() {
+  using access::Right;
+  using coordinator::CancelTrialOp, coordinator::DeleteTrialOp, coordinator::StopTrialOp;
+  return {
+      Read("StudyService/GetTrial", Right::kSee, GetTrial),
+      Read("StudyService/ListTrials", Right::kRead, ListTrials, Selects),
+      Operation("StudyService/EnqueueTrials", Right::kWrite, Admission::kWork, ParseEnqueue, FillTrials),
+      Operation("StudyService/ImportTrials", Right::kWrite, Admission::kWork, ParseImport, FillImported),
+      Operation("StudyService/RetryTrials", Right::kWrite, Admission::kWork, ParseRetry, FillTrials),
+      Operation("StudyService/SetAttributes", Right::kWrite, Admission::kWork, ParseSetAttributes, FillTrial),
+      Operation("StudyService/DeleteTrial", Right::kWrite, Admission::kEnding,
+                ParseOnTrial<DeleteTrialOp, v1::DeleteTrialRequest>, FillDeletedTrial),
+      Operation("StudyService/CancelTrial", Right::kWrite, Admission::kEnding,
+                ParseOnTrial<CancelTrialOp, v1::CancelTrialRequest>, FillTrial),
+      Operation("StudyService/StopTrial", Right::kWrite, Admission::kEnding,
+                ParseOnTrial<StopTrialOp, v1::StopTrialRequest>, FillTrial),
+  };
 }
 
 }  // namespace luthier::service

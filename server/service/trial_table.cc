@@ -191,7 +191,7 @@ absl::Status TrialTable::ReadAll(storage::Storage* storage, const storage::Study
       Store(record, study);
     }
     if (page.size() < kRead) break;
-    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->AdmitWork());
+    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->Admit(MemoryGuard::Kind::kWork));
   }
   read_ = true;
   seq_ = study.update_seq;
@@ -213,7 +213,7 @@ absl::Status TrialTable::ReadChanges(storage::Storage* storage, const storage::S
       Store(record, study);
     }
     if (events.size() < kRead) break;
-    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->AdmitWork());
+    if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->Admit(MemoryGuard::Kind::kWork));
   }
   seq_ = std::max(seq_, study.update_seq);
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "server/service/lookup.h"
+#include "server/service/methods.h"
 
 namespace luthier::service {
 namespace {
@@ -16,128 +18,65 @@ namespace {
 using coordinator::Coordinator;
 
 constexpr int kPage = 100;
+constexpr int kMaxWatchers = 1000;
 constexpr absl::Duration kLastWrite = absl::Seconds(1);  // Longest time of a write that began before the end.
 
-// Kept alive by the call (until OnDone) and by tasks under way on the readers' threads.
-class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
+// Kept alive by the call until it is finished, and by tasks under way on the readers' threads.
+class Watch final : public Call::Lasting, public std::enable_shared_from_this<Watch> {
  public:
-  Watch(const Backend& backend, grpc::CallbackServerContext* context, const v1::WatchStudyRequest& request,
-        std::atomic<int>* watchers)
-      : backend_(backend),
-        context_(context),
-        permit_(backend.PermitOf(*context)),
+  Watch(CallPtr call, const v1::WatchStudyRequest& request)
+      : call_(std::move(call)),
+        backend_(call_->backend()),
         until_finished_(request.until_finished()),
-        watchers_(watchers),
-        after_(request.after_seq()) {}
+        after_(request.after_seq()) {
+    ++call_->kept().watchers;
+  }
+  ~Watch() override { --call_->kept().watchers; }
 
-  // To be called before gRPC sees the reactor.
   void Start(const std::string& name) {
-    self_ = shared_from_this();
-    access::Access::Ending ending = backend_.OnTokenEnd(*context_, [weak = weak_from_this()](const absl::Status& why) {
-      if (const std::shared_ptr<Watch> self = weak.lock()) self->FinishOnce(wire::ToGrpc(why));
+    call_->Keep(shared_from_this());
+    call_->OnTokenEnd([weak = weak_from_this()](const absl::Status& why) {
+      if (const std::shared_ptr<Watch> self = weak.lock()) self->FinishOnce(why);
     });
-    {
-      base::MutexLock lock(&mutex_);
-      ending_ = std::move(ending);
-    }
     if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
-      FinishOnce(wire::ToGrpc(backend_.Refused(coordinator::QueueFull("reads", kReadRetry))));
+      FinishOnce(Busy(backend_, "reads"));
     }
   }
-  void Refuse(const absl::Status& status) {
-    self_ = shared_from_this();
-    FinishOnce(wire::ToGrpc(status));
+
+  void OnCancel() override { FinishOnce(absl::CancelledError()); }
+
+ private:
+  void Open(const std::string& name) {
+    const absl::StatusOr<std::string> id = wire::ParseStudyName("name", name);
+    if (!id.ok()) return FinishOnce(id.status());
+    const absl::StatusOr<storage::StudyRecord> record = FindStudy(backend_.storage, *id);
+    if (!record.ok()) return FinishOnce(record.status());
+    key_ = record->key;
+    id_ = *id;
+    backend_.coordinator->Subscribe(key_, [weak = weak_from_this()](Coordinator::Wake why) {
+      const std::shared_ptr<Watch> self = weak.lock();
+      return self != nullptr && self->Wake(why);
+    });
+    Wake(Coordinator::Wake::kCommit);  // There are stored events.
   }
 
-  void OnCancel() override { FinishOnce(grpc::Status::CANCELLED); }
-
-  void OnWriteDone(bool ok) override {
-    std::optional<grpc::Status> finish;
-    {
-      base::MutexLock lock(&mutex_);
-      writing_ = false;
-      page_.pop_front();
-      if (!ok) ended_ = true;
-      if (ended_ && !finished_) {
-        finished_ = true;
-        finish = ok && final_status_ ? *final_status_ : grpc::Status::CANCELLED;
-      }
-    }
-    if (finish)
-      Finish(*finish);
-    else
-      Continue();
-  }
-
-  void OnDone() override {
-    uint64_t subscription;
-    access::Access::Ending ending;
-    {
-      const base::MutexLock cutting(&cutting_);  // The context is destroyed with the call.
-      base::MutexLock lock(&mutex_);
-      done_ = true;
-      subscription = subscription_;
-      ending = std::exchange(ending_, nullptr);
-    }
-    if (subscription != 0) backend_.coordinator->Unsubscribe(subscription);
-    --*watchers_;
-    self_.reset();  // May delete this.
-  }
-
-  // May be called on any thread.
-  void Wake(Coordinator::Wake why) {
+  // May be called on any thread. Returns true until the end.
+  bool Wake(Coordinator::Wake why) {
     if (why == Coordinator::Wake::kCommit) {
       base::MutexLock lock(&mutex_);
       woken_ = true;
     }
     Continue();
     CutOff();
-  }
-
- private:
-  void Open(const std::string& name) {
-    const absl::StatusOr<std::string> id = wire::ParseStudyName("name", name);
-    if (!id.ok()) {
-      FinishOnce(wire::ToGrpc(id.status()));
-      return;
-    }
-    const absl::StatusOr<storage::StudyRecord> record = backend_.storage->GetStudy(*id);
-    if (!record.ok()) {
-      FinishOnce(wire::ToGrpc(record.status().code() == absl::StatusCode::kNotFound
-                                  ? base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                                                    absl::StrCat("study ", base::Quote(*id), " does not exist"))
-                                  : record.status()));
-      return;
-    }
-    key_ = record->key;
-    id_ = *id;
-    const uint64_t subscription =
-        backend_.coordinator->Subscribe(key_, [weak = weak_from_this()](Coordinator::Wake why) {
-          if (const std::shared_ptr<Watch> self = weak.lock()) self->Wake(why);
-        });
-    bool done;
-    {
-      base::MutexLock lock(&mutex_);
-      done = done_;
-      if (!done) subscription_ = subscription;
-    }
-    if (done)
-      backend_.coordinator->Unsubscribe(subscription);
-    else
-      Wake(Coordinator::Wake::kCommit);  // There are stored events.
+    base::MutexLock lock(&mutex_);
+    return !finished_;
   }
 
   // Writes the next event, or reads the next page, or waits.
   void Continue() {
     // The caller resumes from its last event once the server is back.
-    if (backend_.coordinator->draining()) {
-      FinishOnce(wire::ToGrpc(coordinator::Draining()));
-      return;
-    }
-    if (const absl::Status allowed = backend_.StillAllowed(permit_); !allowed.ok()) {
-      FinishOnce(wire::ToGrpc(allowed));
-      return;
-    }
+    if (backend_.coordinator->draining()) return FinishOnce(coordinator::Draining());
+    if (const absl::Status allowed = call_->StillAllowed(); !allowed.ok()) return FinishOnce(allowed);
     const v1::Event* write = nullptr;
     {
       base::MutexLock lock(&mutex_);
@@ -153,8 +92,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       }
     }
     if (write != nullptr) {
-      StartWrite(write);
-      return;
+      return call_->Write(*write, [self = shared_from_this()](bool ok) { self->OnWritten(ok); });
     }
     if (!backend_.readers->Schedule([self = shared_from_this()] { self->ReadPage(); })) {
       // Readers are busy: the next wake-up tries again.
@@ -182,9 +120,9 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       if (page_.empty() && deleted_) finished = true;
     }
     if (!events.ok())
-      FinishOnce(wire::ToGrpc(events.status()));
+      FinishOnce(events.status());
     else if (finished)
-      FinishOnce(grpc::Status::OK);
+      FinishOnce(absl::OkStatus());
     else
       Continue();
   }
@@ -206,9 +144,29 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     return false;
   }
 
-  // A write under way must end first: then OnWriteDone finishes the call.
-  void FinishOnce(const grpc::Status& status) {
+  void OnWritten(bool ok) {
+    std::optional<absl::Status> finish;
     {
+      const base::MutexLock cutting(&cutting_);
+      base::MutexLock lock(&mutex_);
+      writing_ = false;
+      page_.pop_front();
+      if (!ok) ended_ = true;
+      if (ended_ && !finished_) {
+        finished_ = true;
+        finish = ok && final_status_ ? *final_status_ : absl::CancelledError();
+      }
+    }
+    if (finish)
+      call_->Finish(*finish);
+    else
+      Continue();
+  }
+
+  // A write under way must end first: then OnWritten finishes the call.
+  void FinishOnce(const absl::Status& status) {
+    {
+      const base::MutexLock cutting(&cutting_);
       base::MutexLock lock(&mutex_);
       ended_ = true;
       if (finished_) return;
@@ -221,31 +179,27 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       }
       finished_ = true;
     }
-    Finish(status);
+    call_->Finish(status);
   }
 
-  // A write ends when the caller reads. A caller that does not would hold the call for ever, so it is cut off. This
-  // runs on the writer's thread, where gRPC makes no callback before TryCancel returns.
+  // A write ends when the caller reads. A caller that does not would hold the call for ever, so it is cut off.
   void CutOff() {
     const base::MutexLock cutting(&cutting_);
     {
       base::MutexLock lock(&mutex_);
-      if (done_ || cut_ || !final_status_ || backend_.clock->Monotonic() - ended_at_ < kLastWrite) return;
+      if (finished_ || cut_ || !final_status_ || backend_.clock->Monotonic() - ended_at_ < kLastWrite) return;
       cut_ = true;
     }
-    context_->TryCancel();
+    call_->Abort();
   }
 
-  const Backend backend_;
-  grpc::CallbackServerContext* const context_;  // Valid until OnDone returns.
-  const access::PermitPtr permit_;
+  const CallPtr call_;
+  const Backend& backend_;
   const bool until_finished_;
-  std::atomic<int>* const watchers_;
   storage::StudyKey key_ = 0;
   std::string id_;
-  std::shared_ptr<Watch> self_;
 
-  base::Mutex cutting_ ABSL_ACQUIRED_BEFORE(mutex_);  // While it is held, the call is not over.
+  base::Mutex cutting_ ABSL_ACQUIRED_BEFORE(mutex_);  // While it is held, the call is not finished.
   base::Mutex mutex_;
   std::deque<v1::Event> page_ ABSL_GUARDED_BY(mutex_);  // The front one is being written.
   uint64_t after_;                                      // Used by one reader at a time.
@@ -255,12 +209,9 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool deleted_ ABSL_GUARDED_BY(mutex_) = false;
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration ended_at_ ABSL_GUARDED_BY(mutex_);  // Set with the final status.
-  access::Access::Ending ending_ ABSL_GUARDED_BY(mutex_);
-  uint64_t subscription_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<grpc::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -279,19 +230,12 @@ v1::Event ToMessage(const storage::Event& event) {
   return message;
 }
 
-grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, grpc::CallbackServerContext* context,
-                                                const v1::WatchStudyRequest& request, std::atomic<int>* watchers,
-                                                int max_watchers) {
-  const auto watch = std::make_shared<Watch>(backend, context, request, watchers);
-  absl::Status admitted = backend.AdmitWork();
-  const bool room = ++*watchers <= max_watchers;
-  if (admitted.ok() && !room) admitted = backend.Refused(coordinator::QueueFull("watchers", absl::Seconds(5)));
-  if (!admitted.ok()) {
-    watch->Refuse(admitted);
-    return watch.get();
+void WatchStudy(const CallPtr& call, const v1::WatchStudyRequest& request) {
+  const auto watch = std::make_shared<Watch>(call, request);
+  if (call->kept().watchers > kMaxWatchers) {
+    return call->Finish(call->backend().Refused(coordinator::QueueFull("watchers", absl::Seconds(5))));
   }
   watch->Start(request.name());
-  return watch.get();
 }
 
 }  // namespace luthier::service

@@ -379,12 +379,8 @@ void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>&
   options_.observer->OnCensus(census);
 }
 
-uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void(Wake)> wake) {
-  return watchers_.Add(study, clock_->Monotonic(), std::move(wake));
-}
-
-void Coordinator::Unsubscribe(uint64_t id) {
-  watchers_.Remove(id);
+void Coordinator::Subscribe(storage::StudyKey study, std::function<bool(Wake)> wake) {
+  watchers_.Add(study, clock_->Monotonic(), std::move(wake));
 }
 
 }  // namespace luthier::coordinator

@@ -88,10 +88,9 @@ class Coordinator {
   void Drain();
 
   using Wake = Watchers::Wake;
-  // `wake` is called after each commit with events of `study`, and every now and then, on the writer's thread, until
-  // Unsubscribe returns. It must not subscribe or unsubscribe.
-  uint64_t Subscribe(storage::StudyKey study, std::function<void(Wake)> wake);
-  void Unsubscribe(uint64_t id);
+  // Calls `wake` after each commit with events of `study`, and every now and then, on the writer's thread, until it
+  // returns false. It must not subscribe.
+  void Subscribe(storage::StudyKey study, std::function<bool(Wake)> wake);
 
   uint64_t committed_seq() const { return committed_seq_.load(); }
   bool draining() const { return draining_.load(); }

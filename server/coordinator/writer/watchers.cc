@@ -1,5 +1,7 @@
 #include "server/coordinator/writer/watchers.h"
 
+#include <vector>
+
 #include "lib/base/check.h"
 
 namespace luthier::coordinator {
@@ -8,19 +10,17 @@ Watchers::Watchers(absl::Duration tick) : tick_(tick) {
   LUTHIER_CHECK(tick > absl::ZeroDuration());
 }
 
-uint64_t Watchers::Add(storage::StudyKey study, absl::Duration now, std::function<void(Wake)> wake) {
+void Watchers::Add(storage::StudyKey study, absl::Duration now, std::function<bool(Wake)> wake) {
   base::MutexLock lock(&mutex_);
   const uint64_t number = ++last_;
   all_[number] = {study, now + tick_, std::move(wake)};
   by_study_[study].insert(number);
   ticks_.emplace(now + tick_, number);
-  return number;
 }
 
-void Watchers::Remove(uint64_t number) {
-  base::MutexLock lock(&mutex_);
+void Watchers::WakeOne(uint64_t number, Wake why) {
   const auto found = all_.find(number);
-  if (found == all_.end()) return;
+  if (found->second.wake(why)) return;
   const auto study = by_study_.find(found->second.study);
   study->second.erase(number);
   if (study->second.empty()) by_study_.erase(study);
@@ -34,8 +34,9 @@ size_t Watchers::Notify(const std::set<storage::StudyKey>& changed, absl::Durati
   for (const storage::StudyKey study : changed) {
     const auto found = by_study_.find(study);
     if (found == by_study_.end()) continue;
-    for (const uint64_t number : found->second) all_.at(number).wake(Wake::kCommit);
-    calls += found->second.size();
+    const std::vector<uint64_t> numbers(found->second.begin(), found->second.end());
+    for (const uint64_t number : numbers) WakeOne(number, Wake::kCommit);
+    calls += numbers.size();
   }
   while (!ticks_.empty() && ticks_.begin()->first <= now) {
     const uint64_t number = ticks_.begin()->second;
@@ -44,14 +45,16 @@ size_t Watchers::Notify(const std::set<storage::StudyKey>& changed, absl::Durati
     watcher.tick = now + tick_;
     ticks_.emplace(watcher.tick, number);
     ++calls;
-    if (changed.count(watcher.study) == 0) watcher.wake(Wake::kTick);
+    if (changed.count(watcher.study) == 0) WakeOne(number, Wake::kTick);
   }
   return calls;
 }
 
 void Watchers::TickAll() {
   base::MutexLock lock(&mutex_);
-  for (const auto& [number, watcher] : all_) watcher.wake(Wake::kTick);
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, watcher] : all_) numbers.push_back(number);
+  for (const uint64_t number : numbers) WakeOne(number, Wake::kTick);
 }
 
 }  // namespace luthier::coordinator

@@ -16,7 +16,7 @@
 namespace luthier::coordinator {
 
 // Wakes callers that wait for commits of a study. A commit costs as much as the watchers it wakes. Thread-safe;
-// watchers are called under the lock, so a watcher must not add or remove any.
+// watchers are called under the lock, so a watcher must not add any.
 class Watchers {
  public:
   // Reasons to wake a watcher.
@@ -28,9 +28,8 @@ class Watchers {
   // Each watcher is woken at least every `tick`, which is above 0.
   explicit Watchers(absl::Duration tick);
 
-  // `wake` is called until Remove returns. Returns a number for Remove.
-  uint64_t Add(storage::StudyKey study, absl::Duration now, std::function<void(Wake)> wake);
-  void Remove(uint64_t number);
+  // Calls `wake` until it returns false.
+  void Add(storage::StudyKey study, absl::Duration now, std::function<bool(Wake)> wake);
 
   // Wakes the watchers of the studies `changed`, and those whose tick has come. Returns the number of calls that this
   // took.
@@ -42,8 +41,9 @@ class Watchers {
   struct Watcher {
     storage::StudyKey study = 0;
     absl::Duration tick;  // When the next tick is due.
-    std::function<void(Wake)> wake;
+    std::function<bool(Wake)> wake;
   };
+  void WakeOne(uint64_t number, Wake why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration tick_;
   base::Mutex mutex_;

@@ -278,32 +278,36 @@ TEST_F(CoordinatorTest, SubscribersAreWokenByCommitsOfTheirStudyOnly) {
   const storage::StudyKey s = Create("s", MakeSpec())->record.key;
   const storage::StudyKey t = Create("t", MakeSpec())->record.key;
   Barrier();
-  std::atomic<int> s_wakes{0};
-  std::atomic<int> t_wakes{0};
-  const auto counter = [](std::atomic<int>* wakes) {
-    return [wakes](Coordinator::Wake why) { *wakes += why == Coordinator::Wake::kCommit ? 1 : 0; };
+  // Subscribed until the first commit.
+  const auto count = [this](storage::StudyKey study) {
+    const auto wakes = std::make_shared<std::atomic<int>>(0);
+    coordinator_->Subscribe(study, [wakes](Coordinator::Wake why) {
+      if (why == Coordinator::Wake::kCommit) ++*wakes;
+      return why != Coordinator::Wake::kCommit;
+    });
+    return wakes;
   };
-  const uint64_t first = coordinator_->Subscribe(s, counter(&s_wakes));
-  const uint64_t second = coordinator_->Subscribe(t, counter(&t_wakes));
+  const auto s_wakes = count(s), t_wakes = count(t);
   ASSERT_TRUE(Ask("s", "a").Wait().ok());
   Barrier();  // Watchers are woken after the answers.
-  EXPECT_EQ(s_wakes, 1);
-  EXPECT_EQ(t_wakes, 0);
-  coordinator_->Unsubscribe(first);
+  EXPECT_EQ(*s_wakes, 1);
+  EXPECT_EQ(*t_wakes, 0);
   ASSERT_TRUE(Ask("s", "a").Wait().ok());
   ASSERT_TRUE(Ask("t", "a").Wait().ok());
   Barrier();
-  EXPECT_EQ(s_wakes, 1);
-  EXPECT_EQ(t_wakes, 1);
-  coordinator_->Unsubscribe(second);
+  EXPECT_EQ(*s_wakes, 1);
+  EXPECT_EQ(*t_wakes, 1);
 }
 
 TEST_F(CoordinatorTest, SubscribersAreWokenNowAndThenThoughNothingHappens) {
   Start();
   const storage::StudyKey s = Create("s", MakeSpec())->record.key;
-  std::atomic<int> ticks{0};
-  const uint64_t id =
-      coordinator_->Subscribe(s, [&](Coordinator::Wake why) { ticks += why == Coordinator::Wake::kTick; });
+  const auto counted = std::make_shared<std::atomic<int>>(0);
+  std::atomic<int>& ticks = *counted;
+  coordinator_->Subscribe(s, [counted](Coordinator::Wake why) {
+    *counted += why == Coordinator::Wake::kTick;
+    return true;
+  });
   for (int round = 1; round <= 3; ++round) {
     clock_.Advance(TestOptions().tick);
     while (ticks < round) std::this_thread::yield();
@@ -311,7 +315,6 @@ TEST_F(CoordinatorTest, SubscribersAreWokenNowAndThenThoughNothingHappens) {
   coordinator_->Drain();  // Said at once, though no time passes.
   const int before = ticks;
   while (ticks == before) std::this_thread::yield();
-  coordinator_->Unsubscribe(id);
 }
 
 TEST_F(CoordinatorTest, WaitingOperationsAreBoundedInNumberAndBytes) {

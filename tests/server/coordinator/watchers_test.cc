@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,11 @@ using Wake = Watchers::Wake;
 
 class WatchersTest : public ::testing::Test {
  protected:
-  uint64_t Add(const std::string& name, storage::StudyKey study, absl::Duration now) {
-    return watchers_.Add(study, now,
-                         [this, name](Wake why) { log_.push_back(name + (why == Wake::kTick ? " t" : " c")); });
+  void Add(const std::string& name, storage::StudyKey study, absl::Duration now) {
+    watchers_.Add(study, now, [this, name](Wake why) {
+      log_.push_back(name + (why == Wake::kTick ? " t" : " c"));
+      return gone_.count(name) == 0;
+    });
   }
   size_t Notify(const std::set<storage::StudyKey>& changed, absl::Duration now) {
     log_.clear();
@@ -26,6 +29,7 @@ class WatchersTest : public ::testing::Test {
 
   Watchers watchers_{absl::Seconds(10)};
   std::vector<std::string> log_;
+  std::set<std::string> gone_;  // These return false.
 };
 
 TEST_F(WatchersTest, ACommitCostsAsMuchAsTheWatchersItWakes) {
@@ -56,16 +60,22 @@ TEST_F(WatchersTest, ACommitPostponesTheNextTick) {
   EXPECT_EQ(Notify({}, absl::Seconds(19)), 0u);
 }
 
-TEST_F(WatchersTest, RemovedWatchersAreNotWoken) {
-  const uint64_t a = Add("a", 1, absl::Seconds(0));
+TEST_F(WatchersTest, AWatcherThatReturnsFalseIsNotWokenAgain) {
+  Add("a", 1, absl::Seconds(0));
   Add("b", 2, absl::Seconds(0));
-  watchers_.Remove(a);
-  watchers_.Remove(a);
-  EXPECT_EQ(Notify({1, 2}, absl::Seconds(10)), 2u);  // b: by the commit, and its tick.
-  EXPECT_THAT(log_, ElementsAre("b c"));
+  Add("c", 2, absl::Seconds(5));
+  gone_ = {"a", "b"};
+  EXPECT_EQ(Notify({1}, absl::Seconds(1)), 1u);
+  EXPECT_THAT(log_, ElementsAre("a c"));
+  EXPECT_EQ(Notify({1}, absl::Seconds(10)), 1u);
+  EXPECT_THAT(log_, ElementsAre("b t"));
+  EXPECT_EQ(Notify({1, 2}, absl::Seconds(11)), 1u);
+  EXPECT_THAT(log_, ElementsAre("c c"));
+  gone_.insert("c");
+  watchers_.TickAll();
   log_.clear();
   watchers_.TickAll();
-  EXPECT_THAT(log_, ElementsAre("b t"));
+  EXPECT_THAT(log_, IsEmpty());
 }
 
 }  // namespace

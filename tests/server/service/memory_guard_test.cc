@@ -35,21 +35,21 @@ class MemoryGuardTest : public ::testing::Test {
 
 TEST_F(MemoryGuardTest, WorkIsRefusedAtTheLimitAndResultsATenthLater) {
   Use(100 * kMiB - 1);
-  EXPECT_TRUE(guard_.AdmitWork().ok());
-  EXPECT_TRUE(guard_.AdmitResult().ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kWork).ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kEnding).ok());
   Use(100 * kMiB);
-  const absl::Status refused = guard_.AdmitWork();
+  const absl::Status refused = guard_.Admit(MemoryGuard::Kind::kWork);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(base::GetReason(refused), base::reason::kMemory);
   EXPECT_GT(base::GetErrorDetail(refused)->retry_delay, absl::ZeroDuration());
   EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("100 MiB of memory, of 100 MiB"));
-  EXPECT_TRUE(guard_.AdmitResult().ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kEnding).ok());
   Use(110 * kMiB - 1);
-  EXPECT_TRUE(guard_.AdmitResult().ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kEnding).ok());
   Use(110 * kMiB);
-  EXPECT_EQ(base::GetReason(guard_.AdmitResult()), base::reason::kMemory);
+  EXPECT_EQ(base::GetReason(guard_.Admit(MemoryGuard::Kind::kEnding)), base::reason::kMemory);
   Use(99 * kMiB);
-  EXPECT_TRUE(guard_.AdmitWork().ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kWork).ok());
 }
 
 TEST_F(MemoryGuardTest, PromisedBytesCountAsUsedUntilTheirPromiseEnds) {
@@ -68,30 +68,30 @@ TEST_F(MemoryGuardTest, PromisedBytesCountAsUsedUntilTheirPromiseEnds) {
   EXPECT_FALSE(guard_.Take(Kind::kWork, 21 * kMiB).ok());
   moved = MemoryGuard::Promise();
   EXPECT_TRUE(guard_.Take(Kind::kWork, 50 * kMiB).ok());
-  EXPECT_TRUE(guard_.AdmitWork().ok());
+  EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kWork).ok());
 }
 
 TEST_F(MemoryGuardTest, MemoryIsReadNowAndThen) {
   Use(0);
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(guard_.AdmitWork().ok());
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(guard_.Admit(MemoryGuard::Kind::kWork).ok());
   EXPECT_EQ(looks_, 1);
 }
 
 TEST_F(MemoryGuardTest, FreedMemoryIsGivenBackBeforeAnythingIsRefusedAtMostOnceASecond) {
   for (int i = 0; i < 100; ++i) {
     Use(200 * kMiB);
-    EXPECT_FALSE(guard_.AdmitWork().ok());
+    EXPECT_FALSE(guard_.Admit(MemoryGuard::Kind::kWork).ok());
   }
   EXPECT_EQ(given_back_, 1);
   MemoryGuard freeing({100 * kMiB, [this] { return used_; }, [this] { used_ = 0; }}, &clock_);
   Use(200 * kMiB);
-  EXPECT_TRUE(freeing.AdmitWork().ok());
+  EXPECT_TRUE(freeing.Admit(MemoryGuard::Kind::kWork).ok());
 }
 
 TEST(MemoryGuard, WithoutALimitEverythingIsTaken) {
   base::ManualClock clock;
   const MemoryGuard guard({0, [] { return INT64_MAX; }, [] {}}, &clock);
-  EXPECT_TRUE(guard.AdmitWork().ok());
+  EXPECT_TRUE(guard.Admit(MemoryGuard::Kind::kWork).ok());
 }
 
 TEST(MemoryGuard, ResidentBytesAreThoseOfThisProcess) {

@@ -17,8 +17,8 @@
 #include "lib/wire/status.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
-#include "server/service/study_service.h"
-#include "server/service/worker_service.h"
+#include "server/service/calls.h"
+#include "server/service/grpc_calls.h"
 #include "server/storage/memory_storage.h"
 
 namespace luthier::service::testing {
@@ -56,8 +56,7 @@ class MemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     grpc::ServerBuilder builder;
-    builder.RegisterService(&studies_);
-    builder.RegisterService(&workers_);
+    builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     channel_ = server_->InProcessChannel({});
   }
@@ -129,7 +128,7 @@ class MemoryTest : public ::testing::Test {
   base::SystemClock system_clock_;
   std::atomic<int64_t> used_{0};
   int calls_ = 0;
-  const MemoryGuard memory_{{1000, [this] { return used_.load(); }, [] {}}, &clock_};
+  const MemoryGuard memory_{{1'000'000, [this] { return used_.load(); }, [] {}}, &clock_};
   storage::MemoryStorage storage_;
   std::unique_ptr<Coordinator> coordinator_ = Coordinator::Start(&storage_, &system_clock_, {}).value();
   std::unique_ptr<base::Executor> readers_ = std::make_unique<base::Executor>(1, 8);
@@ -137,14 +136,14 @@ class MemoryTest : public ::testing::Test {
   std::atomic<bool> closing_{false};
   const Backend backend_{coordinator_.get(), &storage_,  readers_.get(), &system_clock_,
                          &memory_,           &refusals_, &closing_};
-  StudyService studies_{backend_};
-  WorkerService workers_{backend_};
+  Calls all_{backend_};
+  GrpcCalls service_{&all_};
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 
 TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
-  Use(900);  // A read needs some, too: a sixteenth of the limit.
+  Use(900'000);  // A read needs some, too: a sixteenth of the limit.
   EXPECT_THAT(Refused(), ElementsAre());
   int methods = 0;
   for (const char* service : {v1::StudyService::service_full_name(), v1::WorkerService::service_full_name()}) {
@@ -152,16 +151,16 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   }
   EXPECT_EQ(calls_, methods) << "a new call is to be looked at here, too";
   EXPECT_THAT(refusals_.Take(), IsEmpty());
-  Use(1000);
+  Use(1'000'000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
                                      "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable",
                                      "ListEvents", "GetImportance", "Predict", "ExplainTrial", "ListWorkers", "Suggest",
                                      "WatchStudy"));
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
-  Use(1099);
+  Use(1'099'000);
   EXPECT_EQ(Refused().size(), 18u);
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
-  Use(1100);
+  Use(1'100'000);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 7), Pair("results MEMORY", 6)));

@@ -8,7 +8,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
-#include "server/service/study_service.h"
+#include "server/service/calls.h"
+#include "server/service/grpc_calls.h"
 #include "server/storage/memory_storage.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
@@ -40,7 +41,8 @@ class TrueReplies : public ::testing::Test {
   void SetUp() override {
     coordinator_ = Coordinator::Start(&storage_, &clock_, {}).value();
     readers_ = std::make_unique<base::Executor>(1, kPlaces);
-    service_ = std::make_unique<StudyService>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
+    calls_ = std::make_unique<Calls>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
+    service_ = std::make_unique<GrpcCalls>(calls_.get());
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -88,7 +90,8 @@ class TrueReplies : public ::testing::Test {
   UnreadableStorage storage_{&memory_};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<base::Executor> readers_;
-  std::unique_ptr<StudyService> service_;
+  std::unique_ptr<Calls> calls_;
+  std::unique_ptr<GrpcCalls> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::StudyService::Stub> stub_;
 };

@@ -8,7 +8,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
-#include "server/service/study_service.h"
+#include "server/service/calls.h"
+#include "server/service/grpc_calls.h"
 #include "server/storage/memory_storage.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
@@ -37,7 +38,8 @@ class WatchTest : public ::testing::Test {
     options.tick = absl::Milliseconds(5);
     coordinator_ = Coordinator::Start(&storage_, &clock_, options).value();
     readers_ = std::make_unique<base::Executor>(1, 1);
-    service_ = std::make_unique<StudyService>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
+    calls_ = std::make_unique<Calls>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
+    service_ = std::make_unique<GrpcCalls>(calls_.get());
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -85,7 +87,8 @@ class WatchTest : public ::testing::Test {
   luthier::testing::HookedStorage storage_{&memory_};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<base::Executor> readers_;
-  std::unique_ptr<StudyService> service_;
+  std::unique_ptr<Calls> calls_;
+  std::unique_ptr<GrpcCalls> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::StudyService::Stub> stub_;
   grpc::ClientContext context_;

@@ -179,7 +179,8 @@ TEST_F(SuggestionQueueTest, AProjectPausesOnceItsQuotaOfProcessorsIsUsed) {
   queue.Request(Request(2, 0, 20), Spec(2));  // Another project goes on, and its 20 seconds are two for the first.
   Delivered(before + 20);
   queue_ = nullptr;
-  EXPECT_NEAR(static_cast<double>(std::count_if(delivered_.begin(), delivered_.end(),
+  const std::vector<ProposalsOp> delivered = Delivered(0);
+  EXPECT_NEAR(static_cast<double>(std::count_if(delivered.begin(), delivered.end(),
                                                 [](const ProposalsOp& op) { return op.study == 1; })),
               8.0, 2.0);
 }
@@ -208,8 +209,8 @@ TEST_F(SuggestionQueueTest, UsedQuotaOutlivesTheStudiesThatUsedIt) {
   request(3, "another", 20);
   Delivered(21);
   queue_ = nullptr;
-  EXPECT_EQ(std::count_if(delivered_.begin(), delivered_.end(), [](const ProposalsOp& op) { return op.study == 2; }),
-            0);
+  const std::vector<ProposalsOp> delivered = Delivered(0);
+  EXPECT_EQ(std::count_if(delivered.begin(), delivered.end(), [](const ProposalsOp& op) { return op.study == 2; }), 0);
 }
 
 TEST_F(SuggestionQueueTest, TimeUsedWithoutAQuotaDoesNotCountAgainstALaterOne) {

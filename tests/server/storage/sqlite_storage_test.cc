@@ -597,7 +597,8 @@ TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
   int slices = 0;
   for (bool left = true; left; ++slices) {
     EXPECT_EQ(storage->GetStudy(study.id).status().code(), absl::StatusCode::kNotFound);
-    for (const StudyRecord& other : storage->ListStudies("", 100).value()) EXPECT_NE(other.key, study.key);
+    const std::vector<StudyRecord> others = storage->ListStudies("", 100).value();
+    for (const StudyRecord& other : others) EXPECT_NE(other.key, study.key);
     EXPECT_EQ(storage->GetTrial(study.key, 7).status().code(), absl::StatusCode::kNotFound);
     EXPECT_THAT(storage->ListTrials(study.key, {}, 0, 10).value(), ::testing::IsEmpty());
     EXPECT_THAT(storage->SketchTrials(study, {}, 0, 10).value(), ::testing::IsEmpty());

@@ -1,7 +1,6 @@
 #include "lib/notation/templates.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -26,7 +25,7 @@ absl::Status Error(absl::string_view whole, const std::string& what) {
 
 absl::Status CheckOffset(absl::string_view whole, absl::string_view text, int* offset) {
   if (!absl::SimpleAtoi(text, offset)) return Error(whole, absl::StrCat(base::Quote(text), " is not an offset"));
-  if (std::abs(*offset) > kMaxOffset) {
+  if (*offset < -kMaxOffset || *offset > kMaxOffset) {
     return Error(whole, absl::StrCat("offset ", *offset, " is not in [-", kMaxOffset, ", ", kMaxOffset, "]"));
   }
   return absl::OkStatus();

@@ -101,7 +101,7 @@ std::string WholeDigits(absl::string_view text) {
   const size_t e = text.find_first_of("eE");
   int exponent = 0;
   if (e != absl::string_view::npos && !absl::SimpleAtoi(text.substr(e + 1), &exponent)) return "";
-  if (std::abs(exponent) > 400) return "";
+  if (exponent < -400 || exponent > 400) return "";
   std::string digits;
   std::string sign;
   bool fraction = false;

@@ -133,7 +133,7 @@ absl::StatusOr<FeatureMap> FeatureMap::Load(base::CheckpointReader* reader) {
   for (const notation::Template& one : options.templates) {
     for (const notation::Position& position : one.positions) {
       const bool fits = position.column >= 0 && position.column < static_cast<int>(columns) &&
-                        std::abs(position.offset) <= notation::kMaxOffset;
+                        position.offset >= -notation::kMaxOffset && position.offset <= notation::kMaxOffset;
       if (!fits) return unfit;
     }
   }

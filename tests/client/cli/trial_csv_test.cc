@@ -86,7 +86,8 @@ TEST(TrialCsv, RefusedTablesAreExplained) {
   spec.mutable_metric()->set_name("loss");
   spec.add_space()->set_name("lr");
   spec.mutable_space(0)->mutable_float_();
-  for (const json& one : Format()["refused"]) {
+  const json format = Format();
+  for (const json& one : format["refused"]) {
     EXPECT_THAT(std::string(ReadTrialsCsv(std::string(one["csv"]), "f", spec).status().message()),
                 HasSubstr(std::string(one["words"])))
         << one;

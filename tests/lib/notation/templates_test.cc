@@ -34,6 +34,7 @@ TEST(TemplatesTest, ErrorsNameTheTemplate) {
   EXPECT_THAT(TemplateError("word[0]"), HasSubstr("template \"word[0]\": there is no column \"word\""));
   EXPECT_THAT(TemplateError("w[x]"), HasSubstr("\"x\" is not an offset"));
   EXPECT_THAT(TemplateError("w[101]"), HasSubstr("offset 101 is not in [-100, 100]"));
+  EXPECT_THAT(TemplateError("w[-2147483648]"), HasSubstr("offset -2147483648 is not in [-100, 100]"));
   EXPECT_THAT(TemplateError("w"), HasSubstr("is not name[offset]"));
   EXPECT_THAT(TemplateError("U1:%x[0]"), HasSubstr("is not %x[row,column]"));
   EXPECT_THAT(TemplateError("U1:%y[0,0]"), HasSubstr("expected %x[row,column]"));

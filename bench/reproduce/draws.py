@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import csv
+import math
 import pathlib
 import re
 import statistics
@@ -38,16 +39,36 @@ class Data:
         return {seed: row[name] for seed, row in self.found.get((setting, method), {}).items() if name in row}
 
 
-def ratios(data, part, recipe):
-    """For each seed that both ended, a's number over b's."""
+def compared(data, part, make, paired):
+    """For each seed that both ended, what `make` makes of a's number and b's."""
     cells = []
     for setting in part["settings"]:
         for a in listed(part["a"]):
             for b in listed(part["b"]):
                 first, second = data.column(setting, a, part["of"]), data.column(setting, b, part.get("of_b", part["of"]))
-                samples = tuple(first[s] / second[s] for s in sorted(first.keys() & second.keys()))
-                cells.append(Cell((setting, a, b), samples, bounds(part), paired=True))
+                samples = tuple(make(first[s], second[s]) for s in sorted(first.keys() & second.keys()))
+                what = [part["of"], part["of_b"]] if "of_b" in part else [part["of"]]
+                cells.append(Cell((setting, a, b, *what), samples, bounds(part), paired=paired))
     return cells
+
+
+def ratios(data, part, recipe):
+    return compared(data, part, lambda a, b: a / b if b else math.inf, "ratio")
+
+
+def differences(data, part, recipe):
+    return compared(data, part, lambda a, b: a - b, "difference")
+
+
+def numbers(data, part, recipe, kind="median"):
+    """The number of each seed."""
+    return [Cell((setting, a), tuple(number for _, number in sorted(data.column(setting, a, part["of"]).items())), bounds(part), kind)
+            for setting in part["settings"] for a in listed(part["a"])]
+
+
+def every(data, part, recipe):
+    """The number of each seed; all must keep the bound."""
+    return numbers(data, part, recipe, "exact")
 
 
 def published(data, part, recipe):
@@ -69,16 +90,6 @@ def shares(data, part, recipe):
     return cells
 
 
-def every(data, part, recipe):
-    """The number of each seed; all must keep the bound."""
-    cells = []
-    for setting in part["settings"]:
-        for a in listed(part["a"]):
-            column = data.column(setting, a, part["of"])
-            cells.append(Cell((setting, a), tuple(column[s] for s in sorted(column)), bounds(part), "exact"))
-    return cells
-
-
 def needs(part):
     if "published" in part:
         return [(setting, method) for setting, method, _ in part["published"]]
@@ -90,9 +101,9 @@ class Family:
     """`columns` follow setting, method and seed; `command` makes the arguments of a run from those and the programs'
     folder, and `parse` its numbers from its output, None where it did not end."""
 
-    MEASURES = {"ratio": ratios, "published": published, "share": shares, "every": every}
+    MEASURES = {"ratio": ratios, "difference": differences, "number": numbers, "published": published, "share": shares, "every": every}
 
-    def __init__(self, name, columns, command, parse, limit=300, shown=()):
+    def __init__(self, name, columns, command, parse, limit=120, shown=()):
         self.name, self.columns, self.command, self.parse = name, ["setting", "method", "seed", *columns], command, parse
         self.limit, self.shown = limit, shown
 
@@ -194,6 +205,8 @@ VF = Family("vf_idca", VF_COLUMNS, vf_command, vf_parse,
 def bengio_command(setting, method, seed, binaries):
     if setting == "inverse of 6 x 6":
         return [sys.executable, HERE / "bengio" / "equations.py", "--draw", str(seed), "--equation", method]
+    if setting == "volatility":
+        return [sys.executable, HERE / "bengio" / "volatility.py", "--draw", str(seed), "--method", method]
     return [sys.executable, HERE / "bengio" / "soft_selection.py", binaries / "luthier", "--rows", re.match(r"\d+", setting)[0],
             "--draw", str(seed), "--method", method]
 
@@ -204,3 +217,21 @@ def bengio_parse(text):
 
 
 BENGIO = Family("bengio", ["seconds", "loss"], bengio_command, bengio_parse, shown=["seconds", "loss"])
+
+# --- Harmonica (Hazan et al. 2018) ---
+
+HARMONICA_COLUMNS = ["seconds", *[f"{what}_{n}" for what in ("value", "truth") for n in (100, 300, 700, 1400)],
+                     "stage_1", "stage_2", "stage_3", "base", "terms", "singles", "dummies"]
+
+
+def harmonica_command(setting, method, seed, binaries):
+    return [sys.executable, HERE / "harmonica" / "one_run.py", binaries / "harmonica_experiment", setting, method, str(seed)]
+
+
+def harmonica_parse(text):
+    run = next(csv.DictReader(text.splitlines()), None)
+    return [run[name] for name in HARMONICA_COLUMNS] if run else None
+
+
+HARMONICA = Family("harmonica", HARMONICA_COLUMNS, harmonica_command, harmonica_parse, limit=600,
+                   shown=["truth_100", "truth_300", "truth_700", "truth_1400", "stage_1", "stage_2", "stage_3", "base", "seconds"])

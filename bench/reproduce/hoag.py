@@ -1,7 +1,6 @@
 """Searches along hypergradients by `hoag_experiment`: a row is an evaluation."""
 
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -118,9 +117,10 @@ def jobs(claims, seeds, place, again=False):
 
 def run(lines, place, binaries, processes):
     data = place / "data"
-    if lines and not data.exists():
-        data.mkdir(parents=True)
-        subprocess.run([sys.executable, draws.HERE / "hoag/prepare.py", os.environ["LUTHIER_DATA_DIR"], data], check=True)
+    for problem in sorted({line.split("|")[0] for line in lines}):
+        if not (data / f"{problem}.done").exists():
+            subprocess.run([sys.executable, draws.HERE / "hoag/prepare.py", rows.sources(), data, problem], check=True)
+            (data / f"{problem}.done").touch()
     ok = True
     for line in lines:  # One at a time: rows have seconds.
         problem, method, split = line.split("|")

@@ -1,7 +1,6 @@
 """Growing batches, mixed steps and support vectors by `luthier-reproduce-svrg`: a row is what is in hand from some pass on."""
 
 import math
-import os
 import statistics
 import subprocess
 
@@ -59,7 +58,7 @@ def pairs(data, part):
 def ratios(data, part, recipe):
     """For each seed, a's number over b's."""
     return [Cell((name, LOSSES[loss], part["a"], part["b"]),
-                 tuple(data.number(a, s, part["of"]) / data.number(b, s, part["of"]) for s in seeds), bounds(part), paired=True)
+                 tuple(data.number(a, s, part["of"]) / data.number(b, s, part["of"]) for s in seeds), bounds(part), paired="ratio")
             for (name, loss), a, b, seeds in pairs(data, part)]
 
 
@@ -99,7 +98,7 @@ def run(lines, place, binaries, processes):
     ok = True
     for line in lines:
         name, seeds = line.split("|")
-        done = subprocess.run([binaries / "luthier-reproduce-svrg", f"--data={os.environ['LUTHIER_DATA_DIR']}", f"--only={name}",
+        done = subprocess.run([binaries / "luthier-reproduce-svrg", f"--data={rows.sources()}", f"--only={name}",
                                f"--seeds={seeds}", f"--long_passes={100 if name in ('20news', 'MNIST') else 300}"],
                               stdout=subprocess.PIPE, text=True)
         ok = ok and done.returncode == 0

@@ -4,7 +4,9 @@ import csv
 import hashlib
 import io
 import lzma
+import os
 import pathlib
+import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "rows"
 
@@ -32,3 +34,8 @@ def fingerprint(name, folder=FOLDER):
     """Of the decompressed table: it does not depend on the compressor."""
     path = folder / f"{name}.csv.xz"
     return hashlib.sha256(lzma.decompress(path.read_bytes())).hexdigest()[:16] if path.exists() else "none"
+
+
+def sources():
+    """The folder of the data sets."""
+    return os.environ.get("LUTHIER_DATA_DIR") or sys.exit("run: LUTHIER_DATA_DIR names no folder of data sets")

@@ -105,7 +105,7 @@ def ratios(data, part, recipe):
     for label, problem, a, of_a, b, of_b in expand(part, recipe):
         first, second = data.errors(problem, a, of_a), data.errors(problem, b, of_b)
         samples = tuple((first[s] + TINY) / (second[s] + TINY) for s in sorted(first.keys() & second.keys()))
-        cells.append(Cell(label, samples, bounds(part), paired=of_a == of_b))
+        cells.append(Cell(label, samples, bounds(part), paired="ratio" if of_a == of_b else ""))
     return cells
 
 
@@ -189,7 +189,11 @@ def run(lines, place, binaries, processes):
             file.write("".join(line + "\n" for line in lines[k::processes]))
             file.seek(0)
             running.append(subprocess.Popen([binaries / "reproduce", f"--results={place}"], stdin=file))
-    return all([program.wait() == 0 for program in running])
+    try:
+        return all([program.wait() == 0 for program in running])
+    finally:
+        for program in running:
+            program.terminate()
 
 
 def packed(path):

@@ -13,7 +13,7 @@ import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search, "linear": linear, "hoag": hoag, "vf_idca": draws.VF, "bengio": draws.BENGIO}
+FAMILIES = {"search": search, "linear": linear, "hoag": hoag, "vf_idca": draws.VF, "harmonica": draws.HARMONICA, "bengio": draws.BENGIO}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ def load(path=HERE / "claims.toml"):
         parts = tuple(entry["part"])
         for k, recipe in enumerate(entry.get("recipes", ["map"])):
             claims.append(Claim(entry["id"] + (f"-{recipe.upper()}" if k else ""), entry["family"], entry["place"], entry["text"],
-                                entry["seeds"], recipe, entry.get("quick", False), parts))
+                                entry["seeds"], recipe, recipe in entry.get("quick", []), parts))
     return claims, table["page"]
 
 

@@ -5,7 +5,7 @@ A claim has parts, a part has cells, and a cell has one sample for each seed, bo
     median  The median over all seeds that could be drawn lies within the bounds. Its interval is that of the sign test:
             two order statistics of the samples, whatever their distribution.
     share   The share of seeds whose sample is 1 lies within the bounds. Its interval is Clopper's and Pearson's.
-    exact   Every sample lies within the bounds. Nothing is estimated: one sample outside settles it.
+    exact   Every sample lies within the bounds. Nothing is estimated: one sample outside settles it, ten within are asked.
 
 A cell *holds* if its interval lies within the bounds, *fails* if it lies outside, and is *open* otherwise. All intervals of
 a claim hold at once with a confidence of 95 % (Bonferroni). A part asks for at least `need` of its cells; from those that
@@ -19,6 +19,7 @@ import math
 import random
 
 LEVEL = 0.05  # Of a claim: the chance that any of its intervals misses.
+ENOUGH = 10  # Samples of an exact cell that holds.
 REPRODUCED, CONTRADICTED, UNDECIDED = "reproduced", "contradicted", "undecided"
 HOLDS, FAILS, OPEN = "holds", "fails", "open"
 TRIED = [5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700, 1000]  # Numbers of seeds.
@@ -48,7 +49,7 @@ class Cell:
     samples: tuple
     bounds: Bounds
     kind: str = "median"
-    paired: bool = False  # Samples are ratios of two methods: by chance x is as likely as 1 / x.
+    paired: str = ""  # "ratio" or "difference" of two methods: by chance x is as likely as 1 / x, or as -x.
 
     @property
     def centre(self):
@@ -108,7 +109,8 @@ def state(cell, level):
         return OPEN
     low, high = interval(cell, level)
     if cell.kind == "exact":
-        return HOLDS if low in cell.bounds and high in cell.bounds else FAILS
+        within = low in cell.bounds and high in cell.bounds
+        return FAILS if not within else HOLDS if len(cell.samples) >= ENOUGH else OPEN
     if cell.bounds.above_low(low) and cell.bounds.below_high(high):
         return HOLDS
     return FAILS if not cell.bounds.below_high(low) or not cell.bounds.above_low(high) else OPEN
@@ -118,6 +120,8 @@ def state_with(cell, n, level):
     """What an open cell would be with n seeds that fall as its samples did."""
     if not cell.samples:
         return OPEN
+    if cell.kind == "exact":
+        return HOLDS if n >= ENOUGH else OPEN
     if cell.kind == "share":
         low, high = share_interval(round(cell.centre * n), n, level / 2)
         if cell.bounds.above_low(low) and cell.bounds.below_high(high):
@@ -180,6 +184,12 @@ def deciding_seeds(parts, level):
     return f"more than {TRIED[-1]:,} seeds"
 
 
+def swap(cell, coin):
+    """The cell after a coin has swapped the two methods of each seed."""
+    other = {"": lambda x: x, "ratio": lambda x: 1.0 / x if x else math.inf, "difference": lambda x: -x}[cell.paired]
+    return dataclasses.replace(cell, samples=tuple(other(x) if coin.random() < 0.5 else x for x in cell.samples))
+
+
 def passes_alike(parts, level, rounds=100):
     """How often the claim is reproduced if each seed's two methods are swapped by a coin."""
     cells = [cell for part in parts for cell in part.cells]
@@ -188,9 +198,7 @@ def passes_alike(parts, level, rounds=100):
     coin = random.Random(0)
     passed = 0
     for _ in range(rounds):
-        swapped = [Part(p.text, tuple(dataclasses.replace(c, samples=tuple(1.0 / x if coin.random() < 0.5 else x
-                                                                            for x in c.samples)) if c.paired else c
-                                      for c in p.cells), p.need) for p in parts]
+        swapped = [Part(p.text, tuple(swap(c, coin) for c in p.cells), p.need) for p in parts]
         passed += word_of(swapped, [[state(c, level) for c in p.cells] for p in swapped]) == REPRODUCED
     return passed / rounds
 

@@ -6,6 +6,8 @@ Rows of normal inputs whose correlation falls as C^|i - j|; the first R of a ran
 noise with the signal's deviation. Methods choose on five folds of the same N rows and are trained on all of them:
 
     decays     `luthier run` on a study of ridge with a list of P decays, with gradients
+    aic, mdl   a list of P decays, too, of least n ln(rss / n) + 2 or ln(n) times the degrees of freedom on all rows, along
+               the gradient
     one decay  scikit-learn's RidgeCV
     lasso      scikit-learn's LassoCV
     stepwise   forward selection of least squares, its size by the folds
@@ -121,6 +123,32 @@ def draw(a):
     return x, y, x_test, signal_test + signal.std() * random.normal(size=5000)
 
 
+def criterion(gram, product, square, n, price, logs):
+    """n ln(rss / n) + price * tr(H^-1 X'X) of ridge with decays exp(logs), and its derivatives by the logarithms."""
+    decays = numpy.exp(logs)
+    inverse = numpy.linalg.inv(gram + numpy.diag(decays))
+    w = inverse @ product
+    rss = square - 2 * w @ product + w @ gram @ w
+    by_decays = n / rss * 2 * w * (inverse @ (decays * w)) - price * numpy.einsum('ij,jk,ki->i', inverse, gram, inverse)
+    return n * numpy.log(rss / n) + price * numpy.trace(inverse @ gram), decays * by_decays
+
+
+def by_criterion(x, y, price):
+    """Descents that halve their steps, from decays of 1, within 1e-4 … 1e4."""
+    xc, yc = centred(x, y)
+    parts = xc.T @ xc, xc.T @ yc, yc @ yc, len(y), price
+    logs, step = numpy.zeros(x.shape[1]), 1.0
+    value, slope = criterion(*parts, logs)
+    for _ in range(1000):
+        trial = numpy.clip(logs - step * slope, numpy.log(1e-4), numpy.log(1e4))
+        new, new_slope = criterion(*parts, trial)
+        if new < value:
+            logs, value, slope, step = trial, new, new_slope, 1.5 * step
+        else:
+            step *= 0.5
+    return least_squares(x, y, numpy.exp(logs))
+
+
 def sklearn(name, x, y):
     from sklearn.linear_model import LassoCV, RidgeCV
     model = RidgeCV(alphas=STRENGTHS, cv=FOLDS) if name == 'one decay' else LassoCV(cv=FOLDS)
@@ -138,6 +166,8 @@ def timed(method):
 def main():
     methods = {
         'decays': lambda a, x, y: ours(a.luthier, x, y),
+        'aic': lambda a, x, y: timed(lambda: by_criterion(x, y, 2.0)),
+        'mdl': lambda a, x, y: timed(lambda: by_criterion(x, y, numpy.log(len(y)))),
         'one decay': lambda a, x, y: sklearn('one decay', x, y),
         'lasso': lambda a, x, y: sklearn('lasso', x, y),
         'stepwise': lambda a, x, y: timed(lambda: stepwise(x, y, by_folds(x, y, range(1, a.inputs + 1), stepwise))),

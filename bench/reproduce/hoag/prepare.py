@@ -1,6 +1,6 @@
 """Writes the data of hoag_experiment from their sources: DIR/{20news.svm,a9a.svm,mnist12.svm,parkinsons.csv}.
 
-    prepare.py SOURCES DIR
+    prepare.py SOURCES DIR [PROBLEM…]
 
 20news: tf-idf of all 18,846 documents, the twenty groups halved into two classes by their number, even and odd. mnist12:
 the 60,000 training images, cropped to 24 x 24, means of 2 x 2 pixels, divided by 255. parkinsons: the sixteen voice
@@ -59,9 +59,10 @@ def parkinsons(sources, out):
 def main():
     sources, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    for write in (news, a9a, mnist, parkinsons):
-        write(sources, out)
-        print(write.__name__)
+    writers = {'20news': news, 'a9a': a9a, 'mnist': mnist, 'parkinsons': parkinsons}
+    for name in sys.argv[3:] or writers:
+        writers[name](sources, out)
+        print(name)
 
 
 if __name__ == '__main__':

@@ -53,6 +53,9 @@ class StateTest(unittest.TestCase):
 
     def test_one_sample_outside_settles_what_is_exact(self):
         self.assertEqual(verdict.state(cell([1.0] * 99 + [1.1], kind="exact"), 0.05), "fails")
+        self.assertEqual(verdict.state(cell([1.0] * 10, kind="exact"), 0.05), "holds")
+        few = verdict.judge([Part("made up", (cell([1.0] * 9, kind="exact"),), 1)])
+        self.assertEqual((few.word, few.deciding), ("undecided", "10 seeds"))
 
     def test_two_bounds_are_kept_or_broken_on_either_side(self):
         bounds = Bounds(0.8, 1.25)
@@ -97,11 +100,12 @@ class JudgeTest(unittest.TestCase):
     def test_what_chance_can_pass_is_found(self):
         # Ratios of 1.1 and 1 / 1.1: no worse than 1.25 whatever the coin says, and never below .2.
         alike = [1.1, 1 / 1.1] * 10
-        no_worse = verdict.judge([Part("made up", (cell(alike, Bounds(high=1.25), paired=True),), 1)])
-        large = verdict.judge([Part("made up", (cell([0.1] * 20, Bounds(high=0.2), paired=True),), 1)])
+        no_worse = verdict.judge([Part("made up", (cell(alike, Bounds(high=1.25), paired="ratio"),), 1)])
+        large = verdict.judge([Part("made up", (cell([0.1] * 20, Bounds(high=0.2), paired="ratio"),), 1)])
         self.assertEqual((no_worse.word, no_worse.alike), ("reproduced", 1.0))
         self.assertEqual(large.word, "reproduced")
-        self.assertLess(large.alike, 0.1)  # 15 heads or more of 20: 2 %.
+        less = verdict.judge([Part("made up", (cell([-1.0] * 20, Bounds(high=0.0), paired="difference"),), 1)])
+        self.assertLess(max(large.alike, less.alike), 0.1)  # 15 heads or more of 20: 2 %.
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@
 #include "server/coordinator/granting/place.h"
 #include "server/coordinator/granting/serve.h"
 #include "server/coordinator/granting/suggestions.h"
-#include "server/coordinator/mutants.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/index.h"
@@ -45,7 +44,7 @@ absl::StatusOr<bool> Core::LoadMore(int most) {
 void Core::BeginBatch() {
   Batch& batch = context_.batch;
   const absl::Time wall = context_.clock->Wall();
-  batch.now = Mutated(Mutant::kLeasesOnWallClock) ? batch.now + (wall - batch.wall) : context_.clock->Monotonic();
+  batch.now = context_.clock->Monotonic();
   batch.wall = wall;
   batch.uptime = context_.clock->Monotonic() + context_.state.uptime_offset;
   batch.at_begin = context_.state.counters;

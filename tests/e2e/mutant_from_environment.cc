@@ -1,7 +1,7 @@
 // Which fault luthierd_mutants has: LUTHIER_MUTANT is its number, M1 is 1.
 #include <cstdlib>
 
-#include "server/coordinator/mutants.h"
+#include "tests/server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {

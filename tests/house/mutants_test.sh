@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Each fault of tests/mutants/mutants.tsv still has its place in the source. Whether tests notice it: tests/mutants/run.sh.
+# Each fault of tests/mutants/mutants.tsv, and of tests/server/coordinator/mutants.tsv, still has its place in the source.
+# Whether tests notice it: tests/mutants/run.sh, coordinator_mutants_test.
 #   mutants_test.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
@@ -17,3 +18,7 @@ found=$("$run" --list "$scratch" "$scratch/m.tsv" 2>&1 | cut -d: -f1 | tr '\n' '
 [[ $found == "gone moved twice short " ]] || { echo "self-test: found '$found'" >&2; exit 1; }
 
 "$run" --list "$source_dir" || { echo "mend the lines of tests/mutants/mutants.tsv" >&2; exit 1; }
+"$run" --list "$source_dir" "$source_dir/tests/server/coordinator/mutants.tsv" || {
+  echo "mend the lines of tests/server/coordinator/mutants.tsv" >&2
+  exit 1
+}

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "server/coordinator/batch/commit.h"
-#include "server/coordinator/mutants.h"
 #include "server/coordinator/state/load.h"
 #include "server/storage/damage.h"
 
@@ -124,7 +123,7 @@ absl::Status EndBatch(Context& c, const absl::Status& committed) {
   c.batch.now = now;
   c.batch.wall = wall;
   c.batch.uptime = uptime;
-  absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
+  absl::Status outcome = committed;
   // Only one of the operations met the damage, and its caller learns of it when it sends the operation again.
   if (storage::IsDamage(outcome) && answers.size() > 1) outcome = SendAgain(outcome);
   for (const auto& answer : answers) answer(outcome);

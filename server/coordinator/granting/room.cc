@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -31,12 +30,7 @@ int64_t RoomToRun(const Context& c, const StudyState& s) {
 }
 
 int64_t RoomForNew(const Context& c, const StudyState& s) {
-  int64_t rows = static_cast<int64_t>(s.trials.size());
-  if (Mutated(Mutant::kBudgetNotCounted)) {
-    const uint64_t committed = c.batch.at_begin.seq;
-    while (rows > 0 && s.trials[rows - 1].record && s.trials[rows - 1].record->create_seq > committed) --rows;
-  }
-  return s.spec->budget.max_trials - rows;
+  return s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
 }
 
 std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const std::string& worker, int count,

@@ -15,7 +15,6 @@
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
-#include "server/coordinator/mutants.h"
 #include "server/coordinator/operations/finish_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/counts.h"
@@ -293,10 +292,9 @@ bool NeedsCurve(const Ending& e, const FinishOp& op, std::optional<double> value
 }
 
 // Keeps the reply, so that the same call gets the same answer.
-void RememberReply(const Ending& e, const FinishOp& op, const std::string& digest) {
+void RememberReply(const Ending& e, const std::string& digest) {
   GrantRecord& grant = e.record().grants.back();
-  const bool completes = std::holds_alternative<CompleteContent>(op.content);
-  if (!Mutated(Mutant::kCompleteNotReplayable) || !completes) grant.digest = digest;
+  grant.digest = digest;
   grant.reply_state = e.reply.state;
   grant.reply_warnings = e.reply.warnings;
   grant.reply_seq = e.reply.seq;
@@ -325,7 +323,7 @@ absl::StatusOr<FinishReply> Finish(Context& c, const FinishOp& op) {
   const bool ended = Conclude(c, e, op, value);
   e.reply.state = e.slot.state;
   e.reply.seq = c.state.counters.seq;
-  RememberReply(e, op, digest);
+  RememberReply(e, digest);
   if (!ended) CompleteWhenDone(c, e.s);
   return e.reply;
 }

@@ -11,7 +11,6 @@
 #include "lib/search/registry.h"
 #include "lib/study/encoding.h"
 #include "lib/study/rung_schedule.h"
-#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -120,10 +119,9 @@ void StudyProposer::Update(const HistoryUpdate& update) {
 }
 
 absl::Status StudyProposer::ReadHistory(uint64_t prefix_seq) {
-  const uint64_t until = Mutated(Mutant::kLiveHistory) ? UINT64_MAX : prefix_seq;
-  LUTHIER_ASSIGN_OR_RETURN(history_, HistoryAt(storage_, study_, *spec_, until));
+  LUTHIER_ASSIGN_OR_RETURN(history_, HistoryAt(storage_, study_, *spec_, prefix_seq));
   seq_ = prefix_seq;
-  read_ = !Mutated(Mutant::kLiveHistory);
+  read_ = true;
   return absl::OkStatus();
 }
 

@@ -1,10 +1,7 @@
 #include "server/coordinator/state/holder.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
-#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 
@@ -15,13 +12,7 @@ using study::TrialState;
 absl::Status CheckHolder(const TrialSlot& slot, const std::string& token) {
   const TrialRecord& record = *slot.record;
   if (study::IsFinal(slot.state)) return AlreadyFinal(record.trial);
-  if (slot.state == TrialState::kRunning) {
-    if (record.grants.back().token == token) return absl::OkStatus();
-    const auto had_it = [&](const storage::GrantRecord& grant) { return grant.token == token; };
-    if (Mutated(Mutant::kFenceNotCompared) && std::any_of(record.grants.begin(), record.grants.end(), had_it)) {
-      return absl::OkStatus();
-    }
-  }
+  if (slot.state == TrialState::kRunning && record.grants.back().token == token) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost,
       absl::StrCat("trial ", record.trial.number, " is no longer leased by this token; drop it and ask for another"));

@@ -11,7 +11,6 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
-#include "server/coordinator/mutants.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/holder.h"
@@ -51,7 +50,7 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
     s.running.insert(number);
     const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
     const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
-    const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? source.now : source.now + ttl;
+    const absl::Duration deadline = source.now + ttl;
     source.leases->Grant(record.grants.back().token, {s.record.key, number, ttl, deadline, record.trial.stop_requested,
                                                       record.trial.attempts.back().worker});
     s.timer = std::min(s.timer, deadline);
@@ -184,7 +183,6 @@ absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
   Counters& counters = state.counters;
   LUTHIER_ASSIGN_OR_RETURN(counters.seq, source.storage->LastSeq());
   LUTHIER_ASSIGN_OR_RETURN(counters.fence, source.storage->LastFence());
-  if (Mutated(Mutant::kFenceResetAtStart)) counters.fence = 0;
   LUTHIER_ASSIGN_OR_RETURN(counters.key, source.storage->LastStudyKey());
   LUTHIER_ASSIGN_OR_RETURN(const absl::Duration uptime, source.storage->LastUptime());
   state.uptime_offset = uptime - source.now;

@@ -10,7 +10,6 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/messages/size.h"
-#include "server/coordinator/mutants.h"
 #include "server/storage/damage.h"
 #include "server/storage/held_files.h"
 
@@ -131,7 +130,7 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline, std::shar
                       (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
     const bool internal =
         std::holds_alternative<ProposalsOp>(operation) || std::holds_alternative<KeepAnswerOp>(operation);
-    if (!stopping_ && (internal || room || Mutated(Mutant::kQueueUnbounded))) {
+    if (!stopping_ && (internal || room)) {
       refusals.Taken(now);
       ++load.ops;
       load.bytes += bytes;
@@ -278,12 +277,6 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
 
 void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
   const storage::WriteBatch& batch = core_->Seal();
-  if (Mutated(Mutant::kReplyBeforeCommit)) {
-    const storage::WriteBatch late = batch;
-    (void)core_->EndBatch(absl::OkStatus());
-    (void)storage_->Commit(late);
-    return;
-  }
   const absl::Duration begin = clock_->Monotonic();
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
   if (!batch.empty() && options_.observer != nullptr)

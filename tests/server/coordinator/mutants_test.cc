@@ -1,5 +1,5 @@
 // A harness that lets its mutant live is broken. Linked with a copy of the coordinator that takes mutants.
-#include "server/coordinator/mutants.h"
+#include "tests/server/coordinator/mutants.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,11 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_MUTANTS_H_
-#define LUTHIER_SERVER_COORDINATOR_MUTANTS_H_
+#ifndef LUTHIER_TESTS_SERVER_COORDINATOR_MUTANTS_H_
+#define LUTHIER_TESTS_SERVER_COORDINATOR_MUTANTS_H_
 
 namespace luthier::coordinator {
 
-// Faults that tests put into a copy of this library to see that a harness notices them: a harness that lets its mutant
-// live is broken. In the library that ships, Mutated() is a constant false and every mutated line is compiled away.
+// Faults in a copy of the coordinator, to see that a harness notices them: a harness that lets its mutant live is broken.
+// mutants.tsv has the text that each takes the place of, and mutate.sh puts them into the copy. The library that ships
+// knows nothing of them.
 enum class Mutant {
   kNone = 0,
   kReplyBeforeCommit = 1,      // Answers do not wait for the commit, nor for its outcome.
@@ -18,17 +19,11 @@ enum class Mutant {
   kLiveHistory = 12,           // The designer sees results beyond its recorded prefix.
 };
 
-#ifdef LUTHIER_MUTANTS
-extern Mutant active_mutant;  // Defined by the test.
+extern Mutant active_mutant;  // Defined by the program that links the copy.
 inline bool Mutated(Mutant mutant) {
   return active_mutant == mutant;
 }
-#else
-constexpr bool Mutated(Mutant) {
-  return false;
-}
-#endif
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_MUTANTS_H_
+#endif  // LUTHIER_TESTS_SERVER_COORDINATOR_MUTANTS_H_

@@ -20,10 +20,10 @@
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/command_line/command_line.h"
-#include "server/coordinator/core.h"
-#include "server/coordinator/leases.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/studies/leases.h"
+#include "server/coordinator/writer/core.h"
 #include "server/storage/memory_storage.h"
 
 namespace luthier::coordinator {

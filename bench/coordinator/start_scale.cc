@@ -22,8 +22,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/command_line/command_line.h"
-#include "server/coordinator/core.h"
-#include "server/coordinator/leases.h"
+#include "server/coordinator/studies/leases.h"
+#include "server/coordinator/writer/core.h"
 #include "server/storage/data_directory.h"
 #include "server/storage/sqlite_storage.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "server/coordinator/trials/alike_failures.h"
+#include "server/coordinator/studies/alike_failures.h"
 
 namespace luthier::service {
 namespace {

@@ -2,7 +2,7 @@
 #define LUTHIER_SERVER_COORDINATOR_GRANTING_DEADLINES_H_
 
 #include "absl/time/time.h"
-#include "server/coordinator/batch/context.h"
+#include "server/coordinator/studies/context.h"
 
 namespace luthier::coordinator {
 

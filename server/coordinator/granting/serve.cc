@@ -14,15 +14,10 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/project.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/granting/grant.h"
-#include "server/coordinator/granting/place.h"
-#include "server/coordinator/granting/room.h"
-#include "server/coordinator/granting/suggestions.h"
 #include "server/coordinator/messages/size.h"
-#include "server/coordinator/state/counts.h"
-#include "server/coordinator/state/index.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -40,10 +35,10 @@ constexpr size_t kChecked = 16;  // Asks, in each batch.
 const absl::Duration kLongestRetryAfter = absl::Seconds(30);
 
 // Returns how long the asker gets no trials of the study; not above 0: it may have some.
-absl::Duration RestFrom(const SuggestOp& op, const StudyState& s) {
-  if (std::holds_alternative<study::ExternalObjective>(s.spec->objective)) return absl::ZeroDuration();
+absl::Duration RestFrom(const SuggestOp& op, const Study& s) {
+  if (std::holds_alternative<study::ExternalObjective>(s.spec()->objective)) return absl::ZeroDuration();
   const auto rest =
-      std::find_if(op.rests.begin(), op.rests.end(), [&](const Rest& r) { return r.study == s.record.key; });
+      std::find_if(op.rests.begin(), op.rests.end(), [&](const Rest& r) { return r.study == s.record().key; });
   return rest == op.rests.end() ? absl::ZeroDuration() : rest->left;
 }
 
@@ -56,47 +51,47 @@ struct Share {
 
 // Returns the study's trials for the ask, at most `count`. Returns none while it is worth waiting for more, which is
 // added to the study's demand. `due`: takes what is there rather than wait.
-Share ShareOf(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
+Share ShareOf(Study& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   Share share;
   absl::Duration again = absl::InfiniteDuration();
-  share.waiting = EligibleTrials(c, s, waiter.op.worker, count, &again);
-  SetTimer(c.state, s, again);
+  share.waiting = s.EligibleTrials(waiter.op.worker, count, &again);
+  s.SetTimer(again);
   int64_t taken = 0;
-  for (const int64_t trial : share.waiting) taken += s.trials[trial - 1].state == TrialState::kPending ? 1 : 0;
+  for (const int64_t trial : share.waiting) taken += s.slot(trial).state == TrialState::kPending ? 1 : 0;
   // The first suggestion can't be granted any more, and those behind it can't be granted before it.
-  if (s.spec->resource && !s.ready.empty() && !CanGrantReady(c, s)) DropReady(c, s);
+  if (s.spec()->resource && s.ready() > 0 && !s.CanGrantReady()) s.DropReady();
   // Continuing a PAUSED trial takes no row, and the designer decides whether it continues one. Rows that earlier asks
   // wait for are reserved for these.
-  const int64_t rows = s.paused.empty() ? RoomForNew(c, s) : std::numeric_limits<int64_t>::max();
-  const int64_t want = std::clamp<int64_t>(std::min(rows, RoomToRun(c, s) - taken) - s.demand, 0,
+  const int64_t rows = s.paused().empty() ? s.RoomForNew() : std::numeric_limits<int64_t>::max();
+  const int64_t want = std::clamp<int64_t>(std::min(rows, s.RoomToRun() - taken) - s.demand(), 0,
                                            count - static_cast<int64_t>(share.waiting.size()));
-  share.suggestions = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
-  if (share.suggestions == want || !MoreMayCome(s) || (due && !share.none())) return share;
+  share.suggestions = std::clamp<int64_t>(s.ready() - s.demand(), 0, want);
+  if (share.suggestions == want || !s.MoreMayCome() || (due && !share.none())) return share;
   if (due)
-    CountDeparted(c.state, s, want);
+    s.CountDeparted(want);
   else
-    Count(c.state, s, number, want);
+    s.Count(number, want);
   return Share();
 }
 
 // Grants at most `count` trials of the study. False: the ask goes on waiting for this study.
-bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
-  if (s.record.state != study::StudyState::kActive || TimeIsUp(c, s)) return false;
-  const Share share = ShareOf(c, s, number, waiter, count, due);
+bool GrantFrom(Context& c, Study& s, uint64_t number, const Waiter& waiter, int count, bool due) {
+  if (s.record().state != study::StudyState::kActive || s.TimeIsUp()) return false;
+  const Share share = ShareOf(s, number, waiter, count, due);
   if (share.none()) return false;
   SuggestReply reply;
-  storage::GrantedLeases stored{s.record.key, {}};
+  storage::GrantedLeases stored{s.record().key, {}};
   size_t bytes = 0;
   const auto full = [&] { return bytes >= kFullReply; };
   const auto grant = [&](int64_t trial) {
-    reply.grants.push_back(GrantTrial(c, s, trial, waiter.op.worker, waiter.op.request_id));
+    reply.grants.push_back(s.Grant(trial, waiter.op.worker, waiter.op.request_id));
     bytes += BytesOf(reply.grants.back());
     stored.leases.push_back({trial, reply.grants.back().token, reply.grants.back().trial});
   };
   for (const int64_t trial : share.waiting) {
     if (!full()) grant(trial);
   }
-  for (int64_t i = 0; i < share.suggestions && !full() && CanGrantReady(c, s); ++i) grant(StoreReady(c, s));
+  for (int64_t i = 0; i < share.suggestions && !full() && s.CanGrantReady(); ++i) grant(s.StoreReady());
   stored.seq = reply.seq = c.state.counters.seq;
   c.requests.Remember(waiter.op.request_id, waiter.digest, std::move(stored), c.batch.uptime);
   Answer<SuggestReply>(c, waiter.op.done, std::move(reply));
@@ -104,12 +99,12 @@ bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter,
 }
 
 // Calls GrantFrom, then puts the study at its place: what it gave is no reason to look at it again.
-bool ServeFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
+bool ServeFrom(Context& c, Study& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   ++c.state.steps;
-  const bool awake = c.state.woken.count(s.record.key) > 0;
+  const bool awake = c.state.woken.count(s.key()) > 0;
   const bool served = GrantFrom(c, s, number, waiter, count, due);
-  Place(c, s, /*fresh=*/false);
-  if (!awake) c.state.woken.erase(s.record.key);
+  s.Place(/*fresh=*/false);
+  if (!awake) c.state.woken.erase(s.key());
   return served;
 }
 
@@ -143,8 +138,8 @@ absl::Status CheckWaiter(const Context& c, const Waiter& waiter) {
                                     "another worker's name"));
 }
 
-bool StudyDone(const StudyState& s) {
-  return study::IsFinished(s.record.state) && !AnyOpenBesidesPaused(s);
+bool StudyDone(const Study& s) {
+  return study::IsFinished(s.record().state) && !s.AnyOpenBesidesPaused();
 }
 
 void AnswerWaiter(Context& c, uint64_t number, absl::StatusOr<SuggestReply> reply) {
@@ -166,13 +161,13 @@ class Round {
     c_.state.unsettled.clear();
     agenda_ = unsettled_;
     for (const StudyKey key : woken_) GoOn(c_.state.waiters.Of(key), 0, Walks(key));
-    for (auto& [name, pool] : c_.state.pools) GoOn(c_.state.waiters.OfPool(name), 0, !pool.fresh.empty());
+    for (auto& [name, pool] : c_.state.pools) GoOn(c_.state.waiters.OfPool(name), 0, !pool.fresh().empty());
     while (!agenda_.empty()) {
       const uint64_t number = *agenda_.begin();
       agenda_.erase(agenda_.begin());
       Look(number);
     }
-    for (auto& [name, pool] : c_.state.pools) pool.fresh.clear();
+    for (auto& [name, pool] : c_.state.pools) pool.ForgetFresh();
   }
 
  private:
@@ -181,10 +176,10 @@ class Round {
     ++c_.state.steps;
     const auto found = c_.state.studies.find(key);
     if (found == c_.state.studies.end()) return;
-    StudyState& s = found->second;
-    Recount(c_.state, s);
-    if (s.exhausted) CompleteWhenDone(c_, s);
-    Place(c_, s, /*fresh=*/true);
+    Study& s = found->second;
+    s.Recount();
+    if (s.exhausted()) s.CompleteWhenDone();
+    s.Place(/*fresh=*/true);
     c_.state.woken.erase(key);
   }
 
@@ -192,8 +187,8 @@ class Round {
   bool Walks(StudyKey key) const {
     const auto found = c_.state.studies.find(key);
     if (found == c_.state.studies.end()) return true;
-    const StudyState& s = found->second;
-    return MayServe(c_, s) || StudyDone(s) || !s.history.ok();
+    const Study& s = found->second;
+    return s.MayServe() || StudyDone(s) || !s.history().ok();
   }
 
   // Makes the next ask of the queue be looked at, too.
@@ -212,7 +207,7 @@ class Round {
     if (study != 0)
       GoOn(c_.state.waiters.Of(study), number, woken_.count(study) > 0 && Walks(study));
     else
-      GoOn(c_.state.waiters.OfPool(pool), number, !c_.state.pools[pool].fresh.empty());
+      GoOn(c_.state.waiters.OfPool(pool), number, !c_.state.pools[pool].fresh().empty());
   }
 
   // Answers the ask if it can be answered now.
@@ -221,7 +216,7 @@ class Round {
     const int64_t room = RoomInProject(c_, waiter);
     const int count = static_cast<int>(std::min<int64_t>({waiter.op.count, RoomOf(c_, waiter), room}));
     const bool due = answer_due_ && waiter.op.deadline <= c_.batch.now;
-    const StudyState* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
+    const Study* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
     const absl::Duration rest = s == nullptr ? absl::ZeroDuration() : RestFrom(waiter.op, *s);
     const bool rests = rest > absl::ZeroDuration();
     if (room == 0 && !due && !rests) {
@@ -237,7 +232,7 @@ class Round {
       TakeWaiter(c_.state, number);
       return;
     }
-    if (s != nullptr && !s->history.ok()) return AnswerWaiter(c_, number, s->history);
+    if (s != nullptr && !s->history().ok()) return AnswerWaiter(c_, number, s->history());
     SuggestReply nothing;
     nothing.seq = c_.state.counters.seq;
     nothing.study_done = s != nullptr && StudyDone(*s);
@@ -250,13 +245,13 @@ class Round {
   // comes before those behind it.
   bool ServeFromAny(uint64_t number, const Waiter& waiter, int count, bool due) {
     const Pool& pool = c_.state.pools[waiter.pool];
-    const std::set<Rank>& candidates = unsettled_.count(number) > 0 ? pool.open : pool.fresh;
+    const std::set<Rank>& candidates = unsettled_.count(number) > 0 ? pool.open() : pool.fresh();
     const StudyKey before = waiter.counted_for;
     Rank rank;
     for (auto it = candidates.begin(); it != candidates.end(); it = candidates.upper_bound(rank)) {
       rank = *it;
-      if (before != 0 && RankOf(c_.state.studies.at(before)) < rank) return false;
-      StudyState& s = c_.state.studies.at(rank.key);
+      if (before != 0 && c_.state.studies.at(before).RankNow() < rank) return false;
+      Study& s = c_.state.studies.at(rank.key);
       if (RestFrom(waiter.op, s) > absl::ZeroDuration()) continue;
       if (ServeFrom(c_, s, number, waiter, count, due)) return true;
       // Once a study computes for this ask, the others need not.

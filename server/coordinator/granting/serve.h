@@ -1,7 +1,7 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_GRANTING_SERVE_H_
 #define LUTHIER_SERVER_COORDINATOR_GRANTING_SERVE_H_
 
-#include "server/coordinator/batch/context.h"
+#include "server/coordinator/studies/context.h"
 
 namespace luthier::coordinator {
 

@@ -5,17 +5,10 @@
 #include <functional>
 #include <vector>
 
-#include "server/coordinator/batch/context.h"
+#include "server/coordinator/studies/context.h"
 
 // Suggestions between a designer and the rows.
 namespace luthier::coordinator {
-
-// True if the first ready suggestion can become a trial: its PAUSED trial is still there, or the budget has room.
-bool CanGrantReady(const Context& c, const StudyState& s);
-
-// Takes the first ready suggestion and stores it: as a new trial, or as the promotion of the one it continues. Returns
-// the number of the trial, which waits for a worker.
-int64_t StoreReady(Context& c, StudyState& s);
 
 // Takes the suggestions that are wanted now: at most one request for each study that `which` accepts. The study counts
 // as computing until a ProposalsOp with the request's generation answers it.

@@ -1,18 +1,16 @@
 #include <utility>
 
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/holder.h"
-#include "server/coordinator/trials/ending.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/holder.h"
 
 namespace luthier::coordinator {
 
 void Run(Context& c, CancelTrialOp op) {
   const absl::StatusOr<FoundTrial> found = FindTrial(c, op.id, op.number);
   if (!found.ok()) return Answer<TrialReply>(c, op.done, found.status());
-  StudyState& s = *found->study;
+  Study& s = *found->study;
   TrialSlot& slot = *found->slot;
   const storage::TrialRecord& record = *slot.record;
   // Cancelling again has no further effect, so it may be repeated.
@@ -20,10 +18,9 @@ void Run(Context& c, CancelTrialOp op) {
     return Answer<TrialReply>(c, op.done, TrialReply{record.trial, record.finish_seq});
   }
   if (study::IsFinal(slot.state)) return Answer<TrialReply>(c, op.done, AlreadyFinal(record.trial));
-  CancelTrial(c, s, slot, "cancelled by a user");
-  c.batch.events.back().actor = op.actor;
+  s.Cancel(slot, "cancelled by a user", op.actor);
   TrialReply reply{record.trial, c.state.counters.seq};
-  CompleteWhenDone(c, s);
+  s.CompleteWhenDone();
   Answer<TrialReply>(c, op.done, std::move(reply));
 }
 

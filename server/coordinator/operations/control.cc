@@ -3,70 +3,60 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
-#include "server/coordinator/state/index.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
 
 using storage::EventType;
 
-absl::Status StudyFinished(const StudyState& s) {
+absl::Status StudyFinished(const Study& s) {
   return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-                         absl::StrCat("study ", base::Quote(s.record.id), " is ", study::StudyStateName(s.record.state),
-                                      "; that can't be undone"));
+                         absl::StrCat("study ", base::Quote(s.record().id), " is ",
+                                      study::StudyStateName(s.record().state), "; that can't be undone"));
 }
 
-absl::Status Pause(Context& c, StudyState& s, const std::string& actor) {
-  if (study::IsFinished(s.record.state)) return StudyFinished(s);
-  if (s.record.state != study::StudyState::kActive) return absl::OkStatus();
-  s.record.state = study::StudyState::kPaused;
-  s.record.state_reason = kPausedByUser;
-  Wake(c.state, s.record.key);
-  AddEvent(c, s, EventType::kStudyPaused).actor = actor;
+absl::Status Pause(Study& s, const std::string& actor) {
+  if (study::IsFinished(s.record().state)) return StudyFinished(s);
+  if (s.record().state != study::StudyState::kActive) return absl::OkStatus();
+  s.Pause(kPausedByUser, actor);
   return absl::OkStatus();
 }
 
-absl::Status Resume(Context& c, StudyState& s, const std::string& actor) {
-  if (study::IsFinished(s.record.state)) return StudyFinished(s);
-  if (s.record.state != study::StudyState::kPaused) return absl::OkStatus();
-  s.record.state = study::StudyState::kActive;
-  s.record.state_reason.clear();
-  Wake(c.state, s.record.key);
-  storage::Event& event = AddEvent(c, s, EventType::kStudyResumed);
-  event.actor = actor;
-  s.record.resume_seq = event.seq;
-  s.failures_in_row = 0;
+absl::Status Resume(Study& s, const std::string& actor) {
+  if (study::IsFinished(s.record().state)) return StudyFinished(s);
+  if (s.record().state != study::StudyState::kPaused) return absl::OkStatus();
+  s.Resume(actor);
   return absl::OkStatus();
 }
 
-absl::Status Stop(Context& c, StudyState& s, const std::string& actor) {
-  if (s.record.state == study::StudyState::kStopped) return absl::OkStatus();
-  if (study::IsFinished(s.record.state)) return StudyFinished(s);
-  FinishStudy(c, s, study::StudyState::kStopped, "stopped by a user", actor, /*cancel_running=*/false);
+absl::Status Stop(Study& s, const std::string& actor) {
+  if (s.record().state == study::StudyState::kStopped) return absl::OkStatus();
+  if (study::IsFinished(s.record().state)) return StudyFinished(s);
+  s.Finish(study::StudyState::kStopped, "stopped by a user", actor, /*cancel_running=*/false);
   return absl::OkStatus();
 }
 
-absl::Status Cancel(Context& c, StudyState& s, const std::string& actor) {
-  if (s.record.state == study::StudyState::kCancelled) return absl::OkStatus();
-  if (s.record.state == study::StudyState::kCompleted) return StudyFinished(s);
-  FinishStudy(c, s, study::StudyState::kCancelled, "cancelled by a user", actor, /*cancel_running=*/true);
+absl::Status Cancel(Study& s, const std::string& actor) {
+  if (s.record().state == study::StudyState::kCancelled) return absl::OkStatus();
+  if (s.record().state == study::StudyState::kCompleted) return StudyFinished(s);
+  s.Finish(study::StudyState::kCancelled, "cancelled by a user", actor, /*cancel_running=*/true);
   return absl::OkStatus();
 }
 
 // Deletes the study, whose rows go when the batch commits.
-absl::Status Delete(Context& c, StudyState& s, const std::string& actor) {
-  if (!s.running.empty()) {
+absl::Status Delete(Study& s, const std::string& actor) {
+  if (!s.running().empty()) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
-                           absl::StrCat("study ", base::Quote(s.record.id), " has ", s.running.size(),
+                           absl::StrCat("study ", base::Quote(s.record().id), " has ", s.running().size(),
                                         " running trials; cancel the study first"));
   }
-  AddEvent(c, s, EventType::kStudyDeleted).actor = actor;
+  s.AddEvent(EventType::kStudyDeleted).actor = actor;
   return absl::OkStatus();
 }
 
@@ -76,18 +66,18 @@ void Forget(Context& c, storage::StudyKey key) {
   c.leases->DropStudy(key);
 }
 
-absl::Status Apply(Context& c, StudyState& s, Control control, const std::string& actor) {
+absl::Status Apply(Study& s, Control control, const std::string& actor) {
   switch (control) {
     case Control::kPause:
-      return Pause(c, s, actor);
+      return Pause(s, actor);
     case Control::kResume:
-      return Resume(c, s, actor);
+      return Resume(s, actor);
     case Control::kStop:
-      return Stop(c, s, actor);
+      return Stop(s, actor);
     case Control::kCancel:
-      return Cancel(c, s, actor);
+      return Cancel(s, actor);
     case Control::kDelete:
-      return Delete(c, s, actor);
+      return Delete(s, actor);
   }
   return absl::OkStatus();
 }
@@ -100,14 +90,15 @@ absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storag
 
 // Of a damaged study only the name is known, so it is unknown whether trials run. Its rows are not read.
 StudyReply DeleteDamaged(Context& c, const ControlOp& op, storage::StudyKey key) {
-  StudyState gone;
-  gone.record.key = key;
-  gone.record.id = op.id;
-  AddEvent(c, gone, EventType::kStudyDeleted).actor = op.actor;
+  const uint64_t seq = AddEvent(c, key, op.id, EventType::kStudyDeleted).seq;
+  c.batch.events.back().actor = op.actor;
   c.state.damaged.erase(op.id);
   ++c.state.damaged_version;
   c.batch.deleted.insert(key);
-  return {gone.record, gone.record.update_seq};
+  storage::StudyRecord gone;
+  gone.key = key;
+  gone.id = op.id;
+  return {gone, seq};
 }
 
 }  // namespace
@@ -118,7 +109,7 @@ void Run(Context& c, ControlOp op) {
                                                         [&](const auto& stored) { return Rebuild(c, op, stored); })) {
     return;
   }
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   const auto damaged = c.state.damaged.find(op.id);
   if (!found.ok() && op.control == Control::kDelete && damaged != c.state.damaged.end()) {
     const storage::StudyKey key = damaged->second.key;
@@ -127,12 +118,12 @@ void Run(Context& c, ControlOp op) {
     return Answer<StudyReply>(c, op.done, deleted);
   }
   if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
-  StudyState& s = **found;
-  if (absl::Status status = Apply(c, s, op.control, op.actor); !status.ok()) {
+  Study& s = **found;
+  if (absl::Status status = Apply(s, op.control, op.actor); !status.ok()) {
     return Answer<StudyReply>(c, op.done, std::move(status));
   }
-  const StudyReply reply{s.record, s.record.update_seq};
-  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record.key}, c.batch.uptime);
+  const StudyReply reply{s.record(), s.record().update_seq};
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record().key}, c.batch.uptime);
   if (op.control == Control::kDelete) Forget(c, reply.record.key);
   Answer<StudyReply>(c, op.done, reply);
 }

@@ -11,11 +11,9 @@
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "lib/study/project.h"
-#include "server/coordinator/batch/bytes.h"
-#include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/index.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -52,10 +50,10 @@ absl::Status StudyExists(const std::string& id, const std::string& differing_fie
 
 // Returns where an existing study differs from the one that is asked for; empty: nowhere. The parameters of an open
 // space were declared by trials, so they are no difference.
-std::string Difference(const StudyState& s, const CreateStudyOp& op) {
-  study::StudySpec asked = s.record.spec;  // Without what imports and retries added.
-  asked.budget.max_trials -= s.record.added_trials;
-  const bool now = s.record.spec == op.spec || (!op.digest.empty() && op.digest == s.record.created_digest);
+std::string Difference(const Study& s, const CreateStudyOp& op) {
+  study::StudySpec asked = s.record().spec;  // Without what imports and retries added.
+  asked.budget.max_trials -= s.record().added_trials;
+  const bool now = s.record().spec == op.spec || (!op.digest.empty() && op.digest == s.record().created_digest);
   if (now) return "";
   if (asked.open_space && op.spec.open_space) {
     study::StudySpec there = asked;
@@ -93,10 +91,10 @@ void Run(Context& c, CreateStudyOp op) {
   CoreState& state = c.state;
   if (const auto found = state.by_id.find(op.id); found != state.by_id.end()) {
     // Creating the same study again has no further effect, so it may be repeated.
-    const StudyState& s = state.studies.at(found->second);
+    const Study& s = state.studies.at(found->second);
     const std::string field = Difference(s, op);
     if (!field.empty()) return Answer<StudyReply>(c, op.done, StudyExists(op.id, field));
-    return Answer<StudyReply>(c, op.done, StudyReply{s.record, s.record.update_seq});
+    return Answer<StudyReply>(c, op.done, StudyReply{s.record(), s.record().update_seq});
   }
   if (const auto damaged = state.damaged.find(op.id); damaged != state.damaged.end()) {
     return Answer<StudyReply>(c, op.done, damaged->second.damage);
@@ -108,23 +106,16 @@ void Run(Context& c, CreateStudyOp op) {
   if (absl::Status quota = CheckQuota(c, op.id); !quota.ok()) {
     return Answer<StudyReply>(c, op.done, std::move(quota));
   }
-  StudyState created;
-  created.record.key = ++state.counters.key;
-  created.record.id = op.id;
-  created.record.spec = std::move(op.spec);
-  created.record.created_digest = std::move(op.digest);
-  created.record.create_time = c.batch.wall;
-  created.record.create_uptime = c.batch.uptime;
-  created.spec = std::make_shared<const study::StudySpec>(search::Effective(created.record.spec));
-  created.gradient = search::GradientUseOf(*created.spec);
-  created.stopper = c.options.stoppers(*created.spec);
-  StudyState& s = AddStudy(state, std::move(created));
-  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);
-  event.actor = op.actor;
-  event.detail = study::AlgorithmName(s.record.spec.algorithm);
-  s.record.create_seq = event.seq;
-  WatchTime(c, s);
-  Answer<StudyReply>(c, op.done, StudyReply{s.record, event.seq});
+  storage::StudyRecord record;
+  record.key = ++state.counters.key;
+  record.id = op.id;
+  record.spec = std::move(op.spec);
+  record.created_digest = std::move(op.digest);
+  record.create_time = c.batch.wall;
+  record.create_uptime = c.batch.uptime;
+  Study& s = AddStudy(state, Study::New(&c, std::move(record)));
+  s.NoteCreated(op.actor);
+  Answer<StudyReply>(c, op.done, StudyReply{s.record(), s.record().create_seq});
 }
 
 }  // namespace luthier::coordinator

@@ -12,13 +12,12 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/registry.h"
 #include "lib/study/encoding.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/holder.h"
-#include "server/coordinator/trials/study_change.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/holder.h"
 
 // Parameters of an open space: a trial names them while it runs.
 namespace luthier::coordinator {
@@ -26,18 +25,16 @@ namespace {
 
 using study::ParameterSpec;
 
-absl::Status CheckOpen(const StudyState& s) {
-  if (s.spec->open_space) return absl::OkStatus();
+absl::Status CheckOpen(const Study& s) {
+  if (s.spec()->open_space) return absl::OkStatus();
   return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kNotOpen,
-                         absl::StrCat("the space of study ", base::Quote(s.record.id),
+                         absl::StrCat("the space of study ", base::Quote(s.record().id),
                                       " is not open: it has the parameters that it was created with (open_space: true "
                                       "in the study file makes one that takes more)"));
 }
 
-absl::Status CheckDeclarations(const Context& c, const StudyState& s) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::FormerSpec> former, c.storage->ListFormerSpecs(s.record.key));
-  int64_t changes = std::count_if(former.begin(), former.end(), [](const auto& f) { return f.spec.has_value(); });
-  for (const auto& [key, fresh] : c.batch.former_specs) changes += key == s.record.key && fresh.spec ? 1 : 0;
+absl::Status CheckDeclarations(const Context& c, const Study& s) {
+  LUTHIER_ASSIGN_OR_RETURN(const int64_t changes, s.CountSpecChanges());
   const int64_t limit = c.options.limits.declarations;
   if (changes < limit) return absl::OkStatus();
   return LimitExceeded("declarations", limit,
@@ -90,9 +87,8 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
 }
 
 // Returns the larger space. The spec with it is checked as a new one.
-absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s,
-                                         const std::vector<ParameterSpec>& fresh) {
-  std::vector<ParameterSpec> all = s.record.spec.space.parameters();
+absl::StatusOr<study::SearchSpace> Grown(const Context& c, const Study& s, const std::vector<ParameterSpec>& fresh) {
+  std::vector<ParameterSpec> all = s.record().spec.space.parameters();
   all.insert(all.end(), fresh.begin(), fresh.end());
   if (all.size() > static_cast<size_t>(study::kMaxParameters)) {
     return LimitExceeded("parameters", study::kMaxParameters,
@@ -102,7 +98,7 @@ absl::StatusOr<study::SearchSpace> Grown(const Context& c, const StudyState& s,
   base::Violations violations;
   violations.AddAll("space", space.status());
   if (space.ok()) {
-    study::StudySpec next = s.record.spec;
+    study::StudySpec next = s.record().spec;
     next.space = *space;
     violations.AddAll("", study::ValidateSpec(next));
     violations.AddAll("", search::Validate(next));
@@ -127,16 +123,16 @@ study::ParameterValue Draw(const study::StudySpec& spec, const study::Trial& tri
 
 absl::StatusOr<DeclareReply> Declare(Context& c, const DeclareOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
-  StudyState& s = *found.study;
+  Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
   LUTHIER_RETURN_IF_ERROR(CheckOpen(s));
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<ParameterSpec> fresh, NewOnes(s.spec->space, op.parameters));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<ParameterSpec> fresh, NewOnes(s.spec()->space, op.parameters));
   study::Trial& trial = slot.record->trial;
   if (!fresh.empty()) {
     LUTHIER_RETURN_IF_ERROR(CheckDeclarations(c, s));
     LUTHIER_ASSIGN_OR_RETURN(study::SearchSpace space, Grown(c, s, fresh));
-    GrowSpace(c, s, std::move(space), slot);
+    s.GrowSpace(std::move(space), slot);
   }
   DeclareReply reply;
   bool changed = false;
@@ -153,17 +149,17 @@ absl::StatusOr<DeclareReply> Declare(Context& c, const DeclareOp& op) {
       }
     }
     if (value == trial.parameters.end()) {
-      value = trial.parameters.emplace(parameter.name, Draw(*s.spec, trial, parameter)).first;
+      value = trial.parameters.emplace(parameter.name, Draw(*s.spec(), trial, parameter)).first;
       trial.declared.insert(parameter.name);
       changed = true;
     }
     reply.parameters.emplace(parameter.name, value->second);
   }
   if (changed && fresh.empty()) {
-    AddEvent(c, s, storage::EventType::kParametersDeclared, slot.record.get()).actor = trial.attempts.back().worker;
+    s.AddEvent(storage::EventType::kParametersDeclared, slot.record.get()).actor = trial.attempts.back().worker;
   }
-  if (changed) MarkDirty(c, s, *slot.record);
-  reply.seq = s.record.update_seq;
+  if (changed) s.MarkDirty(*slot.record);
+  reply.seq = s.record().update_seq;
   return reply;
 }
 

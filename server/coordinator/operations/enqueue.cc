@@ -7,15 +7,13 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/rung_schedule.h"
-#include "server/coordinator/batch/bytes.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
-#include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -83,27 +81,27 @@ absl::StatusOr<std::vector<study::Parameters>> KnownSettings(const study::Search
   return settings;
 }
 
-absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const EnqueueOp& op, const Limits& limits) {
-  if (study::IsFinished(s.record.state)) {
+absl::StatusOr<std::vector<study::Parameters>> Check(const Study& s, const EnqueueOp& op, const Limits& limits) {
+  if (study::IsFinished(s.record().state)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-                     absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record.state),
+                     absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record().state),
                                   "; it takes no more trials"));
   }
   LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings,
-                           s.spec->open_space ? KnownSettings(s.spec->space, op.trials, limits.enqueued_bytes)
-                                              : CompleteSettings(s.spec->space, op.trials, limits.enqueued_bytes));
-  const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
+                           s.spec()->open_space ? KnownSettings(s.spec()->space, op.trials, limits.enqueued_bytes)
+                                                : CompleteSettings(s.spec()->space, op.trials, limits.enqueued_bytes));
+  const int64_t room = s.spec()->budget.max_trials - s.size();
   if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
-  return LimitExceeded("max_trials", s.spec->budget.max_trials,
+  return LimitExceeded("max_trials", s.spec()->budget.max_trials,
                        absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
                                     op.trials.size(), "; add fewer, or raise max_trials (`luthier study update`)"));
 }
 
-int64_t Store(Context& c, StudyState& s, study::Parameters setting, NewTrial added, const std::string& actor) {
+int64_t Store(Study& s, study::Parameters setting, NewTrial added, const std::string& actor) {
   study::Trial trial;
   trial.parameters = std::move(setting);
   trial.attributes = std::move(added.attributes);
-  if (s.spec->open_space) {
+  if (s.spec()->open_space) {
     // Keeps values of parameters that are still to be declared.
     for (auto& [name, value] : added.parameters) {
       if (trial.parameters.count(name) == 0) trial.unused.emplace(name, std::move(value));
@@ -111,11 +109,8 @@ int64_t Store(Context& c, StudyState& s, study::Parameters setting, NewTrial add
   }
   trial.provenance.designer = "user";
   trial.provenance.origin = "enqueued";
-  trial.provenance.resource = study::FirstTarget(*s.spec);
-  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialEnqueued);
-  c.batch.events.back().actor = actor;
-  s.enqueued.insert(number);
-  return number;
+  trial.provenance.resource = study::FirstTarget(*s.spec());
+  return s.Enqueue(std::move(trial), storage::EventType::kTrialEnqueued, actor);
 }
 
 }  // namespace
@@ -127,24 +122,24 @@ void Run(Context& c, EnqueueOp op) {
       })) {
     return;
   }
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
-  StudyState& s = **found;
+  Study& s = **found;
   if (absl::Status bytes = CheckBytes(c, study::ProjectOf(op.id)); !bytes.ok()) {
     return Answer<EnqueueReply>(c, op.done, std::move(bytes));
   }
   absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op, c.options.limits);
   if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
   EnqueueReply reply;
-  storage::StoredTrials stored{s.record.key, {}};
+  storage::StoredTrials stored{s.record().key, {}};
   for (size_t i = 0; i < settings->size(); ++i) {
-    const int64_t number = Store(c, s, std::move((*settings)[i]), std::move(op.trials[i]), op.actor);
-    reply.trials.push_back(s.trials[number - 1].record->trial);
+    const int64_t number = Store(s, std::move((*settings)[i]), std::move(op.trials[i]), op.actor);
+    reply.trials.push_back(s.slot(number).record->trial);
     stored.trials.push_back(number);
   }
   // Suggestions stay valid though these trials took the room for which they were computed: they wait for later room.
   // But where trials are trained in parts, room may never come, and other suggestions wait behind them.
-  if (s.spec->resource) DropReady(c, s);
+  if (s.spec()->resource) s.DropReady();
   stored.seq = reply.seq = c.state.counters.seq;
   stored.whole = reply.trials;
   c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);

@@ -11,19 +11,15 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/parameters.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/messages/text.h"
 #include "server/coordinator/operations/finish_checks.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/counts.h"
-#include "server/coordinator/state/holder.h"
-#include "server/coordinator/trials/attempts.h"
-#include "server/coordinator/trials/curve.h"
-#include "server/coordinator/trials/ending.h"
-#include "server/coordinator/trials/study_end.h"
-#include "server/coordinator/trials/text.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/holder.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -36,7 +32,7 @@ constexpr int kMaxReleases = 20;
 
 // The attempt under way, and the answer to the call that ends it.
 struct Ending {
-  StudyState& s;
+  Study& s;
   TrialSlot& slot;
   FinishReply reply;
   std::string training_warning = "";  // Says which part of the result's training was dropped; empty: none.
@@ -67,14 +63,13 @@ absl::StatusOr<std::optional<FinishReply>> Repeated(const TrialRecord& record, s
 }
 
 // A result that comes too late is kept for people; models never see it.
-void NoteRefused(Context& c, StudyState& s, const TrialRecord& record, size_t holder,
-                 const study::Measurement& measurement) {
+void NoteRefused(Study& s, const TrialRecord& record, size_t holder, const study::Measurement& measurement) {
   if (!CheckMeasurement(measurement, "measurement").ok()) return;
-  storage::Event& event = AddEvent(c, s, EventType::kReportRefused, &record);
+  storage::Event& event = s.AddEvent(EventType::kReportRefused, &record);
   event.attempt = static_cast<int32_t>(holder + 1);
   event.actor = record.trial.attempts[holder].worker;
   event.detail = MetricsText(measurement);
-  const auto value = measurement.metrics.find(s.spec->metric.name);
+  const auto value = measurement.metrics.find(s.spec()->metric.name);
   if (value != measurement.metrics.end()) event.value = value->second;
 }
 
@@ -84,37 +79,34 @@ int64_t LastReported(const TrialSlot& slot) {
 }
 
 // Writes what every ending leaves in the row: checkpoint, output and the last step.
-void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
+void NoteLastWords(const Ending& e, const FinishOp& op) {
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
     // Many objectives give no step with their result.
     const int64_t step = complete->measurement.step;
-    NoteTraining(c, e.s, e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
+    e.s.NoteTraining(e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
   }
   e.attempt().output_tail = Tail(op.output_tail);
-  const int64_t reported = e.s.spec->resource ? e.attempt().last_step : LastReported(e.slot);
+  const int64_t reported = e.s.spec()->resource ? e.attempt().last_step : LastReported(e.slot);
   NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &e.record().trial);
-  EndLease(c, op.token, study::Directive::kLost);
+  e.s.EndLease(op.token, study::Directive::kLost);
 }
 
 // Makes the trial final by a failure of its setting.
-void FailTrial(Context& c, const Ending& e, const study::Failure& failure) {
+void FailTrial(const Ending& e, const study::Failure& failure) {
   e.record().trial.failure = failure;
   e.attempt().failure = failure;
-  EndAttempt(c, e.record(), study::AttemptOutcome::kFailed);
-  Move(c.state, e.s, e.slot, study::TrialEvent::kFail);
-  storage::Event& event = AddEvent(c, e.s, EventType::kTrialFailed, &e.record());
-  event.actor = e.attempt().worker;
-  event.detail = FailureText(failure.reason, failure.message);
-  Finalize(c, e.s, e.slot);
-  ApplyStoppingRules(c, e.s, e.record().trial);
+  e.s.End(e.slot, {.event = study::TrialEvent::kFail,
+                   .attempt = study::AttemptOutcome::kFailed,
+                   .actor = e.attempt().worker,
+                   .detail = FailureText(failure.reason, failure.message)});
 }
 
-void FailNonFinite(Context& c, Ending& e, double value) {
+void FailNonFinite(Ending& e, double value) {
   study::Failure failure;
   failure.reason = study::failure::kNonFinite;
-  failure.message = absl::StrCat(e.s.spec->metric.name, " is ", study::FormatDouble(value));
+  failure.message = absl::StrCat(e.s.spec()->metric.name, " is ", study::FormatDouble(value));
   e.reply.warnings.push_back(absl::StrCat(failure.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
-  FailTrial(c, e, failure);
+  FailTrial(e, failure);
 }
 
 // Returns the result without the parts of its training that are not legal; a warning then says so.
@@ -132,27 +124,26 @@ study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) 
   return measurement;
 }
 
-void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
+void Pause(const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
   // The same point was often reported before.
   if (e.slot.curve->digests.count(measurement.step) == 0) {
     study::Measurement point = measurement;
     point.gradient.reset();
     point.training.reset();
-    AddPoint(c, e.s, e.slot, point);
-    if (e.s.stopper) e.s.stopper->Report(op.number, point.step, value);
+    e.s.AddPoint(e.slot, point);
+    e.s.TellRule(op.number, point.step, value);
   }
   const bool with_checkpoint =
       !op.checkpoint.empty() && op.checkpoint_step.value_or(measurement.step) == measurement.step;
-  PauseTrial(c, e.s, e.slot, std::move(measurement), with_checkpoint);
+  e.s.PauseTrial(e.slot, std::move(measurement), with_checkpoint);
 }
 
 // Returns the measurement as it is kept: a gradient that can't be used is dropped, with a warning.
-study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteContent& content,
-                                     study::Measurement measurement) {
+study::Measurement WithLegalGradient(Ending& e, const CompleteContent& content, study::Measurement measurement) {
   std::string problem = content.gradient_problem;
   if (measurement.gradient && !measurement.gradient->by_name.empty()) {
     absl::StatusOr<study::Gradient> known =
-        study::FromNames(e.s.spec->space, e.record().trial.parameters, *measurement.gradient);
+        study::FromNames(e.s.spec()->space, e.record().trial.parameters, *measurement.gradient);
     if (known.ok()) {
       measurement.gradient = *std::move(known);
     } else {
@@ -160,70 +151,61 @@ study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteConten
     }
   }
   if (measurement.gradient && problem.empty()) {
-    const int dimensions = static_cast<int>(e.s.spec->space.differentiable().size());
+    const int dimensions = static_cast<int>(e.s.spec()->space.differentiable().size());
     const absl::Status valid = ValidateGradient(*measurement.gradient, dimensions);
     if (!valid.ok()) problem = std::string(valid.message());
   }
   if (problem.empty()) return measurement;
   measurement.gradient.reset();
   e.reply.warnings.push_back(absl::StrCat("gradient dropped, the loss is kept: ", problem));
-  storage::Event& event = AddEvent(c, e.s, EventType::kGradientDropped, &e.record());
+  storage::Event& event = e.s.AddEvent(EventType::kGradientDropped, &e.record());
   event.actor = e.attempt().worker;
   event.detail = problem;
   return measurement;
 }
 
-void Complete(Context& c, Ending& e, const CompleteContent& content, study::Measurement measurement,
-              std::optional<double> value) {
+void Complete(Ending& e, const CompleteContent& content, study::Measurement measurement, std::optional<double> value) {
   const bool pruned = content.pruned || e.record().trial.stop_requested;
-  e.record().trial.final_measurement = WithLegalGradient(c, e, content, std::move(measurement));
-  EndAttempt(c, e.record(), pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
-  Move(c.state, e.s, e.slot, pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
-  storage::Event& event = AddEvent(c, e.s, pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &e.record());
-  event.actor = e.attempt().worker;
-  event.detail = MetricsText(content.measurement);
-  if (!e.training_warning.empty()) absl::StrAppend(&event.detail, "; WARNING: ", e.training_warning);
-  event.value = value;
+  e.record().trial.final_measurement = WithLegalGradient(e, content, std::move(measurement));
+  TrialEnd end{.event = pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete};
+  end.attempt = pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete;
+  end.actor = e.attempt().worker;
+  end.detail = MetricsText(content.measurement);
+  if (!e.training_warning.empty()) absl::StrAppend(&end.detail, "; WARNING: ", e.training_warning);
+  end.value = value;
   const size_t reports = e.slot.curve ? e.slot.curve->digests.size() : 0;
-  const std::string missed = pruned ? "" : MissedTarget(e.record().trial, *e.s.spec, reports);
+  const std::string missed = pruned ? "" : MissedTarget(e.record().trial, *e.s.spec(), reports);
   if (!missed.empty()) {
-    absl::StrAppend(&event.detail, "; WARNING: ", missed);
+    absl::StrAppend(&end.detail, "; WARNING: ", missed);
     e.reply.warnings.push_back(missed);
   }
-  Finalize(c, e.s, e.slot);
-  ApplyStoppingRules(c, e.s, e.record().trial);
-}
-
-// Gives the trial back after an attempt without a result.
-void GiveBack(Context& c, const Ending& e) {
-  if (e.record().trial.stop_requested) return EndAsRequested(c, e.s, e.slot);
-  RetryOrGiveUp(c, e.s, e.slot);
+  e.s.End(e.slot, end);
 }
 
 // Lets the trial be tried again after a failure that is not its setting's.
-void Retry(Context& c, const Ending& e, const study::Failure& failure) {
+void Retry(const Ending& e, const study::Failure& failure) {
   e.attempt().failure = failure;
   e.attempt().failure->message = Tail(failure.message);
-  EndAttempt(c, e.record(), study::AttemptOutcome::kFailed);
-  storage::Event& event = AddEvent(c, e.s, EventType::kTrialRetried, &e.record());
+  e.s.EndAttempt(e.record(), study::AttemptOutcome::kFailed);
+  storage::Event& event = e.s.AddEvent(EventType::kTrialRetried, &e.record());
   event.actor = e.attempt().worker;
   event.detail = FailureText(failure.reason, failure.message);
-  GiveBack(c, e);
+  e.s.Retry(e.slot);
 }
 
-void Release(Context& c, const Ending& e) {
-  EndAttempt(c, e.record(), study::AttemptOutcome::kReleased);
+void Release(const Ending& e) {
+  e.s.EndAttempt(e.record(), study::AttemptOutcome::kReleased);
   // Beyond the limit a release counts as an attempt; otherwise a worker that always drains would keep the trial for
   // ever.
   if (e.record().trial.releases < kMaxReleases) ++e.record().trial.releases;
-  AddEvent(c, e.s, EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
-  GiveBack(c, e);
+  e.s.AddEvent(EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
+  e.s.Retry(e.slot);
 }
 
 // True if the trial pauses. At the last target its training is complete, and so is the trial.
 bool Pauses(const Ending& e, const CompleteContent& content, std::optional<double> value) {
   if (e.record().trial.stop_requested) return false;
-  return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec->resource->max;
+  return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec()->resource->max;
 }
 
 // Makes parameters inactive that the objective of a final trial did not ask for.
@@ -251,7 +233,7 @@ void NoteNotUsed(Ending& e) {
 }
 
 // Moves the trial to the state that the call leads to. False: the trial may go on, PENDING or PAUSED.
-bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
+bool Conclude(Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
     study::Measurement measurement = WithLegalTraining(e, *content);
     if ((value && !std::isfinite(*value)) || !Pauses(e, *content, value)) {
@@ -259,28 +241,28 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
       NoteNotUsed(e);
     }
     if (value && !std::isfinite(*value)) {
-      FailNonFinite(c, e, *value);
+      FailNonFinite(e, *value);
     } else if (Pauses(e, *content, value)) {
-      Pause(c, e, op, std::move(measurement), *value);
+      Pause(e, op, std::move(measurement), *value);
       return false;
     } else {
-      Complete(c, e, *content, std::move(measurement), value);
+      Complete(e, *content, std::move(measurement), value);
     }
     return true;
   }
   if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
     if (failure->kind != study::FailureKind::kConfig) {
-      Retry(c, e, *failure);
+      Retry(e, *failure);
       return false;
     }
     LeaveOut(e, op.unused);
     NoteNotUsed(e);
     study::Failure kept = *failure;
     kept.message = Tail(std::move(kept.message));
-    FailTrial(c, e, kept);
+    FailTrial(e, kept);
     return true;
   }
-  Release(c, e);
+  Release(e);
   return false;
 }
 
@@ -288,7 +270,7 @@ bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> v
 bool NeedsCurve(const Ending& e, const FinishOp& op, std::optional<double> value) {
   const auto* content = std::get_if<CompleteContent>(&op.content);
   if (content == nullptr) return e.record().trial.stop_requested;
-  return e.s.spec->stopping || e.s.spec->resource || Pauses(e, *content, value);
+  return e.s.spec()->stopping || e.s.spec()->resource || Pauses(e, *content, value);
 }
 
 // Keeps the reply, so that the same call gets the same answer.
@@ -310,21 +292,22 @@ absl::StatusOr<FinishReply> Finish(Context& c, const FinishOp& op) {
   if (absl::Status status = CheckHolder(e.slot, op.token); !status.ok()) {
     const auto* late = std::get_if<CompleteContent>(&op.content);
     if (late != nullptr && holder < e.record().grants.size()) {
-      NoteRefused(c, e.s, e.record(), holder, late->measurement);
+      NoteRefused(e.s, e.record(), holder, late->measurement);
     }
     return status;
   }
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value, CheckFinish(op, e.record().trial, e.s.spec->metric.name));
-  if (!op.unused.empty() && !e.s.spec->open_space) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value,
+                           CheckFinish(op, e.record().trial, e.s.spec()->metric.name));
+  if (!op.unused.empty() && !e.s.spec()->open_space) {
     return base::BadField("unused", "is for studies with open_space; leave it out");
   }
-  if (NeedsCurve(e, op, value)) LUTHIER_RETURN_IF_ERROR(LoadCurve(c, e.s, e.slot));
-  NoteLastWords(c, e, op);
-  const bool ended = Conclude(c, e, op, value);
+  if (NeedsCurve(e, op, value)) LUTHIER_RETURN_IF_ERROR(e.s.LoadCurve(e.slot));
+  NoteLastWords(e, op);
+  const bool ended = Conclude(e, op, value);
   e.reply.state = e.slot.state;
   e.reply.seq = c.state.counters.seq;
   RememberReply(e, digest);
-  if (!ended) CompleteWhenDone(c, e.s);
+  if (!ended) e.s.CompleteWhenDone();
   return e.reply;
 }
 

@@ -1,8 +1,8 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
 #define LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
 
-#include "server/coordinator/batch/context.h"
 #include "server/coordinator/messages/operations.h"
+#include "server/coordinator/studies/context.h"
 
 // Handlers, one file each. A handler checks the operation, changes memory, and notes changes and the answer in the
 // batch. Every operation is answered exactly once; an ask may be answered by a later batch (granting/serve.h).

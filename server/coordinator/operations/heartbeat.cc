@@ -4,20 +4,19 @@
 #include <string>
 #include <utility>
 
-#include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/counts.h"
-#include "server/coordinator/state/index.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
 
 // Gives an expired lease that nobody else was granted back to its holder.
-void TakeBack(Context& c, StudyState& s, int64_t number) {
-  const storage::TrialRecord& record = *s.trials[number - 1].record;
-  ClearExpired(c.state, s, number);
-  SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
-  AddEvent(c, s, storage::EventType::kTrialResumed, &record).actor = record.trial.attempts.back().worker;
+void TakeBack(Study& s, int64_t number) {
+  const storage::TrialRecord& record = *s.slot(number).record;
+  s.KeepLease(number);
+  s.AddEvent(storage::EventType::kTrialResumed, &record).actor = record.trial.attempts.back().worker;
 }
 
 // Returns those of the leases that expired and are the newest of their trials.
@@ -26,9 +25,9 @@ std::set<std::pair<storage::StudyKey, int64_t>> ExpiredOf(const Context& c, cons
   for (const std::string& token : tokens) {
     const std::optional<LeaseTable::Entry> lease = c.leases->Find(token);
     if (!lease) continue;
-    const StudyState& s = c.state.studies.at(lease->study);
-    if (s.expired.count(lease->trial) == 0) continue;
-    if (s.trials[lease->trial - 1].record->grants.back().token == token) trials.emplace(lease->study, lease->trial);
+    const Study& s = c.state.studies.at(lease->study);
+    if (s.expired().count(lease->trial) == 0) continue;
+    if (s.slot(lease->trial).record->grants.back().token == token) trials.emplace(lease->study, lease->trial);
   }
   return trials;
 }
@@ -36,7 +35,7 @@ std::set<std::pair<storage::StudyKey, int64_t>> ExpiredOf(const Context& c, cons
 }  // namespace
 
 void Run(Context& c, HeartbeatOp op) {
-  for (const auto& [key, number] : ExpiredOf(c, op.tokens)) TakeBack(c, c.state.studies.at(key), number);
+  for (const auto& [key, number] : ExpiredOf(c, op.tokens)) TakeBack(c.state.studies.at(key), number);
   c.leases->Renew(op.tokens, c.batch.now, /*take_back=*/true);
   // Leases that this batch ends are live until it commits; the answer is given after that.
   LeaseTable* const leases = c.leases;

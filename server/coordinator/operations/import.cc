@@ -9,19 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/batch/bytes.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
-#include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
-#include "server/coordinator/state/counts.h"
-#include "server/coordinator/trials/ending.h"
-#include "server/coordinator/trials/study_change.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -29,11 +25,6 @@ namespace {
 using study::TrialState;
 
 constexpr char kImported[] = "import";
-
-storage::EventType EndOf(TrialState state) {
-  if (state == TrialState::kComplete) return storage::EventType::kTrialCompleted;
-  return state == TrialState::kPruned ? storage::EventType::kTrialPruned : storage::EventType::kTrialFailed;
-}
 
 // A COMPLETE trial without a finite value of the metric is FAILED, as when a worker reports it.
 void FailIfNotFinite(const std::string& metric, ImportedTrial* trial) {
@@ -72,24 +63,24 @@ absl::StatusOr<study::Parameters> CanonicalSetting(const study::StudySpec& spec,
 }
 
 // Checks one trial and makes its parameters canonical.
-void CheckTrial(const StudyState& s, const std::string& at, int64_t points, ImportedTrial* trial,
+void CheckTrial(const Study& s, const std::string& at, int64_t points, ImportedTrial* trial,
                 base::Violations* violations) {
-  absl::StatusOr<study::Parameters> canonical = CanonicalSetting(*s.spec, trial->parameters);
+  absl::StatusOr<study::Parameters> canonical = CanonicalSetting(*s.spec(), trial->parameters);
   if (canonical.ok()) {
     trial->parameters = *std::move(canonical);
   } else {
     violations->AddAll(at + ".parameters", canonical.status());
   }
-  const std::string& metric = s.spec->metric.name;
+  const std::string& metric = s.spec()->metric.name;
   if (trial->measurement) {
     violations->AddAll("", CheckMeasurement(*trial->measurement, at + ".final_measurement"));
     if (trial->measurement->gradient && !trial->measurement->gradient->by_name.empty()) {
       absl::StatusOr<study::Gradient> known =
-          study::FromNames(s.spec->space, trial->parameters, *trial->measurement->gradient);
+          study::FromNames(s.spec()->space, trial->parameters, *trial->measurement->gradient);
       violations->AddAll(at + ".final_measurement.gradient", known.status());
       if (known.ok()) trial->measurement->gradient = *std::move(known);
     } else if (trial->measurement->gradient) {
-      const auto dimension = static_cast<int>(s.spec->space.differentiable().size());
+      const auto dimension = static_cast<int>(s.spec()->space.differentiable().size());
       violations->AddAll(at + ".final_measurement.gradient",
                          study::ValidateGradient(*trial->measurement->gradient, dimension));
     }
@@ -102,10 +93,10 @@ void CheckTrial(const StudyState& s, const std::string& at, int64_t points, Impo
   FailIfNotFinite(metric, trial);
 }
 
-absl::Status Check(const Context& c, const StudyState& s, ImportOp* op) {
-  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
+absl::Status Check(const Context& c, const Study& s, ImportOp* op) {
+  LUTHIER_RETURN_IF_ERROR(s.CheckMayGoOn());
   LUTHIER_RETURN_IF_ERROR(CheckBytes(c, study::ProjectOf(op->id)));
-  if (s.spec->reproducible) {
+  if (s.spec()->reproducible) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kReproducible,
                            absl::StrCat("study ", base::Quote(op->id),
                                         " is reproducible: what it suggests follows from its own trials alone"));
@@ -117,40 +108,34 @@ absl::Status Check(const Context& c, const StudyState& s, ImportOp* op) {
   return violations.ToStatus();
 }
 
-int64_t Store(Context& c, StudyState& s, ImportedTrial imported, const std::string& actor) {
+int64_t Store(Study& s, ImportedTrial imported, const std::string& actor) {
   study::Trial trial;
   trial.parameters = std::move(imported.parameters);
   trial.attributes = std::move(imported.attributes);
   trial.provenance.designer = kImported;
   trial.provenance.origin = kImported;
-  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialImported);
-  c.batch.events.back().actor = actor;
-  TrialSlot& slot = s.trials[static_cast<size_t>(number - 1)];
-  storage::TrialRecord& record = *slot.record;
-  MoveImported(c.state, s, slot, imported.state);
-  for (study::Measurement& point : imported.curve) {
-    AddBytes(c, s, BytesOf(point));
-    c.batch.measurements.push_back({s.record.key, number, 0, std::move(point)});
+  const int64_t number = s.Store(std::move(trial), storage::EventType::kTrialImported, actor);
+  TrialSlot& slot = s.slot(number);
+  study::Trial& stored = slot.record->trial;
+  for (study::Measurement& point : imported.curve) s.AddImportedPoint(number, std::move(point));
+  stored.final_measurement = std::move(imported.measurement);
+  stored.failure = std::move(imported.failure);
+  TrialEnd end{.event = study::TrialEvent::kComplete, .actor = actor, .rules = false};
+  if (stored.failure) end.detail = stored.failure->reason;
+  if (stored.final_measurement) {
+    const auto& metrics = stored.final_measurement->metrics;
+    if (const auto value = metrics.find(s.spec()->metric.name); value != metrics.end()) end.value = value->second;
+    end.step = stored.final_measurement->step;
   }
-  record.trial.final_measurement = std::move(imported.measurement);
-  record.trial.failure = std::move(imported.failure);
-  storage::Event& event = AddEvent(c, s, EndOf(imported.state), &record);
-  event.actor = actor;
-  if (record.trial.failure) event.detail = record.trial.failure->reason;
-  if (record.trial.final_measurement) {
-    const auto& metrics = record.trial.final_measurement->metrics;
-    if (const auto value = metrics.find(s.spec->metric.name); value != metrics.end()) event.value = value->second;
-    event.step = record.trial.final_measurement->step;
-  }
-  Finalize(c, s, slot);
-  if (imported.create_time) record.trial.create_time = *imported.create_time;
-  if (imported.end_time) record.trial.end_time = *imported.end_time;
+  s.EndImported(slot, imported.state, end);
+  if (imported.create_time) stored.create_time = *imported.create_time;
+  if (imported.end_time) stored.end_time = *imported.end_time;
   return number;
 }
 
 absl::StatusOr<ImportReply> Rebuild(Context& c, const ImportOp& op, const storage::StoredTrials& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindRepliedStudy(c, op.id, stored.study));
-  return ImportReply{stored.trials, stored.seq != 0 ? stored.seq : s->record.update_seq};
+  LUTHIER_ASSIGN_OR_RETURN(const Study* const s, FindRepliedStudy(c, op.id, stored.study));
+  return ImportReply{stored.trials, stored.seq != 0 ? stored.seq : s->record().update_seq};
 }
 
 }  // namespace
@@ -161,21 +146,20 @@ void Run(Context& c, ImportOp op) {
                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
     return;
   }
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<ImportReply>(c, op.done, found.status());
-  StudyState& s = **found;
+  Study& s = **found;
   absl::Status status = Check(c, s, &op);
   const auto count = static_cast<int64_t>(op.trials.size());
-  if (status.ok()) status = AddRoom(c, s, count, op.actor);
+  if (status.ok()) status = s.AddRoom(count, op.actor);
   if (!status.ok()) return Answer<ImportReply>(c, op.done, status);
   ImportReply reply;
-  for (ImportedTrial& trial : op.trials) reply.numbers.push_back(Store(c, s, std::move(trial), op.actor));
+  for (ImportedTrial& trial : op.trials) reply.numbers.push_back(Store(s, std::move(trial), op.actor));
   // Failures from elsewhere do not count as failures in a row here.
-  s.record.resume_seq = c.state.counters.seq;
-  s.failures_in_row = 0;
-  GoOnOrEnd(c, s, absl::StrCat(count, " trials imported"), op.actor);
-  reply.seq = s.record.update_seq;
-  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record.key, reply.numbers, reply.seq},
+  s.ForgetFailures();
+  s.GoOnOrEnd(absl::StrCat(count, " trials imported"), op.actor);
+  reply.seq = s.record().update_seq;
+  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record().key, reply.numbers, reply.seq},
                       c.batch.uptime);
   Answer<ImportReply>(c, op.done, std::move(reply));
 }

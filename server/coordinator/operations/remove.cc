@@ -9,16 +9,13 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/rung_schedule.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
-#include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
-#include "server/coordinator/state/index.h"
-#include "server/coordinator/trials/study_change.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/index.h"
 
 // Trials that no longer count: others take their place, or a user deletes them.
 namespace luthier::coordinator {
@@ -27,12 +24,12 @@ namespace {
 using base::MakeError;
 using study::TrialState;
 
-absl::Status NoSuchTrial(const StudyState& s, int64_t number) {
+absl::Status NoSuchTrial(const Study& s, int64_t number) {
   return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                   absl::StrCat("trial ", number, " of study ", base::Quote(s.record.id), " does not exist"));
+                   absl::StrCat("trial ", number, " of study ", base::Quote(s.record().id), " does not exist"));
 }
 
-absl::Status CheckMayRetry(const StudyState& s, const study::Trial& trial) {
+absl::Status CheckMayRetry(const Study& s, const study::Trial& trial) {
   if (trial.deleted) return NoSuchTrial(s, trial.number);
   if (trial.retried_by != 0) {
     return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
@@ -45,7 +42,7 @@ absl::Status CheckMayRetry(const StudyState& s, const study::Trial& trial) {
 }
 
 // Returns the numbers of the trials to be tried again, and loads their rows. `sketches` has all trials.
-absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, const RetryOp& op,
+absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Study& s, const RetryOp& op,
                                                    const std::vector<storage::TrialSketch>& sketches) {
   std::vector<int64_t> numbers = op.numbers;
   if (numbers.empty()) {
@@ -57,7 +54,7 @@ absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, co
   std::set<int64_t> seen;
   for (const int64_t number : numbers) {
     if (!seen.insert(number).second) return base::BadField("numbers", absl::StrCat("has ", number, " twice"));
-    const absl::StatusOr<TrialSlot*> slot = FindTrial(c, s, number);
+    const absl::StatusOr<TrialSlot*> slot = s.FindTrial(number);
     if (absl::IsNotFound(slot.status())) return NoSuchTrial(s, number);
     LUTHIER_RETURN_IF_ERROR(slot.status());
     LUTHIER_RETURN_IF_ERROR(CheckMayRetry(s, (*slot)->record->trial));
@@ -66,67 +63,57 @@ absl::StatusOr<std::vector<int64_t>> TrialsToRetry(Context& c, StudyState& s, co
 }
 
 // Resumes a study that paused by itself after many failures.
-void ResumeAfterFailures(Context& c, StudyState& s, const std::string& why, const std::string& actor) {
-  if (s.record.state != study::StudyState::kPaused || s.record.state_reason == kPausedByUser) return;
-  s.record.state = study::StudyState::kActive;
-  s.record.state_reason.clear();
-  Wake(c.state, s.record.key);
-  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyResumed);
-  event.actor = actor;
-  event.detail = why;
-  s.record.resume_seq = event.seq;
+void ResumeAfterFailures(Study& s, const std::string& why, const std::string& actor) {
+  if (s.record().state != study::StudyState::kPaused || s.record().state_reason == kPausedByUser) return;
+  s.Resume(actor, why);
 }
 
-int64_t StoreRetry(Context& c, StudyState& s, int64_t old, const std::string& actor) {
+int64_t StoreRetry(Study& s, int64_t old, const std::string& actor) {
   study::Trial trial;
   {
-    const study::Trial& before = s.trials[static_cast<size_t>(old - 1)].record->trial;
+    const study::Trial& before = s.slot(old).record->trial;
     trial.parameters = before.parameters;
     trial.attributes = before.attributes;
   }
   trial.provenance.designer = "user";
   trial.provenance.origin = "retry";
-  trial.provenance.resource = study::FirstTarget(*s.spec);
+  trial.provenance.resource = study::FirstTarget(*s.spec());
   trial.retry_of = old;
-  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialEnqueued);
-  storage::Event& stored = c.batch.events.back();
-  stored.actor = actor;
-  stored.detail = absl::StrCat("in place of trial ", old);
-  s.enqueued.insert(number);
-  TrialSlot& slot = s.trials[static_cast<size_t>(old - 1)];
+  const int64_t number =
+      s.Enqueue(std::move(trial), storage::EventType::kTrialEnqueued, actor, absl::StrCat("in place of trial ", old));
+  TrialSlot& slot = s.slot(old);
   slot.record->trial.retried_by = number;
-  storage::Event& replaced = AddEvent(c, s, storage::EventType::kTrialReplaced, slot.record.get());
+  storage::Event& replaced = s.AddEvent(storage::EventType::kTrialReplaced, slot.record.get());
   replaced.actor = actor;
   replaced.detail = absl::StrCat("by trial ", number);
-  Remove(c, s, slot);
+  s.Remove(slot);
   return number;
 }
 
-absl::StatusOr<EnqueueReply> Retry(Context& c, StudyState& s, const RetryOp& op) {
-  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, ReadSketches(c, s));
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, TrialsToRetry(c, s, op, sketches));
+absl::StatusOr<EnqueueReply> Retry(Study& s, const RetryOp& op) {
+  LUTHIER_RETURN_IF_ERROR(s.CheckMayGoOn());
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, s.ReadSketches());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, TrialsToRetry(s, op, sketches));
   EnqueueReply reply;
   if (!numbers.empty()) {
     const auto count = static_cast<int64_t>(numbers.size());
-    LUTHIER_RETURN_IF_ERROR(AddRoom(c, s, count, op.actor));
+    LUTHIER_RETURN_IF_ERROR(s.AddRoom(count, op.actor));
     std::vector<int64_t> stored;
-    for (const int64_t number : numbers) stored.push_back(StoreRetry(c, s, number, op.actor));
-    RecountFinished(c, s, std::move(sketches));
+    for (const int64_t number : numbers) stored.push_back(StoreRetry(s, number, op.actor));
+    s.RecountFinished(std::move(sketches));
     const std::string why = absl::StrCat(count, count == 1 ? " trial" : " trials", " to be tried again");
-    ResumeAfterFailures(c, s, why, op.actor);
-    GoOnOrEnd(c, s, why, op.actor);
-    s.failures_in_row = 0;
-    s.record.resume_seq = c.state.counters.seq;
-    for (const int64_t number : stored) reply.trials.push_back(s.trials[static_cast<size_t>(number - 1)].record->trial);
+    ResumeAfterFailures(s, why, op.actor);
+    s.GoOnOrEnd(why, op.actor);
+    s.ForgetFailures();
+    for (const int64_t number : stored) reply.trials.push_back(s.slot(number).record->trial);
   }
-  reply.seq = s.record.update_seq;
+  reply.seq = s.record().update_seq;
   return reply;
 }
 
 absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
-  StudyState& s = *found.study;
+  Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   study::Trial& trial = slot.record->trial;
   // Deleting again has no further effect, so it may be repeated.
@@ -135,15 +122,15 @@ absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
     return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialOpen,
                      absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), "; cancel it first"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, ReadSketches(c, s));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> sketches, s.ReadSketches());
   const bool counted = trial.retried_by == 0;
   trial.deleted = true;
-  AddEvent(c, s, storage::EventType::kTrialDeleted, slot.record.get()).actor = op.actor;
+  s.AddEvent(storage::EventType::kTrialDeleted, slot.record.get()).actor = op.actor;
   if (counted) {
-    Remove(c, s, slot);
-    RecountFinished(c, s, std::move(sketches));
+    s.Remove(slot);
+    s.RecountFinished(std::move(sketches));
   } else {
-    MarkDirty(c, s, *slot.record);
+    s.MarkDirty(*slot.record);
   }
   return TrialReply{trial, c.state.counters.seq};
 }
@@ -177,9 +164,9 @@ absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) 
                                       kMostAttributeBytes, " are allowed"));
   }
   trial.attributes = std::move(next);
-  storage::Event& event = AddEvent(c, *found.study, storage::EventType::kTrialNoted, found.slot->record.get());
+  storage::Event& event = found.study->AddEvent(storage::EventType::kTrialNoted, found.slot->record.get());
   event.actor = op.actor;
-  MarkDirty(c, *found.study, *found.slot->record);
+  found.study->MarkDirty(*found.slot->record);
   return TrialReply{trial, c.state.counters.seq};
 }
 
@@ -192,11 +179,11 @@ void Run(Context& c, RetryOp op) {
       })) {
     return;
   }
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
-  absl::StatusOr<EnqueueReply> reply = Retry(c, **found, op);
+  absl::StatusOr<EnqueueReply> reply = Retry(**found, op);
   if (reply.ok()) {
-    storage::StoredTrials stored{(*found)->record.key, {}, reply->seq, reply->trials};
+    storage::StoredTrials stored{(*found)->record().key, {}, reply->seq, reply->trials};
     for (const study::Trial& trial : reply->trials) stored.trials.push_back(trial.number);
     c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
   }

@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/context.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/context.h"
 
 namespace luthier::coordinator {
 
@@ -34,15 +34,14 @@ bool AnswerRepeated(Context& c, const std::string& id, const std::string& digest
 }
 
 // Returns the row of a trial that the stored reply to the request `id` names. DATA_LOSS if there is none.
-absl::StatusOr<const storage::TrialRecord*> FindRepliedTrial(Context& c, StudyState& s, int64_t number,
-                                                             const std::string& id);
+absl::StatusOr<const storage::TrialRecord*> FindRepliedTrial(Study& s, int64_t number, const std::string& id);
 
 // Returns the study with key `key` and id `id`, which a stored reply is about. NOT_FOUND if it was deleted, even if
 // another study has its name now. `key` 0, from an older program: any study with that name.
-absl::StatusOr<StudyState*> FindRepliedStudy(Context& c, const std::string& id, storage::StudyKey key);
+absl::StatusOr<Study*> FindRepliedStudy(Context& c, const std::string& id, storage::StudyKey key);
 
 // Returns the spec of the study as it was after the event `seq`. Errors as Storage.
-absl::StatusOr<study::StudySpec> SpecThen(const Context& c, const StudyState& s, uint64_t seq);
+absl::StatusOr<study::StudySpec> SpecThen(const Context& c, const Study& s, uint64_t seq);
 
 // Returns the answer of a call that changed the study `id`: spec and seq as they were then, and the kept answer if
 // there is one. The rest of the record is as it is now.

@@ -7,15 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/state/counts.h"
-#include "server/coordinator/state/holder.h"
-#include "server/coordinator/state/index.h"
-#include "server/coordinator/trials/attempts.h"
-#include "server/coordinator/trials/curve.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/holder.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -79,42 +77,38 @@ absl::Status CheckLimits(const Limits& limits, int64_t number, const Curve& curv
                                     " is the most; report gradients less often, or only with the final result"));
 }
 
-void Store(Context& c, StudyState& s, TrialSlot& slot, const ReportOp& op, const Points& fresh) {
-  for (const study::Measurement* m : fresh) AddPoint(c, s, slot, *m);
+void Store(Study& s, TrialSlot& slot, const ReportOp& op, const Points& fresh) {
+  for (const study::Measurement* m : fresh) s.AddPoint(slot, *m);
   const auto [first, last] = std::minmax_element(op.measurements.begin(), op.measurements.end(),
                                                  [](const auto& a, const auto& b) { return a.step < b.step; });
-  NoteTraining(c, s, slot, op.start_step, first->step, last->step);
+  s.NoteTraining(slot, op.start_step, first->step, last->step);
   TrialRecord& record = *slot.record;
-  const int64_t reported = s.spec->resource ? record.trial.attempts.back().last_step : last->step;
-  if (NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &record.trial)) MarkDirty(c, s, record);
+  const int64_t reported = s.spec()->resource ? record.trial.attempts.back().last_step : last->step;
+  if (NoteCheckpoint(op.checkpoint, op.checkpoint_step, reported, &record.trial)) s.MarkDirty(record);
 }
 
 // Asks the study's rule about each point, in order of step. True: the trial was stopped.
-bool StoppedByRule(Context& c, StudyState& s, TrialSlot& slot, Points fresh) {
-  if (!s.stopper) return false;
-  const int64_t number = slot.record->trial.number;
+bool StoppedByRule(Study& s, TrialSlot& slot, Points fresh) {
   std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->step < b->step; });
   for (const study::Measurement* m : fresh) {
-    const auto value = m->metrics.find(s.spec->metric.name);
+    const auto value = m->metrics.find(s.spec()->metric.name);
     if (value == m->metrics.end()) continue;
-    s.stopper->Report(number, m->step, value->second);
-    const stopping::Decision decision = s.stopper->Decide(number, m->step);
-    if (decision.verdict != stopping::Verdict::kStop) continue;
-    StopTrial(c, s, slot, *m, decision.reason);
+    const std::optional<std::string> why = s.AskRule(slot.record->trial.number, m->step, value->second);
+    if (!why) continue;
+    s.StopTrial(slot, *m, *why);
     return true;
   }
   return false;
 }
 
 // The trial goes on: a report proves that its holder lives.
-study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, const std::string& token) {
+study::Directive GoOn(Context& c, Study& s, const TrialRecord& record, const std::string& token) {
   c.leases->Renew({token}, c.batch.now, /*take_back=*/true);
-  ClearExpired(c.state, s, record.trial.number);
-  SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
+  s.KeepLease(record.trial.number);
   if (record.trial.stop_requested) return study::Directive::kFinish;
-  if (!s.spec->resource) return study::Directive::kContinue;
+  if (!s.spec()->resource) return study::Directive::kContinue;
   const int64_t step = record.trial.attempts.back().last_step;
-  const stopping::Decision decision = stopping::AtTarget(*s.spec->resource, record.trial.target(), step);
+  const stopping::Decision decision = stopping::AtTarget(*s.spec()->resource, record.trial.target(), step);
   return decision.verdict == stopping::Verdict::kPause ? study::Directive::kPause : study::Directive::kContinue;
 }
 
@@ -136,20 +130,20 @@ absl::Status TakeNames(const study::SearchSpace& space, const study::Parameters&
 
 absl::StatusOr<ReportReply> Report(Context& c, ReportOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
-  StudyState& s = *found.study;
+  Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   const TrialRecord& record = *slot.record;
   if (StoppedUnder(record, op.token)) return ReportReply{study::Directive::kStop, record.finish_seq};
   LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
-  LUTHIER_RETURN_IF_ERROR(TakeNames(s.spec->space, record.trial.parameters, &op));
-  LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec));
-  LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
+  LUTHIER_RETURN_IF_ERROR(TakeNames(s.spec()->space, record.trial.parameters, &op));
+  LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec()));
+  LUTHIER_RETURN_IF_ERROR(s.LoadCurve(slot));
   LUTHIER_ASSIGN_OR_RETURN(const Points fresh, FreshPoints(op, *slot.curve));
   LUTHIER_RETURN_IF_ERROR(CheckLimits(c.options.limits, op.number, *slot.curve, fresh));
-  Store(c, s, slot, op, fresh);
-  if (StoppedByRule(c, s, slot, fresh)) return ReportReply{study::Directive::kStop, record.finish_seq};
+  Store(s, slot, op, fresh);
+  if (StoppedByRule(s, slot, fresh)) return ReportReply{study::Directive::kStop, record.finish_seq};
   const study::Directive directive = GoOn(c, s, record, op.token);
-  return ReportReply{directive, s.record.update_seq};
+  return ReportReply{directive, s.record().update_seq};
 }
 
 }  // namespace

@@ -3,13 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/operations/handlers.h"
-#include "server/coordinator/trials/attempts.h"
-#include "server/coordinator/trials/curve.h"
-#include "server/coordinator/trials/ending.h"
-#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
 
 // A user asks a trial to end with the value that it has.
 namespace luthier::coordinator {
@@ -26,22 +22,22 @@ absl::Status NotGranted(const study::Trial& trial) {
 
 absl::StatusOr<TrialReply> Stop(Context& c, const StopTrialOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
-  StudyState& s = *found.study;
+  Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   storage::TrialRecord& record = *slot.record;
   if (study::IsFinal(slot.state)) return TrialReply{record.trial, record.finish_seq};
   if (slot.state == TrialState::kPending) return NotGranted(record.trial);
   if (record.trial.stop_requested) return TrialReply{record.trial, record.trial.update_seq};
-  if (slot.state == TrialState::kRunning) LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
+  if (slot.state == TrialState::kRunning) LUTHIER_RETURN_IF_ERROR(s.LoadCurve(slot));
   record.trial.stop_requested = true;
-  AddEvent(c, s, storage::EventType::kTrialStopRequested, &record).actor = op.actor;
-  MarkDirty(c, s, record);
+  s.AddEvent(storage::EventType::kTrialStopRequested, &record).actor = op.actor;
+  s.MarkDirty(record);
   if (slot.state == TrialState::kPaused) {
-    DropReady(c, s);  // A suggestion may continue this trial.
-    PrunePaused(c, s, slot, "its end was asked for");
-    ApplyStoppingRules(c, s, record.trial);
+    s.DropReady();  // A suggestion may continue this trial.
+    s.PrunePaused(slot, "its end was asked for");
+    s.ApplyStoppingRules(record.trial);
   } else if (c.leases->Expired(record.grants.back().token, c.batch.now)) {
-    TakeFromHolder(c, s, slot);
+    s.TakeFromHolder(slot);
   } else {
     c.batch.finishing_leases.push_back(record.grants.back().token);
   }

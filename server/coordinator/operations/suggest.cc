@@ -9,14 +9,12 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
-#include "server/coordinator/batch/bytes.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
-#include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
-#include "server/coordinator/state/index.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
+#include "server/coordinator/studies/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -26,9 +24,8 @@ using base::MakeError;
 const absl::Duration kAskAgain = absl::Seconds(1);
 
 // Returns the trial as it was granted under `token`, as far as its present row tells: an older program kept no more.
-absl::StatusOr<study::Trial> TrialNow(Context& c, StudyState& s, const storage::GrantedLease& lease,
-                                      const std::string& request_id) {
-  LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, lease.trial, request_id));
+absl::StatusOr<study::Trial> TrialNow(Study& s, const storage::GrantedLease& lease, const std::string& request_id) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(s, lease.trial, request_id));
   for (size_t i = 0; i < record->grants.size(); ++i) {
     if (record->grants[i].token != lease.token) continue;
     study::Trial trial = record->trial;
@@ -40,13 +37,13 @@ absl::StatusOr<study::Trial> TrialNow(Context& c, StudyState& s, const storage::
 
 // Rebuilds the first answer: trials, spec and seq as they were.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
-  LUTHIER_ASSIGN_OR_RETURN(StudyState* const found, FindStudy(c, stored.study));
+  LUTHIER_ASSIGN_OR_RETURN(Study* const found, FindStudy(c, stored.study));
   if (found == nullptr) {
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, "the study was deleted");
   }
-  StudyState& s = *found;
+  Study& s = *found;
   SuggestReply reply;
-  reply.seq = stored.seq != 0 ? stored.seq : s.record.update_seq;
+  reply.seq = stored.seq != 0 ? stored.seq : s.record().update_seq;
   LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec then, SpecThen(c, s, reply.seq));
   const auto spec = std::make_shared<const study::StudySpec>(search::Effective(then));
   const study::GradientUse use = search::GradientUseOf(*spec);
@@ -55,10 +52,10 @@ absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, 
     if (lease.granted) {
       trial = *lease.granted;
     } else {
-      trial = TrialNow(c, s, lease, request_id);
+      trial = TrialNow(s, lease, request_id);
     }
     if (!trial.ok()) return trial.status();
-    reply.grants.push_back(DescribeGrant(s.record.id, spec, use, *std::move(trial), lease.token));
+    reply.grants.push_back(DescribeGrant(s.record().id, spec, use, *std::move(trial), lease.token));
   }
   return reply;
 }
@@ -66,10 +63,10 @@ absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, 
 // Returns the key of the study that the ask names; 0: any.
 absl::StatusOr<storage::StudyKey> StudyOf(Context& c, const SuggestOp& op) {
   if (op.id.empty()) return 0;
-  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
-  if (!op.fail_if_paused || s->record.state != study::StudyState::kPaused) return s->record.key;
+  LUTHIER_ASSIGN_OR_RETURN(const Study* const s, FindStudy(c, op.id));
+  if (!op.fail_if_paused || s->record().state != study::StudyState::kPaused) return s->record().key;
   return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyPaused,
-                   absl::StrCat("study ", base::Quote(op.id), " is paused: ", s->record.state_reason,
+                   absl::StrCat("study ", base::Quote(op.id), " is paused: ", s->record().state_reason,
                                 "; `luthier study resume` lets it go on"));
 }
 
@@ -117,10 +114,10 @@ absl::Status CheckAsks(const Context& c, const std::string& pool) {
 void Run(Context& c, SuggestOp op) {
   Waiter waiter;
   const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
-  waiter.pool = study.ok() && *study != 0 ? c.state.studies.at(*study).pool : op.pool;
+  waiter.pool = study.ok() && *study != 0 ? c.state.studies.at(*study).pool() : op.pool;
   if (absl::Status known = KnowPool(c, waiter.pool); !known.ok())
     return Answer<SuggestReply>(c, op.done, std::move(known));
-  c.state.pools[waiter.pool].askers.Note(op.worker, c.batch.now);
+  c.state.pools[waiter.pool].NoteAsker(op.worker, c.batch.now);
   waiter.digest = DigestOf(op);
   if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
           c, op.request_id, waiter.digest, op.done,

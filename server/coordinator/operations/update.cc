@@ -8,23 +8,20 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/registry.h"
 #include "lib/study/spec_change.h"
-#include "server/coordinator/batch/changes.h"
-#include "server/coordinator/batch/find.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
-#include "server/coordinator/trials/study_change.h"
+#include "server/coordinator/studies/changes.h"
+#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
 
-absl::Status CheckRangeChanges(const Context& c, const StudyState& s) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::FormerSpec> former, c.storage->ListFormerSpecs(s.record.key));
-  int64_t changes = std::count_if(former.begin(), former.end(), [](const auto& f) { return f.spec.has_value(); });
-  for (const auto& [key, fresh] : c.batch.former_specs) changes += key == s.record.key && fresh.spec ? 1 : 0;
+absl::Status CheckRangeChanges(const Context& c, const Study& s) {
+  LUTHIER_ASSIGN_OR_RETURN(const int64_t changes, s.CountSpecChanges());
   // Former specs do not tell declarations in an open space from other changes.
-  const int64_t limit = c.options.limits.range_changes + (s.spec->open_space ? c.options.limits.declarations : 0);
+  const int64_t limit = c.options.limits.range_changes + (s.spec()->open_space ? c.options.limits.declarations : 0);
   if (changes < limit) return absl::OkStatus();
   return LimitExceeded("range_changes", limit,
                        absl::StrCat("the ranges of a study can be changed ", limit, " times; start another study"));
@@ -32,22 +29,22 @@ absl::Status CheckRangeChanges(const Context& c, const StudyState& s) {
 
 // Returns the changed spec. Errors: those of study::ChangeSpec, of the checks of a new spec, and a budget below the
 // number of trials.
-absl::StatusOr<study::StudySpec> Changed(const Context& c, const StudyState& s, const UpdateStudyOp& op) {
-  LUTHIER_RETURN_IF_ERROR(CheckMayGoOn(s));
-  LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, study::ChangeSpec(s.record.spec, op.change));
+absl::StatusOr<study::StudySpec> Changed(const Context& c, const Study& s, const UpdateStudyOp& op) {
+  LUTHIER_RETURN_IF_ERROR(s.CheckMayGoOn());
+  LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, study::ChangeSpec(s.record().spec, op.change));
   base::Violations violations;
-  const auto rows = static_cast<int64_t>(s.trials.size());
+  const int64_t rows = s.size();
   if (next.budget.max_trials < rows) {
     violations.Add("budget.max_trials",
                    absl::StrCat(next.budget.max_trials, " is less than the ", rows, " trials that the study has"));
   }
   violations.AddAll("", study::ValidateSpec(next));
   // An unchanged objective is not checked: an older version may have accepted what this one refuses.
-  if (next.objective != s.record.spec.objective) violations.AddAll("", study::ValidateNewSpec(next));
+  if (next.objective != s.record().spec.objective) violations.AddAll("", study::ValidateNewSpec(next));
   violations.AddAll("", search::Validate(next));
   if (op.validate) violations.AddAll("", op.validate(next));
   if (!violations.empty()) return violations.ToStatus();
-  if (!study::SameButMaxTrials(s.record.spec, next)) LUTHIER_RETURN_IF_ERROR(CheckRangeChanges(c, s));
+  if (!study::SameButMaxTrials(s.record().spec, next)) LUTHIER_RETURN_IF_ERROR(CheckRangeChanges(c, s));
   return next;
 }
 
@@ -59,18 +56,18 @@ void Run(Context& c, UpdateStudyOp op) {
           c, op.request_id, digest, op.done, [&](const auto& stored) { return RebuildStudy(c, op.id, stored); })) {
     return;
   }
-  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
-  StudyState& s = **found;
+  Study& s = **found;
   absl::StatusOr<study::StudySpec> next = Changed(c, s, op);
   if (!next.ok()) return Answer<StudyReply>(c, op.done, next.status());
-  if (!(*next == s.record.spec)) {
-    const std::string what = study::DescribeChange(s.record.spec, *next);
-    ChangeSpec(c, s, *std::move(next), op.actor);
-    GoOnOrEnd(c, s, what, op.actor);
+  if (!(*next == s.record().spec)) {
+    const std::string what = study::DescribeChange(s.record().spec, *next);
+    s.ChangeSpec(*std::move(next), op.actor);
+    s.GoOnOrEnd(what, op.actor);
   }
-  const StudyReply reply{s.record, s.record.update_seq};
-  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record.key}, c.batch.uptime);
+  const StudyReply reply{s.record(), s.record().update_seq};
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record().key}, c.batch.uptime);
   Answer<StudyReply>(c, op.done, reply);
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/trials/alike_failures.h"
+#include "server/coordinator/studies/alike_failures.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {

@@ -13,10 +13,10 @@
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
-#include "server/coordinator/core.h"
-#include "server/coordinator/leases.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/studies/leases.h"
+#include "server/coordinator/writer/core.h"
 #include "server/storage/memory_storage.h"
 #include "tests/testing/faulty_storage.h"
 

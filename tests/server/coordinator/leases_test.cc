@@ -1,4 +1,4 @@
-#include "server/coordinator/leases.h"
+#include "server/coordinator/studies/leases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 
 namespace luthier::coordinator {
 
-// Faults in a copy of the coordinator, to see that a harness notices them: a harness that lets its mutant live is broken.
-// mutants.tsv has the text that each takes the place of, and mutate.sh puts them into the copy. The library that ships
-// knows nothing of them.
+// Faults in a copy of the coordinator, to see that a harness notices them: a harness that lets its mutant live is
+// broken. mutants.tsv has the text that each takes the place of, and mutate.sh puts them into the copy. The library
+// that ships knows nothing of them.
 enum class Mutant {
   kNone = 0,
   kReplyBeforeCommit = 1,      // Answers do not wait for the commit, nor for its outcome.

@@ -15,6 +15,8 @@
 #include "lib/search/bo/acquisition/maximize.h"
 #include "lib/search/bo/model/observations.h"
 #include "lib/search/bo/model/output_transform.h"
+#include "lib/search/bo/model/surrogate.h"
+#include "lib/search/designer_state.h"
 
 namespace luthier::reproduce {
 
@@ -22,6 +24,8 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 namespace {
+
+constexpr char kTextbookStateKind[] = "textbook/1";
 
 constexpr int kRandomStarts = 3;
 constexpr int kSearches = 2;
@@ -124,11 +128,11 @@ absl::StatusOr<search::Suggestion> TextbookDesigner::Suggest(const study::Histor
   if (options_.standardize) outputs = search::OutputTransform::Standard(data.scores).Forward(data.scores);
   std::optional<gp::Hyperparameters> carried;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
-    carried = gp::ParseHyperparameters(last->designer_state, shape_.groups);
+    carried = search::DecodeState<gp::Hyperparameters>(kTextbookStateKind, last->designer_state);
   }
   gp::Likelihood likelihood(shape_, data.observed, outputs);
   LUTHIER_ASSIGN_OR_RETURN(const gp::Hyperparameters theta, Infer(&likelihood, carried, ask_index, stop));
-  suggestion.designer_state = gp::FormatHyperparameters(theta);
+  suggestion.designer_state = search::EncodeState(kTextbookStateKind, theta);
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<gp::Regression> regression,
                            gp::Regression::Fit(shape_, theta, data.observed, outputs, {}, stop));
   if (!regression.has_value()) return random_point("gp_failed");

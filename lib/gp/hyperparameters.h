@@ -1,11 +1,7 @@
 #ifndef LUTHIER_LIB_GP_HYPERPARAMETERS_H_
 #define LUTHIER_LIB_GP_HYPERPARAMETERS_H_
 
-#include <optional>
-#include <string>
-
 #include "Eigen/Core"
-#include "absl/strings/string_view.h"
 #include "lib/kernels/stationary.h"
 
 namespace luthier::gp {
@@ -24,15 +20,6 @@ struct Hyperparameters {
 
 // The kernel of `shape` with these parameters.
 kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hyperparameters& theta);
-
-// "signal noise mean shape l_1 … l_g", and " gSLOPE_NOISE" after them where it is not 0, in hexadecimal floating point:
-// reads back to the same bits.
-std::string FormatHyperparameters(const Hyperparameters& theta);
-// The same to five digits, for a start that a search improves.
-std::string FormatHyperparametersShort(const Hyperparameters& theta);
-// Reads the text of either function. Returns std::nullopt for text that they cannot have written for `groups`
-// lengthscales: wrong count, not a number, not finite, not positive.
-std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups);
 
 }  // namespace luthier::gp
 

@@ -227,7 +227,7 @@ Entry HarmonicaEntry() {
   return Entry{
       AlgorithmInfo{
           "harmonica",
-          3,
+          4,
           "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
           true,
           {{"samples", "settings of each stage; default 300, less where the budget is small"},
@@ -377,6 +377,21 @@ bool NewestDiffers(const study::StudySpec& spec) {
   return SkipsTried(spec) || (spec.open_space && std::holds_alternative<study::CmaEsOptions>(spec.algorithm));
 }
 
+// Returns true if the algorithm, or that which it takes settings from, hands a model on from ask to ask.
+bool HandsModelOn(const study::AlgorithmSpec& algorithm) {
+  if (const study::SamplerSpec* const sampler = study::SamplerOf(algorithm); sampler != nullptr) {
+    return HandsModelOn(study::AsAlgorithm(*sampler));
+  }
+  return std::holds_alternative<study::BoOptions>(algorithm) || std::holds_alternative<study::AutoOptions>(algorithm);
+}
+
+// Returns true if a model of Harmonica's base may have been lost in versions before the newest, which stored no base's
+// state where all of it took more than 16 KiB as a text. Up to this number of scalars it never does.
+bool BaseOutgrewText(const study::StudySpec& spec, const study::HarmonicaOptions& options) {
+  constexpr int kScalarsThatFit = 50;
+  return spec.space.scalars() > kScalarsThatFit && HandsModelOn(BaseAlgorithm(options));
+}
+
 bool FirstGradientsCount(const study::StudySpec& spec) {
   if (std::holds_alternative<study::AutoOptions>(spec.algorithm)) {
     study::StudySpec other = spec;
@@ -467,6 +482,9 @@ int VersionOf(const study::StudySpec& spec) {
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
                      std::holds_alternative<study::HoagOptions>(spec.algorithm);
   if (older) return newest;
+  if (const auto* const harmonica = std::get_if<study::HarmonicaOptions>(&spec.algorithm); harmonica != nullptr) {
+    return BaseOutgrewText(spec, *harmonica) ? newest : newest - (NewestDiffers(spec) ? 1 : 2);
+  }
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
   if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);

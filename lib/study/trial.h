@@ -48,7 +48,7 @@ struct Provenance {
   uint64_t prefix_seq = 0;
   std::string origin;                     // Branch of the designer: init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // E.g. predicted_mean, predicted_sd (user units), acquisition.
-  std::string designer_state;             // The few numbers the designer's next ask starts from, printed losslessly.
+  std::string designer_state;             // The state that the designer's next ask starts from.
   // Along which the designer would like a directional derivative; as Gradient::direction. Empty: none was asked for.
   std::vector<double> direction;
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.

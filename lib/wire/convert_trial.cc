@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
@@ -363,6 +365,24 @@ absl::StatusOr<study::Attempt> FromProto(const v1::Attempt& attempt) {
   return result;
 }
 
+namespace {
+
+bool IsCheckpoint(absl::string_view state) {
+  return !absl::IsDataLoss(base::CheckpointReader::Open(state, "").status());
+}
+
+// A designer state is bytes, for which the API has base64, or a text of former versions.
+std::string CarryOf(absl::string_view state) {
+  return IsCheckpoint(state) ? absl::Base64Escape(state) : ValidUtf8(state);
+}
+
+std::string StateOf(absl::string_view carry) {
+  std::string state;
+  return absl::Base64Unescape(carry, &state) && IsCheckpoint(state) ? state : std::string(carry);
+}
+
+}  // namespace
+
 v1::Provenance ToProto(const study::Provenance& provenance) {
   v1::Provenance proto;
   proto.set_designer(ValidUtf8(provenance.designer));
@@ -371,7 +391,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.set_prefix_seq(provenance.prefix_seq);
   proto.set_origin(ValidUtf8(provenance.origin));
   for (const auto& [name, value] : provenance.details) (*proto.mutable_details())[ValidUtf8(name)] = value;
-  proto.set_carry(ValidUtf8(provenance.designer_state));
+  proto.set_carry(CarryOf(provenance.designer_state));
   proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   proto.set_resource(provenance.resource);
@@ -388,7 +408,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.prefix_seq = provenance.prefix_seq();
   result.origin = provenance.origin();
   result.details.insert(provenance.details().begin(), provenance.details().end());
-  result.designer_state = provenance.carry();
+  result.designer_state = StateOf(provenance.carry());
   result.direction.assign(provenance.direction().begin(), provenance.direction().end());
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
   result.resource = provenance.resource();

@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import lzma
+import platform
+import runpy
 import shutil
 import signal
 import sqlite3
@@ -19,6 +21,7 @@ import pytest
 from attack import BIN, PATIENCE, ROOT, Coordinator, run
 
 REAL = ROOT / "tests/data/real"
+STATES = ROOT / "tests/data/states"
 DATABASES = sorted((path.parent for path in REAL.glob("v*/luthier.db.xz")), key=lambda path: int(path.name[1:]))
 KILLS = 6
 # What is computed when it is asked for, not stored; it may be told better since.
@@ -119,3 +122,41 @@ def test_the_backup_that_is_made_before_is_the_database_as_it_was(old: Path) -> 
     shutil.copyfile(old.parent / "answers.json", again.parent / "answers.json")
     with Coordinator(again.parent) as coordinator:
         check(coordinator, again)
+
+
+def same_arithmetic() -> bool:
+    """Whether these programs round as those did that filled tests/data/states: one compiler, one instruction set."""
+    return (BIN.parent.name == "release" and platform.machine() == "x86_64"
+            and {"avx2", "bmi2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split()))
+
+
+def test_studies_of_every_algorithm_go_on_as_the_past_program_would_have(tmp_path: Path) -> None:
+    from google.protobuf import json_format
+    from luthier.v1 import trial_pb2
+
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data/luthier.db").write_bytes(lzma.decompress((STATES / "luthier.db.xz").read_bytes()))
+    followed = json.loads(lzma.decompress((STATES / "followed.json.xz").read_bytes()))
+    outcome = runpy.run_path(str(STATES / "loss.py"))["outcome"]
+    different = []
+    with Coordinator(tmp_path) as coordinator:
+        caller = coordinator.caller(address=coordinator.own_socket)
+        for study, past in followed.items():
+            for i, expected in enumerate(past["asked"], past["done"]):
+                lease = caller.suggest(study, worker=f"worker-{i % 2}")[0]
+                number = int(lease.trial.name.rsplit("/", 1)[1])
+                parameters = json_format.MessageToDict(lease.trial.parameters)
+                if [number, parameters, lease.target_step] != expected:
+                    different.append(f"{study}: {number} {parameters}, not {expected}")
+                answer = outcome(study, number, parameters, list(lease.trial.provenance.direction), lease.target_step)
+                mine = {"trial": lease.trial.name, "token": lease.token}
+                if answer is None:
+                    failure = trial_pb2.Failure(kind=trial_pb2.Failure.CONFIG, reason="DIVERGED")
+                    caller.call("WorkerService/Fail", failure=failure, **mine)
+                    continue
+                paused = 0 < lease.target_step < 9
+                caller.call("WorkerService/Complete", measurement=json_format.ParseDict(answer, trial_pb2.Measurement()),
+                            paused=paused, checkpoint="file:end" if paused else "", **mine)
+    assert not (different and same_arithmetic()), "\n".join(different[:20])
+    replayed = run("luthier", "verify-replay", "--db", tmp_path / "data", check=False)
+    assert replayed.returncode == 0 or (replayed.returncode == 1 and not same_arithmetic()), replayed.stdout

@@ -92,9 +92,8 @@ CmaEsDesigner::Result CmaEsDesigner::ToResult(const study::HistoryTrial& trial) 
   if (result.value.has_value() && !std::isfinite(*result.value)) result.value.reset();
   result.usable = trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPruned ||
                   (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig);
-  int64_t generation = 0;
-  if (trial.ask_index.has_value() && absl::SimpleAtoi(trial.designer_state, &generation))
-    result.generation = generation;
+  const std::optional<CmaEsState> state = DecodeState<CmaEsState>(kCmaEsStateKind, trial.designer_state);
+  if (trial.ask_index.has_value() && state.has_value()) result.generation = state->generation;
   return result;
 }
 
@@ -182,7 +181,7 @@ absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history,
   Suggestion suggestion;
   suggestion.parameters = encoding_.FromCompact(SampleOf(ask_index).point);
   suggestion.origin = "cma_es";
-  suggestion.designer_state = absl::StrCat(generation_);
+  suggestion.designer_state = EncodeState(kCmaEsStateKind, CmaEsState{generation_});
   suggestion.details = {{"generation", static_cast<double>(generation_)},
                         {"population", static_cast<double>(run_->population())},
                         {"restart", static_cast<double>(restart_)},

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "lib/search/cma_es/cma_es.h"
 #include "lib/search/designer.h"
+#include "lib/search/designer_state.h"
 #include "lib/study/encoding.h"
 
 namespace luthier::search {
@@ -19,9 +20,9 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 
 // CMA-ES (cma_es.h) over a study's history. Every ask is one more sample of the current generation, however many are
 // pending. The generation ends with its first lambda usable results in log order; its later results are ignored. The
-// generation's number is the suggestion's designer state. Everything else is computed again from the log, the samples
-// from their streams (seed, "cma_es", ask index). Settings that the distribution did not draw are ignored: those of
-// users and other algorithms, and those that replaced a sample (UntriedDesigner, open spaces).
+// generation's number is the suggestion's designer state (CmaEsState). Everything else is computed again from the log,
+// the samples from their streams (seed, "cma_es", ask index). Settings that the distribution did not draw are ignored:
+// those of users and other algorithms, and those that replaced a sample (UntriedDesigner, open spaces).
 //
 // Results of a generation are ranked: COMPLETE by value, then PRUNED by how far they got and then by value, then FAILED
 // for a fault of the setting and PRUNED without a value; ties to the smaller ask index. Cancelled trials and failures
@@ -30,6 +31,13 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 // A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
 // if its results are all the same, or if they have not improved for long, unless `restarts` is off. Origin "cma_es";
 // details: generation, population, restart, sigma.
+struct CmaEsState {
+  int64_t generation = 0;
+};
+template <>
+inline constexpr auto kStateFields<CmaEsState> = std::tuple(&CmaEsState::generation);
+inline constexpr char kCmaEsStateKind[] = "cma_es/1";
+
 class CmaEsDesigner final : public Designer {
  public:
   CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOptions& options);

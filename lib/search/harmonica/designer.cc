@@ -133,7 +133,7 @@ absl::StatusOr<study::History> HarmonicaDesigner::BaseHistory(const study::Histo
 void HarmonicaDesigner::AddRecords(HarmonicaState* state) const {
   const auto count = static_cast<int>(stages_.stages().size());
   for (int q = count - stages_.unrecorded(); q < count; ++q) {
-    state->records.emplace_back(q, FormatStage(stages_.stages()[static_cast<size_t>(q)]));
+    state->records.push_back({q, stages_.stages()[static_cast<size_t>(q)]});
   }
 }
 
@@ -149,7 +149,7 @@ Suggestion HarmonicaDesigner::SuggestSample() const {
   suggestion.resource = plan_.resource;
   suggestion.origin = "stage";
   suggestion.details = {{"stage", stage + 1.0}, {"sample", static_cast<double>(state.index)}};
-  suggestion.designer_state = FormatState(state);
+  suggestion.designer_state = EncodeState(kHarmonicaStateKind, state);
   return suggestion;
 }
 
@@ -160,7 +160,7 @@ Suggestion HarmonicaDesigner::Explore(HarmonicaState state, uint64_t ask_index) 
   Suggestion suggestion;
   suggestion.parameters = ExplorationPoint(bits_.encoding(), spec_.seed, ask_index);
   suggestion.origin = "explore";
-  suggestion.designer_state = FormatState(state);
+  suggestion.designer_state = EncodeState(kHarmonicaStateKind, state);
   return suggestion;
 }
 
@@ -193,10 +193,10 @@ absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& 
     suggestion.parameters = refinement_.space->Embed(suggestion.parameters);
   }
   state.base = std::move(suggestion.designer_state);
-  suggestion.designer_state = FormatState(state);
+  suggestion.designer_state = EncodeState(kHarmonicaStateKind, state);
   if (suggestion.designer_state.size() > kStateBytes) {
     state.base.clear();
-    suggestion.designer_state = FormatState(state);
+    suggestion.designer_state = EncodeState(kHarmonicaStateKind, state);
   }
   return suggestion;
 }

@@ -2,16 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 #include <variant>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
@@ -25,8 +19,7 @@ using spectral::Term;
 
 constexpr int kKeepOneIn = 4;
 constexpr double kLittleExplained = 0.05;
-constexpr char kBaseSeparator[] = "\n--\n";
-constexpr int64_t kReadingACarry = 1000;  // Operations.
+constexpr int64_t kReadingAState = 1000;  // Operations.
 
 // Returns the sample's value, for stages trained up to `resource` (0: to the end), if it has one. It then counts like
 // any other, whatever the state of the trial.
@@ -56,46 +49,6 @@ bool Done(const study::HistoryTrial& trial) {
       return false;
   }
 }
-
-std::string Hex(double x) {
-  return absl::StrFormat("%a", x);
-}
-
-// Reads the words of a record one after the other; remembers the first failure.
-class Words {
- public:
-  explicit Words(absl::string_view text) : words_(absl::StrSplit(text, ' ', absl::SkipEmpty())) {}
-  std::string Next() {
-    if (at_ >= words_.size()) {
-      ok_ = false;
-      return "";
-    }
-    return words_[at_++];
-  }
-  int64_t Integer(int64_t low, int64_t high) {
-    int64_t value = low;
-    if (!absl::SimpleAtoi(Next(), &value) || value < low || value > high) {
-      ok_ = false;
-      return low;
-    }
-    return value;
-  }
-  // SimpleAtod reads no hexadecimal; strtod does, in the C locale that our programs never leave.
-  double Number() {
-    const std::string word = Next();
-    char* end = nullptr;
-    const double value = std::strtod(word.c_str(), &end);
-    if (word.empty() || *end != '\0' || !std::isfinite(value)) ok_ = false;
-    return value;
-  }
-  bool ok() const { return ok_; }
-  bool AtEnd() const { return at_ == words_.size(); }
-
- private:
-  std::vector<std::string> words_;
-  size_t at_ = 0;
-  bool ok_ = true;
-};
 
 // Sets the variables of a restriction in x.
 void Restrict(const std::vector<int>& variables, uint32_t code, Bits* x) {
@@ -137,87 +90,8 @@ std::vector<Assignment> Merge(const std::vector<Assignment>& all, const std::vec
 
 }  // namespace
 
-std::string FormatStage(const HarmonicaStage& stage) {
-  std::string text =
-      absl::StrCat(stage.believed ? 1 : 0, " ", stage.results, " ", stage.failed, " ", stage.dropped, " ",
-                   Hex(stage.variance), " ", Hex(stage.r2), " ", Hex(stage.cv_r2), " ", Hex(stage.factor), " ",
-                   Hex(stage.polynomial.intercept), " ", stage.polynomial.terms.size());
-  for (const Term& term : stage.polynomial.terms) {
-    absl::StrAppend(&text, " ", Hex(term.weight), " ", term.bits.size(), " ", absl::StrJoin(term.bits, " "));
-  }
-  absl::StrAppend(&text, " ", stage.restrictions.size());
-  for (const Assignment& restriction : stage.restrictions) {
-    absl::StrAppend(&text, " ", restriction.code, " ", Hex(restriction.value));
-  }
-  return text;
-}
-
-std::optional<HarmonicaStage> ParseStage(absl::string_view text) {
-  Words words(text);
-  HarmonicaStage stage;
-  stage.believed = words.Integer(0, 1) == 1;
-  stage.results = static_cast<int32_t>(words.Integer(0, INT32_MAX));
-  stage.failed = static_cast<int32_t>(words.Integer(0, INT32_MAX));
-  stage.dropped = static_cast<int32_t>(words.Integer(0, INT32_MAX));
-  stage.variance = words.Number();
-  stage.r2 = words.Number();
-  stage.cv_r2 = words.Number();
-  stage.factor = words.Number();
-  stage.polynomial.intercept = words.Number();
-  for (int64_t terms = words.Integer(0, 64); terms > 0 && words.ok(); --terms) {
-    Term term;
-    term.weight = words.Number();
-    for (int64_t size = words.Integer(1, spectral::kMaxDegree); size > 0; --size) {
-      term.bits.push_back(static_cast<int>(words.Integer(0, kMostHarmonicaBits - 1)));
-    }
-    stage.polynomial.terms.push_back(std::move(term));
-  }
-  for (int64_t count = words.Integer(0, 64); count > 0 && words.ok(); --count) {
-    Assignment restriction;
-    restriction.code = static_cast<uint32_t>(words.Integer(0, UINT32_MAX));
-    restriction.value = words.Number();
-    stage.restrictions.push_back(restriction);
-  }
-  if (!words.ok() || !words.AtEnd()) return std::nullopt;
-  return stage;
-}
-
-std::string FormatState(const HarmonicaState& state) {
-  std::string text = state.kind == 's' ? absl::StrCat("s ", state.stage, " ", state.index)
-                                       : absl::StrCat("b ", state.index, state.selection.empty() ? "" : " ",
-                                                      absl::StrJoin(state.selection, " "));
-  for (const auto& [stage, record] : state.records) absl::StrAppend(&text, "\nstage ", stage, " ", record);
-  if (!state.base.empty()) absl::StrAppend(&text, kBaseSeparator, state.base);
-  return text;
-}
-
-HarmonicaState ParseState(absl::string_view text) {
-  HarmonicaState state;
-  if (const size_t at = text.find(kBaseSeparator); at != absl::string_view::npos) {
-    state.base = std::string(text.substr(at + sizeof(kBaseSeparator) - 1));
-    text = text.substr(0, at);
-  }
-  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  Words head(lines[0]);
-  const std::string kind = head.Next();
-  if (kind == "s") {
-    state.stage = static_cast<int>(head.Integer(0, 100));
-    state.index = head.Integer(0, INT64_MAX);
-  } else if (kind == "b") {
-    state.index = head.Integer(0, INT64_MAX);
-    while (!head.AtEnd()) state.selection.push_back(static_cast<int>(head.Integer(0, 1000)));
-  } else {
-    return HarmonicaState();
-  }
-  if (!head.ok()) return HarmonicaState();
-  state.kind = kind[0];
-  for (size_t k = 1; k < lines.size(); ++k) {
-    const std::vector<std::string> parts = absl::StrSplit(lines[k], absl::MaxSplits(' ', 2));
-    int stage = 0;
-    if (parts.size() != 3 || parts[0] != "stage" || !absl::SimpleAtoi(parts[1], &stage)) continue;
-    state.records.emplace_back(stage, parts[2]);
-  }
-  return state;
+HarmonicaState ReadHarmonicaState(absl::string_view bytes) {
+  return DecodeState<HarmonicaState>(kHarmonicaStateKind, bytes).value_or(HarmonicaState());
 }
 
 HarmonicaStages::HarmonicaStages(const study::StudySpec& spec, const study::HarmonicaOptions& options,
@@ -382,21 +256,22 @@ absl::Status HarmonicaStages::Read(const study::History& history, const base::St
   stages_.clear();
   next_sample_ = 0;
   next_base_ = 0;
-  // By stage: the first ask that carries its record, and the record.
-  std::vector<std::pair<uint64_t, std::string>> records;
+  // By stage: the first ask that has its record, and the stage.
+  std::vector<std::pair<uint64_t, std::optional<HarmonicaStage>>> records;
   base::Pace pace(stop);
   for (const study::HistoryTrial& trial : history.trials()) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingACarry));
-    states_.push_back(trial.ask_index ? ParseState(trial.designer_state) : HarmonicaState());
-    for (const auto& [stage, text] : states_.back().records) {
-      const auto at = static_cast<size_t>(stage);
-      if (stage < 0 || stage >= plan_.stages) continue;
-      if (records.size() <= at) records.resize(at + 1, {UINT64_MAX, ""});
-      if (*trial.ask_index < records[at].first) records[at] = {*trial.ask_index, text};
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingAState));
+    HarmonicaState& state = states_.emplace_back();
+    if (!trial.ask_index) continue;
+    state = ReadHarmonicaState(trial.designer_state);
+    for (const auto& [number, stage] : state.records) {
+      const auto at = static_cast<size_t>(number);
+      if (number < 0 || number >= plan_.stages) continue;
+      if (records.size() <= at) records.resize(at + 1, {UINT64_MAX, std::nullopt});
+      if (*trial.ask_index < records[at].first) records[at] = {*trial.ask_index, stage};
     }
   }
-  for (const auto& [ask, text] : records) {
-    std::optional<HarmonicaStage> stage = ParseStage(text);
+  for (auto& [ask, stage] : records) {
     if (!stage) break;
     const std::vector<int> variables = Variables(stage->polynomial);
     if (!variables.empty() && variables.back() >= bits_.bits()) break;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "Eigen/Core"
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/stop_token.h"
+#include "lib/search/designer_state.h"
 #include "lib/search/harmonica/plan.h"
 #include "lib/spectral/bit_encoding.h"
 #include "lib/spectral/minimizers.h"
@@ -38,23 +40,45 @@ struct HarmonicaStage {
   friend bool operator==(const HarmonicaStage&, const HarmonicaStage&) = default;
 };
 
-// Convert a stage to one line of text, numbers in hexadecimal, and back. ParseStage returns std::nullopt for any other
-// text.
-std::string FormatStage(const HarmonicaStage& stage);
-std::optional<HarmonicaStage> ParseStage(absl::string_view text);
+// A stage of that number.
+struct HarmonicaRecord {
+  int number = 0;
+  HarmonicaStage stage;
+};
 
-// Contents of Suggestion::designer_state: the origin of the setting, the stages that had closed since the suggestion
-// before (they are in the log once), and the base's own designer state.
+// The designer state: the origin of the setting, the stages that had closed since the suggestion before (they are in
+// the log once), and the base's own designer state.
 struct HarmonicaState {
   char kind = 0;  // s: sample `index` of stage `stage`; b: ask `index` of the base; 0: not Harmonica's.
   int stage = 0;
   int64_t index = 0;
-  std::vector<int> selection;                        // Kind b: the restriction of each stage that has some.
-  std::vector<std::pair<int, std::string>> records;  // Stage numbers and FormatStage texts.
+  std::vector<int> selection;  // Kind b: the restriction of each stage that has some.
+  std::vector<HarmonicaRecord> records;
   std::string base;
 };
-std::string FormatState(const HarmonicaState& state);
-HarmonicaState ParseState(absl::string_view text);
+inline constexpr char kHarmonicaStateKind[] = "harmonica/1";
+// Returns such a state; a default one for other bytes.
+HarmonicaState ReadHarmonicaState(absl::string_view bytes);
+
+template <>
+inline constexpr auto kStateFields<spectral::Term> = std::tuple(&spectral::Term::bits, &spectral::Term::weight);
+template <>
+inline constexpr auto kStateFields<spectral::Polynomial> =
+    std::tuple(&spectral::Polynomial::intercept, &spectral::Polynomial::terms);
+template <>
+inline constexpr auto kStateFields<spectral::Assignment> =
+    std::tuple(&spectral::Assignment::code, &spectral::Assignment::value);
+template <>
+inline constexpr auto kStateFields<HarmonicaStage> =
+    std::tuple(&HarmonicaStage::polynomial, &HarmonicaStage::believed, &HarmonicaStage::results,
+               &HarmonicaStage::failed, &HarmonicaStage::dropped, &HarmonicaStage::variance, &HarmonicaStage::r2,
+               &HarmonicaStage::cv_r2, &HarmonicaStage::factor, &HarmonicaStage::restrictions);
+template <>
+inline constexpr auto kStateFields<HarmonicaRecord> = std::tuple(&HarmonicaRecord::number, &HarmonicaRecord::stage);
+template <>
+inline constexpr auto kStateFields<HarmonicaState> =
+    std::tuple(&HarmonicaState::kind, &HarmonicaState::stage, &HarmonicaState::index, &HarmonicaState::selection,
+               &HarmonicaState::records, &HarmonicaState::base);
 
 // Samples of one or more stages that a polynomial is learnt from.
 struct HarmonicaData {
@@ -87,7 +111,7 @@ class HarmonicaStages {
   // Return the index of the next sample of stage number stages().size(), and that of the next ask of the base.
   int64_t next_sample() const { return next_sample_; }
   int64_t next_base() const { return next_base_; }
-  // Parsed designer states, one for each trial of the history that was read.
+  // Decoded designer states, one for each trial of the history that was read.
   const std::vector<HarmonicaState>& states() const { return states_; }
 
   // Returns sample `index` of stage `stage` <= stages().size(). It takes one restriction of each earlier stage,

@@ -8,9 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/pace.h"
@@ -27,7 +25,6 @@ using Eigen::VectorXd;
 constexpr int32_t kMostChains = 100;
 constexpr double kLinearWidth = 24.0;
 constexpr size_t kFirstHalving = 8;  // Evaluations of every chain before the worse half ends.
-constexpr char kPrefix[] = "hoag";
 
 // Width of the box of one scalar.
 double WidthOf(const study::FloatRange& range) {
@@ -41,17 +38,6 @@ double WidthOf(const study::FloatRange& range) {
       return logit(range.max) - logit(range.min);
   }
   LUTHIER_CHECK(false);
-}
-
-// Chain and number of an evaluation.
-std::optional<std::pair<int, int>> ParseChainState(const std::string& text) {
-  const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  int chain = 0, k = 0;
-  if (words.size() != 3 || words[0] != kPrefix || !absl::SimpleAtoi(words[1], &chain) ||
-      !absl::SimpleAtoi(words[2], &k) || chain < 0 || k < 1) {
-    return std::nullopt;
-  }
-  return std::make_pair(chain, k);
 }
 
 // Returns true if the trial's result, or its lack of one, tells something about the setting.
@@ -208,10 +194,10 @@ absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
 HoagDesigner::Evaluations HoagDesigner::Gather(const study::History& history) {
   Evaluations trials;
   for (const study::HistoryTrial& trial : history.trials()) {
-    const auto state = ParseChainState(trial.designer_state);
+    const std::optional<HoagState> state = DecodeState<HoagState>(kHoagStateKind, trial.designer_state);
     if (!state || !(trial.open() || Answers(trial))) continue;
-    std::vector<const study::HistoryTrial*>& of = trials[state->first];
-    const auto k = static_cast<size_t>(state->second);
+    std::vector<const study::HistoryTrial*>& of = trials[state->chain];
+    const auto k = static_cast<size_t>(state->evaluation);
     if (k > history.trials().size()) continue;
     if (of.size() <= k) of.resize(k + 1, nullptr);
     if (of[k] == nullptr || (of[k]->open() && !trial.open())) of[k] = &trial;
@@ -273,7 +259,7 @@ absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, 
   const bool first = rule.k() == 1;
   suggestion.parameters = first ? turn->start : ToSetting(turn->start, rule.point());
   suggestion.origin = first ? "hoag_start" : "hoag";
-  suggestion.designer_state = absl::StrCat(kPrefix, " ", turn->index, " ", rule.k());
+  suggestion.designer_state = EncodeState(kHoagStateKind, HoagState{turn->index, rule.k()});
   if (const double tolerance = rule.tolerance(); tolerance > 0.0) suggestion.tolerance = tolerance;
   suggestion.details = {{"chain", turn->index}, {"evaluation", rule.k()}, {"tolerance", rule.tolerance()}};
   if (!first) {

@@ -4,10 +4,12 @@
 #include <Eigen/Core>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "lib/math/sobol.h"
 #include "lib/search/designer.h"
+#include "lib/search/designer_state.h"
 #include "lib/search/hoag/hoag_rule.h"
 #include "lib/study/encoding.h"
 #include "lib/study/study_spec.h"
@@ -21,13 +23,21 @@ absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions
 // all others at scrambled Sobol points. A chain that has ended makes way for a new one; after 8, 16, 32, ...
 // evaluations of every chain the worse half of several chains ends.
 //
-// A suggestion carries its chain and number (designer state "hoag C K"), and everything else is replayed from the log:
+// A suggestion carries its chain and number (HoagState), and everything else is replayed from the log:
 // nothing is lost with the designer. A chain waits for the result of its last suggestion; when all do, the answer is
 // AWAITING_RESULTS. A trial that was cancelled, or lost without saying anything of the setting, is suggested again. A
 // trial without gradient counts as a rejected step; on its first point it ends its chain.
 //
 // Coordinates: the logarithm for scale LOG, the logit for LOGIT; for LINEAR the range is 24 wide, as the paper's box.
 // Origins: "hoag", "hoag_start".
+struct HoagState {
+  int chain = 0;
+  int evaluation = 0;  // Its number within the chain, from 1.
+};
+template <>
+inline constexpr auto kStateFields<HoagState> = std::tuple(&HoagState::chain, &HoagState::evaluation);
+inline constexpr char kHoagStateKind[] = "hoag/1";
+
 class HoagDesigner final : public Designer {
  public:
   HoagDesigner(const study::StudySpec& spec, const study::HoagOptions& options);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
+#include "lib/search/legacy_state.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/proposer.h"
@@ -115,12 +116,12 @@ std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& ag
     return absl::StrCat("stored ", study::FormatParameters(ask.parameters), ", computed ",
                         study::FormatParameters(again->parameters));
   }
-  if (again->origin == stored.origin && again->designer_state == stored.designer_state &&
+  if (again->origin == stored.origin && again->designer_state == search::CurrentState(stored.designer_state) &&
       SameBits(again->details, stored.details) && SameBits(again->direction, stored.direction) &&
       again->tolerance == stored.tolerance && SetAsideAgrees(*again, stored, noted, history)) {
     return "";
   }
-  return "same parameters, other origin, details, carry, direction, tolerance or gradients set aside";
+  return "same parameters, other origin, details, state, direction, tolerance or gradients set aside";
 }
 
 // Returns the trial of that number, if it is stored and may go on to `resource`; else null.
@@ -153,7 +154,7 @@ absl::Status CheckPromotion(storage::StudyKey study, const HistoryUpdate& update
 absl::Status NoteStored(storage::StudyKey study, const Ask& ask, study::History* history) {
   search::Suggestion stored;
   stored.parameters = ask.parameters;
-  stored.designer_state = ask.provenance.designer_state;
+  stored.designer_state = search::CurrentState(ask.provenance.designer_state);
   stored.resource = ask.provenance.resource;
   if (ask.promotion) {
     if (Continuable(*history, ask.number, stored.resource) == nullptr) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/legacy_state.h"
 #include "lib/study/spec_change.h"
 #include "server/storage/damage.h"
 
@@ -179,7 +180,7 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
   out.ask_index = trial.provenance.ask_index;
   out.parameters = trial.parameters;
   out.state = trial.state;
-  out.designer_state = trial.provenance.designer_state;
+  out.designer_state = search::CurrentState(trial.provenance.designer_state);
   out.resource = trial.provenance.resource;
   if (trial.failure) out.failure = trial.failure->kind;
   if (trial.final_measurement && study::IsFinal(trial.state)) {

@@ -181,24 +181,5 @@ TEST(MaximizePosterior, DegenerateDataStayInsideTheBounds) {
   }
 }
 
-TEST(Hyperparameters, TextReadsBackToTheSameBits) {
-  Hyperparameters theta;
-  theta.lengthscales = (VectorXd(3) << 0.1, 1.0 / 3.0, 1e-300).finished();
-  theta.mean = -0.7;
-  theta.shape_parameter = 0.3;
-  theta.noise_variance = 0.0;
-  const std::string text = FormatHyperparameters(theta);
-  const Hyperparameters back = *ParseHyperparameters(text, 3);
-  EXPECT_EQ(back.lengthscales, theta.lengthscales);
-  EXPECT_EQ(back.mean, theta.mean);
-  EXPECT_EQ(back.shape_parameter, 0.3);
-  EXPECT_EQ(back.noise_variance, 0.0);
-  EXPECT_FALSE(ParseHyperparameters(text, 2).has_value());
-  EXPECT_FALSE(ParseHyperparameters("", 0).has_value());
-  EXPECT_FALSE(ParseHyperparameters("0x1p+0 0x1p+0 nan 0x1p+0", 0).has_value());
-  EXPECT_FALSE(ParseHyperparameters("0x1p+0 0x1p+0 0x1p+0 0x1p+0 -0x1p+0", 1).has_value());
-  EXPECT_FALSE(ParseHyperparameters("1 1 1x 1", 0).has_value());
-}
-
 }  // namespace
 }  // namespace luthier::gp

@@ -180,15 +180,5 @@ TEST(Slopes, DifferencesAreWorseForNoiseAndForLongSteps) {
   EXPECT_DOUBLE_EQ(DifferenceVariance(0.0, 1e-2, 4.0), 4e-4);
 }
 
-TEST(Slopes, HyperparametersWithSlopeNoiseReadBack) {
-  Hyperparameters theta = Theta(2, 0.4, 1e-6, 0.3);
-  const Hyperparameters back = *ParseHyperparameters(FormatHyperparameters(theta), 2);
-  EXPECT_EQ(back.slope_noise_variance, 0.3);
-  EXPECT_EQ(back.lengthscales, theta.lengthscales);
-  EXPECT_FALSE(ParseHyperparameters(FormatHyperparameters(theta), 1).has_value());
-  theta.slope_noise_variance = 0.0;
-  EXPECT_EQ(ParseHyperparameters(FormatHyperparameters(theta), 2)->slope_noise_variance, 0.0);
-}
-
 }  // namespace
 }  // namespace luthier::gp

@@ -123,10 +123,11 @@ TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
     SCOPED_TRACE(study::AlgorithmName(algorithm));
     const int newest = InfoOf(algorithm).version;
     const bool grid = study::AlgorithmName(algorithm) == "grid";
+    const bool harmonica = study::AlgorithmName(algorithm) == "harmonica";
     const bool optimizer =
         std::holds_alternative<study::BoOptions>(algorithm) || std::holds_alternative<study::AutoOptions>(algorithm);
-    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), grid ? newest : newest - (optimizer ? 3 : 1));
-    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), optimizer ? newest - 3 : newest);
+    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), grid ? newest : newest - (optimizer ? 3 : harmonica ? 2 : 1));
+    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), newest - (optimizer ? 3 : harmonica ? 1 : 0));
   }
   std::vector<study::ParameterSpec> many;
   for (int i = 0; i < 21; ++i) many.push_back(Float("x" + std::to_string(i), 0, 1));
@@ -143,6 +144,20 @@ TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
   EXPECT_EQ(VersionOf(few), InfoOf(fobo).version);
   few.algorithm = study::AutoOptions{};
   EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version);
+}
+
+TEST(VersionTest, HarmonicaHasANewOneWhereItsBaseMayHaveLostAModel) {
+  study::HarmonicaOptions options;
+  options.base = study::BoDefaults(study::BoPreset::kBo);
+  std::vector<study::ParameterSpec> switches;
+  for (int i = 0; i < 51; ++i) switches.push_back(Bool("b" + std::to_string(i)));
+  const int newest = InfoOf(options).version;
+  EXPECT_EQ(VersionOf(SpecOf(Space(switches), options)), newest);
+  switches.pop_back();
+  EXPECT_EQ(VersionOf(SpecOf(Space(switches), options)), newest - 1);
+  switches.push_back(Bool("another"));
+  options.base = study::TpeOptions{};
+  EXPECT_EQ(VersionOf(SpecOf(Space(switches), options)), newest - 1);
 }
 
 TEST(UntriedTest, ALargeSpaceOfWhichOnePartIsTriedGoesOnElsewhere) {

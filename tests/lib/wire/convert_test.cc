@@ -9,9 +9,11 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/search/designer_state.h"
 #include "tests/lib/wire/random_spec.h"
 
 namespace luthier::wire {
@@ -222,6 +224,20 @@ TEST(ConvertTrial, RoundTripKeepsEveryRandomTrial) {
     const absl::StatusOr<study::Trial> back = FromProto(received);
     ASSERT_TRUE(back.ok()) << back.status();
     ASSERT_EQ(*back, trial);
+  }
+}
+
+TEST(ConvertTrial, DesignersStatesAreBase64AndFormerOnesAsTheyWere) {
+  study::Provenance provenance;
+  provenance.designer_state = search::EncodeState("some/1", std::string("\xff, which is no UTF-8"));
+  std::string bytes;
+  ASSERT_TRUE(absl::Base64Unescape(ToProto(provenance).carry(), &bytes));
+  EXPECT_EQ(bytes, provenance.designer_state);
+  EXPECT_EQ(FromProto(ToProto(provenance)).designer_state, provenance.designer_state);
+  for (const char* former : {"", "a0||", "hoag 0 1", "17"}) {
+    provenance.designer_state = former;
+    EXPECT_EQ(ToProto(provenance).carry(), former);
+    EXPECT_EQ(FromProto(ToProto(provenance)).designer_state, former);
   }
 }
 

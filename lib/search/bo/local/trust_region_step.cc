@@ -131,36 +131,6 @@ std::optional<math::TaylorModel> WithPending(const math::TaylorModel& model,
 
 }  // namespace
 
-std::vector<double> TrustRegionState::Pack() const {
-  if (radius <= 0.0) return {};
-  std::vector<double> numbers = {radius, anchor, predicted_gain, at_boundary ? 1.0 : 0.0, slope_error};
-  for (const VectorXd* v : {&centre, &step, &lengths}) numbers.insert(numbers.end(), v->data(), v->data() + v->size());
-  return numbers;
-}
-
-std::optional<TrustRegionState> TrustRegionState::Unpack(const std::vector<double>& numbers, Index dim) {
-  TrustRegionState state;
-  if (numbers.empty()) return state;
-  if (numbers.size() != 5 + 3 * static_cast<size_t>(dim)) return std::nullopt;
-  for (const double x : numbers) {
-    if (!std::isfinite(x)) return std::nullopt;
-  }
-  state.radius = numbers[0];
-  state.anchor = numbers[1];
-  state.predicted_gain = numbers[2];
-  state.at_boundary = numbers[3] != 0.0;
-  state.slope_error = numbers[4];
-  const double* at = numbers.data() + 5;
-  for (VectorXd* v : {&state.centre, &state.step, &state.lengths}) {
-    *v = Eigen::Map<const VectorXd>(at, dim);
-    at += dim;
-  }
-  const bool legal = state.radius > 0.0 && state.predicted_gain >= 0.0 && state.slope_error >= 0.0 &&
-                     (dim == 0 || state.lengths.minCoeff() > 0.0);
-  if (!legal) return std::nullopt;
-  return state;
-}
-
 absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const TrustRegionData& data,
                                                                       const TrustRegionState& state,
                                                                       const TrustRegionOptions& options,

@@ -44,12 +44,6 @@ struct TrustRegionState {
   Eigen::VectorXd centre;   // d: the incumbent at the last step.
   Eigen::VectorXd step;     // d: the point it suggested.
   Eigen::VectorXd lengths;  // d: the model's.
-
-  // 5 + 3 d numbers that Unpack turns into the same state; print them losslessly.
-  std::vector<double> Pack() const;
-  // Returns std::nullopt unless the numbers are a state for `dim` coordinates: finite, of the right count and signs. An
-  // empty vector is a default state.
-  static std::optional<TrustRegionState> Unpack(const std::vector<double>& numbers, Eigen::Index dim);
 };
 
 struct TrustRegionOptions {

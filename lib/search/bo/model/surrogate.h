@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "Eigen/Core"
@@ -15,6 +16,7 @@
 #include "lib/kernels/stationary.h"
 #include "lib/search/bo/model/ask_key.h"
 #include "lib/search/bo/model/output_transform.h"
+#include "lib/search/designer_state.h"
 
 // The Gaussian process that explains a study's results. Its kernel, output warp and hyperparameters
 // are chosen together, by the posterior density of the hyperparameters. The Jacobians of the warps
@@ -43,6 +45,12 @@ gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOpti
 
 inline constexpr Eigen::Index kMaxSampledRows = 300;  // Rows of values and slopes.
 inline constexpr int kSampledStates = 10;
+
+template <>
+inline constexpr auto kStateFields<gp::Hyperparameters> =
+    std::tuple(&gp::Hyperparameters::signal_variance, &gp::Hyperparameters::noise_variance, &gp::Hyperparameters::mean,
+               &gp::Hyperparameters::shape_parameter, &gp::Hyperparameters::lengthscales,
+               &gp::Hyperparameters::slope_noise_variance);
 
 // The designer state of the model. The next searches for hyperparameters start from it.
 struct SurrogateState {

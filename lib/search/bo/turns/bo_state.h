@@ -26,9 +26,13 @@ enum class AskKind : char {
   kModel = 'a',        // Anything else.
 };
 
-struct BoState {
+// The turn that answered an ask; the beginning of its state.
+struct AskHead {
   AskKind kind = AskKind::kModel;
-  int64_t index = 0;               // kExploration: random search's index. kLocalStep: its site.
+  int64_t index = 0;  // kExploration: random search's index. kLocalStep: its site.
+};
+
+struct BoState : AskHead {
   int64_t checked = 0;             // Finished trials at the last check of slopes; 0: never.
   std::vector<int32_t> set_aside;  // Reporters whose slopes contradicted the values, ascending.
   std::optional<LocalSearchState> local;
@@ -38,21 +42,16 @@ struct BoState {
   BasinsState basins;
 };
 
-// Returns the text of `state`, without line ends. ParseBoState restores the same bits, with two
-// exceptions. SurrogateState::others and BasinsState::theta keep a few digits; formatting them
-// again gives the same text. A BasinsState without maxima is not stored.
-std::string FormatBoState(const BoState& state);
-// Parses such a text, for a study whose models are `choices`. A member that is damaged, or belongs
-// to another space, is left out. A text that is damaged as a whole gives a default state.
-BoState ParseBoState(absl::string_view text, const std::vector<ModelChoice>& choices);
+// Returns the bytes of `state` (lib/search/designer_state.h). ParseBoState restores the same bits, with two exceptions:
+// SurrogateState::others and BasinsState::theta keep a few digits, which keeping them again does not change; a
+// BasinsState without maxima is not stored.
+std::string FormatBoState(BoState state);
+// Reads such bytes, for a study whose models are `choices`. A member that belongs to another space is left out. Other
+// bytes give a default state.
+BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& choices);
 
-// `kind` and `index` of an earlier ask.
-struct AskHead {
-  AskKind kind = AskKind::kModel;
-  int64_t index = 0;
-};
-// Parses `kind` and `index` alone, which is cheap enough for every trial of a history.
-AskHead ParseAskHead(absl::string_view text);
+// Reads the beginning alone, which is cheap enough for every trial of a history.
+AskHead ParseAskHead(absl::string_view bytes);
 
 }  // namespace luthier::search
 

@@ -16,6 +16,7 @@
 #include "lib/search/bo/model/output_transform.h"
 #include "lib/search/bo/model/surrogate.h"
 #include "lib/search/bo/turns/bo_state.h"
+#include "lib/search/legacy_state.h"
 #include "tests/lib/search/bo/bo_testing.h"
 #include "tests/lib/search/restart_oracle.h"
 
@@ -513,7 +514,7 @@ TEST(Bo, PredictionsAreInUserUnitsAndHonest) {
   EXPECT_GE(within_four, 0.92 * total) << within_four << " of " << total;
 }
 
-TEST(Bo, ForeignCarriesAreIgnored) {
+TEST(Bo, ForeignStatesAreIgnored) {
   for (const char* const state : {"",
                                   "nonsense",
                                   "|",
@@ -541,7 +542,7 @@ TEST(Bo, ForeignCarriesAreIgnored) {
       trial.number = i + 1;
       trial.ask_index = static_cast<uint64_t>(i);
       trial.parameters = {{"x0", -5 + 15 * stream.Uniform()}, {"x1", 15 * stream.Uniform()}};
-      trial.designer_state = state;
+      trial.designer_state = CurrentState(state);
       history.AddStored(trial);
       history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
     }
@@ -562,7 +563,7 @@ study::History LongHistory(int n) {
     trial.number = i + 1;
     trial.ask_index = static_cast<uint64_t>(i);
     trial.parameters = {{"x0", -5 + 15 * stream.Uniform()}, {"x1", 15 * stream.Uniform()}};
-    trial.designer_state = "a0|0,,|1500 9 0 0x1p+0 0x1p-14 0x0p+0 0x1p+0 0x1p-2 0x1p-2";
+    trial.designer_state = CurrentState("a0|0,,|1500 9 0 0x1p+0 0x1p-14 0x0p+0 0x1p+0 0x1p-2 0x1p-2");
     history.AddStored(trial);
     history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
   }

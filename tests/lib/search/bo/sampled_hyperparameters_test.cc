@@ -119,14 +119,16 @@ TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   const Data data = Sample(9);
   const std::optional<Surrogate> s =
       FitSurrogate(TwoChoices(), {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value();
-  const std::string text = TextOf(s->next);
+  const std::string bytes = BytesOf(s->next);
   const std::vector<ModelChoice> choices = TwoChoices().choices;
-  const std::optional<SurrogateState> back = ReadSurrogate(text, choices);
+  const std::optional<SurrogateState> back = ParseBoState(bytes, choices).surrogate;
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->chain, s->next.chain);
-  EXPECT_EQ(TextOf(*back), text);
-  for (const char* bad : {"@", "@1 2 nan", "@1 2 x", "@1  2", "@1@2", "@0x1p+2000", "@1 2;1 0"}) {
-    EXPECT_FALSE(ReadSurrogate(text.substr(0, text.find('@')) + bad, choices).has_value()) << bad;
+  EXPECT_EQ(BytesOf(*back), bytes);
+  const std::string text = "9 1 0 1 1e-06 0 1 0.5 0.5";
+  EXPECT_EQ(ReadLegacySurrogate(text + "@1 0x1p-2", choices)->chain, Eigen::Vector2d(1.0, 0.25));
+  for (const char* bad : {"@", "@1 2 nan", "@1 2 x", "@1@2", "@0x1p+2000", "@1 2;1 0"}) {
+    EXPECT_FALSE(ReadLegacySurrogate(text + bad, choices).has_value()) << bad;
   }
   // A chain of another length is of another model: it starts anew.
   SurrogateState foreign = s->next;
@@ -138,7 +140,8 @@ TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   SurrogateOptions map = TwoChoices();
   map.sample = false;
   EXPECT_FALSE(absl::StrContains(
-      TextOf(FitSurrogate(map, {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value()->next),
+      BytesOf(
+          FitSurrogate(map, {data.x, data.scores, {}}, std::nullopt, {1, 7}, true, base::StopToken()).value()->next),
       "@"));
 }
 
@@ -217,10 +220,9 @@ TEST(McmcBo, PredictionsAreThoseOfTheMixture) {
   options.choices = {{kernels::ArdShape(kernels::Family::kMatern52, 2), Warp::kNone}};
   options.prior = gp::PriorKind::kThesis;
   options.sample = true;
-  const std::string text = before.substr(before.find('|', before.find('|') + 1) + 1);
   const std::optional<Surrogate> surrogate =
-      FitSurrogate(options, {x, scores, {}}, ReadSurrogate(text, options.choices), {study.spec().seed, 9}, true,
-                   base::StopToken())
+      FitSurrogate(options, {x, scores, {}}, ParseBoState(before, options.choices).surrogate, {study.spec().seed, 9},
+                   true, base::StopToken())
           .value();
   ASSERT_EQ(surrogate->states.size(), 10u);
   // Sample the mixture.

@@ -3,40 +3,34 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "lib/search/bo/turns/bo_state.h"
+#include "lib/search/legacy_state.h"
 
-// The parts of bo's designer state as the texts that they are inside of it.
+// Parts of bo's designer state, alone in its bytes, or in the text of former versions.
 namespace luthier::search {
 
-// Returns part number `part` of the text of `state`, counted from 0; "" where the text has no such part.
-inline std::string PartOf(const BoState& state, size_t part) {
-  const std::vector<std::string> parts = absl::StrSplit(FormatBoState(state), '|');
-  return part < parts.size() ? parts[part] : "";
-}
-inline std::string TextOf(const LocalSearchState& local) {
+inline std::string BytesOf(const LocalSearchState& local) {
   BoState state;
   state.local = local;
-  return PartOf(state, 1);
+  return FormatBoState(state);
 }
-inline std::string TextOf(const SurrogateState& surrogate) {
+inline std::string BytesOf(const SurrogateState& surrogate) {
   BoState state;
   state.surrogate = surrogate;
-  return PartOf(state, 2);
+  return FormatBoState(state);
 }
-inline std::string TextOf(const FeasibilityState& feasibility) {
+inline std::string BytesOf(const FeasibilityState& feasibility) {
   BoState state;
   state.feasibility = feasibility;
-  return PartOf(state, 3);
+  return FormatBoState(state);
 }
-inline std::string TextOf(const BasinsState& basins) {
+inline std::string BytesOf(const BasinsState& basins) {
   BoState state;
   state.basins = basins;
-  return PartOf(state, 5);
+  return FormatBoState(state);
 }
 
 inline std::vector<ModelChoice> ChoicesOfGroups(int groups) {
@@ -44,14 +38,18 @@ inline std::vector<ModelChoice> ChoicesOfGroups(int groups) {
   choice.shape.groups = groups;
   return {choice};
 }
-inline std::optional<LocalSearchState> ReadLocal(const std::string& text) {
-  return ParseBoState(absl::StrCat("a0|", text, "|"), ChoicesOfGroups(1)).local;
+inline BoState ReadLegacy(const std::string& text, const std::vector<ModelChoice>& choices) {
+  return ParseBoState(CurrentState(text), choices);
 }
-inline std::optional<SurrogateState> ReadSurrogate(const std::string& text, const std::vector<ModelChoice>& choices) {
-  return ParseBoState(absl::StrCat("a0||", text), choices).surrogate;
+inline std::optional<LocalSearchState> ReadLegacyLocal(const std::string& text) {
+  return ReadLegacy(absl::StrCat("a0|", text, "|"), ChoicesOfGroups(1)).local;
 }
-inline BasinsState ReadBasins(const std::string& text, int groups) {
-  return ParseBoState(absl::StrCat("a0|||||", text), ChoicesOfGroups(groups)).basins;
+inline std::optional<SurrogateState> ReadLegacySurrogate(const std::string& text,
+                                                         const std::vector<ModelChoice>& choices) {
+  return ReadLegacy(absl::StrCat("a0||", text), choices).surrogate;
+}
+inline BasinsState ReadLegacyBasins(const std::string& text, int groups) {
+  return ReadLegacy(absl::StrCat("a0|||||", text), ChoicesOfGroups(groups)).basins;
 }
 
 }  // namespace luthier::search

@@ -264,7 +264,7 @@ TEST(CmaEsDesignerTest, AGenerationEndsWithItsFirstResultsAndLateOnesChangeNothi
   study.Finish(numbers[6], contract::Complete(-1000.0));
   const Suggestion after = designer->Suggest(study.history(), study.asks(), base::StopToken()).value();
   EXPECT_EQ(before.parameters, after.parameters);
-  EXPECT_EQ(after.designer_state, "1");
+  EXPECT_EQ(DecodeState<CmaEsState>(kCmaEsStateKind, after.designer_state)->generation, 1);
 }
 
 TEST(CmaEsDesignerTest, BeginsAtTheDefaultValues) {

@@ -77,7 +77,7 @@ TEST(HarmonicaParts, StagesPauseAndTheBaseBeginsBracketsOfItsOwn) {
       EXPECT_FALSE(complete.empty());
       for (const int64_t number : complete) EXPECT_TRUE(IsBest(world.Trial(number).parameters));
       for (const int64_t number : world.With(TrialState::kPaused)) {
-        if (ParseState(world.Trial(number).designer_state).kind != 's') continue;
+        if (ReadHarmonicaState(world.Trial(number).designer_state).kind != 's') continue;
         EXPECT_EQ(world.Trial(number).resource, 3);
       }
     }
@@ -143,7 +143,7 @@ TEST(HarmonicaParts, WhenUsersFillTheBudgetTheRungsAreStillFinished) {
   EXPECT_EQ(world.Ask(), Answer::kDone);
   int base_trials = 0;
   for (const HistoryTrial& trial : world.study.history().trials())
-    base_trials += ParseState(trial.designer_state).kind == 'b';
+    base_trials += ReadHarmonicaState(trial.designer_state).kind == 'b';
   EXPECT_GE(base_trials, 9);
   EXPECT_GE(world.promoted_to[3].size(), static_cast<size_t>(base_trials / 3));
   EXPECT_FALSE(world.promoted_to[9].empty());

@@ -33,6 +33,12 @@ study::StudySpec Spec(study::SearchSpace space, study::HoagOptions options = {})
   return spec;
 }
 
+// Chain and number of a suggestion.
+std::pair<int, int> PlaceOf(const std::string& designer_state) {
+  const HoagState state = DecodeState<HoagState>(kHoagStateKind, designer_state).value_or(HoagState{-1, -1});
+  return {state.chain, state.evaluation};
+}
+
 // A study that is driven by hand.
 struct Driver {
   explicit Driver(study::StudySpec s) : spec(std::move(s)) {}
@@ -122,14 +128,14 @@ TEST(HoagDesignerTest, AChainWaitsForItsResult) {
   driver.history.Finish(1, TrialState::kCancelled, std::nullopt, std::nullopt, std::nullopt);
   const Suggestion again = driver.Ask().value();
   EXPECT_EQ(again.parameters, driver.history.trials()[0].parameters);
-  EXPECT_EQ(again.designer_state, "hoag 0 1");
+  EXPECT_EQ(PlaceOf(again.designer_state), std::pair(0, 1));
   // Nor does a lost one.
   driver.history.Finish(2, TrialState::kFailed, std::nullopt, std::nullopt, study::FailureKind::kInfra);
-  EXPECT_EQ(driver.Ask()->designer_state, "hoag 0 1");
+  EXPECT_EQ(PlaceOf(driver.Ask()->designer_state), std::pair(0, 1));
   Vec gradient;
   const double value = Bowl(again.parameters, &gradient);
   driver.Tell(3, value, gradient);
-  EXPECT_EQ(driver.Ask()->designer_state, "hoag 0 2");
+  EXPECT_EQ(PlaceOf(driver.Ask()->designer_state), std::pair(0, 2));
 }
 
 TEST(HoagDesignerTest, FailuresShortenTheStepAndATrialWithoutGradientEndsAFirst) {
@@ -147,7 +153,7 @@ TEST(HoagDesignerTest, FailuresShortenTheStepAndATrialWithoutGradientEndsAFirst)
   ASSERT_TRUE(without.Ask().ok());
   without.history.Finish(1, TrialState::kComplete, 1.0, std::nullopt, std::nullopt);
   const Suggestion next = without.Ask().value();
-  EXPECT_EQ(next.designer_state, "hoag 1 1");
+  EXPECT_EQ(PlaceOf(next.designer_state), std::pair(1, 1));
   EXPECT_NE(next.parameters, without.history.trials()[0].parameters);
 }
 
@@ -155,23 +161,21 @@ TEST(HoagDesignerTest, SeveralChainsRunSideBySideAndTheWorseHalfEnds) {
   study::HoagOptions options;
   options.chains = 4;
   Driver driver(Spec(Strengths(3), options));
-  std::map<std::string, int> asked;
+  std::map<int, int> asked;
   for (int k = 0; k < 4; ++k) ASSERT_TRUE(driver.Ask().ok());
   EXPECT_EQ(base::GetReason(driver.Ask().status()), base::reason::kAwaitingResults);
   for (int64_t number = 1; number <= 120; ++number) {
     Vec gradient;
     const HistoryTrial& trial = driver.history.trials()[static_cast<size_t>(number - 1)];
-    const std::string chain = trial.designer_state.substr(0, 6);
+    const int chain = PlaceOf(trial.designer_state).first;
     ++asked[chain];
     // Chain 2 is the worst by far, chain 1 the best.
-    const double value = Bowl(trial.parameters, &gradient) + (chain == "hoag 2"   ? 50.0
-                                                              : chain == "hoag 1" ? -50.0
-                                                                                  : 0.0);
+    const double value = Bowl(trial.parameters, &gradient) + (chain == 2 ? 50.0 : chain == 1 ? -50.0 : 0.0);
     driver.Tell(number, value, gradient);
     (void)driver.Ask();
   }
-  EXPECT_LE(asked["hoag 2"], 9);
-  EXPECT_GT(asked["hoag 1"], 2 * asked["hoag 2"]);
+  EXPECT_LE(asked[2], 9);
+  EXPECT_GT(asked[1], 2 * asked[2]);
 }
 
 TEST(HoagDesignerTest, OtherParametersStayWithinAChain) {

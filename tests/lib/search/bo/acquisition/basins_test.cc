@@ -222,8 +222,7 @@ TEST(Basins, BoundsRuleSettingsOut) {
   EXPECT_LT(out, 95);
 }
 
-TEST(Basins, TheStateSurvivesAsText) {
-  EXPECT_EQ(TextOf(BasinsState()), "");
+TEST(Basins, TheStateSurvivesAsBytes) {
   BasinsState state;
   state.maxima = {3, 17};
   state.away = true;
@@ -231,14 +230,14 @@ TEST(Basins, TheStateSurvivesAsText) {
   state.turns = 2;
   state.best_other = 5;
   for (int k = 0; k < 2; ++k) {
-    const std::string text = TextOf(state);
-    const BasinsState read = ReadBasins(text, 2);
+    const std::string bytes = BytesOf(state);
+    const BasinsState read = ParseBoState(bytes, ChoicesOfGroups(2)).basins;
     EXPECT_EQ(read.maxima, state.maxima);
     EXPECT_EQ(read.away, state.away);
     EXPECT_EQ(read.log_ei, state.log_ei);
     EXPECT_EQ(read.turns, state.turns);
     EXPECT_EQ(read.best_other, state.best_other);
-    EXPECT_EQ(TextOf(read), text);
+    EXPECT_EQ(BytesOf(read), bytes);
     state.log_ei = -INFINITY;
     state.rows = 12;
     state.theta.emplace();
@@ -247,7 +246,7 @@ TEST(Basins, TheStateSurvivesAsText) {
   for (const char* foreign : {"", "1", "1 2", "2 -3 0 5 3", "1 nan 0 5 3", "1 -3 -1 5 3", "1 -3 0 -5 3", "1 -3 0 5 0",
                               "1 -3 0 5 x", "1 -3 0 5 3;", "1 -3 0 5 3;4", "1 -3 0 5 3;0;1 1 0 1 1 1",
                               "1 -3 0 5 3;4;1 1 0 1 1", "1 -3 0 5 3;4;a b", ";;"}) {
-    EXPECT_TRUE(ReadBasins(foreign, 2).maxima.empty()) << foreign;
+    EXPECT_TRUE(ReadLegacyBasins(foreign, 2).maxima.empty()) << foreign;
   }
 }
 

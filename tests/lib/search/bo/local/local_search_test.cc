@@ -52,16 +52,16 @@ class Climber {
     LocalSearchState state = state_;
     std::optional<LocalStep> step =
         SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &state, std::nullopt, base::StopToken()).value();
-    // A pure function, and the state survives as text.
-    LocalSearchState again = *ReadLocal(TextOf(state_));
+    // A pure function, and the state survives as bytes.
+    LocalSearchState again = *ParseBoState(BytesOf(state_), ChoicesOfGroups(1)).local;
     const std::optional<LocalStep> same =
         SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &again, std::nullopt, base::StopToken()).value();
-    EXPECT_EQ(TextOf(again), TextOf(state));
+    EXPECT_EQ(BytesOf(again), BytesOf(state));
     EXPECT_EQ(same.has_value(), step.has_value());
     if (step.has_value() && same.has_value()) {
       EXPECT_EQ(same->parameters, step->parameters);
       EXPECT_EQ(same->predicted_gain, step->predicted_gain);
-      EXPECT_EQ(TextOf(same->next), TextOf(step->next));
+      EXPECT_EQ(BytesOf(same->next), BytesOf(step->next));
     }
     if (step.has_value()) {
       EXPECT_TRUE(encoding_.space().Validate(step->parameters).ok());
@@ -284,7 +284,7 @@ TEST(LocalSearch, UnsuitableSpacesHaveNoSteps) {
 TEST(LocalSearchState, DamagedTextIsNoState) {
   for (const char* bad : {"", ",", ",,,", "nonsense", "-1,,", "1,x,", "1,0,", "1,-4,", "1,2,nan", "1,2, 1 2 3",
                           "1,2, 1 2 3 4 5 6", "1,2, inf 0 0 0 0", "99999999999999999999,,", "1,2, -1 0 0 0 0 1 1 1"}) {
-    EXPECT_FALSE(ReadLocal(bad).has_value()) << bad;
+    EXPECT_FALSE(ReadLegacyLocal(bad).has_value()) << bad;
   }
 }
 

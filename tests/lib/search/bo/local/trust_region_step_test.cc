@@ -197,39 +197,6 @@ TEST(TrustRegionStep, FindsAMaximumInACorner) {
   EXPECT_NEAR(run.data.scores.maxCoeff(), 1.0, 1e-12);
 }
 
-TEST(TrustRegionStep, IsAFunctionOfDataAndPackedState) {
-  const UnitProblem problem("hartmann3");
-  Search run = Start(problem, 3, 10);
-  EXPECT_EQ(TrustRegionState().Pack(), std::vector<double>());
-  for (int i = 0; i < 8; ++i) {
-    const auto unpacked = TrustRegionState::Unpack(run.state.Pack(), 3);
-    ASSERT_TRUE(unpacked.has_value());
-    const auto a = SuggestTrustRegionStep(run.data, run.state, {}, base::StopToken()).value(),
-               b = SuggestTrustRegionStep(run.data, *unpacked, {}, base::StopToken()).value();
-    ASSERT_TRUE(a.has_value() && b.has_value());
-    EXPECT_EQ(a->point, b->point);
-    EXPECT_EQ(a->next.Pack(), b->next.Pack());
-    run.state = a->next;
-    run.Add(problem, a->point);
-  }
-}
-
-TEST(TrustRegionStep, RefusesDamagedState) {
-  const UnitProblem problem("hartmann3");
-  const Search run = Start(problem, 3, 10);
-  const std::vector<double> good = SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value()->next.Pack();
-  ASSERT_EQ(good.size(), 14u);
-  EXPECT_TRUE(TrustRegionState::Unpack(good, 3).has_value());
-  EXPECT_FALSE(TrustRegionState::Unpack(good, 2).has_value());
-  for (const size_t i : {0, 2, 13}) {
-    std::vector<double> bad = good;
-    bad[i] = -1.0;
-    EXPECT_FALSE(TrustRegionState::Unpack(bad, 3).has_value()) << i;
-    bad[i] = std::nan("");
-    EXPECT_FALSE(TrustRegionState::Unpack(bad, 3).has_value()) << i;
-  }
-}
-
 TEST(TrustRegionStep, DoesNotDependOnTheUnitsOfTheScores) {
   const UnitProblem problem("branin");
   Search run = Start(problem, 1, 10);

@@ -177,7 +177,7 @@ TEST(Feasibility, WeightedGradientsMatchDifferences) {
   // What it carries gives the same model, without a search.
   const std::optional<FeasibilityModel> again =
       FeasibilityModel::Fit(data, encoding, model->next(), base::StopToken()).value();
-  EXPECT_EQ(TextOf(model->next()), TextOf(again->next()));
+  EXPECT_EQ(BytesOf(model->next()), BytesOf(again->next()));
   for (const BoAcquisition kind : kAcquisitions) {
     const bool plain = kind == BoAcquisition::kEi || kind == BoAcquisition::kPi;
     for (const double scale : {1.0, 15.0}) {

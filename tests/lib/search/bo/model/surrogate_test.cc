@@ -155,10 +155,10 @@ TEST(Surrogate, ABetterChoiceTakesOverInItsTurn) {
           .value()
           ->next;
   for (int n = 7; n <= 40; ++n) {
-    const std::optional<Surrogate> fit =
-        FitSurrogate(options, {x.topRows(n), scores.head(n), {}}, ReadSurrogate(TextOf(state), options.choices),
-                     {1, static_cast<uint64_t>(n)}, true, base::StopToken())
-            .value();
+    const std::optional<Surrogate> fit = FitSurrogate(options, {x.topRows(n), scores.head(n), {}},
+                                                      ParseBoState(BytesOf(state), options.choices).surrogate,
+                                                      {1, static_cast<uint64_t>(n)}, true, base::StopToken())
+                                             .value();
     ASSERT_TRUE(fit.has_value());
     state = fit->next;
   }
@@ -181,7 +181,7 @@ TEST(Surrogate, SearchesOnlyWhenTheDataHaveGrown) {
     EXPECT_EQ(fit->next.searches, state.searches + (searched ? 1 : 0)) << n;
     EXPECT_EQ(fit->next.observations, searched ? n : 100);
     if (!searched) {
-      EXPECT_EQ(TextOf(fit->next), TextOf(state));
+      EXPECT_EQ(BytesOf(fit->next), BytesOf(state));
     }
   }
 }
@@ -295,11 +295,9 @@ TEST(SurrogateState, ReadsBackToTheSameBits) {
     state.theta = theta();
     for (int c = 0; c < static_cast<int>(random.UniformInt(6)); ++c)
       state.others.push_back({c, theta(), -std::exp(5.0 * random.Normal())});
-    const std::string text = TextOf(state);
-    EXPECT_EQ(text.find('\n'), std::string::npos);
-    EXPECT_EQ(text.find('|'), std::string::npos) << "the designer's separator";
-    const std::optional<SurrogateState> back = ReadSurrogate(text, choices);
-    ASSERT_TRUE(back.has_value()) << text;
+    const std::string bytes = BytesOf(state);
+    const std::optional<SurrogateState> back = ParseBoState(bytes, choices).surrogate;
+    ASSERT_TRUE(back.has_value());
     EXPECT_EQ(back->observations, state.observations);
     EXPECT_EQ(back->searches, state.searches);
     EXPECT_EQ(back->choice, state.choice);
@@ -316,20 +314,22 @@ TEST(SurrogateState, ReadsBackToTheSameBits) {
       EXPECT_TRUE(back->others[k].theta.lengthscales.isApprox(l, 1e-4));
     }
     // Rounding is idempotent: a state that is handed on many times does not drift.
-    EXPECT_EQ(TextOf(*back), text);
+    EXPECT_EQ(BytesOf(*back), bytes);
   }
 }
 
-TEST(SurrogateState, HostileTextIsRefused) {
+TEST(SurrogateState, HostileStatesAreRefused) {
   const std::vector<ModelChoice> choices = AllChoices(2);
   SurrogateState state;
   state.observations = 5;
   state.theta.lengthscales = VectorXd::Ones(2);
   state.others.push_back({3, state.theta, -1.5});
-  const std::string good = TextOf(state);
-  ASSERT_TRUE(ReadSurrogate(good, choices).has_value());
-  EXPECT_FALSE(ReadSurrogate(good, AllChoices(3)).has_value()) << "another space's";
-  EXPECT_FALSE(ReadSurrogate(good, {choices[0]}).has_value()) << "other options'";
+  const std::string bytes = BytesOf(state);
+  ASSERT_TRUE(ParseBoState(bytes, choices).surrogate.has_value());
+  EXPECT_FALSE(ParseBoState(bytes, AllChoices(3)).surrogate.has_value()) << "another space's";
+  EXPECT_FALSE(ParseBoState(bytes, {choices[0]}).surrogate.has_value()) << "other options'";
+  const std::string good = "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;3 -1.5 1 1e-06 0 1 1 1";
+  ASSERT_TRUE(ReadLegacySurrogate(good, choices).has_value());
   for (const char* bad :
        {"", " ", ";", "5", "5 0 0", "5 0 0 ", "-1 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
         "5 -1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0", "5 0 -1 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
@@ -337,7 +337,7 @@ TEST(SurrogateState, HostileTextIsRefused) {
         "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 inf 0x1p+0", "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 -0x1p+0 0x1p+0",
         "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0", "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0 0x1p+0",
         "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;", "99999999999999999999 0 0 1 1 1 1 1 1"}) {
-    EXPECT_FALSE(ReadSurrogate(bad, choices).has_value()) << bad;
+    EXPECT_FALSE(ReadLegacySurrogate(bad, choices).has_value()) << bad;
   }
   // Any damage to one byte is refused, or read as something that a fit survives.
   const MatrixXd x = Points(6, 2);
@@ -347,7 +347,7 @@ TEST(SurrogateState, HostileTextIsRefused) {
   for (int round = 0; round < 400; ++round) {
     std::string text = good;
     text[random.UniformInt(text.size())] = static_cast<char>(random.UniformInt(128));
-    const std::optional<SurrogateState> parsed = ReadSurrogate(text, choices);
+    const std::optional<SurrogateState> parsed = ReadLegacySurrogate(text, choices);
     if (!parsed.has_value() || fits >= 25) continue;
     ++fits;
     EXPECT_TRUE(

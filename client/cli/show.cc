@@ -1,128 +1,24 @@
 #include "client/cli/show.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "client/cli/show_text.h"
 #include "lib/base/printable.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/registry.h"
-#include "lib/wire/convert.h"
 #include "lib/wire/json.h"
 
 namespace luthier::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Sorts the entries: Protobuf's maps have no order.
-template <typename Map>
-auto Sorted(const Map& map) {
-  return std::map<std::string, typename Map::mapped_type>(map.begin(), map.end());
-}
-
-std::string ShortTime(const google::protobuf::Timestamp& timestamp) {
-  const absl::StatusOr<absl::Time> time = wire::FromProto(timestamp);
-  return time.ok() ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *time, absl::UTCTimeZone()) : "";
-}
-
-Cell ValueCell(const google::protobuf::Value& value) {
-  const absl::StatusOr<study::ParameterValue> parsed = wire::FromProto(value);
-  return parsed.ok() ? Cell::Value(*parsed) : Cell::Text(wire::ToJson(value).dump());
-}
-
-double MedianOf(std::vector<double> values) {
-  const size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half), values.end());
-  if (values.size() % 2 == 1) return values[half];
-  return (*std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half)) + values[half]) / 2;
-}
-
-// Returns the value with all digits. Of a vector longer than a line it returns the first numbers and a summary of the
-// others.
-std::string ValueText(const google::protobuf::Value& value, bool wide) {
-  constexpr size_t kShown = 8;
-  const absl::StatusOr<study::ParameterValue> parsed = wire::FromProto(value);
-  const auto* vector = parsed.ok() ? std::get_if<std::vector<double>>(&*parsed) : nullptr;
-  if (vector == nullptr || vector->size() <= kShown || wide) return ValueCell(value).exact;
-  std::string text = "[";
-  for (size_t k = 0; k < kShown; ++k) absl::StrAppend(&text, study::FormatDouble((*vector)[k]), ", ");
-  const auto [least, most] = std::minmax_element(vector->begin(), vector->end());
-  return absl::StrCat(text, "…] of ", vector->size(), " numbers, ", ShortNumber(*least), " to ", ShortNumber(*most),
-                      ", median ", ShortNumber(MedianOf(*vector)), " (all with --wide, or -o json)");
-}
-
-constexpr char kSetAside[] =
-    "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
-
-// Returns the outcome as people and scripts write it: "converged".
-std::string OutcomeText(const v1::Training& training) {
-  return absl::AsciiStrToLower(v1::Training::Outcome_Name(training.outcome()));
-}
-
-Json TrainingJson(const v1::Training& training) {
-  Json json = {{"outcome", OutcomeText(training)}};
-  const Json all = wire::ToJson(training);
-  for (const char* optional : {"gradient_norm", "duality_gap"}) {
-    if (all.contains(optional)) json[optional] = all[optional];
-  }
-  return json;
-}
-
-// Prints how training ended, and what it took.
-void PrintEnding(std::ostream& out, const v1::Measurement& last) {
-  if (last.has_training()) {
-    const v1::Training& training = last.training();
-    out << "training ended: " << OutcomeText(training);
-    if (training.outcome() == v1::Training::LIMIT) out << " (the metrics are not those of the optimum)";
-    if (training.has_gradient_norm()) out << ", gradient norm " << ShortNumber(training.gradient_norm());
-    if (training.has_duality_gap()) out << ", duality gap " << ShortNumber(training.duality_gap());
-    out << "\n";
-  }
-  if (last.has_elapsed_seconds()) {
-    out << "time: " << ShortNumber(last.elapsed_seconds()) << " s";
-    if (last.has_gradient_seconds()) out << ", " << ShortNumber(last.gradient_seconds()) << " s of it for the gradient";
-    out << "\n";
-  } else if (last.has_gradient_seconds()) {
-    out << "time: " << ShortNumber(last.gradient_seconds()) << " s for the gradient\n";
-  }
-}
-
-// Prints how large the gradient is, how exact, and how it was solved for.
-void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose) {
-  if (!gradient.has_full()) {
-    out << "slope: " << ShortNumber(gradient.directional().slope()) << " along the direction asked for";
-  } else {
-    double norm = 0.0;
-    for (const double entry : gradient.full().values()) norm = std::hypot(norm, entry);
-    out << "gradient: " << gradient.full().values_size() << " entries, norm " << ShortNumber(norm);
-  }
-  if (gradient.has_error_bound()) out << ", error at most " << ShortNumber(gradient.error_bound());
-  out << "\n";
-  if (!gradient.has_solve() || !verbose) return;
-  const v1::Gradient::ImplicitSolve& solve = gradient.solve();
-  out << "  solved " << (solve.tolerance() > 0.0 ? "to tolerance " + ShortNumber(solve.tolerance()) : "to all digits")
-      << ": gradient of training " << ShortNumber(solve.inner_gradient_norm()) << ", residual "
-      << ShortNumber(solve.residual());
-  if (solve.strong_convexity() > 0.0) out << ", strong convexity " << ShortNumber(solve.strong_convexity());
-  if (solve.has_log_error_bound()) {
-    out << ", error by logarithms at most " << ShortNumber(solve.log_error_bound())
-        << (solve.certified() ? " (proven)" : " (estimated)");
-  }
-  out << "\n";
-}
 
 // Returns the option of a builtin objective that limits its training; "": none is known.
 std::string LimitOption(const v1::StudySpec& spec) {
@@ -134,24 +30,6 @@ std::string LimitOption(const v1::StudySpec& spec) {
     if ((*info)->FindParameter(option) != nullptr) return option;
   }
   return "";
-}
-
-// Returns why the trial is not simply COMPLETE.
-std::string Note(const v1::Trial& trial) {
-  if (!trial.has_failure()) return "";
-  return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
-}
-
-std::string Indented(absl::string_view text) {
-  return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));
-}
-
-void PrintMap(std::ostream& out, const char* title, const std::map<std::string, double>& values, bool exact = true) {
-  if (values.empty()) return;
-  out << title << ":\n";
-  for (const auto& [name, value] : values) {
-    out << "  " << Printable(name) << " = " << (exact ? study::FormatDouble(value) : ShortNumber(value)) << "\n";
-  }
 }
 
 // Returns `text` with its decimal numbers in six digits. Digits within words, paths and versions are not changed.
@@ -238,69 +116,9 @@ void PrintHarmonica(std::ostream& out, const v1::Study& study) {
   out << "never selected: " << absl::StrJoin(names, ", ") << "\n";
 }
 
-// Returns "epochs", "steps", ….
-std::string UnitOf(const v1::StudySpec& spec) {
-  return spec.resource().unit().empty() ? "steps" : Printable(spec.resource().unit());
-}
-
-// Prints the learning curve, and the result as its last line unless it is a point of the curve.
-void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
-  const std::string& metric = spec.metric().name();
-  Table table({"step", metric, "elapsed_seconds"});
-  const auto add = [&](Cell step, const v1::Measurement& m) {
-    const auto found = m.metrics().find(metric);
-    table.Add({std::move(step), found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second),
-               m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty()});
-  };
-  for (const v1::Measurement& m : trial.measurements()) add(Cell::Integer(m.step()), m);
-  const v1::Measurement& last = *trial.measurements().rbegin();
-  const v1::Measurement& result = trial.final_measurement();
-  if (trial.has_final_measurement() && result.step() > last.step()) {
-    add(Cell::Integer(result.step()), result);
-  } else if (trial.has_final_measurement() && result.metrics().contains(metric) &&
-             (!last.metrics().contains(metric) || last.metrics().at(metric) != result.metrics().at(metric))) {
-    add({"result", "result", /*number=*/true}, result);  // Aligned with the steps.
-  }
-  table.PrintAligned(out);
-}
-
-// Prints how far training got, and what that took.
-void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
-  int64_t reached = 0;
-  for (const v1::Attempt& attempt : trial.attempts()) reached = std::max(reached, attempt.last_step());
-  const int64_t target =
-      trial.promotions().empty() ? trial.provenance().resource() : trial.promotions().rbegin()->resource();
-  out << "training: " << reached;
-  if (target > 0) out << " of " << target;
-  out << " " << UnitOf(spec) << ", " << trial.resource_spent() << " in all attempts";
-  if (trial.resource_spent() > reached) out << " (" << trial.resource_spent() - reached << " more than once)";
-  out << "\n";
-  if (trial.state() == v1::Trial::COMPLETE && reached == 0) {
-    out << "warning: no step of the training was reported, so it could not be paused or stopped\n";
-  } else if (trial.state() == v1::Trial::COMPLETE && target > 0 && target < spec.resource().max() && reached > target) {
-    out << "warning: it was to pause at " << target << ", and trained on\n";
-  }
-  for (const v1::Provenance& promotion : trial.promotions()) {
-    out << "promoted: to " << promotion.resource() << " as suggestion " << promotion.ask_index() << "\n";
-  }
-}
-
-// Returns names in the order of the space, then those that only trials have.
-std::vector<std::string> ParameterNames(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials) {
-  std::vector<std::string> names;
-  std::set<std::string> known;
-  for (const v1::ParameterSpec& p : spec.space()) {
-    names.push_back(p.name());
-    known.insert(p.name());
-  }
-  std::set<std::string> others;
-  for (const v1::Trial* trial : trials) {
-    for (const auto& [name, value] : trial->parameters().fields()) {
-      if (known.count(name) == 0) others.insert(name);
-    }
-  }
-  names.insert(names.end(), others.begin(), others.end());
-  return names;
+// True if no trial reported a step, though the study has a resource.
+bool NeverReportedAStep(const v1::Study& study) {
+  return study.spec().has_resource() && study.trials().complete() > 0 && study.resource_spent() == 0;
 }
 
 }  // namespace
@@ -318,54 +136,6 @@ std::string StudyStateText(const v1::Study& study) {
   return study.state() == v1::Study::STATE_UNSPECIFIED ? "DAMAGED" : v1::Study::State_Name(study.state());
 }
 
-Json StudyJson(const v1::Study& study) {
-  Json json = Json::object();
-  json["id"] = IdOf(study);
-  json.update(wire::ToJson(study));
-  if (study.state() == v1::Study::STATE_UNSPECIFIED) json["state"] = StudyStateText(study);
-  return json;
-}
-
-Json TrialJson(const v1::Trial& trial) {
-  const Json all = wire::ToJson(trial);
-  Json json = Json::object();
-  json["number"] = trial.number();
-  json["state"] = all["state"];
-  json["parameters"] = all.value("parameters", Json::object());
-  json["metrics"] = Json::object();
-  if (trial.has_final_measurement()) {
-    const Json& last = all["final_measurement"];
-    json["metrics"] = last["metrics"];
-    json["step"] = last["step"];
-    for (const char* optional : {"elapsed_seconds", "gradient_seconds", "gradient"}) {
-      if (last.contains(optional)) json[optional] = last[optional];
-    }
-    if (trial.final_measurement().has_training()) {
-      json["training"] = TrainingJson(trial.final_measurement().training());
-    }
-  }
-  json["gradient_set_aside"] = trial.gradient_set_aside();
-  for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
-                            "resource_spent", "attributes", "attributes_left_out", "retry_of", "retried_by",
-                            "stop_requested", "create_time", "end_time", "name"}) {
-    if (all.contains(field)) json[field] = all[field];
-  }
-  if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
-  for (int i = 0; i < trial.measurements_size(); ++i) {
-    if (!trial.measurements(i).has_training()) continue;
-    json["measurements"][static_cast<size_t>(i)]["training"] = TrainingJson(trial.measurements(i).training());
-  }
-  return json;
-}
-
-std::string JsonText(const Json& value, int indent) {
-  return base::PrintableJson(value.dump(indent, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace));
-}
-
-void PrintJson(std::ostream& out, const Json& value) {
-  out << JsonText(value, 2) << "\n";
-}
-
 int64_t DoneTrials(const v1::TrialCounts& counts) {
   return counts.complete() + counts.pruned() + counts.failed() + counts.cancelled() + counts.deleted();
 }
@@ -373,11 +143,6 @@ int64_t DoneTrials(const v1::TrialCounts& counts) {
 bool IsOver(const v1::Study& study) {
   const bool finished = study.state() != v1::Study::ACTIVE && study.state() != v1::Study::PAUSED;
   return finished && study.trials().running() == 0 && study.trials().pending() == 0;
-}
-
-// True if no trial reported a step, though the study has a resource.
-bool NeverReportedAStep(const v1::Study& study) {
-  return study.spec().has_resource() && study.trials().complete() > 0 && study.resource_spent() == 0;
 }
 
 std::string Summary(const v1::Study& study) {
@@ -420,154 +185,6 @@ std::string LimitWarning(const v1::Study& study) {
       counts.limit(), " of ", all, all == 1 ? " training" : " trainings", " ended at ",
       counts.limit() == 1 ? "its" : "their", " limit", option.empty() ? "" : absl::StrCat(" (", option, ")"),
       counts.limit() == 1 ? ": its result is not that of the optimum" : ": their results are not those of the optimum");
-}
-
-Table StudyTable(const std::vector<v1::Study>& studies) {
-  Table table({"id",
-               "state",
-               "done",
-               "trials",
-               {"running", 3},
-               {"failed", 2},
-               {"metric", 4},
-               {"best", 1},
-               {"best_trial", 5},
-               {"created", 6}});
-  for (const v1::Study& study : studies) {
-    const v1::TrialCounts& counts = study.trials();
-    table.Add({Cell::Text(IdOf(study)), Cell::State(StudyStateText(study)), Cell::Integer(DoneTrials(counts)),
-               Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
-               Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
-               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
-               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
-               Cell::Text(ShortTime(study.create_time()))},
-              study.name());
-  }
-  return table;
-}
-
-namespace {
-
-// A column of a parameter: its value, or one that summarises a vector.
-struct ParameterColumn {
-  enum class Kind { kWhole, kElement, kMin, kMedian, kMax };
-  std::string parameter;
-  Kind kind = Kind::kWhole;
-  int element = 0;
-
-  std::string Title() const {
-    switch (kind) {
-      case Kind::kWhole:
-        break;
-      case Kind::kElement:
-        return absl::StrCat(parameter, "[", element, "]");
-      case Kind::kMin:
-        return parameter + ".min";
-      case Kind::kMedian:
-        return parameter + ".median";
-      case Kind::kMax:
-        return parameter + ".max";
-    }
-    return parameter;
-  }
-};
-
-Cell CellOf(const ParameterColumn& column, const v1::Trial& trial) {
-  const auto found = trial.parameters().fields().find(column.parameter);
-  if (found == trial.parameters().fields().end()) return Cell::Empty();
-  if (column.kind == ParameterColumn::Kind::kWhole) return ValueCell(found->second);
-  const absl::StatusOr<study::ParameterValue> value = wire::FromProto(found->second);
-  const auto* vector = value.ok() ? std::get_if<std::vector<double>>(&*value) : nullptr;
-  if (vector == nullptr || vector->empty()) return Cell::Empty();
-  switch (column.kind) {
-    case ParameterColumn::Kind::kElement: {
-      const auto element = static_cast<size_t>(column.element);
-      return element < vector->size() ? Cell::Number((*vector)[element]) : Cell::Empty();
-    }
-    case ParameterColumn::Kind::kMin:
-      return Cell::Number(*std::min_element(vector->begin(), vector->end()));
-    case ParameterColumn::Kind::kMax:
-      return Cell::Number(*std::max_element(vector->begin(), vector->end()));
-    case ParameterColumn::Kind::kMedian:
-    case ParameterColumn::Kind::kWhole:
-      return Cell::Number(MedianOf(*vector));
-  }
-  return Cell::Empty();
-}
-
-std::vector<ParameterColumn> ParameterColumns(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials,
-                                              bool wide) {
-  using Kind = ParameterColumn::Kind;
-  std::map<std::string, int> counts;
-  for (const v1::ParameterSpec& p : spec.space()) {
-    if (p.has_count()) counts[p.name()] = p.count();
-  }
-  std::vector<ParameterColumn> columns;
-  for (const std::string& name : ParameterNames(spec, trials)) {
-    const auto vector = counts.find(name);
-    if (vector == counts.end()) {
-      columns.push_back({name});
-    } else if (!wide) {
-      for (const Kind kind : {Kind::kMin, Kind::kMedian, Kind::kMax}) columns.push_back({name, kind});
-    } else {
-      for (int element = 0; element < vector->second; ++element) columns.push_back({name, Kind::kElement, element});
-    }
-  }
-  return columns;
-}
-
-}  // namespace
-
-Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, bool wide) {
-  std::vector<const v1::Trial*> pointers;
-  for (const v1::Trial& trial : trials) pointers.push_back(&trial);
-  const std::vector<ParameterColumn> parameters = ParameterColumns(spec, pointers, wide);
-  std::vector<std::string> titles;
-  for (const ParameterColumn& column : parameters) titles.push_back(column.Title());
-  std::set<std::string> other_metrics;
-  for (const v1::Trial& trial : trials) {
-    for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
-  }
-  other_metrics.erase(spec.metric().name());
-  std::vector<std::string> metrics = {spec.metric().name()};
-  metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
-
-  // Columns that a narrow terminal leaves out, the last first.
-  enum Rank { kNote = 1, kParameter, kOtherMetric, kTraining, kInternal };
-  std::vector<Column> columns = {"number", "state"};
-  for (const std::string& name : metrics) {
-    const bool clash = std::find(titles.begin(), titles.end(), name) != titles.end();
-    columns.emplace_back(clash ? "metric." + name : name, name == spec.metric().name() ? 0 : kOtherMetric);
-  }
-  for (const std::string& title : titles) columns.emplace_back(title, kParameter);
-  const bool training = std::any_of(trials.begin(), trials.end(),
-                                    [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
-  if (training) columns.emplace_back("training", kTraining);
-  for (const char* name : {"attempts", "origin", "worker"}) {
-    columns.emplace_back(name, kInternal);
-    columns.back().internal = true;
-  }
-  columns.emplace_back("note", kNote);
-  columns.back().if_filled = true;
-  Table table(columns);
-  for (const v1::Trial& trial : trials) {
-    std::vector<Cell> row = {Cell::Integer(trial.number()), Cell::State(v1::Trial::State_Name(trial.state()))};
-    for (const std::string& name : metrics) {
-      const auto found = trial.final_measurement().metrics().find(name);
-      row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
-    }
-    for (const ParameterColumn& column : parameters) row.push_back(CellOf(column, trial));
-    if (training) {
-      const v1::Measurement& last = trial.final_measurement();
-      row.push_back(last.has_training() ? Cell::Text(OutcomeText(last.training())) : Cell::Empty());
-    }
-    row.push_back(Cell::Integer(trial.attempts_size()));
-    row.push_back(Cell::Text(trial.provenance().origin()));
-    row.push_back(trial.attempts().empty() ? Cell::Empty() : Cell::Text(trial.attempts().rbegin()->worker()));
-    row.push_back(Cell::Text(Note(trial)));
-    table.Add(std::move(row), trial.name());
-  }
-  return table;
 }
 
 void PrintResolution(std::ostream& out, const v1::Study& study) {
@@ -616,48 +233,6 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
 }
 
-void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail) {
-  out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
-  out << "parameters:\n";
-  for (const std::string& name : ParameterNames(spec, {&trial})) {
-    const auto found = trial.parameters().fields().find(name);
-    if (found == trial.parameters().fields().end()) continue;
-    out << "  " << Printable(name) << " = " << Printable(ValueText(found->second, detail.wide)) << "\n";
-  }
-  if (trial.stop_requested() && trial.state() == v1::Trial::RUNNING) out << "its end was asked for\n";
-  PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
-  PrintEnding(out, trial.final_measurement());
-  if (trial.final_measurement().has_gradient())
-    PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);
-  if (trial.gradient_set_aside()) out << kSetAside << "\n";
-  if (trial.has_failure()) {
-    out << "failure: " << Note(trial) << "\n";
-    if (!trial.failure().message().empty()) out << Indented(base::PrintableLines(trial.failure().message())) << "\n";
-  }
-  if (!trial.checkpoint().empty()) {
-    out << "checkpoint: " << Printable(trial.checkpoint());
-    if (trial.checkpoint_step() > 0) out << ", of step " << trial.checkpoint_step();
-    out << "\n";
-  }
-  if (spec.has_resource()) PrintTraining(out, spec, trial);
-  for (const auto& [key, value] : Sorted(trial.attributes())) {
-    out << "note: " << Printable(key) << " = " << Printable(value) << "\n";
-  }
-  for (const v1::Attempt& attempt : trial.attempts()) {
-    out << "attempt " << attempt.number() << ": " << v1::Attempt::Outcome_Name(attempt.outcome()) << " on "
-        << Printable(attempt.worker()) << ", " << ShortTime(attempt.start_time());
-    if (attempt.has_end_time()) out << " to " << ShortTime(attempt.end_time());
-    out << " UTC";
-    if (attempt.last_step() > 0) out << ", steps " << attempt.start_step() << " to " << attempt.last_step();
-    if (attempt.has_failure()) {
-      out << ", " << v1::Failure::Kind_Name(attempt.failure().kind()) << " " << attempt.failure().reason();
-    }
-    out << "\n";
-    if (!attempt.output_tail().empty()) out << Indented(base::PrintableLines(attempt.output_tail())) << "\n";
-  }
-  if (!trial.measurements().empty()) PrintCurve(out, spec, trial);
-}
-
 std::string EventLine(const v1::Event& event, bool colour) {
   const std::string type = v1::Event::Type_Name(event.type());
   Tone tone = Tone::kPlain;
@@ -674,30 +249,6 @@ std::string EventLine(const v1::Event& event, bool colour) {
   if (event.has_value() && !told) absl::StrAppend(&text, "  ", ShortNumber(event.value()));
   if (!event.detail().empty()) absl::StrAppend(&text, "  ", Printable(WithShortNumbers(event.detail())));
   return text;
-}
-
-std::string FailureText(const v1::Trial& trial) {
-  constexpr size_t kMaxLines = 10;
-  std::vector<std::string> lines = absl::StrSplit(absl::StripTrailingAsciiWhitespace(trial.failure().message()), '\n');
-  // The first line says what happened. The last ones of a program's errors usually say why.
-  if (lines.size() > kMaxLines) {
-    lines.erase(lines.begin() + 1, lines.end() - (kMaxLines - 2));
-    lines.insert(lines.begin() + 1, "…");
-  }
-  std::string text;
-  for (const std::string& line : lines) absl::StrAppend(&text, "  ", Printable(line), "\n");
-  return text;
-}
-
-void PrintExplanation(std::ostream& out, const v1::ExplainTrialResponse& explained, Detail detail) {
-  const v1::Trial& trial = explained.trial();
-  out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
-  for (const std::string& sentence : explained.sentences()) out << Printable(sentence) << "\n";
-  PrintMap(out, "what the algorithm computed", Sorted(trial.provenance().details()), detail.verbose);
-  for (const v1::Provenance& promotion : trial.promotions()) {
-    PrintMap(out, absl::StrCat("what it computed to go on to step ", promotion.resource()).c_str(),
-             Sorted(promotion.details()), detail.verbose);
-  }
 }
 
 }  // namespace luthier::cli

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/show.h"
+#include "client/cli/show_text.h"
+#include "lib/wire/convert.h"
+
+namespace luthier::cli {
+namespace {
+
+// A column of a parameter: its value, or one that summarises a vector.
+struct ParameterColumn {
+  enum class Kind { kWhole, kElement, kMin, kMedian, kMax };
+  std::string parameter;
+  Kind kind = Kind::kWhole;
+  int element = 0;
+
+  std::string Title() const {
+    switch (kind) {
+      case Kind::kWhole:
+        break;
+      case Kind::kElement:
+        return absl::StrCat(parameter, "[", element, "]");
+      case Kind::kMin:
+        return parameter + ".min";
+      case Kind::kMedian:
+        return parameter + ".median";
+      case Kind::kMax:
+        return parameter + ".max";
+    }
+    return parameter;
+  }
+};
+
+Cell CellOf(const ParameterColumn& column, const v1::Trial& trial) {
+  const auto found = trial.parameters().fields().find(column.parameter);
+  if (found == trial.parameters().fields().end()) return Cell::Empty();
+  if (column.kind == ParameterColumn::Kind::kWhole) return ValueCell(found->second);
+  const absl::StatusOr<study::ParameterValue> value = wire::FromProto(found->second);
+  const auto* vector = value.ok() ? std::get_if<std::vector<double>>(&*value) : nullptr;
+  if (vector == nullptr || vector->empty()) return Cell::Empty();
+  switch (column.kind) {
+    case ParameterColumn::Kind::kElement: {
+      const auto element = static_cast<size_t>(column.element);
+      return element < vector->size() ? Cell::Number((*vector)[element]) : Cell::Empty();
+    }
+    case ParameterColumn::Kind::kMin:
+      return Cell::Number(*std::min_element(vector->begin(), vector->end()));
+    case ParameterColumn::Kind::kMax:
+      return Cell::Number(*std::max_element(vector->begin(), vector->end()));
+    case ParameterColumn::Kind::kMedian:
+    case ParameterColumn::Kind::kWhole:
+      return Cell::Number(MedianOf(*vector));
+  }
+  return Cell::Empty();
+}
+
+std::vector<ParameterColumn> ParameterColumns(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials,
+                                              bool wide) {
+  using Kind = ParameterColumn::Kind;
+  std::map<std::string, int> counts;
+  for (const v1::ParameterSpec& p : spec.space()) {
+    if (p.has_count()) counts[p.name()] = p.count();
+  }
+  std::vector<ParameterColumn> columns;
+  for (const std::string& name : ParameterNames(spec, trials)) {
+    const auto vector = counts.find(name);
+    if (vector == counts.end()) {
+      columns.push_back({name});
+    } else if (!wide) {
+      for (const Kind kind : {Kind::kMin, Kind::kMedian, Kind::kMax}) columns.push_back({name, kind});
+    } else {
+      for (int element = 0; element < vector->second; ++element) columns.push_back({name, Kind::kElement, element});
+    }
+  }
+  return columns;
+}
+
+}  // namespace
+
+Table StudyTable(const std::vector<v1::Study>& studies) {
+  Table table({"id",
+               "state",
+               "done",
+               "trials",
+               {"running", 3},
+               {"failed", 2},
+               {"metric", 4},
+               {"best", 1},
+               {"best_trial", 5},
+               {"created", 6}});
+  for (const v1::Study& study : studies) {
+    const v1::TrialCounts& counts = study.trials();
+    table.Add({Cell::Text(IdOf(study)), Cell::State(StudyStateText(study)), Cell::Integer(DoneTrials(counts)),
+               Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
+               Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
+               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
+               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
+               Cell::Text(ShortTime(study.create_time()))},
+              study.name());
+  }
+  return table;
+}
+
+Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, bool wide) {
+  std::vector<const v1::Trial*> pointers;
+  for (const v1::Trial& trial : trials) pointers.push_back(&trial);
+  const std::vector<ParameterColumn> parameters = ParameterColumns(spec, pointers, wide);
+  std::vector<std::string> titles;
+  for (const ParameterColumn& column : parameters) titles.push_back(column.Title());
+  std::set<std::string> other_metrics;
+  for (const v1::Trial& trial : trials) {
+    for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
+  }
+  other_metrics.erase(spec.metric().name());
+  std::vector<std::string> metrics = {spec.metric().name()};
+  metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
+
+  // Columns that a narrow terminal leaves out, the last first.
+  enum Rank { kNote = 1, kParameter, kOtherMetric, kTraining, kInternal };
+  std::vector<Column> columns = {"number", "state"};
+  for (const std::string& name : metrics) {
+    const bool clash = std::find(titles.begin(), titles.end(), name) != titles.end();
+    columns.emplace_back(clash ? "metric." + name : name, name == spec.metric().name() ? 0 : kOtherMetric);
+  }
+  for (const std::string& title : titles) columns.emplace_back(title, kParameter);
+  const bool training = std::any_of(trials.begin(), trials.end(),
+                                    [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
+  if (training) columns.emplace_back("training", kTraining);
+  for (const char* name : {"attempts", "origin", "worker"}) {
+    columns.emplace_back(name, kInternal);
+    columns.back().internal = true;
+  }
+  columns.emplace_back("note", kNote);
+  columns.back().if_filled = true;
+  Table table(columns);
+  for (const v1::Trial& trial : trials) {
+    std::vector<Cell> row = {Cell::Integer(trial.number()), Cell::State(v1::Trial::State_Name(trial.state()))};
+    for (const std::string& name : metrics) {
+      const auto found = trial.final_measurement().metrics().find(name);
+      row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
+    }
+    for (const ParameterColumn& column : parameters) row.push_back(CellOf(column, trial));
+    if (training) {
+      const v1::Measurement& last = trial.final_measurement();
+      row.push_back(last.has_training() ? Cell::Text(OutcomeText(last.training())) : Cell::Empty());
+    }
+    row.push_back(Cell::Integer(trial.attempts_size()));
+    row.push_back(Cell::Text(trial.provenance().origin()));
+    row.push_back(trial.attempts().empty() ? Cell::Empty() : Cell::Text(trial.attempts().rbegin()->worker()));
+    row.push_back(Cell::Text(Note(trial)));
+    table.Add(std::move(row), trial.name());
+  }
+  return table;
+}
+
+}  // namespace luthier::cli

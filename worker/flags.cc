@@ -21,8 +21,8 @@
 #include "lib/wire/channel.h"
 #include "lib/wire/default_server.h"
 #include "lib/wire/resource_name.h"
-#include "worker/objectives/environment.h"
-#include "worker/runtime.h"
+#include "worker/process/environment.h"
+#include "worker/runtime/options.h"
 
 namespace luthier::worker {
 namespace {

@@ -34,19 +34,24 @@ study::GradientUse GradientOf(const v1::Lease& message) {
 
 absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   Lease lease;
+  RunRequest& run = lease.run;
   LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("trial.name", message.trial().name()));
-  LUTHIER_ASSIGN_OR_RETURN(lease.trial, wire::FromProto(message.trial()));
-  LUTHIER_ASSIGN_OR_RETURN(lease.spec, wire::FromProto(message.spec()));
+  LUTHIER_ASSIGN_OR_RETURN(study::Trial trial, wire::FromProto(message.trial()));
+  LUTHIER_ASSIGN_OR_RETURN(run.spec, wire::FromProto(message.spec()));
   LUTHIER_ASSIGN_OR_RETURN(lease.ttl, wire::FromProto(message.ttl()));
-  LUTHIER_RETURN_IF_ERROR(lease.spec.space.Validate(lease.trial.parameters));
-  lease.study = id.study;
-  lease.trial.number = id.number;
+  LUTHIER_RETURN_IF_ERROR(run.spec.space.Validate(trial.parameters));
   lease.token = message.token();
-  lease.resume_checkpoint = message.resume_checkpoint();
-  lease.resume_step = message.resume_step();
-  lease.attempt = message.attempt();
-  lease.target_step = message.target_step();
-  lease.gradient = GradientOf(message);
+  run.study = id.study;
+  run.trial = id.number;
+  run.attempt = message.attempt();
+  run.parameters = std::move(trial.parameters);
+  run.gradient = GradientOf(message);
+  if (run.gradient == study::GradientUse::kDirectional) run.direction = std::move(trial.provenance.direction);
+  run.tolerance = trial.provenance.tolerance;
+  run.resume_checkpoint = message.resume_checkpoint();
+  run.resume_step = message.resume_step();
+  run.target_step = message.target_step();
+  run.warm_start = trial.provenance.warm_start;
   return lease;
 }
 
@@ -65,8 +70,8 @@ study::Directive FromProto(v1::HeartbeatResponse::Directive directive) {
   }
 }
 
-absl::StatusOr<FinishReply> FromProto(const v1::FinishResponse& response) {
-  FinishReply reply;
+absl::StatusOr<FinishAnswer> FromProto(const v1::FinishResponse& response) {
+  FinishAnswer reply;
   LUTHIER_ASSIGN_OR_RETURN(reply.state, wire::FromProto(response.state()));
   reply.warnings.assign(response.warnings().begin(), response.warnings().end());
   return reply;
@@ -83,14 +88,14 @@ class GrpcCoordinator final : public CoordinatorApi {
 
   absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override;
   absl::StatusOr<std::string> OwnProject() override;
-  absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override;
+  absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) override;
   void CancelSuggest() override;
   absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
                                                           const std::vector<std::string>& tokens) override;
   absl::StatusOr<study::Directive> Report(const ReportRequest& request) override;
-  absl::StatusOr<FinishReply> Finish(const FinalResult& result) override;
-  absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                      const std::string& checkpoint, int64_t checkpoint_step) override;
+  absl::StatusOr<FinishAnswer> Finish(const FinalResult& result) override;
+  absl::StatusOr<FinishAnswer> Release(const std::string& study, int64_t trial, const std::string& token,
+                                       const std::string& checkpoint, int64_t checkpoint_step) override;
 
  private:
   template <typename Request, typename Response>
@@ -136,7 +141,7 @@ absl::StatusOr<std::string> GrpcCoordinator::OwnProject() {
   return info.project();
 }
 
-absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& request) {
+absl::StatusOr<SuggestAnswer> GrpcCoordinator::Suggest(const SuggestRequest& request) {
   v1::SuggestRequest message;
   if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
   message.set_worker(request.worker);
@@ -164,7 +169,7 @@ absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& requ
     asking_ = nullptr;
   }
   LUTHIER_RETURN_IF_ERROR(status);
-  SuggestReply reply;
+  SuggestAnswer reply;
   reply.study_done = response.study_done();
   if (response.has_retry_after()) {
     LUTHIER_ASSIGN_OR_RETURN(reply.retry_after, wire::FromProto(response.retry_after()));
@@ -227,7 +232,7 @@ absl::StatusOr<study::Directive> GrpcCoordinator::Report(const ReportRequest& re
   return FromProto(response.directive());
 }
 
-absl::StatusOr<FinishReply> GrpcCoordinator::Finish(const FinalResult& result) {
+absl::StatusOr<FinishAnswer> GrpcCoordinator::Finish(const FinalResult& result) {
   const std::string trial = wire::TrialName(result.study, result.trial);
   const std::string tail = wire::ValidUtf8(result.output_tail);
   v1::FinishResponse response;
@@ -254,8 +259,8 @@ absl::StatusOr<FinishReply> GrpcCoordinator::Finish(const FinalResult& result) {
   return FromProto(response);
 }
 
-absl::StatusOr<FinishReply> GrpcCoordinator::Release(const std::string& study, int64_t trial, const std::string& token,
-                                                     const std::string& checkpoint, int64_t checkpoint_step) {
+absl::StatusOr<FinishAnswer> GrpcCoordinator::Release(const std::string& study, int64_t trial, const std::string& token,
+                                                      const std::string& checkpoint, int64_t checkpoint_step) {
   v1::ReleaseRequest request;
   request.set_trial(wire::TrialName(study, trial));
   request.set_token(token);

@@ -10,7 +10,7 @@
 #include "lib/wire/channel.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
-#include "worker/coordinator_api.h"
+#include "worker/run/coordinator_api.h"
 
 namespace luthier::worker {
 

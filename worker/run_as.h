@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/flags.h"
-#include "worker/objectives/account.h"
+#include "worker/process/account.h"
 
 namespace luthier::worker {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/retry_advice.h"
-#include "worker/coordinator_api.h"
+#include "worker/run/coordinator_api.h"
 
 // Checks what the runtime relies on in every worker::CoordinatorApi, the service behind it included. The fake of the
 // runtime's tests is held to it as well, so that these tests are about the coordinator that ships.
@@ -56,12 +56,12 @@ class CoordinatorContract : public ::testing::TestWithParam<MakeCoordinatorUnder
   }
   CoordinatorApi& api() { return under_test_->api(); }
 
-  absl::StatusOr<SuggestReply> Ask(int count, const std::string& request_id) {
+  absl::StatusOr<SuggestAnswer> Ask(int count, const std::string& request_id) {
     return api().Suggest({kContractStudy, "w1", count, request_id});
   }
   // One lease, by a request of its own.
   Lease Take() {
-    absl::StatusOr<SuggestReply> reply = Ask(1, absl::StrCat("00000000-0000-4000-8000-", 100000000000 + asks_++));
+    absl::StatusOr<SuggestAnswer> reply = Ask(1, absl::StrCat("00000000-0000-4000-8000-", 100000000000 + asks_++));
     EXPECT_TRUE(reply.ok()) << reply.status();
     if (!reply.ok() || reply->leases.size() != 1) {
       ADD_FAILURE() << "no lease was granted";
@@ -77,8 +77,8 @@ class CoordinatorContract : public ::testing::TestWithParam<MakeCoordinatorUnder
   }
   static FinalResult Result(const Lease& lease, double loss) {
     FinalResult result;
-    result.study = lease.study;
-    result.trial = lease.trial.number;
+    result.study = lease.run.study;
+    result.trial = lease.run.trial;
     result.token = lease.token;
     result.measurement = Loss(loss);
     return result;
@@ -91,7 +91,7 @@ class CoordinatorContract : public ::testing::TestWithParam<MakeCoordinatorUnder
     return result;
   }
   static ReportRequest Points(const Lease& lease, const std::vector<study::Measurement>& points) {
-    return {lease.study, lease.trial.number, lease.token, points, "", {}};
+    return {lease.run.study, lease.run.trial, lease.token, points, "", {}};
   }
   std::vector<study::Directive> Beat(const std::vector<std::string>& tokens) {
     return api().Heartbeat("w1", tokens).value_or(std::vector<study::Directive>());
@@ -130,18 +130,18 @@ TEST_P(CoordinatorContract, GrantsAtMostWhatIsAskedForAndEachTrialOnce) {
   std::set<std::string> tokens;
   for (int ask = 0; trials.size() < kTrials; ++ask) {
     ASSERT_LT(ask, kTrials);
-    const absl::StatusOr<SuggestReply> reply = Ask(3, absl::StrCat("00000000-0000-4000-8000-00000000000", ask));
+    const absl::StatusOr<SuggestAnswer> reply = Ask(3, absl::StrCat("00000000-0000-4000-8000-00000000000", ask));
     ASSERT_TRUE(reply.ok()) << reply.status();
     ASSERT_THAT(reply->leases, ::testing::SizeIs(::testing::AllOf(::testing::Ge(1u), ::testing::Le(3u))));
     EXPECT_FALSE(reply->study_done);
     for (const Lease& lease : reply->leases) {
-      EXPECT_EQ(lease.study, kContractStudy);
-      EXPECT_EQ(lease.attempt, 1);
-      EXPECT_EQ(lease.resume_checkpoint, "");
-      EXPECT_EQ(lease.ttl, lease.spec.lease.ttl);
-      EXPECT_EQ(lease.spec.objective, study_.spec.objective);
-      EXPECT_TRUE(lease.spec.space.Validate(lease.trial.parameters).ok());
-      EXPECT_TRUE(trials.insert(lease.trial.number).second) << lease.trial.number;
+      EXPECT_EQ(lease.run.study, kContractStudy);
+      EXPECT_EQ(lease.run.attempt, 1);
+      EXPECT_EQ(lease.run.resume_checkpoint, "");
+      EXPECT_EQ(lease.ttl, lease.run.spec.lease.ttl);
+      EXPECT_EQ(lease.run.spec.objective, study_.spec.objective);
+      EXPECT_TRUE(lease.run.spec.space.Validate(lease.run.parameters).ok());
+      EXPECT_TRUE(trials.insert(lease.run.trial).second) << lease.run.trial;
       EXPECT_NE(lease.token, "");
       EXPECT_TRUE(tokens.insert(lease.token).second);
     }
@@ -151,22 +151,22 @@ TEST_P(CoordinatorContract, GrantsAtMostWhatIsAskedForAndEachTrialOnce) {
 
 TEST_P(CoordinatorContract, ARepeatedRequestGetsTheSameLeases) {
   constexpr char kId[] = "00000000-0000-4000-8000-000000000000";
-  const absl::StatusOr<SuggestReply> first = Ask(2, kId);
+  const absl::StatusOr<SuggestAnswer> first = Ask(2, kId);
   ASSERT_TRUE(first.ok()) << first.status();
-  const absl::StatusOr<SuggestReply> again = Ask(2, kId);
+  const absl::StatusOr<SuggestAnswer> again = Ask(2, kId);
   ASSERT_TRUE(again.ok()) << again.status();
   ASSERT_EQ(again->leases.size(), first->leases.size());
   for (size_t i = 0; i < first->leases.size(); ++i) {
     EXPECT_EQ(again->leases[i].token, first->leases[i].token);
-    EXPECT_EQ(again->leases[i].trial.parameters, first->leases[i].trial.parameters);
+    EXPECT_EQ(again->leases[i].run.parameters, first->leases[i].run.parameters);
   }
-  EXPECT_NE(Take().trial.number, first->leases[0].trial.number);
+  EXPECT_NE(Take().run.trial, first->leases[0].run.trial);
 }
 
 TEST_P(CoordinatorContract, AStudyWhoseTrialsHaveEndedIsDone) {
   for (int64_t k = 0; k < kTrials; ++k) EXPECT_TRUE(api().Finish(Result(Take(), 0.5)).ok());
   under_test_->NoteAllEnded();
-  const absl::StatusOr<SuggestReply> reply = Ask(1, "00000000-0000-4000-8000-000000000000");
+  const absl::StatusOr<SuggestAnswer> reply = Ask(1, "00000000-0000-4000-8000-000000000000");
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_TRUE(reply->study_done);
   EXPECT_THAT(reply->leases, ::testing::IsEmpty());
@@ -193,7 +193,7 @@ TEST_P(CoordinatorContract, AHeartbeatSaysForEachTokenInOrderWhetherItIsHeld) {
   EXPECT_THAT(Beat({first.token, Forged(first).token, second.token}),
               ::testing::ElementsAre(Directive::kContinue, Directive::kLost, Directive::kContinue));
   ASSERT_TRUE(api().Finish(Result(first, 0.5)).ok());
-  ASSERT_TRUE(api().Release(second.study, second.trial.number, second.token, "", 0).ok());
+  ASSERT_TRUE(api().Release(second.run.study, second.run.trial, second.token, "", 0).ok());
   EXPECT_THAT(Beat({first.token, second.token}), ::testing::ElementsAre(Directive::kLost, Directive::kLost));
 }
 
@@ -216,7 +216,7 @@ TEST_P(CoordinatorContract, AResultEndsTheTrialAndMayBeSentAgainButNotChanged) {
   const Lease lease = Take();
   ExpectReason(api().Finish(Result(Forged(lease), 0.5)).status(), base::reason::kLeaseLost);
   for (int k = 0; k < 2; ++k) {
-    const absl::StatusOr<FinishReply> reply = api().Finish(Result(lease, 0.5));
+    const absl::StatusOr<FinishAnswer> reply = api().Finish(Result(lease, 0.5));
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->state, study::TrialState::kComplete);
     EXPECT_THAT(reply->warnings, ::testing::IsEmpty());
@@ -239,10 +239,10 @@ TEST_P(CoordinatorContract, TheReplySaysWhatBecameOfTheTrial) {
 
 TEST_P(CoordinatorContract, AReleaseGivesTheTrialBackAndMayBeSentAgain) {
   const Lease lease = Take();
-  const auto release = [&](const Lease& l) { return api().Release(l.study, l.trial.number, l.token, "c", 0); };
+  const auto release = [&](const Lease& l) { return api().Release(l.run.study, l.run.trial, l.token, "c", 0); };
   ExpectReason(release(Forged(lease)).status(), base::reason::kLeaseLost);
   for (int k = 0; k < 2; ++k) {
-    const absl::StatusOr<FinishReply> reply = release(lease);
+    const absl::StatusOr<FinishAnswer> reply = release(lease);
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->state, study::TrialState::kPending);
   }
@@ -258,7 +258,7 @@ TEST_P(CoordinatorContract, ACoordinatorThatIsAwayAnswersNothing) {
        {api().GetSpec(kContractStudy).status(), Ask(1, "00000000-0000-4000-8000-000000000000").status(),
         api().Heartbeat("w1", {lease.token}).status(), api().Report(Points(lease, {Loss(1.0, 1)})).status(),
         api().Finish(Result(lease, 0.5)).status(),
-        api().Release(lease.study, lease.trial.number, lease.token, "", 0).status()}) {
+        api().Release(lease.run.study, lease.run.trial, lease.token, "", 0).status()}) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_TRUE(base::NobodyAnswered(status)) << status;
     EXPECT_EQ(base::AdviceFor(status), base::RetryAdvice::kRepeat);

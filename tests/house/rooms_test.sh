@@ -51,7 +51,7 @@ plant good lib/high/b.cc lib/high/c.h
 plant good lib/high/b.cc lib/facts.h
 plant good lib/low/a.cc other/high/b.h
 
-for library in lib/search lib/crf server/coordinator; do
+for library in lib/search lib/crf server/coordinator worker; do
   offenders=$(upward "$source_dir" "$library")
   if [[ -n $offenders ]]; then
     printf '%s\n' "$offenders" >&2

@@ -25,12 +25,12 @@ class FakeUnderTest final : public CoordinatorUnderTest {
     fake_.spec = study.spec;
     for (int64_t trial = 1; trial <= study.trials; ++trial) {
       Lease lease;
-      lease.study = kContractStudy;
-      lease.trial.number = trial;
-      lease.trial.parameters = {{"lr", 0.5}};
+      lease.run.study = kContractStudy;
+      lease.run.trial = trial;
+      lease.run.parameters = {{"lr", 0.5}};
       lease.token = absl::StrCat("token-", trial);
       lease.ttl = study.spec.lease.ttl;
-      lease.spec = study.spec;
+      lease.run.spec = study.spec;
       fake_.queue.push_back(lease);
     }
   }

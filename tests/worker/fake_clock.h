@@ -1,13 +1,15 @@
 #ifndef LUTHIER_TESTS_WORKER_FAKE_CLOCK_H_
 #define LUTHIER_TESTS_WORKER_FAKE_CLOCK_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <vector>
 
-#include "worker/wait_clock.h"
+#include "worker/runtime/wait_clock.h"
 
 namespace luthier::worker {
 
@@ -45,7 +47,9 @@ class FakeWaitClock final : public WaitClock {
     {
       const std::lock_guard<std::mutex> lock(world_->mutex);
       now_ += by;
-      waiters.assign(waiters_.begin(), waiters_.end());
+      // Those that wait for no time need not outlive this call.
+      std::copy_if(waiters_.begin(), waiters_.end(), std::back_inserter(waiters),
+                   [](const Waiter& waiter) { return waiter.deadline < absl::InfiniteDuration(); });
     }
     for (const Waiter& waiter : waiters) {
       // Whoever registered holds the mutex until it really waits, so no signal is missed.

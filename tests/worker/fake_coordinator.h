@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "tests/worker/fake_clock.h"
-#include "worker/coordinator_api.h"
+#include "worker/run/coordinator_api.h"
 
 namespace luthier::worker {
 
@@ -63,7 +63,7 @@ class FakeCoordinator final : public CoordinatorApi {
     looked_at.push_back(study);
     return spec;
   }
-  absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override {
+  absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) override {
     std::unique_lock<std::mutex> lock(world_->mutex);
     Note("suggest");
     asks.push_back(request);
@@ -76,11 +76,11 @@ class FakeCoordinator final : public CoordinatorApi {
     // A long poll without end.
     while (!cancelled && queue.empty() && !done && !away) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
-    SuggestReply reply;
+    SuggestAnswer reply;
     if (cancelled && !grant_after_cancel) return absl::CancelledError("cancelled");
     while (!queue.empty() && (static_cast<int>(reply.leases.size()) < request.count || ignore_count)) {
       reply.leases.push_back(queue.front());
-      grants_[queue.front().token] = Granted{queue.front().trial.number, {}, {}, {}};
+      grants_[queue.front().token] = Granted{queue.front().run.trial, {}, {}, {}};
       queue.pop_front();
     }
     reply.study_done = reply.leases.empty() && done;
@@ -128,7 +128,7 @@ class FakeCoordinator final : public CoordinatorApi {
     reports.push_back(request);
     return report_directive;
   }
-  absl::StatusOr<FinishReply> Finish(const FinalResult& result) override {
+  absl::StatusOr<FinishAnswer> Finish(const FinalResult& result) override {
     std::unique_lock<std::mutex> lock(world_->mutex);
     Note("finish");
     tried.push_back(result);
@@ -145,11 +145,11 @@ class FakeCoordinator final : public CoordinatorApi {
     }
     results.push_back(result);
     grant->second.result = result;
-    grant->second.reply = FinishReply{StateAfter(result), {}};
+    grant->second.reply = FinishAnswer{StateAfter(result), {}};
     return *grant->second.reply;
   }
-  absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                      const std::string& checkpoint, int64_t checkpoint_step) override {
+  absl::StatusOr<FinishAnswer> Release(const std::string& study, int64_t trial, const std::string& token,
+                                       const std::string& checkpoint, int64_t checkpoint_step) override {
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("release");
     if (away) return absl::UnavailableError("away");
@@ -162,7 +162,7 @@ class FakeCoordinator final : public CoordinatorApi {
       return *grant->second.reply;
     }
     released.push_back({trial, checkpoint, checkpoint_step});
-    grant->second.reply = FinishReply{study::TrialState::kPending, {}};
+    grant->second.reply = FinishAnswer{study::TrialState::kPending, {}};
     return *grant->second.reply;
   }
 
@@ -196,7 +196,7 @@ class FakeCoordinator final : public CoordinatorApi {
   struct Granted {
     int64_t trial;
     std::map<int64_t, study::Measurement> curve;
-    std::optional<FinishReply> reply;   // Once it is ended.
+    std::optional<FinishAnswer> reply;  // Once it is ended.
     std::optional<FinalResult> result;  // Unless it was released.
   };
 
@@ -236,8 +236,8 @@ class FakeCoordinator final : public CoordinatorApi {
 
   World* const world_;
   const FakeWaitClock* const clock_;
-  std::map<std::string, Granted> grants_;         // By token.
-  std::map<std::string, SuggestReply> answered_;  // By request id.
+  std::map<std::string, Granted> grants_;          // By token.
+  std::map<std::string, SuggestAnswer> answered_;  // By request id.
 };
 
 }  // namespace luthier::worker

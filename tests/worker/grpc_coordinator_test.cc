@@ -179,22 +179,22 @@ TEST_F(GrpcCoordinatorTest, SeveralProjectsAreAskedInTurn) {
 TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
   *service_.answer.add_leases() = MakeLease();
   service_.answer.mutable_retry_after()->set_seconds(7);
-  const SuggestReply reply = api_->Suggest({"demo", "w1", 2, "id"}).value();
+  const SuggestAnswer reply = api_->Suggest({"demo", "w1", 2, "id"}).value();
   EXPECT_EQ(service_.suggest.study(), "projects/default/studies/demo");
   EXPECT_EQ(service_.suggest.worker(), "w1");
   EXPECT_EQ(service_.suggest.count(), 2);
   EXPECT_EQ(service_.suggest.request_id(), "id");
   ASSERT_THAT(reply.leases, SizeIs(1));
   const Lease& lease = reply.leases[0];
-  EXPECT_EQ(lease.study, "demo");
-  EXPECT_EQ(lease.trial.number, 3);
-  EXPECT_EQ(lease.trial.parameters, (study::Parameters{{"lr", 0.5}}));
+  EXPECT_EQ(lease.run.study, "demo");
+  EXPECT_EQ(lease.run.trial, 3);
+  EXPECT_EQ(lease.run.parameters, (study::Parameters{{"lr", 0.5}}));
   EXPECT_EQ(lease.token, "token");
   EXPECT_EQ(lease.ttl, absl::Seconds(60));
-  EXPECT_EQ(lease.spec, Spec());
-  EXPECT_EQ(lease.resume_checkpoint, "c");
-  EXPECT_EQ(lease.resume_step, 4);
-  EXPECT_EQ(lease.attempt, 2);
+  EXPECT_EQ(lease.run.spec, Spec());
+  EXPECT_EQ(lease.run.resume_checkpoint, "c");
+  EXPECT_EQ(lease.run.resume_step, 4);
+  EXPECT_EQ(lease.run.attempt, 2);
   EXPECT_EQ(reply.retry_after, absl::Seconds(7));
   EXPECT_FALSE(reply.study_done);
 }
@@ -207,7 +207,9 @@ TEST_F(GrpcCoordinatorTest, ALeaseSaysWhichGradientIsRead) {
     if (direction) lease.mutable_trial()->mutable_provenance()->add_direction(1.0);
     service_.answer.clear_leases();
     *service_.answer.add_leases() = lease;
-    return api_->Suggest({"demo", "w1", 1, "id"})->leases.at(0).gradient;
+    const RunRequest run = api_->Suggest({"demo", "w1", 1, "id"})->leases.at(0).run;
+    EXPECT_THAT(run.direction, SizeIs(run.gradient == GradientUse::kDirectional ? 1 : 0));
+    return run.gradient;
   };
   EXPECT_EQ(read(v1::GRADIENT_USE_NONE, false), GradientUse::kNone);
   EXPECT_EQ(read(v1::GRADIENT_USE_NONE, true), GradientUse::kNone);
@@ -283,7 +285,7 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
   result.pruned = true;
   result.checkpoint = "c2";
   result.output_tail = "tail";
-  const FinishReply reply = api_->Finish(result).value();
+  const FinishAnswer reply = api_->Finish(result).value();
   EXPECT_EQ(reply.state, study::TrialState::kPruned);
   EXPECT_THAT(reply.warnings, ElementsAre("careful"));
   EXPECT_EQ(service_.complete.trial(), "projects/default/studies/demo/trials/3");

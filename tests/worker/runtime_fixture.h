@@ -17,7 +17,7 @@
 #include "tests/worker/fake_clock.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/testing.h"
-#include "worker/runtime.h"
+#include "worker/runtime/runtime.h"
 
 namespace luthier::worker {
 
@@ -80,15 +80,15 @@ class RuntimeTest : public ::testing::Test {
 
   static Lease MakeLease(int64_t trial) {
     Lease lease;
-    lease.study = "demo";
-    lease.trial.number = trial;
-    lease.trial.parameters = {{"lr", 0.5}};
+    lease.run.study = "demo";
+    lease.run.trial = trial;
+    lease.run.parameters = {{"lr", 0.5}};
     lease.token = absl::StrCat("token-", trial);
     lease.ttl = kTtl;
-    lease.spec.metric.name = "loss";
-    lease.spec.seed = 5;
-    lease.spec.space = study::SearchSpace::Create({{"lr", study::FloatRange{}, {}, {}}}).value();
-    lease.spec.objective = study::CommandObjective{};
+    lease.run.spec.metric.name = "loss";
+    lease.run.spec.seed = 5;
+    lease.run.spec.space = study::SearchSpace::Create({{"lr", study::FloatRange{}, {}, {}}}).value();
+    lease.run.spec.objective = study::CommandObjective{};
     return lease;
   }
   void Grant(int64_t first, int64_t last) {

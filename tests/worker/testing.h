@@ -10,7 +10,7 @@
 
 #include "lib/study/study_spec.h"
 #include "tests/testing/temporary_directory.h"
-#include "worker/runner.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
 

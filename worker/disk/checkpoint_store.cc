@@ -1,4 +1,4 @@
-#include "worker/checkpoint_store.h"
+#include "worker/disk/checkpoint_store.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/study_spec.h"
-#include "worker/durable_file.h"
+#include "worker/disk/durable_file.h"
 
 namespace luthier::worker {
 namespace {

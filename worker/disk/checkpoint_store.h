@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_CHECKPOINT_STORE_H_
-#define LUTHIER_WORKER_CHECKPOINT_STORE_H_
+#ifndef LUTHIER_WORKER_DISK_CHECKPOINT_STORE_H_
+#define LUTHIER_WORKER_DISK_CHECKPOINT_STORE_H_
 
 #include <cstdint>
 #include <string>
@@ -43,4 +43,4 @@ class CheckpointStore {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_CHECKPOINT_STORE_H_
+#endif  // LUTHIER_WORKER_DISK_CHECKPOINT_STORE_H_

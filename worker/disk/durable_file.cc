@@ -1,4 +1,4 @@
-#include "worker/durable_file.h"
+#include "worker/disk/durable_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

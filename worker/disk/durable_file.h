@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_DURABLE_FILE_H_
-#define LUTHIER_WORKER_DURABLE_FILE_H_
+#ifndef LUTHIER_WORKER_DISK_DURABLE_FILE_H_
+#define LUTHIER_WORKER_DISK_DURABLE_FILE_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t limit);
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_DURABLE_FILE_H_
+#endif  // LUTHIER_WORKER_DISK_DURABLE_FILE_H_

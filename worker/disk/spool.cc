@@ -1,4 +1,4 @@
-#include "worker/spool.h"
+#include "worker/disk/spool.h"
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
-#include "worker/durable_file.h"
+#include "worker/disk/durable_file.h"
 
 namespace luthier::worker {
 namespace {

@@ -1,12 +1,12 @@
-#ifndef LUTHIER_WORKER_SPOOL_H_
-#define LUTHIER_WORKER_SPOOL_H_
+#ifndef LUTHIER_WORKER_DISK_SPOOL_H_
+#define LUTHIER_WORKER_DISK_SPOOL_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/coordinator_api.h"
+#include "worker/run/coordinator_api.h"
 
 namespace luthier::worker {
 
@@ -49,4 +49,4 @@ absl::StatusOr<FinalResult> ParseResult(const std::string& text);
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_SPOOL_H_
+#endif  // LUTHIER_WORKER_DISK_SPOOL_H_

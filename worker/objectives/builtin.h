@@ -13,8 +13,8 @@
 #include "lib/data/data_root.h"
 #include "lib/objectives/create.h"
 #include "lib/objectives/objective.h"
-#include "worker/checkpoint_store.h"
-#include "worker/runner.h"
+#include "worker/disk/checkpoint_store.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
 

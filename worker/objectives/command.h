@@ -1,38 +1,17 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
 #define LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
 
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "absl/time/time.h"
+#include "absl/status/status.h"
 #include "lib/base/mutex.h"
-#include "worker/objectives/account.h"
-#include "worker/objectives/keeper.h"
-#include "worker/objectives/process.h"
-#include "worker/runner.h"
+#include "worker/objectives/command_options.h"
+#include "worker/process/keeper.h"
+#include "worker/process/process.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
-
-struct CommandOptions {
-  // Folder in which each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
-  std::string temporary_root;
-  // Time between SIGTERM and SIGKILL, and between the wish to pause and SIGTERM.
-  absl::Duration grace = absl::Seconds(5);
-  // Time after which the newest line is reported as an intermediate result. Before that it may turn out to be the final
-  // one, so it is reported only when another line follows.
-  absl::Duration hold = absl::Seconds(1);
-  // The GPU of each slot, as CUDA_VISIBLE_DEVICES names it, even if the study sets that variable. Empty: runs see the
-  // GPUs that this process sees.
-  std::vector<std::string> gpus;
-  // User as whom programs run; absent: this process's own. For root alone.
-  std::optional<Account> account;
-  // Variables of this process that programs get besides those that any program needs (environment.h): names, with * and
-  // ?.
-  std::vector<std::string> environment_allowed;
-};
 
 // Runs `command` objectives: a program in a session of its own, without a shell. docs/guide/command_objective.md says
 // what the program gets and what it may answer. When a run is over nothing that descends from the program is left.
@@ -77,20 +56,6 @@ class CommandRunner final : public Runner {
   std::set<Process*> running_ ABSL_GUARDED_BY(mutex_);
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
-
-// The values from which a run's arguments and environment are made.
-struct CommandInputs {
-  std::map<std::string, std::string> values;     // Values of placeholders (study::ExpandTemplate).
-  std::map<std::string, std::string> variables;  // LUTHIER_*, by name.
-};
-CommandInputs InputsOf(const RunRequest& request, const std::string& parameters_file,
-                       const std::string& direction_file);
-
-// Returns the contents of the parameters' file: a JSON object in the order of the space.
-std::string ParametersJson(const RunRequest& request);
-
-// Returns LUTHIER_PARAM_<NAME>: upper case, dots to underscores.
-std::string ParameterVariable(const std::string& name);
 
 }  // namespace luthier::worker
 

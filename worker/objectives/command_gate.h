@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/mutex.h"
-#include "worker/runner.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
 

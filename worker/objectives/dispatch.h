@@ -1,7 +1,7 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_DISPATCH_H_
 #define LUTHIER_WORKER_OBJECTIVES_DISPATCH_H_
 
-#include "worker/runner.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
 

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_ACCOUNT_H_
-#define LUTHIER_WORKER_OBJECTIVES_ACCOUNT_H_
+#ifndef LUTHIER_WORKER_PROCESS_ACCOUNT_H_
+#define LUTHIER_WORKER_PROCESS_ACCOUNT_H_
 
 #include <sys/types.h>
 
@@ -36,4 +36,4 @@ void SetAccountVariables(const Account& account, std::vector<std::string>* envir
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_ACCOUNT_H_
+#endif  // LUTHIER_WORKER_PROCESS_ACCOUNT_H_

@@ -1,4 +1,4 @@
-#include "worker/objectives/descendants.h"
+#include "worker/process/descendants.h"
 
 #include <dirent.h>
 #include <fcntl.h>

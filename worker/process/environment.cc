@@ -1,4 +1,4 @@
-#include "worker/objectives/environment.h"
+#include "worker/process/environment.h"
 
 #include <fnmatch.h>
 #include <unistd.h>

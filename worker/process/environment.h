@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_
-#define LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_
+#ifndef LUTHIER_WORKER_PROCESS_ENVIRONMENT_H_
+#define LUTHIER_WORKER_PROCESS_ENVIRONMENT_H_
 
 #include <string>
 #include <vector>
@@ -36,4 +36,4 @@ bool SpeaksOf(absl::string_view text, absl::string_view name);
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_ENVIRONMENT_H_
+#endif  // LUTHIER_WORKER_PROCESS_ENVIRONMENT_H_

@@ -1,4 +1,4 @@
-#include "worker/objectives/keeper.h"
+#include "worker/process/keeper.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
-#include "worker/objectives/descendants.h"
-#include "worker/objectives/supervisor.h"
+#include "worker/process/descendants.h"
+#include "worker/process/supervisor.h"
 
 namespace luthier::worker {
 namespace {

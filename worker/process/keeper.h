@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_KEEPER_H_
-#define LUTHIER_WORKER_OBJECTIVES_KEEPER_H_
+#ifndef LUTHIER_WORKER_PROCESS_KEEPER_H_
+#define LUTHIER_WORKER_PROCESS_KEEPER_H_
 
 #include <sys/types.h>
 
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
-#include "worker/objectives/launch.h"
+#include "worker/process/launch.h"
 
 namespace luthier::worker {
 
@@ -57,4 +57,4 @@ class Keeper {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_KEEPER_H_
+#endif  // LUTHIER_WORKER_PROCESS_KEEPER_H_

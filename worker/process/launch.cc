@@ -1,4 +1,4 @@
-#include "worker/objectives/launch.h"
+#include "worker/process/launch.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

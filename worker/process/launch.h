@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_
-#define LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_
+#ifndef LUTHIER_WORKER_PROCESS_LAUNCH_H_
+#define LUTHIER_WORKER_PROCESS_LAUNCH_H_
 
 #include <sys/types.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/objectives/account.h"
+#include "worker/process/account.h"
 
 // Messages between a worker, its keeper (keeper.h) and the supervisors of its runs (supervisor.h).
 namespace luthier::worker {
@@ -70,4 +70,4 @@ bool MapRequest(int fd, LaunchRequest* request);
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_LAUNCH_H_
+#endif  // LUTHIER_WORKER_PROCESS_LAUNCH_H_

@@ -1,4 +1,4 @@
-#include "worker/objectives/process.h"
+#include "worker/process/process.h"
 
 #include <fcntl.h>
 #include <poll.h>

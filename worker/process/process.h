@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_PROCESS_H_
-#define LUTHIER_WORKER_OBJECTIVES_PROCESS_H_
+#ifndef LUTHIER_WORKER_PROCESS_PROCESS_H_
+#define LUTHIER_WORKER_PROCESS_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/descriptor.h"
-#include "worker/objectives/keeper.h"
-#include "worker/objectives/launch.h"
+#include "worker/process/keeper.h"
+#include "worker/process/launch.h"
 
 namespace luthier::worker {
 
@@ -68,4 +68,4 @@ absl::StatusOr<std::string> FindProgram(const std::string& program, const std::s
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_PROCESS_H_
+#endif  // LUTHIER_WORKER_PROCESS_PROCESS_H_

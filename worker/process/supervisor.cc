@@ -1,4 +1,4 @@
-#include "worker/objectives/supervisor.h"
+#include "worker/process/supervisor.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,8 +13,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "worker/objectives/account.h"
-#include "worker/objectives/descendants.h"
+#include "worker/process/account.h"
+#include "worker/process/descendants.h"
 
 namespace luthier::worker {
 namespace {

@@ -1,9 +1,9 @@
-#ifndef LUTHIER_WORKER_OBJECTIVES_SUPERVISOR_H_
-#define LUTHIER_WORKER_OBJECTIVES_SUPERVISOR_H_
+#ifndef LUTHIER_WORKER_PROCESS_SUPERVISOR_H_
+#define LUTHIER_WORKER_PROCESS_SUPERVISOR_H_
 
 #include <sys/types.h>
 
-#include "worker/objectives/launch.h"
+#include "worker/process/launch.h"
 
 namespace luthier::worker {
 
@@ -20,4 +20,4 @@ namespace luthier::worker {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVES_SUPERVISOR_H_
+#endif  // LUTHIER_WORKER_PROCESS_SUPERVISOR_H_

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_COORDINATOR_API_H_
-#define LUTHIER_WORKER_COORDINATOR_API_H_
+#ifndef LUTHIER_WORKER_RUN_COORDINATOR_API_H_
+#define LUTHIER_WORKER_RUN_COORDINATOR_API_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,23 +11,17 @@
 #include "lib/study/directive.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
+#include "worker/run/runner.h"
 
 // The coordinator as a worker needs it: proto/luthier/v1/worker_service.proto in domain types. Implemented over gRPC
 // by worker/grpc_coordinator.h, and in tests by a fake.
 namespace luthier::worker {
 
+// The right to evaluate a trial and to report on it, and all that its evaluation takes.
 struct Lease {
-  std::string study;  // Id.
-  study::Trial trial;
+  RunRequest run;  // All but its seed and slot, which the runtime knows.
   std::string token;
   absl::Duration ttl = absl::Seconds(60);
-  study::StudySpec spec;
-  std::string resume_checkpoint;
-  int64_t resume_step = 0;  // The step at which it was reported.
-  int32_t attempt = 1;
-  int64_t target_step = 0;  // Step at which to pause; 0: none.
-  // The derivative that the search can use; kDirectional: along trial.provenance.direction.
-  study::GradientUse gradient = study::GradientUse::kFull;
 };
 
 struct SuggestRequest {
@@ -37,7 +31,7 @@ struct SuggestRequest {
   std::string request_id;
 };
 
-struct SuggestReply {
+struct SuggestAnswer {
   std::vector<Lease> leases;
   absl::Duration retry_after;
   bool study_done = false;
@@ -71,7 +65,7 @@ struct FinalResult {
   friend bool operator==(const FinalResult&, const FinalResult&) = default;
 };
 
-struct FinishReply {
+struct FinishAnswer {
   study::TrialState state = study::TrialState::kComplete;
   std::vector<std::string> warnings;
 };
@@ -85,7 +79,7 @@ class CoordinatorApi {
   virtual absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) = 0;
   // Returns the worker's own project for the coordinator: that of its token.
   virtual absl::StatusOr<std::string> OwnProject() = 0;
-  virtual absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) = 0;
+  virtual absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) = 0;
   // Makes the running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;
   // Returns one directive for each token, in order.
@@ -93,11 +87,11 @@ class CoordinatorApi {
                                                                   const std::vector<std::string>& tokens) = 0;
   virtual absl::StatusOr<study::Directive> Report(const ReportRequest& request) = 0;
   // Sends Complete or Fail.
-  virtual absl::StatusOr<FinishReply> Finish(const FinalResult& result) = 0;
-  virtual absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
-                                              const std::string& checkpoint, int64_t checkpoint_step) = 0;
+  virtual absl::StatusOr<FinishAnswer> Finish(const FinalResult& result) = 0;
+  virtual absl::StatusOr<FinishAnswer> Release(const std::string& study, int64_t trial, const std::string& token,
+                                               const std::string& checkpoint, int64_t checkpoint_step) = 0;
 };
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_COORDINATOR_API_H_
+#endif  // LUTHIER_WORKER_RUN_COORDINATOR_API_H_

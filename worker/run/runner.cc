@@ -1,4 +1,4 @@
-#include "worker/runner.h"
+#include "worker/run/runner.h"
 
 #include "lib/base/random.h"
 #include "lib/study/study_spec.h"

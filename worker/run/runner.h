@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_RUNNER_H_
-#define LUTHIER_WORKER_RUNNER_H_
+#ifndef LUTHIER_WORKER_RUN_RUNNER_H_
+#define LUTHIER_WORKER_RUN_RUNNER_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "lib/study/measurement.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
-#include "worker/stop_signal.h"
+#include "worker/run/stop_signal.h"
 
 namespace luthier::worker {
 
@@ -106,4 +106,4 @@ inline constexpr size_t kTailBytes = 4096;
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_RUNNER_H_
+#endif  // LUTHIER_WORKER_RUN_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "worker/stop_signal.h"
+#include "worker/run/stop_signal.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_STOP_SIGNAL_H_
-#define LUTHIER_WORKER_STOP_SIGNAL_H_
+#ifndef LUTHIER_WORKER_RUN_STOP_SIGNAL_H_
+#define LUTHIER_WORKER_RUN_STOP_SIGNAL_H_
 
 #include <atomic>
 
@@ -49,4 +49,4 @@ class StopSignal {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_STOP_SIGNAL_H_
+#endif  // LUTHIER_WORKER_RUN_STOP_SIGNAL_H_

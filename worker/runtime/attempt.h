@@ -1,93 +1,103 @@
-#ifndef LUTHIER_WORKER_ACTIVE_RUN_H_
-#define LUTHIER_WORKER_ACTIVE_RUN_H_
+#ifndef LUTHIER_WORKER_RUNTIME_ATTEMPT_H_
+#define LUTHIER_WORKER_RUNTIME_ATTEMPT_H_
 
-// Inside of the runtime: included by runtime.cc and delivery.cc only.
-
-#include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "worker/runtime.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "lib/study/directive.h"
+#include "lib/study/measurement.h"
+#include "worker/run/coordinator_api.h"
+#include "worker/run/runner.h"
+#include "worker/run/stop_signal.h"
+#include "worker/runtime/log_text.h"
+#include "worker/runtime/report_queue.h"
+#include "worker/runtime/wait_clock.h"
 
 namespace luthier::worker {
 
-inline std::string Text(const absl::Status& status) {
-  return std::string(status.message());
-}
-inline std::string TrialText(const std::string& study, int64_t trial) {
-  return absl::StrCat(study, "/", trial);
-}
-
-// A lease and the run that uses it. The runtime's mutex guards what the objective's thread shares with others.
-class Runtime::ActiveRun final : public RunSink {
+// One attempt at a trial: a lease, what its run has reported, and what the coordinator said to that. Three sides use it
+// at once: the objective reports (RunSink), whoever sends takes the points from it, and the heartbeat passes on
+// directives. Thread-safe.
+class Attempt final : public RunSink {
  public:
-  ActiveRun(Runtime* runtime, Lease lease) : runtime_(runtime), lease_(std::move(lease)) {
-    request_.study = lease_.study;
-    request_.spec = lease_.spec;
-    request_.trial = lease_.trial.number;
-    request_.attempt = lease_.attempt;
-    request_.parameters = lease_.trial.parameters;
-    request_.gradient = lease_.gradient;
-    if (lease_.gradient == study::GradientUse::kDirectional) request_.direction = lease_.trial.provenance.direction;
-    request_.tolerance = lease_.trial.provenance.tolerance;
-    request_.seed = ObjectiveSeed(lease_.spec.seed, lease_.trial.number);
-    request_.resume_checkpoint = lease_.resume_checkpoint;
-    request_.resume_step = lease_.resume_step;
-    request_.target_step = lease_.target_step;
-    request_.warm_start = lease_.trial.provenance.warm_start;
-    start_ = runtime_->clock_->Monotonic();
-  }
+  // `clock` must outlive it. `has_points` is called, without a lock, when there is something to send.
+  Attempt(Lease lease, WaitClock* clock, std::function<void()> has_points);
 
+  // The run itself, which takes place on the calling thread, in a slot of the worker's; to be called once. What the
+  // runner throws becomes a failure of the worker's.
+  RunOutcome Run(Runner* runner, int slot);
+  // The objective reports through these; see RunSink.
   const StopSignal& stop() const override { return stop_; }
   void Report(study::Measurement measurement, std::string checkpoint) override;
-  void Checkpoint(std::string checkpoint) override {
-    const base::MutexLock lock(&runtime_->mutex_);
-    queue_.SetCheckpoint(std::move(checkpoint), LastStep());
-  }
+  void Checkpoint(std::string checkpoint) override;
   void Started(int64_t step, const std::string& why) override;
 
   const Lease& lease() const { return lease_; }
-  const RunRequest& request() const { return request_; }
-  StopSignal& stop_signal() { return stop_; }
-  // To be called before the run begins.
-  void SetSlot(int slot) { request_.slot = slot; }
-  std::string text() const { return TrialText(lease_.study, lease_.trial.number); }
-  // Returns the last step that this attempt is known to have done: one that it reported, or went on from.
-  int64_t LastStep() const {
-    if (newest_) return newest_->step;
-    return start_step_.value_or(lease_.resume_step);
-  }
-  // Returns the seconds since the run began.
-  double ElapsedSeconds() const { return absl::ToDoubleSeconds(runtime_->clock_->Monotonic() - start_); }
-  // Adds a note for people at the end of the output; the first few different ones are kept.
-  void Note(std::string note) {
-    constexpr size_t kMaxNotes = 10;
-    if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
-      notes_.push_back(std::move(note));
-    }
-  }
+  std::string text() const { return TrialText(lease_.run.study, lease_.run.trial); }
 
-  // Guarded by the runtime's mutex.
-  ReportQueue queue_;
-  bool sending_ = false;   // A batch is being sent.
-  bool flushing_ = false;  // The slot's thread sends the remaining points, and the reporter does not.
-  std::vector<std::string> notes_;
-  std::optional<study::Failure> rejected_;
-  std::optional<int64_t> start_step_;
-  std::optional<study::Measurement> newest_;  // Newest point of the curve, without its gradient.
+  // Does as the coordinator says.
+  void Follow(study::Directive directive);
+  // The worker shuts down.
+  void Drain() { stop_.Request(StopReason::kDrain); }
+
+  // Takes the oldest points to send, for ReportSent; nothing if there are none, or they are on their way.
+  std::optional<ReportRequest> NextReport();
+  // The same for the reporter, which takes none after LeaveReporter.
+  std::optional<ReportRequest> NextReportOfReporter();
+  // Takes the answer to a report. OK if it is settled, also if it was refused for good.
+  absl::Status ReportSent(const ReportRequest& report, const absl::StatusOr<study::Directive>& answer);
+  // From here on the reporter leaves the points alone. Returns when no report of its is on its way.
+  void LeaveReporter();
+
+  struct Ending {
+    // kNone: `result` is the trial's. Else the run stopped for this reason, and only the checkpoint has a meaning.
+    StopReason stop = StopReason::kNone;
+    FinalResult result;
+  };
+  // Makes an ending of what the run came to, by what was asked of it meanwhile.
+  Ending Settle(RunOutcome outcome);
 
  private:
-  Runtime* const runtime_;
-  const Lease lease_;
-  RunRequest request_;
+  // Returns the last step that this attempt is known to have done: one that it reported, or went on from.
+  int64_t LastStep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double ElapsedSeconds() const { return absl::ToDoubleSeconds(clock_->Monotonic() - start_); }
+  // Adds a note for people at the end of the output; the first few different ones are kept.
+  void Note(std::string note) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes a gradient that the service would refuse, and ends the run if all will be like it.
+  void CheckGradient(study::Measurement* measurement) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Judges a report that the service did not take. OK if it is settled.
+  absl::Status ReportRefused(size_t points, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<ReportRequest> TakeReport() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives a run that stopped the outcome that it was stopped for. Returns why it stopped, if there is none.
+  StopReason JudgeStop(RunOutcome* outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes what the owner of the objective may want to mend.
+  void NoteOddities(const RunOutcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Lease lease_;
+  WaitClock* const clock_;
+  const std::function<void()> has_points_;
+  const absl::Duration start_;
   StopSignal stop_;
-  absl::Duration start_;
+
+  mutable base::Mutex mutex_;
+  base::CondVar sent_;  // Signalled when a report is no longer on its way.
+  ReportQueue queue_ ABSL_GUARDED_BY(mutex_);
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;   // A report is on its way.
+  bool flushing_ ABSL_GUARDED_BY(mutex_) = false;  // The slot's thread sends the remaining points.
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+  std::optional<study::Failure> rejected_ ABSL_GUARDED_BY(mutex_);
+  std::optional<int64_t> start_step_ ABSL_GUARDED_BY(mutex_);
+  // Newest point of the curve, without its gradient.
+  std::optional<study::Measurement> newest_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_ACTIVE_RUN_H_
+#endif  // LUTHIER_WORKER_RUNTIME_ATTEMPT_H_

@@ -1,4 +1,4 @@
-#include "worker/report_queue.h"
+#include "worker/runtime/report_queue.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_REPORT_QUEUE_H_
-#define LUTHIER_WORKER_REPORT_QUEUE_H_
+#ifndef LUTHIER_WORKER_RUNTIME_REPORT_QUEUE_H_
+#define LUTHIER_WORKER_RUNTIME_REPORT_QUEUE_H_
 
 #include <cstdint>
 #include <deque>
@@ -59,4 +59,4 @@ class ReportQueue {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_REPORT_QUEUE_H_
+#endif  // LUTHIER_WORKER_RUNTIME_REPORT_QUEUE_H_

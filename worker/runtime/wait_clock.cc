@@ -1,4 +1,4 @@
-#include "worker/wait_clock.h"
+#include "worker/runtime/wait_clock.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_WAIT_CLOCK_H_
-#define LUTHIER_WORKER_WAIT_CLOCK_H_
+#ifndef LUTHIER_WORKER_RUNTIME_WAIT_CLOCK_H_
+#define LUTHIER_WORKER_RUNTIME_WAIT_CLOCK_H_
 
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
@@ -31,4 +31,4 @@ class SystemWaitClock final : public WaitClock {
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_WAIT_CLOCK_H_
+#endif  // LUTHIER_WORKER_RUNTIME_WAIT_CLOCK_H_

@@ -20,8 +20,8 @@
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
 #include "lib/wire/resource_name.h"
-#include "worker/objectives/command.h"
-#include "worker/runner.h"
+#include "worker/objectives/command_inputs.h"
+#include "worker/run/runner.h"
 
 namespace luthier::cli {
 namespace {

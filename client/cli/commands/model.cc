@@ -17,7 +17,7 @@
 #include "lib/objectives/train_model.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/yaml_spec.h"
-#include "worker/durable_file.h"
+#include "worker/disk/durable_file.h"
 
 namespace luthier::cli {
 namespace {

@@ -23,7 +23,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/study/command_template.h"
 #include "lib/wire/json.h"
-#include "worker/spool.h"
+#include "worker/disk/spool.h"
 
 namespace luthier::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
-#include "worker/runner.h"
+#include "worker/run/runner.h"
 
 namespace luthier::worker {
 namespace {

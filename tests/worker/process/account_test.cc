@@ -1,4 +1,4 @@
-#include "worker/objectives/account.h"
+#include "worker/process/account.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

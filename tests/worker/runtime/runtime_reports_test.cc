@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/worker/runtime_fixture.h"
-#include "worker/runtime.h"
+#include "worker/runtime/runtime.h"
 
 namespace luthier::worker {
 namespace {
@@ -254,8 +254,8 @@ TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
   coordinator_.Do([&] {
     coordinator_.finish_state = study::TrialState::kPending;  // Not final.
     coordinator_.queue = {MakeLease(1)};
-    coordinator_.queue[0].target_step = 9;
-    coordinator_.queue[0].resume_checkpoint = "old";
+    coordinator_.queue[0].run.target_step = 9;
+    coordinator_.queue[0].run.resume_checkpoint = "old";
   });
   Done();
   Start();
@@ -276,7 +276,7 @@ TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
 TEST_F(RuntimeTest, AnObjectiveThatNeverReportsIsNoted) {
   coordinator_.Do([&] {
     coordinator_.queue = {MakeLease(1)};
-    coordinator_.queue[0].target_step = 9;
+    coordinator_.queue[0].run.target_step = 9;
   });
   Done();
   Start();
@@ -298,7 +298,7 @@ TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
     coordinator_.report_directive = study::Directive::kPause;
     coordinator_.finish_state = study::TrialState::kPending;
     coordinator_.queue = {MakeLease(1)};
-    coordinator_.queue[0].resume_checkpoint = "old";
+    coordinator_.queue[0].run.resume_checkpoint = "old";
   });
   Done();
   Start();
@@ -344,32 +344,6 @@ TEST_F(RuntimeTest, ARunThatIsToFinishWithoutAValueIsGivenBack) {
   EXPECT_THAT(coordinator_.tried, IsEmpty());
   ASSERT_THAT(coordinator_.released, SizeIs(2));
   EXPECT_EQ(discarded_, (std::set<int64_t>{1, 2}));
-}
-
-TEST(StopSignal, AFinishReplacesAPauseAndIsReplacedByTheRest) {
-  StopSignal signal;
-  signal.Request(StopReason::kPause);
-  signal.Request(StopReason::kFinish);
-  EXPECT_EQ(signal.reason(), StopReason::kFinish);
-  signal.Request(StopReason::kPause);
-  signal.Request(StopReason::kFinish);
-  EXPECT_EQ(signal.reason(), StopReason::kFinish);
-  signal.Request(StopReason::kDrain);
-  signal.Request(StopReason::kFinish);
-  EXPECT_EQ(signal.reason(), StopReason::kDrain);
-}
-
-TEST(StopSignal, AnythingReplacesAPauseAndNothingElse) {
-  StopSignal signal;
-  signal.Request(StopReason::kPause);
-  EXPECT_TRUE(signal.token().stop_requested());
-  signal.Request(StopReason::kPause);
-  EXPECT_EQ(signal.reason(), StopReason::kPause);
-  signal.Request(StopReason::kLost);
-  EXPECT_EQ(signal.reason(), StopReason::kLost);
-  signal.Request(StopReason::kPause);
-  signal.Request(StopReason::kCancelled);
-  EXPECT_EQ(signal.reason(), StopReason::kLost);
 }
 
 TEST_F(RuntimeTest, AHeartbeatThatFailsIsRepeatedSoon) {

@@ -1,4 +1,4 @@
-#include "worker/runtime.h"
+#include "worker/runtime/runtime.h"
 
 #include <gmock/gmock.h>
 
@@ -68,7 +68,7 @@ TEST_F(RuntimeTest, TheSeedBelongsToTheTrialNotToTheAttempt) {
   coordinator_.Do([&] {
     Lease again = MakeLease(1);
     again.token = "other";
-    again.attempt = 2;
+    again.run.attempt = 2;
     coordinator_.queue.push_back(again);
   });
   Done();
@@ -94,8 +94,8 @@ TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
     int64_t trial = 0;
     for (const GradientUse use : {GradientUse::kNone, GradientUse::kFull, GradientUse::kDirectional}) {
       Lease lease = MakeLease(++trial);
-      lease.gradient = use;
-      lease.trial.provenance.direction = {1.5};
+      lease.run.gradient = use;
+      if (use == GradientUse::kDirectional) lease.run.direction = {1.5};
       coordinator_.queue.push_back(lease);
     }
   });
@@ -241,7 +241,7 @@ TEST_F(RuntimeTest, AWorkerOfAnyStudyOpensNone) {
 TEST_F(RuntimeTest, AnExternalStudyIsGivenBackAndSaidSo) {
   coordinator_.Do([&] {
     Lease lease = MakeLease(1);
-    lease.spec.objective = study::ExternalObjective{};
+    lease.run.spec.objective = study::ExternalObjective{};
     coordinator_.queue.push_back(lease);
   });
   Start();
@@ -315,8 +315,8 @@ TEST_F(RuntimeTest, ARunThatDoesNotIsGivenBackWithItsCheckpoint) {
   };
   coordinator_.Do([&] {
     coordinator_.queue = {MakeLease(1), MakeLease(2)};
-    coordinator_.queue[1].resume_checkpoint = "inherited";
-    coordinator_.queue[1].resume_step = 7;
+    coordinator_.queue[1].run.resume_checkpoint = "inherited";
+    coordinator_.queue[1].run.resume_step = 7;
   });
   Start();
   coordinator_.Await([&] { return running == 2; });

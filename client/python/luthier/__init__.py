@@ -55,18 +55,19 @@ from luthier._optuna_refused import refuse
 if TYPE_CHECKING:
     __version__: str
     from luthier import aio as aio, jax as jax, torch as torch
-    from luthier._optuna_words import (
+    from luthier._optuna_create import (
         create_study as create_study,
-        create_trial as create_trial,
         delete_study as delete_study,
+        get_all_study_names as get_all_study_names,
+        load_study as load_study,
+    )
+    from luthier._optuna_samplers import pruners as pruners, samplers as samplers
+    from luthier._optuna_trial import create_trial as create_trial
+    from luthier._optuna_words import (
         distributions as distributions,
         exceptions as exceptions,
-        get_all_study_names as get_all_study_names,
         importance as importance,
-        load_study as load_study,
         logging as logging,
-        pruners as pruners,
-        samplers as samplers,
         storages as storages,
     )
 

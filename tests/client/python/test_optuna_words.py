@@ -16,6 +16,7 @@ import pytest
 
 import luthier
 import luthier as optuna
+from luthier import _optuna_create as create
 from luthier import _optuna_words as words
 from luthier._optuna_refused import REFUSED
 
@@ -240,7 +241,7 @@ def test_a_study_keeps_its_algorithm_when_it_is_loaded() -> None:
     with pytest.raises(luthier.StudyExists, match="Kept"):
         optuna.create_study(study_name="Kept", load_if_exists=False)
     assert {"Kept"} <= set(optuna.get_all_study_names())
-    assert words._legal("Kept") != words._legal("kept") == "kept" and words._legal("a/b") == "a/b"
+    assert create._legal("Kept") != create._legal("kept") == "kept" and create._legal("a/b") == "a/b"
 
 
 def test_stop_ends_the_call_and_not_the_study() -> None:

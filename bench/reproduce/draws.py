@@ -10,18 +10,9 @@ import subprocess
 import sys
 
 import rows
-from verdict import Bounds, Cell
+from verdict import Cell, bounds
 
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def bounds(part):
-    for key, make in (("below", lambda x: Bounds(high=x, closed=False)), ("at_most", lambda x: Bounds(high=x)),
-                      ("above", lambda x: Bounds(low=x, closed=False)), ("at_least", lambda x: Bounds(low=x)),
-                      ("within", lambda x: Bounds(*x))):
-        if key in part:
-            return make(part[key])
-    raise KeyError("a part has no bound")
 
 
 def listed(value):

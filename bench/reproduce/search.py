@@ -10,7 +10,7 @@ import tempfile
 
 import rows
 import svg
-from verdict import Bounds, Cell
+from verdict import Cell, bounds
 
 TABLE = "search"
 COLUMNS = ["problem", "setting", "seed", "evaluations", "best", "stuck", "repeated", "bind", "excluded", "seconds"]
@@ -88,15 +88,6 @@ def expand(part, recipe):
         a, b = (name and name.replace("{r}", RECIPES[recipe]) for name in (a, b))
         out.append((label, problem, a, of_a, b, of_b))
     return out
-
-
-def bounds(part):
-    for key, make in (("below", lambda x: Bounds(high=x, closed=False)), ("at_most", lambda x: Bounds(high=x)),
-                      ("above", lambda x: Bounds(low=x, closed=False)), ("at_least", lambda x: Bounds(low=x)),
-                      ("within", lambda x: Bounds(*x))):
-        if key in part:
-            return make(part[key])
-    raise KeyError("a part has no bound")
 
 
 def ratios(data, part, recipe):

@@ -43,6 +43,16 @@ class Bounds:
         return self.above_low(value) and self.below_high(value)
 
 
+def bounds(part):
+    """The bounds that a part of a claim sets."""
+    for key, make in (("below", lambda x: Bounds(high=x, closed=False)), ("at_most", lambda x: Bounds(high=x)),
+                      ("above", lambda x: Bounds(low=x, closed=False)), ("at_least", lambda x: Bounds(low=x)),
+                      ("within", lambda x: Bounds(*x))):
+        if key in part:
+            return make(part[key])
+    raise KeyError("a part has no bound")
+
+
 @dataclasses.dataclass(frozen=True)
 class Cell:
     label: tuple

@@ -13,10 +13,7 @@ namespace luthier {
 namespace {
 
 using nlohmann::json;
-using testing::CommandResult;
 using ::testing::HasSubstr;
-using testing::RunCommand;
-using testing::Subprocess;
 
 constexpr char kStudy[] = R"yaml(
 space:

@@ -15,12 +15,7 @@ namespace luthier {
 namespace {
 
 using nlohmann::json;
-using testing::CommandResult;
 using ::testing::HasSubstr;
-using testing::Program;
-using testing::RunCommand;
-using testing::SourcePath;
-using testing::Subprocess;
 
 class PartsTest : public testing::ProgramsFixture {
  protected:

@@ -71,4 +71,15 @@ class ProgramsFixture : public ::testing::Test {
 
 }  // namespace luthier::testing
 
+// Words of every test of the programs.
+namespace luthier {
+
+using testing::CommandResult;
+using testing::Program;
+using testing::RunCommand;
+using testing::SourcePath;
+using testing::Subprocess;
+
+}  // namespace luthier
+
 #endif  // LUTHIER_TESTS_E2E_PROGRAMS_FIXTURE_H_

@@ -21,12 +21,7 @@ namespace luthier {
 namespace {
 
 using nlohmann::json;
-using testing::CommandResult;
 using ::testing::HasSubstr;
-using testing::Program;
-using testing::RunCommand;
-using testing::SourcePath;
-using testing::Subprocess;
 
 class CliTest : public testing::ProgramsFixture {
  protected:

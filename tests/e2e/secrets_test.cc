@@ -15,9 +15,6 @@ namespace luthier {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::CommandResult;
-using testing::Program;
-using testing::Subprocess;
 
 std::string ContentOf(const fs::path& path) {
   std::ostringstream text;

@@ -118,12 +118,16 @@ class RuntimeTest : public ::testing::Test {
     clock_.Drive([this] { return ended_; });
     return Join();
   }
-  // All of a worker's life, for one trial.
-  void RunOneTrial() {
-    Grant(1, 1);
+  // A worker's life, until what is granted has ended.
+  void RunToTheEnd() {
     Done();
     Start();
     EXPECT_TRUE(JoinDriven().ok());
+  }
+  // The same for one trial.
+  void RunOneTrial() {
+    Grant(1, 1);
+    RunToTheEnd();
   }
   // The same with an objective that reports a point and then waits to be stopped.
   void ReportOnceAndWait() {

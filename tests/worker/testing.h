@@ -1,6 +1,8 @@
 #ifndef LUTHIER_TESTS_WORKER_TESTING_H_
 #define LUTHIER_TESTS_WORKER_TESTING_H_
 
+#include <gmock/gmock.h>
+
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -14,6 +16,10 @@
 
 namespace luthier::worker {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing::TemporaryDirectory;
 
 inline std::string ReadFile(const std::string& path) {

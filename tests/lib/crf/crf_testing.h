@@ -24,7 +24,12 @@
 #include "lib/data/column_text.h"
 #include "lib/linear/lbfgs_solver.h"
 
-namespace luthier::crf::testing {
+namespace luthier::crf {
+
+using stochastic::Sampling;
+using stochastic::StepRule;
+
+namespace testing {
 
 // Chains of 1 ... longest tokens with random attributes; every label occurs.
 inline ChainData RandomChains(uint64_t seed, int labels, int64_t sequences, int longest, int32_t attributes,
@@ -241,6 +246,7 @@ inline std::optional<data::DataRoot> RealData() {
   return std::move(*opened);
 }
 
-}  // namespace luthier::crf::testing
+}  // namespace testing
+}  // namespace luthier::crf
 
 #endif  // LUTHIER_TESTS_LIB_CRF_CRF_TESTING_H_

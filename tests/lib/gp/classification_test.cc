@@ -10,10 +10,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
 struct Problem {
   kernels::KernelShape shape;
   Hyperparameters theta;

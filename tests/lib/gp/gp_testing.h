@@ -10,6 +10,11 @@
 
 namespace luthier::gp {
 
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using kernels::Family;
+
 inline Eigen::MatrixXd RandomPoints(base::RandomStream& stream, Eigen::Index n, Eigen::Index d) {
   Eigen::MatrixXd x(n, d);
   for (Eigen::Index j = 0; j < d; ++j) {

@@ -11,11 +11,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 Likelihood SmoothData(uint64_t seed, Index n, int d) {
   base::RandomStream stream(seed, "hyper data");
   const MatrixXd x = RandomPoints(stream, n, d);

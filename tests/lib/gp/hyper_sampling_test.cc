@@ -12,11 +12,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 // One parameter's prior by its textbook density, tabulated over ln theta.
 class Marginal {
  public:

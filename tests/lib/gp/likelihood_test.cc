@@ -10,11 +10,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 Hyperparameters Theta(std::initializer_list<double> lengthscales, double signal, double noise, double mean) {
   Hyperparameters theta;
   theta.lengthscales.resize(static_cast<Index>(lengthscales.size()));

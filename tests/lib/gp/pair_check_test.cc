@@ -13,10 +13,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
 // Points in close pairs, as a search leaves them around its record; cubic, so that the trapezoid rule is not exact.
 struct Pairs {
   MatrixXd x;

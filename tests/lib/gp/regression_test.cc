@@ -11,11 +11,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 Hyperparameters Theta(Index groups, double lengthscale, double noise) {
   Hyperparameters theta;
   theta.lengthscales = VectorXd::Constant(groups, lengthscale);

@@ -8,10 +8,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
 // (u0 - 0.3)^2 + sin(3 u1) + effect u0 cos(2 u2), at random points, with slopes along the first two axes; standardised.
 double GainOf(double effect, Index n, uint64_t seed, bool slopes, double noise = 0.0) {
   base::RandomStream stream(seed, "relevance");

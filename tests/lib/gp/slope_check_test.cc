@@ -12,10 +12,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
 // Rosenbrock's function on [-2, 2]^d and its gradient, in the unit cube: uneven, as real objectives are.
 double Rosenbrock(const VectorXd& u, VectorXd* gradient) {
   const VectorXd z = 4.0 * u.array() - 2.0;

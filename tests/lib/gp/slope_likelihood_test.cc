@@ -14,11 +14,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 // phi = (ln l…, ln s, ln shape, ln noise, ln slope noise, m).
 Hyperparameters FromLogs(const VectorXd& phi, Index groups) {
   Hyperparameters theta;

@@ -14,11 +14,6 @@
 namespace luthier::gp {
 namespace {
 
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-using kernels::Family;
-
 TEST(SlopeRegression, EndsOfAParabolaTellTheMiddle) {
   // f = (x - 0.3)^2, value and slope at 0 and 1, prior mean 0, variance 1.
   const MatrixXd x = (MatrixXd(2, 1) << 0.0, 1.0).finished();

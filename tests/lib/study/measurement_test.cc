@@ -9,23 +9,17 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "tests/testing/violations.h"
 
 namespace luthier::study {
 namespace {
 
+using luthier::testing::Fields;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-std::vector<std::string> Fields(const absl::Status& status) {
-  std::vector<std::string> fields;
-  if (const auto detail = base::GetErrorDetail(status)) {
-    for (const base::FieldViolation& v : detail->violations) fields.push_back(v.field);
-  }
-  return fields;
-}
 
 TEST(Training, NamesOfOutcomesReadBack) {
   for (int i = 0; i < kTrainingOutcomeCount; ++i) {

@@ -15,24 +15,18 @@
 #include "lib/base/random.h"
 #include "lib/search/designer_state.h"
 #include "tests/lib/wire/random_spec.h"
+#include "tests/testing/violations.h"
 
 namespace luthier::wire {
 namespace {
 
+using luthier::testing::Fields;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-std::vector<std::string> Fields(const absl::Status& status) {
-  std::vector<std::string> fields;
-  if (const auto detail = base::GetErrorDetail(status)) {
-    for (const base::FieldViolation& v : detail->violations) fields.push_back(v.field);
-  }
-  return fields;
-}
 
 v1::StudySpec SmallSpec() {
   v1::StudySpec spec;

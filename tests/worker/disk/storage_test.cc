@@ -16,10 +16,6 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 FinalResult ExampleResult() {

@@ -19,11 +19,7 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
 
 // Counts to ten, one step a point, from where its checkpoint says.
 class Counter final : public objectives::Objective {

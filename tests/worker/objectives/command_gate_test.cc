@@ -8,8 +8,6 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::HasSubstr;
-
 class CountingRunner final : public Runner {
  public:
   absl::Status Open(const study::StudySpec&) override {

@@ -18,8 +18,6 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST_F(CommandTest, ArgumentsEnvironmentAndFileCarryTheParameters) {

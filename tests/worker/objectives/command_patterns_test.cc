@@ -9,11 +9,7 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Pair;
-using ::testing::SizeIs;
 
 TEST_F(CommandTest, PatternsFindNumbersAndTheLastMatchCounts) {
   study::CommandObjective& command =

@@ -15,10 +15,6 @@ namespace luthier::worker {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 TEST_F(CommandTest, TheLastLineOnStandardOutputIsTheResult) {

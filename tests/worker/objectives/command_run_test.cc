@@ -9,9 +9,6 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 TEST_F(CommandTest, AHangingProgramTimesOut) {
   Shell("exec sleep 600").timeout = absl::Milliseconds(50);
   const RunOutcome outcome = Run();

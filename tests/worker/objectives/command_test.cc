@@ -17,8 +17,6 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 TEST_F(CommandTest, OpenLooksForTheProgram) {

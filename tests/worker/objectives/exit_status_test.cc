@@ -9,8 +9,6 @@ namespace luthier::worker {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 TEST_F(CommandTest, AFailingProgramIsReportedWithTheTailOfItsErrors) {

@@ -11,11 +11,7 @@
 namespace luthier::worker {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
 
 // --- A coordinator that is away ---
 
@@ -86,9 +82,7 @@ TEST_F(RuntimeTest, ARefusedResultIsDiscardedAndTheWorkerGoesOn) {
   coordinator_.errors["finish"] = {Precondition(base::reason::kLeaseLost), Precondition(base::reason::kTrialFinal),
                                    Precondition(base::reason::kConflictingReport), absl::NotFoundError("no study")};
   Grant(1, 5);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_THAT(coordinator_.tried, SizeIs(5));
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_EQ(coordinator_.results[0].trial, 5);
@@ -220,9 +214,7 @@ TEST_F(RuntimeTest, RefusedLeftoversAreRemoved) {
     coordinator_.Hold(result.token, k);
   }
   coordinator_.errors["finish"] = {Precondition(base::reason::kLeaseLost), Precondition(base::reason::kTrialFinal)};
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_THAT(SpoolFiles(), IsEmpty());
 }

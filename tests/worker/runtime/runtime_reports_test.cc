@@ -15,12 +15,8 @@ namespace luthier::worker {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Le;
-using ::testing::SizeIs;
 
 // --- Learning curves ---
 
@@ -193,9 +189,7 @@ TEST_F(RuntimeTest, LostAndStoppedRunsEndWithoutAWordAndFreeTheirSlot) {
   };
   coordinator_.directives = {{"token-1", study::Directive::kLost}, {"token-2", study::Directive::kStop}};
   Grant(1, 3);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.tried, SizeIs(1));
   EXPECT_EQ(coordinator_.tried[0].trial, 3);
   EXPECT_THAT(coordinator_.released, IsEmpty());
@@ -257,9 +251,7 @@ TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
     coordinator_.queue[0].run.target_step = 9;
     coordinator_.queue[0].run.resume_checkpoint = "old";
   });
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   const FinalResult& result = coordinator_.results[0];
   EXPECT_TRUE(result.paused);
@@ -278,9 +270,7 @@ TEST_F(RuntimeTest, AnObjectiveThatNeverReportsIsNoted) {
     coordinator_.queue = {MakeLease(1)};
     coordinator_.queue[0].run.target_step = 9;
   });
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_FALSE(coordinator_.results[0].paused);
   EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("was to pause at step 9 and reported none"));
@@ -300,9 +290,7 @@ TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
     coordinator_.queue = {MakeLease(1)};
     coordinator_.queue[0].run.resume_checkpoint = "old";
   });
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   const FinalResult& result = coordinator_.results[0];
   EXPECT_TRUE(result.paused);
@@ -338,9 +326,7 @@ TEST_F(RuntimeTest, ARunThatIsToFinishWithoutAValueIsGivenBack) {
   };
   coordinator_.directives = {{"token-1", study::Directive::kFinish}, {"token-2", study::Directive::kFinish}};
   Grant(1, 2);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_THAT(coordinator_.tried, IsEmpty());
   ASSERT_THAT(coordinator_.released, SizeIs(2));
   EXPECT_EQ(discarded_, (std::set<int64_t>{1, 2}));

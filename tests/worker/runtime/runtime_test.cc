@@ -17,12 +17,8 @@ namespace luthier::worker {
 namespace {
 
 using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Le;
 using ::testing::Pair;
-using ::testing::SizeIs;
 
 // --- The plain path ---
 
@@ -71,9 +67,7 @@ TEST_F(RuntimeTest, TheSeedBelongsToTheTrialNotToTheAttempt) {
     again.run.attempt = 2;
     coordinator_.queue.push_back(again);
   });
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(seeds, SizeIs(3));
   EXPECT_EQ(seeds[0], seeds[2]);
   EXPECT_NE(seeds[0], seeds[1]);
@@ -99,9 +93,7 @@ TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
       coordinator_.queue.push_back(lease);
     }
   });
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_EQ(told[1], std::pair(GradientUse::kNone, std::vector<double>()));
   EXPECT_EQ(told[2], std::pair(GradientUse::kFull, std::vector<double>()));
   EXPECT_EQ(told[3], std::pair(GradientUse::kDirectional, std::vector<double>{1.5}));
@@ -126,9 +118,7 @@ TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {
     return Complete(1);
   };
   Grant(1, 8);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_EQ(most, 3);
   EXPECT_EQ(slots, (std::multiset<int>{0, 1, 2}));
   EXPECT_THAT(coordinator_.results, SizeIs(8));
@@ -149,9 +139,7 @@ TEST_F(RuntimeTest, PrunedAndFailedTrialsAreToldAsSuch) {
     return stopped;
   };
   Grant(1, 4);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.results, SizeIs(4));
   EXPECT_TRUE(coordinator_.results[0].pruned);
   EXPECT_EQ(coordinator_.results[1].failure.reason, "EXIT_CODE");
@@ -168,9 +156,7 @@ TEST_F(RuntimeTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
       absl::UnavailableError("away"), absl::DeadlineExceededError("slow"), absl::InternalError("RST_STREAM"),
       base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kQueueFull, "")};
   options_.slots = 2;
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   ASSERT_THAT(coordinator_.asks, SizeIs(5));
   const std::vector<SuggestRequest>& asks = coordinator_.asks;
   EXPECT_EQ(asks[0].request_id, asks[1].request_id);
@@ -268,9 +254,7 @@ TEST_F(RuntimeTest, EndsWhenSoManyTrialsHaveEnded) {
 TEST_F(RuntimeTest, MoreLeasesThanSlotsAreGivenBack) {
   coordinator_.ignore_count = true;
   Grant(1, 3);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunToTheEnd();
   EXPECT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_THAT(coordinator_.released, SizeIs(2));
 }

@@ -16,8 +16,6 @@ namespace luthier::crf {
 namespace {
 
 using Eigen::VectorXd;
-using stochastic::Sampling;
-using stochastic::StepRule;
 using testing::AverageForm;
 using testing::RandomChains;
 

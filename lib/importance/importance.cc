@@ -161,12 +161,6 @@ class Analysis {
     std::vector<Tree> trees;
     for (int t = 0; t < kTrees; ++t)
       trees.emplace_back(columns_, by_column, y_, rows, min_leaf, (2 * d_ + 2) / 3, random);
-    const auto predict = [&](const uint8_t* at) {
-      double sum = 0.0;
-      for (const Tree& tree : trees) sum += tree.Predict(at);
-      return sum / kTrees;
-    };
-
     Shares shares;
     double mean = 0.0;
     for (const Tree& tree : trees) {
@@ -179,56 +173,79 @@ class Analysis {
     for (uint64_t p = 0; p < kVariancePoints; ++p) {
       const VectorXd u = sobol.Point(p);
       for (int c = 0; c < d_; ++c) at[static_cast<size_t>(c)] = cutters_[static_cast<size_t>(c)].CellOf(u(c));
-      const double difference = predict(at.data()) - mean;
+      const double difference = Predict(trees, at.data()) - mean;
       variance += difference * difference / kVariancePoints;
     }
     std::vector<double> parts(static_cast<size_t>(d_), 0.0);
     for (int c = 0; c < d_; ++c) {
-      const std::vector<double>& volume = columns_[static_cast<size_t>(c)].volume;
-      VectorXd marginal = VectorXd::Zero(static_cast<Index>(volume.size()));
-      for (const Tree& tree : trees) AddMarginal(tree, c, &marginal);
-      double& part = parts[static_cast<size_t>(c)];
-      for (size_t b = 0; b < volume.size(); ++b) {
-        part += volume[b] * std::pow(marginal(static_cast<Index>(b)) / kTrees - mean, 2.0);
-      }
+      parts[static_cast<size_t>(c)] = PartOf(trees, c, mean);
       // Estimated from few points, the variance may come out smaller than its own part.
-      variance = std::max(variance, part);
+      variance = std::max(variance, parts[static_cast<size_t>(c)]);
     }
     const auto share = [&](double part) { return variance > 0.0 ? std::clamp(part / variance, 0.0, 1.0) : 0.0; };
     for (const double part : parts) shares.main.push_back(share(part));
     for (size_t a = 0; a < paired.size(); ++a) {
       for (size_t b = a + 1; b < paired.size(); ++b) {
         const int i = paired[a], j = paired[b];
-        const auto& vi = columns_[static_cast<size_t>(i)].volume;
-        const auto& vj = columns_[static_cast<size_t>(j)].volume;
-        MatrixXd marginal = MatrixXd::Zero(static_cast<Index>(vi.size()), static_cast<Index>(vj.size()));
-        for (const Tree& tree : trees) AddMarginal(tree, i, j, &marginal);
-        double part = -parts[static_cast<size_t>(i)] - parts[static_cast<size_t>(j)];
-        for (Index r = 0; r < marginal.rows(); ++r) {
-          for (Index c = 0; c < marginal.cols(); ++c) {
-            part +=
-                vi[static_cast<size_t>(r)] * vj[static_cast<size_t>(c)] * std::pow(marginal(r, c) / kTrees - mean, 2.0);
-          }
-        }
-        shares.pairs[{i, j}] = share(part);
+        const double single = -parts[static_cast<size_t>(i)] - parts[static_cast<size_t>(j)];
+        shares.pairs[{i, j}] = share(AddPartOfPair(single, trees, i, j, mean));
       }
     }
-
-    double errors = 0.0, squares = 0.0, average = 0.0, count = 0.0;
-    for (size_t k = 0; k < n; ++k) {
-      if (!seen[k]) average += y_[k], count += 1.0;
-    }
-    average /= std::max(count, 1.0);
-    for (size_t k = 0; k < n; ++k) {
-      if (seen[k]) continue;
-      errors += std::pow(y_[k] - predict(&cells[k * d]), 2.0);
-      squares += std::pow(y_[k] - average, 2.0);
-    }
-    if (squares > 0.0) shares.predicted = 1.0 - errors / squares;
+    shares.predicted = PredictedShare(trees, seen, cells);
     return shares;
   }
 
  private:
+  static double Predict(const std::vector<Tree>& trees, const uint8_t* at) {
+    double sum = 0.0;
+    for (const Tree& tree : trees) sum += tree.Predict(at);
+    return sum / kTrees;
+  }
+
+  // Returns the part of the forest's variance that column c explains by itself. `mean`: of the forest.
+  double PartOf(const std::vector<Tree>& trees, int c, double mean) const {
+    const std::vector<double>& volume = columns_[static_cast<size_t>(c)].volume;
+    VectorXd marginal = VectorXd::Zero(static_cast<Index>(volume.size()));
+    for (const Tree& tree : trees) AddMarginal(tree, c, &marginal);
+    double part = 0.0;
+    for (size_t b = 0; b < volume.size(); ++b) {
+      part += volume[b] * std::pow(marginal(static_cast<Index>(b)) / kTrees - mean, 2.0);
+    }
+    return part;
+  }
+
+  // Returns `part` and what columns i and j explain together, each by itself included.
+  double AddPartOfPair(double part, const std::vector<Tree>& trees, int i, int j, double mean) const {
+    const auto& vi = columns_[static_cast<size_t>(i)].volume;
+    const auto& vj = columns_[static_cast<size_t>(j)].volume;
+    MatrixXd marginal = MatrixXd::Zero(static_cast<Index>(vi.size()), static_cast<Index>(vj.size()));
+    for (const Tree& tree : trees) AddMarginal(tree, i, j, &marginal);
+    for (Index r = 0; r < marginal.rows(); ++r) {
+      for (Index c = 0; c < marginal.cols(); ++c) {
+        part += vi[static_cast<size_t>(r)] * vj[static_cast<size_t>(c)] * std::pow(marginal(r, c) / kTrees - mean, 2.0);
+      }
+    }
+    return part;
+  }
+
+  // Returns the share of the variance of the rows not `seen` in growing that the forest predicts; nothing if they are
+  // all alike. `cells` is n x d.
+  std::optional<double> PredictedShare(const std::vector<Tree>& trees, const std::vector<bool>& seen,
+                                       const std::vector<uint8_t>& cells) const {
+    double errors = 0.0, squares = 0.0, average = 0.0, count = 0.0;
+    for (size_t k = 0; k < y_.size(); ++k) {
+      if (!seen[k]) average += y_[k], count += 1.0;
+    }
+    average /= std::max(count, 1.0);
+    for (size_t k = 0; k < y_.size(); ++k) {
+      if (seen[k]) continue;
+      errors += std::pow(y_[k] - Predict(trees, &cells[k * static_cast<size_t>(d_)]), 2.0);
+      squares += std::pow(y_[k] - average, 2.0);
+    }
+    if (squares > 0.0) return 1.0 - errors / squares;
+    return std::nullopt;
+  }
+
   const study::Encoding encoding_;
   const std::vector<double> y_;
   const uint64_t seed_;

@@ -1,37 +1,52 @@
 #!/usr/bin/env bash
-# What CONTRIBUTING.md says of the code is so: functions longer than 80 lines are those of long_functions.txt, which may only become fewer,
-# of the C++ tests only those sleep that it names, and the changelog has the form that it gives.
+# What CONTRIBUTING.md says of the code is so: functions longer than 80 lines are those of long_functions.txt, those with more than 7
+# parameters those of wide_functions.txt, and both may only become fewer; of the C++ tests only those sleep that it names, and the changelog
+# has the form that it gives.
 #   contributing_test.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
 here=$(dirname "${BASH_SOURCE[0]}")
 
 # shellcheck disable=SC2016  # Fields of awk.
-# Prints "path name" of each function below $1 that is longer than 80 lines from its first line to its brace, as clang-format lays it out:
-# at the margin, or within a class at the margin.
-long_functions() {
+# Prints, sorted, "path name" of each function below $1 that is longer than 80 lines from its first line to its brace (if $2 is long), or has
+# more than 7 parameters (if it is wide), as clang-format lays it out: at the margin, or within a class at the margin.
+functions() {
   (cd "$1" && find lib server worker client \( -name '*.h' -o -name '*.cc' \) -print0 2>/dev/null | LC_ALL=C sort -z |
-    LC_ALL=C xargs -0 -r awk '
+    LC_ALL=C xargs -0 -r awk -v kind="$2" '
+      function report() {
+        name = said
+        sub(/\(.*/, "", name)
+        sub(/.*[ *&]/, "", name)
+        print FILENAME, name
+      }
+      # Counts what commas divide within the first parentheses: not those within other brackets.
+      function parameters(text) {
+        depth = commas = given = 0
+        for (i = index(text, "("); i <= length(text); ++i) {
+          c = substr(text, i, 1)
+          if (c ~ /[({[<]/) ++depth
+          else if (c ~ /[)}\]]/ || (c == ">" && substr(text, i - 1, 1) != "-")) --depth
+          else if (c == "," && depth == 1) ++commas
+          else if (c != " ") given = 1
+          if (depth == 0) break
+        }
+        return given ? commas + 1 : 0
+      }
       function open(line) {
         if (said == "") first = FNR
         said = said " " line
         if (line ~ /[;}]$/) said = ""
         else if (line ~ /\{$/) {
           body = said ~ /\(/
+          if (body && kind == "wide" && parameters(said) > 7) report()
           if (!body) said = ""
         }
       }
       function close_at() {
-        if (FNR - first + 1 > most) {
-          name = said
-          sub(/\(.*/, "", name)
-          sub(/.*[ *&]/, "", name)
-          print FILENAME, name
-        }
+        if (kind == "long" && FNR - first + 1 > 80) report()
         body = 0
         said = ""
       }
-      BEGIN { most = 80 }
       FNR == 1 { inside = 0; body = 0; said = "" }
       body { if (inside ? /^  }/ : /^}/) close_at(); next }
       !inside && /^(template|class|struct|union|enum|namespace)[ <]/ {
@@ -42,7 +57,7 @@ long_functions() {
       inside && /^}/ { inside = 0; said = ""; next }
       inside && /^ (public|private|protected):/ { said = ""; next }
       /^ *(\/\/|#)/ { next }
-      (inside ? /^  [A-Za-z~]/ : /^[A-Za-z~]/) || said != "" { open($0) }')
+      (inside ? /^  [A-Za-z~]/ : /^[A-Za-z~]/) || said != "" { open($0) }') | LC_ALL=C sort
 }
 
 scratch=$(mktemp -d)
@@ -56,21 +71,34 @@ lines() { for ((i = 0; i < $1; i++)); do printf '%s  x = %d;\n' "$2" "$i"; done;
   printf 'class B : public C {\n public:\n  B(int x) : x_(x) {\n'; lines 79 '  '; printf '  }\n  void In();\n  int Get() { return 1; }\n'
   printf '  void Small() override {\n'; lines 78 '  '; printf '  }\n private:\n  int x_;\n};\n}  // namespace a\n'
 } >"$scratch/lib/a.cc"
-found=$(long_functions "$scratch" | tr '\n' ',')
-[[ $found == "lib/a.cc Long,lib/a.cc A::Method,lib/a.cc B," ]] || { echo "self-test: found '$found'" >&2; exit 1; }
+found=$(functions "$scratch" long | tr '\n' ',')
+[[ $found == "lib/a.cc A::Method,lib/a.cc B,lib/a.cc Long," ]] || { echo "self-test: found '$found'" >&2; exit 1; }
+{
+  printf 'int Seven(std::map<int, int> a, F<int(int, int)> b, int c, int d, int e = G(1, 2), int f,\n          int g) {\n}\n'
+  printf 'static T Eight(int a, int b, int c,\n               int d, int e, int f, int g, int h) {\n}\n'
+  printf 'int Called(int a) {\n  return Eight(a, a, a, a, a, a, a, a);\n}\nint None() {\n}\n'
+} >"$scratch/lib/a.cc"
+found=$(functions "$scratch" wide | tr '\n' ',')
+[[ $found == "lib/a.cc Eight," ]] || { echo "self-test: found '$found'" >&2; exit 1; }
 
-list=$here/long_functions.txt
-long_functions "$source_dir" | LC_ALL=C sort >"$scratch/long"
-if ! LC_ALL=C comm -23 "$scratch/long" "$list" | awk '{ print } END { exit NR > 0 }' >&2; then
-  echo "these functions are longer than 80 lines: divide them (CONTRIBUTING.md, Conventions)" >&2
-  exit 1
-fi
-if ! LC_ALL=C comm -13 "$scratch/long" "$list" | awk '{ print } END { exit NR > 0 }' >&2; then
-  echo "these are short now, or gone: take them out of tests/house/long_functions.txt, so that it stays so" >&2
-  exit 1
-fi
-grep -qF " $(wc -l <"$list") functions are longer" "$source_dir/CONTRIBUTING.md" ||
-  { echo "CONTRIBUTING.md does not say that $(wc -l <"$list") functions are longer than 80 lines" >&2; exit 1; }
+# Compares the functions of kind $1 with the list of them, $1_functions.txt. $2: what they are, $3: how to mend that.
+compare() {
+  local list=$here/$1_functions.txt
+  functions "$source_dir" "$1" >"$scratch/$1"
+  if ! LC_ALL=C comm -23 "$scratch/$1" "$list" | awk '{ print } END { exit NR > 0 }' >&2; then
+    echo "these functions $2: $3 (CONTRIBUTING.md, Conventions)" >&2
+    exit 1
+  fi
+  if ! LC_ALL=C comm -13 "$scratch/$1" "$list" | awk '{ print } END { exit NR > 0 }' >&2; then
+    echo "these are mended, or gone: take them out of tests/house/$1_functions.txt, so that it stays so" >&2
+    exit 1
+  fi
+}
+compare long "are longer than 80 lines" "divide them"
+compare wide "have more than 7 parameters" "let a struct name what belongs together"
+long=$(wc -l <"$scratch/long")
+grep -qF " $long functions are longer" "$source_dir/CONTRIBUTING.md" ||
+  { echo "CONTRIBUTING.md does not say that $long functions are longer than 80 lines" >&2; exit 1; }
 
 sleeping=$({ grep -rlE '(SleepFor|sleep_for|sleep_until|usleep|nanosleep)\(' "$source_dir/tests" --include='*.cc' --include='*.h' || true; } |
   sed "s|^$source_dir/||; /^tests\/e2e\//d")
@@ -94,4 +122,5 @@ printf '%s\n' '# C' 'text' '## [Unreleased]' '### New' '- a' '### Fixed' '- b' '
   { echo "self-test: $(changelog_faults "$scratch/changelog")" >&2; exit 1; }
 faults=$(changelog_faults "$source_dir/CHANGELOG.md")
 [[ -z $faults ]] || { printf 'CHANGELOG.md, %s\n' "$faults" >&2; exit 1; }
-echo "$(wc -l <"$list") functions are longer than 80 lines; of the C++ tests outside of tests/e2e sleep: ${sleeping:-none}"
+echo "$long functions are longer than 80 lines, $(wc -l <"$scratch/wide") have more than 7 parameters; of the C++ tests" \
+  "outside of tests/e2e sleep: ${sleeping:-none}"

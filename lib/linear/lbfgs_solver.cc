@@ -81,8 +81,8 @@ absl::StatusOr<VectorXd> LbfgsSolver::Direction(const base::StopToken& stop) con
 }
 
 absl::StatusOr<LbfgsSolver::Search> LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& direction, double first,
-                                                            const base::StopToken& stop, int64_t* evaluations,
-                                                            VectorXd* x, double* value, VectorXd* gradient) const {
+                                                            const base::StopToken& stop, Point* point) const {
+  auto& [x, value, gradient, evaluations] = *point;
   const double slope0 = direction.dot(gradient_);
   if (!(slope0 < 0.0) || !std::isfinite(slope0)) return Search::kFailed;
   End low = {0.0, value_, slope0};
@@ -91,24 +91,24 @@ absl::StatusOr<LbfgsSolver::Search> LbfgsSolver::LineSearch(ValueAndGradient f, 
   bool any_finite = false;
   for (int trial = 0; trial < kMaxTrials; ++trial) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    *x = x_ + step * direction;
-    LUTHIER_ASSIGN_OR_RETURN(*value, f(*x, gradient));
-    ++*evaluations;
-    const double slope = gradient->dot(direction);
-    if (!std::isfinite(*value) || !std::isfinite(slope)) {
+    x = x_ + step * direction;
+    LUTHIER_ASSIGN_OR_RETURN(value, f(x, &gradient));
+    ++evaluations;
+    const double slope = gradient.dot(direction);
+    if (!std::isfinite(value) || !std::isfinite(slope)) {
       high = {step, NAN, NAN};
       step = low.step + 0.1 * (step - low.step);
       continue;
     }
     any_finite = true;
-    const bool decreased = *value <= value_ + kC1 * step * slope0 ||
-                           (*value <= value_ + kValueNoise * std::abs(value_) && slope <= (2.0 * kC1 - 1.0) * slope0);
+    const bool decreased = value <= value_ + kC1 * step * slope0 ||
+                           (value <= value_ + kValueNoise * std::abs(value_) && slope <= (2.0 * kC1 - 1.0) * slope0);
     if (!decreased) {
-      high = {step, *value, slope};
+      high = {step, value, slope};
     } else if (slope < kC2 * slope0) {
-      low = {step, *value, slope};
+      low = {step, value, slope};
     } else if (slope > -kC2 * slope0) {
-      high = {step, *value, slope};
+      high = {step, value, slope};
     } else {
       return Search::kFound;
     }
@@ -121,9 +121,9 @@ absl::StatusOr<LbfgsSolver::Search> LbfgsSolver::LineSearch(ValueAndGradient f, 
   }
   // The lower end fulfils the decrease condition, which is progress, but not the curvature condition.
   if (low.step > 0.0) {
-    *x = x_ + low.step * direction;
-    LUTHIER_ASSIGN_OR_RETURN(*value, f(*x, gradient));
-    ++*evaluations;
+    x = x_ + low.step * direction;
+    LUTHIER_ASSIGN_OR_RETURN(value, f(x, &gradient));
+    ++evaluations;
     return Search::kFound;
   }
   return any_finite ? Search::kFailed : Search::kNonFinite;
@@ -143,21 +143,17 @@ absl::StatusOr<SolveState> LbfgsSolver::Step(ValueAndGradient f, const base::Sto
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
   if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  VectorXd x;
-  VectorXd gradient;
-  double value = 0.0;
-  int64_t evaluations = 0;
+  Point point;
   bool fresh = pairs_.empty();
   const double cautious = first_step_ > 0.0 ? first_step_ : std::min(1.0, 1.0 / gradient_.lpNorm<1>());
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd direction, Direction(stop));
-  LUTHIER_ASSIGN_OR_RETURN(Search search,
-                           LineSearch(f, direction, fresh ? cautious : 1.0, stop, &evaluations, &x, &value, &gradient));
+  LUTHIER_ASSIGN_OR_RETURN(Search search, LineSearch(f, direction, fresh ? cautious : 1.0, stop, &point));
   if (!fresh && (search == Search::kFailed || search == Search::kNonFinite)) {
     fresh = true;
-    LUTHIER_ASSIGN_OR_RETURN(search,
-                             LineSearch(f, -Steepest(gradient_), cautious, stop, &evaluations, &x, &value, &gradient));
+    LUTHIER_ASSIGN_OR_RETURN(search, LineSearch(f, -Steepest(gradient_), cautious, stop, &point));
     if (search == Search::kFound) pairs_.clear();
   }
+  auto& [x, value, gradient, evaluations] = point;
   evaluations_ += evaluations;
   switch (search) {
     case Search::kFailed:

@@ -65,11 +65,16 @@ class LbfgsSolver {
 
   // Returns the direction of the next step.
   absl::StatusOr<Eigen::VectorXd> Direction(const base::StopToken& stop) const;
-  // Result of LineSearch, which fills in the new point if it finds one.
+  // The result of LineSearch, which fills in the new point if it finds one, and counts evaluations.
   enum class Search { kFound, kFailed, kNonFinite };
+  struct Point {
+    Eigen::VectorXd x;
+    double value = 0.0;
+    Eigen::VectorXd gradient;
+    int64_t evaluations = 0;
+  };
   absl::StatusOr<Search> LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first,
-                                    const base::StopToken& stop, int64_t* evaluations, Eigen::VectorXd* x,
-                                    double* value, Eigen::VectorXd* gradient) const;
+                                    const base::StopToken& stop, Point* point) const;
   bool Stalled();
 
   // Returns `gradient` / diagonal_, the negated direction of steepest descent.

@@ -25,9 +25,10 @@ constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 }  // namespace
 
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, double mu, const GradientEffort& effort,
-                                                          const base::StopToken& stop, VectorXd* w,
-                                                          const VectorXd& warm_adjoint) {
+                                                          const StrongConvexity& convexity,
+                                                          const GradientEffort& effort, const base::StopToken& stop,
+                                                          VectorXd* w, const VectorXd& warm_adjoint) {
+  const auto [certified, mu] = convexity;
   bilevel::ImplicitGradientOptions options;
   options.error_bound = certified;  // Otherwise it is an estimate, which is not reported.
   options.stop = stop;

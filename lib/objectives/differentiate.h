@@ -23,15 +23,20 @@ struct GradientEffort {
   int most_passes = 0;  // Limit of passes over the training rows; beyond, the outcome is kIterationLimit. 0: no limit.
 };
 
+// States what is known of the inner problem's strong convexity.
+struct StrongConvexity {
+  bool certified = false;  // True if mu > 0 is proven; only then the error of a gradient is bounded.
+  double mu = 0.0;
+};
+
 // Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. With a
-// tolerance the weights need only be that close to the optimum, if `certified` and unless mu is below 1e-4 of the
-// Hessian's diagonal, and the adjoint residual only that small a share of the right side. `certified`: mu > 0 is a
-// proven strong convexity of `inner`; only then the error is bounded. `warm_adjoint`: the start of the solve for the
-// adjoint, or empty. Returns CANCELLED when stopped.
+// tolerance the weights need only be that close to the optimum, if `convexity` is certified and unless mu is below 1e-4
+// of the Hessian's diagonal, and the adjoint residual only that small a share of the right side. `warm_adjoint`: the
+// start of the solve for the adjoint, or empty. Returns CANCELLED when stopped.
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, double mu, const GradientEffort& effort,
-                                                          const base::StopToken& stop, Eigen::VectorXd* w,
-                                                          const Eigen::VectorXd& warm_adjoint = {});
+                                                          const StrongConvexity& convexity,
+                                                          const GradientEffort& effort, const base::StopToken& stop,
+                                                          Eigen::VectorXd* w, const Eigen::VectorXd& warm_adjoint = {});
 
 // Returns the gradient of an unrolled descent in the form of implicit ones: with neither adjoint nor error bound.
 bilevel::ImplicitGradient AsImplicit(const bilevel::UnrolledGradient& unrolled);

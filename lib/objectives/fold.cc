@@ -76,7 +76,7 @@ class Training : public HostedTraining {
                                                                const base::StopToken& stop) {
     polished_ = Trained();
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,
-                             DifferentiateAt(inner, outer, certified, mu, effort, stop, &polished_, adjoint_));
+                             DifferentiateAt(inner, outer, {certified, mu}, effort, stop, &polished_, adjoint_));
     adjoint_ = gradient.usable() && gradient.adjoint.allFinite() ? gradient.adjoint : VectorXd();
     return gradient;
   }

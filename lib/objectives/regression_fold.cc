@@ -26,11 +26,11 @@ constexpr Index kSmallGram = 500, kLargestGram = 3000;
 constexpr double kLoosestTolerance = 0.1;  // Training tolerance that a search may ask for.
 
 // Trains by `solve`, which returns a solution with outcome, products and relative_gradient, or by unrolled steps, and
-// differentiates.
+// differentiates `outer`, unless it is null.
 template <typename Solve>
 absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::OuterLoss* outer,
-                                       const RegressionSettings& settings, bool gradient, double mu,
-                                       std::optional<double> tolerance, Solve solve, const base::StopToken& stop) {
+                                       const RegressionSettings& settings, double mu, std::optional<double> tolerance,
+                                       Solve solve, const base::StopToken& stop) {
   RegressionFit fit;
   if (settings.unroll.method) {
     bilevel::UnrolledDescent descent(&inner, *settings.unroll.method, settings.unroll.steps);
@@ -45,7 +45,7 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
     fit.weights = descent.x();
     fit.products = descent.steps();
     fit.relative_gradient = first > 0.0 ? descent.gradient_norm() / first : 0.0;
-    if (gradient && outer != nullptr) {
+    if (outer != nullptr) {
       LUTHIER_ASSIGN_OR_RETURN(const bilevel::UnrolledGradient unrolled, descent.Differentiate(*outer, stop));
       fit.gradient = AsImplicit(unrolled);
     }
@@ -58,8 +58,8 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
   fit.relative_gradient = solution.relative_gradient;
   fit.weights = std::move(solution.weights);
   const bool solved = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
-  if (gradient && outer != nullptr && solved && fit.weights.allFinite()) {
-    LUTHIER_ASSIGN_OR_RETURN(fit.gradient, DifferentiateAt(inner, *outer, true, mu, {tolerance}, stop, &fit.weights));
+  if (outer != nullptr && solved && fit.weights.allFinite()) {
+    LUTHIER_ASSIGN_OR_RETURN(fit.gradient, DifferentiateAt(inner, *outer, {true, mu}, {tolerance}, stop, &fit.weights));
   }
   return fit;
 }
@@ -135,8 +135,9 @@ class RidgeFold final : public RegressionFold {
     bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
     bilevel::RidgeOuter outer(&rows_.validation);
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
-    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, rows_.validation.rows() > 0 ? &outer : nullptr,
-                                                         settings, gradient, l2.minCoeff(), tolerance, solve, stop));
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
+                             FitInner(inner, gradient && rows_.validation.rows() > 0 ? &outer : nullptr, settings,
+                                      l2.minCoeff(), tolerance, solve, stop));
     if (fit.diverged) return fit;
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
     if (settings.criterion == bilevel::RidgeCriterion::kHeldOut) return fit;
@@ -353,8 +354,8 @@ class KernelFold final : public RegressionFold {
                                                    settings.gamma, stop));
     }
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
-    LUTHIER_ASSIGN_OR_RETURN(
-        RegressionFit fit, FitInner(inner, outer ? &*outer : nullptr, settings, gradient, l2, tolerance, solve, stop));
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, gradient && outer ? &*outer : nullptr, settings, l2,
+                                                         tolerance, solve, stop));
     fit.singular = inner.singular();
     if (fit.diverged || fit.singular) return fit;
     if (outer) {
@@ -437,8 +438,7 @@ class ElasticNetFold final : public RegressionFold {
     const VectorXd signs = w.cwiseSign();
     bilevel::ElasticNetInner inner(&columns_, &rows_.train.target(), support, signs, options.l1, options.l2);
     bilevel::ElasticNetOuter outer(&rows_.validation, support);
-    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
-                             DifferentiateAt(inner, outer, /*certified=*/false, 0.0, {tolerance}, stop, &w));
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, DifferentiateAt(inner, outer, {}, {tolerance}, stop, &w));
     if (w.cwiseSign() != signs) return absl::OkStatus();
     fit->weights(support) = w;
     fit->gradient = std::move(part);
@@ -496,7 +496,7 @@ class MlpFold final : public RegressionFold {
       bilevel::MlpOuter outer(shape, &validation_.points, &validation_.target);
       VectorXd w = fit.weights;
       LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
-                               DifferentiateAt(inner, outer, /*certified=*/false, 0.0, {tolerance}, stop, &w));
+                               DifferentiateAt(inner, outer, {}, {tolerance}, stop, &w));
       if (part.inner_gradient_norm <= kAtMinimum * fit.first_gradient) {
         part.outer_value *= square;
         part.gradient *= square;

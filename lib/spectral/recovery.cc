@@ -228,12 +228,12 @@ absl::StatusOr<Recovery> RecoverUngated(const BitMatrix& x, const VectorXd& y, c
 
 absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, const VectorXd& y,
                                                          const std::vector<int>& free, const RecoveryOptions& options,
-                                                         const std::vector<Term>& terms, int resamples, uint64_t seed,
+                                                         const std::vector<Term>& terms, const Resampling& resampling,
                                                          const base::StopToken& stop) {
   std::vector<double> found(terms.size(), 0.0);
   const auto kept = static_cast<size_t>(std::max<Index>(1, y.size() * 4 / 5));
-  for (int resample = 0; resample < resamples; ++resample) {
-    base::RandomStream random(seed, "spectral/bootstrap", static_cast<uint64_t>(resample));
+  for (int resample = 0; resample < resampling.count; ++resample) {
+    base::RandomStream random(resampling.seed, "spectral/bootstrap", static_cast<uint64_t>(resample));
     std::vector<Index> rows(static_cast<size_t>(y.size()));
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<Index>(i);
     random.Shuffle(rows);
@@ -246,7 +246,7 @@ absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, con
       }
     }
   }
-  for (double& share : found) share /= std::max(resamples, 1);
+  for (double& share : found) share /= std::max(resampling.count, 1);
   return found;
 }
 

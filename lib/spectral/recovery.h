@@ -63,12 +63,15 @@ absl::StatusOr<Recovery> Recover(const BitMatrix& x, const Eigen::VectorXd& y, c
 absl::StatusOr<Recovery> RecoverUngated(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
                                         const RecoveryOptions& options, const base::StopToken& stop);
 
-// For each term, the share of `resamples` random subsets of 80 % of the samples in which recovery selects it too. (Take
-// Recovery::factor of the whole as a fixed factor, or each subset goes through the choice of lambda again.) Drawn from
-// RandomStream(seed, "spectral/bootstrap", resample).
+struct Resampling {
+  int count = 0;
+  uint64_t seed = 0;  // Subset k is drawn from RandomStream(seed, "spectral/bootstrap", k).
+};
+// Returns for each term the share of random subsets of 80 % of the samples in which recovery selects it too. (Take
+// Recovery::factor of the whole as a fixed factor, or each subset goes through the choice of lambda again.)
 absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, const Eigen::VectorXd& y,
                                                          const std::vector<int>& free, const RecoveryOptions& options,
-                                                         const std::vector<Term>& terms, int resamples, uint64_t seed,
+                                                         const std::vector<Term>& terms, const Resampling& resampling,
                                                          const base::StopToken& stop);
 
 // Replaces losses that would dominate a least-squares fit: a loss above median + 5 * 1.4826 MAD (the bad side only)

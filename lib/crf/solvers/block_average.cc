@@ -195,8 +195,9 @@ absl::Status BlockAverage::LookAt(Look* look, Worker* worker, const base::StopTo
                              search_.Look(x, look->loss, look->start, {chain.marginals(), chain.edge_sums()}, &chain,
                                           &worker->search, stop));
   }
-  memory_.Prepare(x.index, chain.marginals(), chain.edge_sums(), chain, remembered_.data() + look->remembered_at,
-                  changes_.data() + look->tokens_at, changes_.data() + look->edges_at, worker->edge_marginals.data());
+  memory_.Prepare(x.index, chain.marginals(), chain.edge_sums(), chain,
+                  {remembered_.data() + look->remembered_at, changes_.data() + look->tokens_at,
+                   changes_.data() + look->edges_at, worker->edge_marginals.data()});
   ListEntries(look);
   return absl::OkStatus();
 }

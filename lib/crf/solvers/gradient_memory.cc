@@ -136,12 +136,12 @@ void GradientMemory::ExchangeEdges(int64_t i, const double* edges, const ChainIn
 }
 
 void GradientMemory::Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain,
-                             float* remembered, double* tokens, double* edge_change, double* scratch) const {
+                             const Prepared& to) const {
   LUTHIER_CHECK(mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals);
   const int64_t length = data_->length(i);
-  std::copy_n(table_.data() + start_[static_cast<size_t>(i)], Size(i) - kSlack, remembered);
-  kernels_->exchange(residuals, length, labels_, stride_, remembered, tokens);
-  ExchangeEdges(i, edges, chain, remembered + length * labels_, edge_change, scratch);
+  std::copy_n(table_.data() + start_[static_cast<size_t>(i)], Size(i) - kSlack, to.remembered);
+  kernels_->exchange(residuals, length, labels_, stride_, to.remembered, to.tokens);
+  ExchangeEdges(i, edges, chain, to.remembered + length * labels_, to.edge_change, to.scratch);
 }
 
 void GradientMemory::Recall(int64_t i, double* residuals, double* edges) const {

@@ -64,11 +64,15 @@ class GradientMemory {
   void Recall(int64_t i, double* residuals, double* edges) const;
 
   // Prepare and Remember are Exchange in two steps, for mixed and marginals only. Several threads
-  // may Prepare different sequences at once. Prepare writes the change to `tokens` (T x stride) and
-  // `edge_change` (K x stride), and the new entry of the table to `remembered`, Size(i) numbers.
-  // `scratch` has 2 K x stride numbers.
-  void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain, float* remembered,
-               double* tokens, double* edge_change, double* scratch) const;
+  // may Prepare different sequences at once.
+  struct Prepared {
+    float* remembered;    // The new entry of the table: Size(i) numbers.
+    double* tokens;       // The change: T x stride numbers,
+    double* edge_change;  // and K x stride.
+    double* scratch;      // 2 K x stride numbers.
+  };
+  void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain,
+               const Prepared& to) const;
   int64_t Size(int64_t i) const;
   void Remember(int64_t i, const float* remembered);
 

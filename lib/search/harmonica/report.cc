@@ -131,8 +131,8 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
         for (const spectral::Term& term : stage.polynomial.terms) degree = std::max(degree, term.bits.size());
         if (stage.believed) again.degree = static_cast<int>(degree);
         const std::vector<double> frequencies =
-            spectral::BootstrapFrequencies(data.x, data.losses, data.free, again, stage.polynomial.terms, count,
-                                           spec.seed, base::StopToken())
+            spectral::BootstrapFrequencies(data.x, data.losses, data.free, again, stage.polynomial.terms,
+                                           {count, spec.seed}, base::StopToken())
                 .value();
         for (size_t k = 0; k < frequencies.size(); ++k) out.terms[k].bootstrap_frequency = frequencies[k];
       }

@@ -153,9 +153,9 @@ TEST(Recovery, TheBootstrapKnowsSignalFromNoise) {
   const VectorXd y = NoisyValues(random, g, x, 0.5);
   const Recovery recovery = Recover(x, y, AllBits(25), {}, base::StopToken()).value();
   const std::vector<double> share =
-      BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1, base::StopToken()).value();
+      BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, {20, 1}, base::StopToken()).value();
   EXPECT_EQ(share,
-            BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1, base::StopToken()).value());
+            BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, {20, 1}, base::StopToken()).value());
   for (size_t k = 0; k < share.size(); ++k) {
     if (Support(g).count(recovery.polynomial.terms[k].bits)) {
       EXPECT_EQ(share[k], 1.0);

@@ -127,14 +127,8 @@ double ProfileFlops(Family family, bool slope) {
   switch (family) {
     case Family::kSquaredExponential:
       return kExp + (slope ? 3 : 2);
-    case Family::kMatern12:
-      return kExp + (slope ? 5 : 2);
-    case Family::kMatern32:
-      return kExp + (slope ? 6 : 5);
     case Family::kMatern52:
       return kExp + (slope ? 10 : 8);
-    case Family::kRationalQuadratic:
-      return 2 * kExp + (slope ? 7 : 4);
   }
   return 0.0;
 }
@@ -172,8 +166,7 @@ void Rows(Index n, Table* table) {
   };
   const int columns = static_cast<int>(d);
   std::vector<Kernel> all;
-  for (Family family : {Family::kMatern52, Family::kMatern32, Family::kMatern12, Family::kSquaredExponential,
-                        Family::kRationalQuadratic}) {
+  for (Family family : {Family::kMatern52, Family::kSquaredExponential}) {
     all.push_back({kernels::FamilyName(family), kernels::ArdShape(family, columns)});
   }
   all.push_back({"additive-matern52", kernels::ArdShape(Family::kMatern52, columns, Structure::kAdditive)});

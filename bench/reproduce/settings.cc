@@ -11,9 +11,11 @@ namespace {
 constexpr char kThesis[] =
     "warp: WARP_NONE, prior: THESIS, maximizer: DIRECT, trust_region: TRUST_REGION_OFF, improvement: 0";
 
-std::string Thesis(const char* preset, const char* acquisition, const char* kernel, const std::string& more = "") {
-  return absl::StrCat("{", preset, ": {acquisition: ", acquisition, ", kernel: ", kernel, ", ", kThesis,
-                      more.empty() ? "" : ", ", more, "}}");
+// `more` is added to the expert options, `gradients` to the others.
+std::string Thesis(const char* preset, const char* acquisition, const char* kernel, const std::string& more = "",
+                   const std::string& gradients = "") {
+  return absl::StrCat("{", preset, ": {acquisition: ", acquisition, gradients.empty() ? "" : ", gradients: ", gradients,
+                      ", expert: {kernel: ", kernel, ", ", kThesis, more.empty() ? "" : ", ", more, "}}}");
 }
 
 constexpr char kMcmc[] = "hyperparameters: MCMC";
@@ -25,7 +27,7 @@ std::vector<Setting> MakeSettings() {
   std::vector<Setting> s;
   s.push_back({"random", "random", Slopes::kNone, {}});
   s.push_back({"tpe", "tpe", Slopes::kNone, {}});
-  s.push_back({"grid5", "{grid: {levels: 5, centres: true}}", Slopes::kNone, {}});
+  s.push_back({"grid5", "{grid: {levels: 5, expert: {centres: true}}}", Slopes::kNone, {}});
   const struct {
     const char* name;
     const char* value;
@@ -42,15 +44,11 @@ std::vector<Setting> MakeSettings() {
     add("se-bo-" + name + "-mcmc", Thesis("bo", a.value, "SE", ts ? kMcmcTs : kMcmc));
     add("se-hbo-" + name + "-mcmc", Thesis("hbo", a.value, "SE", ts ? kMcmcTs : kMcmc));
     if (!ts) {
-      s.push_back({"se-g-" + name, Thesis("fobo", a.value, "SE", "gradients: FULL"), Slopes::kFull, {}});
-      s.push_back({"se-d-" + name, Thesis("fobo", a.value, "SE", "gradients: DIRECTIONAL"), Slopes::kDirectional, {}});
-      const std::string mcmc = absl::StrCat(", ", kMcmc);
+      s.push_back({"se-g-" + name, Thesis("fobo", a.value, "SE", "", "FULL"), Slopes::kFull, {}});
+      s.push_back({"se-d-" + name, Thesis("fobo", a.value, "SE", "", "DIRECTIONAL"), Slopes::kDirectional, {}});
+      s.push_back({"se-g-" + name + "-mcmc", Thesis("fobo", a.value, "SE", kMcmc, "FULL"), Slopes::kFull, {}});
       s.push_back(
-          {"se-g-" + name + "-mcmc", Thesis("fobo", a.value, "SE", "gradients: FULL" + mcmc), Slopes::kFull, {}});
-      s.push_back({"se-d-" + name + "-mcmc",
-                   Thesis("fobo", a.value, "SE", "gradients: DIRECTIONAL" + mcmc),
-                   Slopes::kDirectional,
-                   {}});
+          {"se-d-" + name + "-mcmc", Thesis("fobo", a.value, "SE", kMcmc, "DIRECTIONAL"), Slopes::kDirectional, {}});
     }
     // Chapter 5: Matern-5/2; all explore every fourth trial. Without bounds, with estimated and with known ones.
     const std::string accept = name == "ucb" ? "lipschitz: ACCEPT_REJECT" : "";  // The preset takes the cap.
@@ -66,7 +64,7 @@ std::vector<Setting> MakeSettings() {
     add("m-lbo-" + name + "-true-mcmc", Thesis("lbo", a.value, "MATERN52", with(mcmc, with(accept, kKnown))));
     // Our own defaults.
     add("own-hbo-" + name, absl::StrCat("{hbo: {acquisition: ", a.value, "}}"));
-    add("own-lbo-" + name, absl::StrCat("{lbo: {acquisition: ", a.value, accept.empty() ? "" : ", ", accept, "}}"));
+    add("own-lbo-" + name, absl::StrCat("{lbo: {acquisition: ", a.value, ", expert: {", accept, "}}}"));
   }
   auto add = [&](const std::string& setting, const std::string& algorithm, Slopes slopes = Slopes::kNone) {
     s.push_back({setting, algorithm, slopes, {}});
@@ -76,7 +74,8 @@ std::vector<Setting> MakeSettings() {
   add("own-bo-ei", "{bo: {acquisition: EI}}");
   add("m-bo-ei", Thesis("bo", "EI", "MATERN52"));
   add("m-bo-ei-mcmc", Thesis("bo", "EI", "MATERN52", kMcmc));
-  add("m-bo-logei-lbfgs", "{bo: {kernel: MATERN52, warp: WARP_NONE, prior: THESIS, trust_region: TRUST_REGION_OFF}}");
+  add("m-bo-logei-lbfgs",
+      "{bo: {expert: {kernel: MATERN52, warp: WARP_NONE, prior: THESIS, trust_region: TRUST_REGION_OFF}}}");
   add("se-hbo-ei-farthest", Thesis("hbo", "EI", "SE", "exploration: FARTHEST"));
   add("se-hbo-ei-farthest-mcmc", Thesis("hbo", "EI", "SE", absl::StrCat("exploration: FARTHEST, ", kMcmc)));
   for (const char* beta : {"KANDASAMY17", "DRAGONFLY"}) {

@@ -44,17 +44,6 @@ Term LogNormalTerm(double phi, double mu, double sigma) {
   return {-phi - 0.5 * z * z, -1.0 - z / sigma};
 }
 
-Term GammaTerm(double phi, double shape, double rate) {
-  const double theta = std::exp(phi);
-  return {(shape - 1.0) * phi - rate * theta, (shape - 1.0) - rate * theta};
-}
-
-// -(0.1/w + 0.1 w) for w = l^-2, phi = ln l.
-Term InverseSquaredTerm(double phi) {
-  const double w = std::exp(-2.0 * phi);
-  return {-0.1 / w - 0.1 * w, -0.2 / w + 0.2 * w};
-}
-
 // ln(1 + 3 (0.1/theta)^2): the horseshoe's bounds. It has a pole at 0, so theta needs a floor.
 Term HorseshoeTerm(double phi) {
   const double a = 0.03 * std::exp(-2.0 * phi);
@@ -67,19 +56,13 @@ double LengthscaleMu(Index groups) {
 }
 
 Term LengthscaleTerm(PriorKind kind, double phi, Index groups) {
-  if (kind == PriorKind::kInverseSquared) return InverseSquaredTerm(phi);
   if (kind == PriorKind::kThesis) return {0.0, 0.0};
   return LogNormalTerm(phi, LengthscaleMu(groups), std::sqrt(3.0));
-}
-
-Term SignalTerm(PriorKind kind, double phi) {
-  return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 2.0, 1.0) : LogNormalTerm(phi, 0.0, 1.0);
 }
 
 // Log density of ln sigma_n^2 under the prior.
 Term NoiseTerm(PriorKind kind, double phi) {
   if (kind == PriorKind::kThesis) return HorseshoeTerm(phi);
-  if (kind == PriorKind::kInverseSquared) return GammaTerm(phi, 1.1, 30.0);
   const double z = (phi - kNoiseMu) / kNoiseSigma;
   return {-0.5 * z * z, -z / kNoiseSigma};
 }
@@ -109,7 +92,6 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
   if (options.fit_signal) signal_ = count++;
   if (likelihood->shape().has_shape_parameter()) shape_ = count++;
   if (options.fit_noise) noise_ = count++;
-  if (options.criterion == Criterion::kLeaveOneOut) mean_ = count++;
   LUTHIER_CHECK(options.fixed_slope_noise >= 0.0);
   if (likelihood->slopes() > 0 && options.fit_slope_noise) slope_noise_ = count++;
   lower_.resize(count);
@@ -128,10 +110,6 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
     lower_(noise_) = std::log(options.min_noise);
     upper_(noise_) = std::log(kMaxNoise);
   }
-  if (mean_ >= 0) {
-    lower_(mean_) = -5.0;
-    upper_(mean_) = 5.0;
-  }
   if (slope_noise_ >= 0) {
     lower_(slope_noise_) = std::log(kMinSlopeNoise);
     upper_(slope_noise_) = std::log(kMaxSlopeNoise);
@@ -139,45 +117,32 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
 }
 
 VectorXd HyperPosterior::Mode() const {
-  const bool scaled = options_.prior == PriorKind::kDimensionScaled;
   const bool thesis = options_.prior == PriorKind::kThesis;
   VectorXd phi(dimension());
-  phi.head(groups_).setConstant(scaled ? LengthscaleMu(groups_) - 3.0 : 0.0);
-  if (signal_ >= 0) phi(signal_) = scaled || thesis ? -1.0 : 0.0;
-  if (noise_ >= 0) {
-    phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? kNoiseMu : std::log(thesis ? 1e-3 : 0.1 / 30.0);
-  }
+  phi.head(groups_).setConstant(thesis ? 0.0 : LengthscaleMu(groups_) - 3.0);
+  if (signal_ >= 0) phi(signal_) = -1.0;
+  if (noise_ >= 0) phi(noise_) = options_.doubt_noise ? lower_(noise_) : thesis ? std::log(1e-3) : kNoiseMu;
   if (shape_ >= 0) phi(shape_) = 0.0;
-  if (mean_ >= 0) phi(mean_) = 0.0;
   if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu - kSlopeNoiseSigma * kSlopeNoiseSigma;
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
 
 VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
-  const bool scaled = options_.prior == PriorKind::kDimensionScaled;
+  const bool thesis = options_.prior == PriorKind::kThesis;
   VectorXd phi(dimension());
-  if (options_.prior == PriorKind::kThesis) {
-    for (Index j = 0; j < groups_; ++j) phi(j) = std::log(random.UniformOpen()) + upper_(j);
-    if (signal_ >= 0) phi(signal_) = random.Normal();
-    // The horseshoe's own scale mixture: normal with a half-Cauchy deviation.
-    if (noise_ >= 0) phi(noise_) = std::log(0.1 * std::abs(random.Normal()) * std::tan(kHalfPi * random.UniformOpen()));
-    if (shape_ >= 0) phi(shape_) = random.Normal();
-    if (mean_ >= 0) phi(mean_) = random.Normal();
-    if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu + kSlopeNoiseSigma * random.Normal();
-    return phi.cwiseMax(lower_).cwiseMin(upper_);
-  }
-  // The inverse-squared prior is improper in l; its bulk is w in [0.1, 10], |ln l| below 1.2.
   for (Index j = 0; j < groups_; ++j) {
-    phi(j) = scaled ? LengthscaleMu(groups_) + std::sqrt(3.0) * random.Normal() : 0.8 * random.Normal();
+    phi(j) =
+        thesis ? std::log(random.UniformOpen()) + upper_(j) : LengthscaleMu(groups_) + std::sqrt(3.0) * random.Normal();
   }
-  if (signal_ >= 0) phi(signal_) = scaled ? random.Normal() : 0.7 * random.Normal() + 0.4;
-  if (noise_ >= 0) {
+  if (signal_ >= 0) phi(signal_) = random.Normal();
+  if (noise_ >= 0 && thesis) {
+    // The horseshoe's own scale mixture: normal with a half-Cauchy deviation.
+    phi(noise_) = std::log(0.1 * std::abs(random.Normal()) * std::tan(kHalfPi * random.UniformOpen()));
+  } else if (noise_ >= 0) {
     phi(noise_) = options_.doubt_noise ? lower_(noise_) + random.Uniform() * (upper_(noise_) - lower_(noise_))
-                  : scaled             ? kNoiseMu + kNoiseSigma * random.Normal()
-                                       : -3.8 + random.Normal();
+                                       : kNoiseMu + kNoiseSigma * random.Normal();
   }
   if (shape_ >= 0) phi(shape_) = random.Normal();
-  if (mean_ >= 0) phi(mean_) = random.Normal();
   if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu + kSlopeNoiseSigma * random.Normal();
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
@@ -189,7 +154,6 @@ VectorXd HyperPosterior::Pack(const Hyperparameters& theta) const {
   if (signal_ >= 0) phi(signal_) = std::log(theta.signal_variance);
   if (noise_ >= 0) phi(noise_) = std::log(theta.noise_variance);
   if (shape_ >= 0) phi(shape_) = std::log(theta.shape_parameter);
-  if (mean_ >= 0) phi(mean_) = theta.mean;
   if (slope_noise_ >= 0) {
     // 0: hyperparameters that were found without slopes.
     phi(slope_noise_) = kSlopeNoiseMu;
@@ -207,7 +171,6 @@ Hyperparameters HyperPosterior::Unpack(const VectorXd& phi) const {
   theta.signal_variance = signal_ >= 0 ? std::exp(phi(signal_)) : 1.0;
   theta.noise_variance = noise_ >= 0 ? std::exp(phi(noise_)) : options_.fixed_noise;
   theta.shape_parameter = shape_ >= 0 ? std::exp(phi(shape_)) : 1.0;
-  theta.mean = mean_ >= 0 ? phi(mean_) : 0.0;
   if (likelihood_->slopes() > 0) {
     theta.slope_noise_variance = (slope_noise_ >= 0 ? std::exp(phi(slope_noise_)) : options_.fixed_slope_noise) *
                                  MeanSlopeVariance(likelihood_->shape(), theta);
@@ -223,12 +186,11 @@ double HyperPosterior::LogPrior(const VectorXd& phi, VectorXd* gradient) const {
     if (gradient != nullptr) (*gradient)(j) += term.slope;
   };
   for (Index j = 0; j < groups_; ++j) add(j, LengthscaleTerm(options_.prior, phi(j), groups_));
-  if (signal_ >= 0) add(signal_, SignalTerm(options_.prior, phi(signal_)));
+  if (signal_ >= 0) add(signal_, LogNormalTerm(phi(signal_), 0.0, 1.0));
   if (noise_ >= 0) {
     add(noise_, options_.doubt_noise ? Term{-phi(noise_), -1.0} : NoiseTerm(options_.prior, phi(noise_)));
   }
   if (shape_ >= 0) add(shape_, LogNormalTerm(phi(shape_), 0.0, 1.0));
-  if (mean_ >= 0) add(mean_, {-0.5 * phi(mean_) * phi(mean_), -phi(mean_)});
   if (slope_noise_ >= 0) {
     add(slope_noise_, LogNormalTerm(phi(slope_noise_), kSlopeNoiseMu, kSlopeNoiseSigma));
   }
@@ -240,9 +202,7 @@ absl::StatusOr<double> HyperPosterior::Value(const VectorXd& phi, VectorXd* grad
   Hyperparameters at = Unpack(phi);
   LikelihoodGradient parts;
   LikelihoodGradient* wanted = gradient == nullptr ? nullptr : &parts;
-  LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood, options_.criterion == Criterion::kLeaveOneOut
-                                                            ? likelihood_->LeaveOneOut(at, wanted, stop)
-                                                            : likelihood_->MarginalOverMean(&at, wanted, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood, likelihood_->MarginalOverMean(&at, wanted, stop));
   if (theta != nullptr) *theta = at;
   if (!std::isfinite(log_likelihood)) return -math::kInfinity;
   const double log_prior = LogPrior(phi, gradient);
@@ -251,7 +211,6 @@ absl::StatusOr<double> HyperPosterior::Value(const VectorXd& phi, VectorXd* grad
     if (signal_ >= 0) (*gradient)(signal_) += parts.log_signal_variance;
     if (noise_ >= 0) (*gradient)(noise_) += parts.log_noise_variance;
     if (shape_ >= 0) (*gradient)(shape_) += parts.log_shape_parameter;
-    if (mean_ >= 0) (*gradient)(mean_) += parts.mean;
     if (slope_noise_ >= 0) (*gradient)(slope_noise_) += parts.log_slope_noise_variance;
     if (likelihood_->slopes() > 0 && groups_ > 0) {
       // sigma_g^2 moves with V.

@@ -19,18 +19,13 @@ enum class PriorKind {
   // Dimension-scaled (Hvarfner et al. 2024, "Vanilla Bayesian optimization performs great in high dimensions"):
   // l ~ LogNormal(sqrt2 + ln(d)/2, sqrt3), s_f^2 ~ LogNormal(0, 1), sigma_n^2 ~ LogNormal(-4, 3).
   kDimensionScaled,
-  // On w = 1/l^2: -(0.1/w + 0.1 w); s_f^2 ~ Gamma(2, 1), sigma_n^2 ~ Gamma(1.1, rate 30).
-  kInverseSquared,
   // Snoek, Larochelle & Adams 2012, "Practical Bayesian optimization of machine learning algorithms", and their
   // Spearmint: l ~ U(0, max), s_f^2 ~ LogNormal(0, 1), p(sigma_n^2) ~ ln(1 + 3 (0.1/sigma_n^2)^2) (horseshoe).
   kThesis,
 };
 
-enum class Criterion { kMarginalLikelihood, kLeaveOneOut };
-
 struct InferenceOptions {
   PriorKind prior = PriorKind::kDimensionScaled;
-  Criterion criterion = Criterion::kMarginalLikelihood;
   bool fit_signal = true;     // Otherwise s_f^2 = 1.
   bool fit_noise = false;     // Otherwise sigma_n^2 = fixed_noise.
   double fixed_noise = 1e-6;  // >= 0, for deterministic objectives.
@@ -57,10 +52,10 @@ struct InferenceOptions {
 };
 
 // ln posterior density over the free parameters in log form, in the order
-//   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, m under leave-one-out] [, ln(sigma_g^2/V)]
+//   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, ln(sigma_g^2/V)]
 // up to a constant; prior densities are those of the parameters themselves, not of their logarithms, but for
-// sigma_n^2 under kDimensionScaled: the mode of so wide a log-normal density is e^-9 times its median. Under marginal
-// likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). sigma_g^2, present when slopes
+// sigma_n^2 under kDimensionScaled: the mode of so wide a log-normal density is e^-9 times its median. The
+// mean is maximised over in closed form (Likelihood::MarginalOverMean). sigma_g^2, present when slopes
 // are observed, is a multiple of V, the mean over coordinates of the prior variance of df/dx_j: its prior and its
 // bounds are those of the multiple. Borrows `likelihood`.
 class HyperPosterior {
@@ -75,7 +70,7 @@ class HyperPosterior {
   // A draw from the prior, projected on the bounds.
   Eigen::VectorXd Draw(base::RandomStream& random) const;
   Eigen::VectorXd Pack(const Hyperparameters& theta) const;
-  // The mean is 0 under marginal likelihood, where Value finds it.
+  // The mean is 0; Value finds it.
   Hyperparameters Unpack(const Eigen::VectorXd& phi) const;
   // Returns -inf if the covariance is not positive definite. `theta`, unless null, is set to the parameters with the
   // mean in place. Returns CANCELLED if `stop` was raised.
@@ -88,7 +83,7 @@ class HyperPosterior {
   Likelihood* likelihood_;
   InferenceOptions options_;
   Eigen::Index groups_;
-  Eigen::Index signal_ = -1, shape_ = -1, noise_ = -1, mean_ = -1, slope_noise_ = -1;  // In phi, -1: fixed.
+  Eigen::Index signal_ = -1, shape_ = -1, noise_ = -1, slope_noise_ = -1;  // In phi, -1: fixed.
   Eigen::VectorXd lower_, upper_;
 };
 

@@ -20,7 +20,6 @@ constexpr double kThesisDiagonal = 1e-6;
 constexpr double kInside = 1e-9;
 
 InferenceOptions ChainOptions(InferenceOptions options) {
-  LUTHIER_CHECK(options.criterion == Criterion::kMarginalLikelihood);
   if (options.prior == PriorKind::kThesis) {
     options.min_lengthscale = kThesisMinLengthscale;
     options.max_lengthscale = std::min(options.max_lengthscale, kThesisMaxLengthscale);

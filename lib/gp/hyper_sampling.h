@@ -17,8 +17,7 @@
 namespace luthier::gp {
 
 struct SamplingOptions {
-  // The prior and, but for PriorKind::kThesis, the bounds. The criterion must be the marginal likelihood: a sampler
-  // needs a posterior.
+  // The prior and, but for PriorKind::kThesis, the bounds.
   InferenceOptions inference;
   int burn_in = 100;  // Sweeps of a chain that starts anew, >= 0.
   int states = 10;    // Sweeps after that; the state after each is kept. >= 1.

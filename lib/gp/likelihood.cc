@@ -16,7 +16,6 @@ using Eigen::VectorXd;
 
 namespace {
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
-constexpr Index kStrip = 256;  // Columns of a product between two polls of the stop.
 }  // namespace
 
 Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slopes slopes)
@@ -25,7 +24,6 @@ Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slope
   LUTHIER_CHECK(x_.allFinite() && y_.allFinite());
   LUTHIER_CHECK(slopes_.Valid(size(), x_.cols()));
   if (slopes_.size() == 0) return;
-  LUTHIER_CHECK(kernels::HasSlopes(shape_.family));
   for (Index i = 0; i < size(); ++i) observed_.rows.push_back({i, -1});
   for (Index i = 0; i < slopes_.size(); ++i) observed_.rows.push_back({slopes_.points[static_cast<size_t>(i)], i});
 }
@@ -152,54 +150,6 @@ absl::StatusOr<double> Likelihood::Marginal(const Hyperparameters& theta, Likeli
 absl::StatusOr<double> Likelihood::MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient,
                                                     const base::StopToken& stop) {
   return Evaluate(theta, /*fit_mean=*/true, gradient, stop);
-}
-
-absl::StatusOr<double> Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient,
-                                               const base::StopToken& stop) {
-  LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  const Index n = size() + slopes();  // Rows.
-  if (n == 0) return WithoutData(gradient);
-  LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorCovariance(theta, gradient != nullptr, stop));
-  if (!definite) return -math::kInfinity;
-  LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(k_, &space_, &upper_, stop));
-  const VectorXd whitened = upper_.triangularView<Eigen::Upper>().adjoint() * Targets(theta.mean);
-  const VectorXd alpha = upper_.triangularView<Eigen::Upper>() * whitened;
-  const VectorXd kappa = upper_.rowwise().squaredNorm();
-  const double value = 0.5 * kappa.array().log().sum() - 0.5 * (alpha.array().square() / kappa.array()).sum() -
-                       static_cast<double>(n) * kHalfLog2Pi;
-  if (!std::isfinite(value)) return -math::kInfinity;
-  if (gradient == nullptr) return value;
-
-  MatrixXd inverse = MatrixXd::Zero(n, n);
-  LUTHIER_RETURN_IF_ERROR(math::AddSquareOfUpper(upper_, 1.0, &space_, inverse, stop));
-  inverse.triangularView<Eigen::StrictlyUpper>() = inverse.transpose();
-  const VectorXd u = alpha.cwiseQuotient(kappa);
-  const VectorXd w = (1.0 + alpha.array() * u.array()) / kappa.array();
-  const VectorXd p = inverse * u;
-  weights_.resize(n, n);
-  const MatrixXd scaled = w.asDiagonal() * inverse;
-  for (Index begin = 0; begin < n;) {
-    const Index end = n - begin < 2 * kStrip ? n : begin + kStrip;
-    weights_.middleCols(begin, end - begin).noalias() = -0.5 * inverse * scaled.middleCols(begin, end - begin);
-    LUTHIER_RETURN_IF_ERROR(stop.Poll(n * n * (end - begin)));
-    begin = end;
-  }
-  weights_.noalias() += 0.5 * p * alpha.transpose();
-  weights_.noalias() += 0.5 * alpha * p.transpose();
-  gradient->mean = u.dot(inverse.rowwise().sum());
-  double noise_term = theta.noise_variance * weights_.trace();
-  gradient->log_noise_variance = noise_term;
-  gradient->log_slope_noise_variance = 0.0;
-  if (slopes() > 0) {
-    gradient->mean = u.dot(inverse * MeanWeights());
-    const NoiseTerms noise = SplitNoise(theta, weights_.diagonal());
-    gradient->log_noise_variance = noise.values;
-    gradient->log_slope_noise_variance = noise.slopes;
-    noise_term = noise.values + noise.slopes + noise.extra;
-  }
-  gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
-  LUTHIER_RETURN_IF_ERROR(ContractKernel(theta, gradient, stop));
-  return value;
 }
 
 }  // namespace luthier::gp

@@ -58,17 +58,10 @@ class Likelihood {
   absl::StatusOr<double> MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient,
                                           const base::StopToken& stop);
 
-  // Leave-one-out predictive log density sum_i ln N(y_i; mu_-i, s2_-i), mu_-i = y_i - alpha_i/kappa_i, s2_-i =
-  // 1/kappa_i (R&W eq. 5.10-5.13), over slopes as over values, and its gradient in one contraction with
-  //   M = (p alpha' + alpha p')/2 - C^-1 diag(w) C^-1 / 2, u_i = alpha_i/kappa_i, p = C^-1 u, w_i = (1 + alpha_i
-  //   u_i)/kappa_i.
-  absl::StatusOr<double> LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient,
-                                     const base::StopToken& stop);
-
  private:
   // Factors C into k_ (and fills slope_ if asked to). Returns false if C is not positive definite.
   absl::StatusOr<bool> FactorCovariance(const Hyperparameters& theta, bool with_slope, const base::StopToken& stop);
-  // Value of every criterion without data: 0, with gradient 0.
+  // The value without data: 0, with gradient 0.
   double WithoutData(LikelihoodGradient* gradient) const;
   absl::StatusOr<double> Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient,
                                   const base::StopToken& stop);

@@ -180,8 +180,7 @@ absl::StatusOr<bool> Regression::Append(const Eigen::Ref<const VectorXd>& x, dou
 
 absl::StatusOr<bool> Regression::AppendSlope(Index point, const Eigen::Ref<const VectorXd>& direction, double slope,
                                              double extra_variance, const base::StopToken& stop) {
-  LUTHIER_CHECK(point >= 0 && point < size() && direction.size() == columns() &&
-                kernels::HasSlopes(kernel_.shape().family));
+  LUTHIER_CHECK(point >= 0 && point < size() && direction.size() == columns());
   if (!direction.allFinite() || !(direction.squaredNorm() > 0.0) || !std::isfinite(slope) ||
       !std::isfinite(extra_variance) || extra_variance < 0.0) {
     return false;

@@ -94,7 +94,6 @@ struct DerivativeKernel::Pair {
 
 DerivativeKernel::DerivativeKernel(StationaryKernel kernel) : kernel_(std::move(kernel)) {
   const KernelShape& shape = kernel_.shape();
-  LUTHIER_CHECK(HasSlopes(shape.family));
   if (shape.structure == Structure::kJoint) {
     part_.assign(shape.column_group.size(), 0);
   } else {
@@ -106,7 +105,7 @@ DerivativeKernel::DerivativeKernel(StationaryKernel kernel) : kernel_(std::move(
 }
 
 VectorXd DerivativeKernel::GradientVariances() const {
-  const double first = Profile(kernel_.shape().family, 0.0, kernel_.shape_parameter()).slope;
+  const double first = Profile(kernel_.shape().family, 0.0).slope;
   const double c = -2.0 * kernel_.signal_variance() * (single_ + pair_ * (parts_ - 1)) * first;
   return c * kernel_.inverse_lengthscales().transpose().array().square();
 }
@@ -141,14 +140,13 @@ void DerivativeKernel::Evaluate(const Rows& a, const Point& z, bool with_second,
   const Family family = kernel_.shape().family;
   const Index size = m * parts_;
   if (!with_second) {
-    EvaluateProfile(family, kernel_.shape_parameter(), 1.0, size, parts->r2.data(), parts->value.data(),
-                    parts->first.data());
+    EvaluateProfile(family, 1.0, size, parts->r2.data(), parts->value.data(), parts->first.data());
     return;
   }
   parts->second.resize(m, parts_);
   if (with_third) parts->third.resize(m, parts_);
-  EvaluateProfileDerivatives(family, kernel_.shape_parameter(), size, parts->r2.data(), parts->value.data(),
-                             parts->first.data(), parts->second.data(), with_third ? parts->third.data() : nullptr);
+  EvaluateProfileDerivatives(family, size, parts->r2.data(), parts->value.data(), parts->first.data(),
+                             parts->second.data(), with_third ? parts->third.data() : nullptr);
 }
 
 void DerivativeKernel::Load(const Parts& parts, Index i, Pair* pair) const {
@@ -265,8 +263,8 @@ struct DerivativeKernel::Sums {
   mutable ArrayXXd both;
 };
 
-void DerivativeKernel::ContractJoint(const double* delta, double r2, double f3, const Sums& sums, double times,
-                                     const Pair& pair, double* by_column, double* by_shape) const {
+void DerivativeKernel::ContractJoint(const double* delta, double f3, const Sums& sums, double times, const Pair& pair,
+                                     double* by_column) const {
   // F = s (value f + 2 f' first - 4 f'' quadratic), first = net . delta - trace.
   const Index d = static_cast<Index>(part_.size());
   const double s = kernel_.signal_variance(), f1 = pair.f1(0), f2 = pair.f2(0);
@@ -283,13 +281,6 @@ void DerivativeKernel::ContractJoint(const double* delta, double r2, double f3, 
     if (sums.has_cross) sum -= 2.0 * f1 * sums.diagonal(j) + 4.0 * f2 * delta[j] * (sums.row(j) + sums.column(j));
     by_column[j] += scale * sum;
   }
-  if (kernel_.shape().family != Family::kRationalQuadratic) return;
-  // Logarithmic derivatives of f, f' and f'' by ln alpha: q, q + u and q + 2u - 1/(alpha + 1).
-  const double alpha = kernel_.shape_parameter();
-  const double t = r2 / (2.0 * alpha), u = t / (1.0 + t), q = alpha * (u - std::log1p(t));
-  double sum = sums.value * pair.f(0) * q + 2.0 * f1 * (q + u) * first;
-  if (sums.has_cross) sum -= 4.0 * f2 * (q + 2.0 * u - 1.0 / (alpha + 1.0)) * sums.quadratic;
-  *by_shape += times * s * sum;
 }
 
 void DerivativeKernel::ContractParts(const double* delta, const double* f3, const Sums& sums, double times,
@@ -414,8 +405,7 @@ absl::StatusOr<KernelGradient> DerivativeKernel::Contract(const ObservedRows& ob
       }
       const double times = a == b ? 1.0 : 2.0;
       if (joint) {
-        ContractJoint(delta.data(), parts.r2(a - b, 0), parts.third(a - b, 0), sums, times, pair, by_column.data(),
-                      &by_shape);
+        ContractJoint(delta.data(), parts.third(a - b, 0), sums, times, pair, by_column.data());
       } else {
         for (int p = 0; p < parts_; ++p) third(p) = parts.third(a - b, p);
         ContractParts(delta.data(), third.data(), sums, times, pair, by_column.data(), &by_shape);

@@ -38,7 +38,6 @@ struct ObservedRows {
 // part's profile, however many slopes the points have.
 class DerivativeKernel {
  public:
-  // CHECKs HasSlopes.
   explicit DerivativeKernel(StationaryKernel kernel);
 
   const StationaryKernel& kernel() const { return kernel_; }
@@ -77,8 +76,8 @@ class DerivativeKernel {
   // Adds `times` the pair's derivatives of F = sum M_ab K_ab over its rows to by_column (d) and by_shape, from the
   // weights gathered in `sums`.
   struct Sums;
-  void ContractJoint(const double* delta, double r2, double f3, const Sums& sums, double times, const Pair& pair,
-                     double* by_column, double* by_shape) const;
+  void ContractJoint(const double* delta, double f3, const Sums& sums, double times, const Pair& pair,
+                     double* by_column) const;
   void ContractParts(const double* delta, const double* f3, const Sums& sums, double times, const Pair& pair,
                      double* by_column, double* by_shape) const;
 

@@ -1,15 +1,10 @@
 #include "lib/kernels/kernel.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "lib/base/check.h"
 #include "lib/kernels/packets.h"
 
 namespace luthier::kernels {
 namespace {
 
-constexpr double kSqrt3 = 1.73205080756887729353;
 // Least root, for derivatives that have a pole at r = 0.
 constexpr double kMinRoot = 1e-40;
 
@@ -19,38 +14,30 @@ std::string FamilyName(Family family) {
   switch (family) {
     case Family::kSquaredExponential:
       return "se";
-    case Family::kMatern12:
-      return "matern12";
-    case Family::kMatern32:
-      return "matern32";
     case Family::kMatern52:
       return "matern52";
-    case Family::kRationalQuadratic:
-      return "rq";
   }
   return "";
 }
 
 std::optional<Family> ParseFamily(absl::string_view name) {
-  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52,
-                        Family::kRationalQuadratic}) {
+  for (Family family : {Family::kSquaredExponential, Family::kMatern52}) {
     if (name == FamilyName(family)) return family;
   }
   return std::nullopt;
 }
 
-ProfileValue Profile(Family family, double r2, double alpha) {
+ProfileValue Profile(Family family, double r2) {
   ProfileValue result{0.0, 0.0};
-  EvaluateProfile(family, alpha, 1.0, 1, &r2, &result.value, &result.slope);
+  EvaluateProfile(family, 1.0, 1, &r2, &result.value, &result.slope);
   return result;
 }
 
-void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index n, const double* r2, double* value,
-                     double* slope) {
-  const packets::Packet scale = packets::Set(variance), shape = packets::Set(alpha);
+void EvaluateProfile(Family family, double variance, Eigen::Index n, const double* r2, double* value, double* slope) {
+  const packets::Packet scale = packets::Set(variance);
   packets::WithFamily(family, [&]<Family kFamily>() {
     const auto rows = [&]<bool kOne>(Eigen::Index i) {
-      const packets::Profile profile = packets::ProfileOf<kFamily>(packets::Load<kOne>(r2 + i), shape);
+      const packets::Profile profile = packets::ProfileOf<kFamily>(packets::Load<kOne>(r2 + i));
       packets::Store<kOne>(value + i, Eigen::internal::pmul(scale, profile.value));
       if (slope != nullptr) packets::Store<kOne>(slope + i, Eigen::internal::pmul(scale, profile.slope));
     };
@@ -60,17 +47,9 @@ void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index 
   });
 }
 
-bool HasSlopes(Family family) {
-  return family != Family::kMatern12;
-}
-
-bool HasRoughSlopes(Family family) {
-  return family == Family::kMatern32;
-}
-
-void EvaluateProfileDerivatives(Family family, double alpha, Eigen::Index n, const double* r2, double* value,
-                                double* first, double* second, double* third) {
-  EvaluateProfile(family, alpha, 1.0, n, r2, value, first);
+void EvaluateProfileDerivatives(Family family, Eigen::Index n, const double* r2, double* value, double* first,
+                                double* second, double* third) {
+  EvaluateProfile(family, 1.0, n, r2, value, first);
   const Eigen::Map<const Eigen::ArrayXd> in(r2, n), k(value, n), dk(first, n);
   Eigen::Map<Eigen::ArrayXd> d2(second, n), d3(third == nullptr ? second : third, n);
   switch (family) {
@@ -78,27 +57,11 @@ void EvaluateProfileDerivatives(Family family, double alpha, Eigen::Index n, con
       if (third != nullptr) d3 = -0.125 * k;
       d2 = 0.25 * k;
       break;
-    case Family::kMatern12:
-      LUTHIER_CHECK(HasSlopes(family));
-      break;
-    case Family::kMatern32: {
-      // f' = -(3/2) exp(-sqrt3 r), and d/d(r^2) = 1/(2r) d/dr.
-      const Eigen::ArrayXd r = kSqrt3 * in.sqrt().max(kMinRoot);
-      if (third != nullptr) d3 = (9.0 / 4.0) * dk * (1.0 + r) / r.cube();
-      d2 = -1.5 * dk / r;
-      break;
-    }
     case Family::kMatern52: {
       // f' = -(5/6)(1 + r) exp(-r) at r = sqrt5 times the distance.
       const Eigen::ArrayXd r = (5.0 * in).sqrt().max(kMinRoot);
       d2 = -2.5 * dk / (1.0 + r);
       if (third != nullptr) d3 = -2.5 * d2 / r;
-      break;
-    }
-    case Family::kRationalQuadratic: {
-      const Eigen::ArrayXd t = 1.0 + (0.5 / alpha) * in;
-      d2 = -(alpha + 1.0) / (2.0 * alpha) * dk / t;
-      if (third != nullptr) d3 = -(alpha + 2.0) / (2.0 * alpha) * d2 / t;
       break;
     }
   }

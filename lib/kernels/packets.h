@@ -82,11 +82,9 @@ struct Profile {
   Packet value, slope;  // At unit variance: see ProfileValue.
 };
 
-// `alpha` is the rational quadratic's.
 template <Family family>
-EIGEN_ALWAYS_INLINE Profile ProfileOf(Packet r2, [[maybe_unused]] Packet alpha) {
+EIGEN_ALWAYS_INLINE Profile ProfileOf(Packet r2) {
   using Eigen::internal::padd;
-  using Eigen::internal::pdiv;
   using Eigen::internal::pmul;
   using Eigen::internal::pnegate;
   using Eigen::internal::psqrt;
@@ -94,24 +92,11 @@ EIGEN_ALWAYS_INLINE Profile ProfileOf(Packet r2, [[maybe_unused]] Packet alpha) 
   if constexpr (family == Family::kSquaredExponential) {
     const Packet k = ExpOfNegative(pmul(Set(-0.5), r2));
     return {k, pmul(Set(-0.5), k)};
-  } else if constexpr (family == Family::kMatern12) {
-    const Packet r = psqrt(r2);
-    const Packet k = ExpOfNegative(pnegate(r));
-    const Packet slope = pdiv(pmul(Set(-0.5), k), Eigen::internal::pmax(r, Set(1e-150)));
-    return {k, Eigen::internal::pand(slope, Eigen::internal::pcmp_lt(Set(0.0), r))};
-  } else if constexpr (family == Family::kMatern32) {
-    const Packet r = psqrt(pmul(Set(3.0), r2));
-    const Packet e = ExpOfNegative(pnegate(r));
-    return {pmul(padd(one, r), e), pmul(Set(-1.5), e)};
-  } else if constexpr (family == Family::kMatern52) {
+  } else {
     const Packet r = psqrt(pmul(Set(5.0), r2));
     const Packet e = ExpOfNegative(pnegate(r));
     const Packet linear = padd(one, r);
     return {pmul(MulAdd(pmul(r, r), Set(1.0 / 3.0), linear), e), pmul(pmul(Set(-5.0 / 6.0), linear), e)};
-  } else {
-    const Packet t = pmul(pdiv(Set(0.5), alpha), r2);
-    const Packet k = ExpOfNegative(pnegate(pmul(alpha, Eigen::internal::generic_plog1p(t))));
-    return {k, pdiv(pmul(Set(-0.5), k), padd(one, t))};
   }
 }
 
@@ -136,14 +121,8 @@ inline void WithFamily(Family family, F&& f) {
   switch (family) {
     case Family::kSquaredExponential:
       return f.template operator()<Family::kSquaredExponential>();
-    case Family::kMatern12:
-      return f.template operator()<Family::kMatern12>();
-    case Family::kMatern32:
-      return f.template operator()<Family::kMatern32>();
     case Family::kMatern52:
       return f.template operator()<Family::kMatern52>();
-    case Family::kRationalQuadratic:
-      return f.template operator()<Family::kRationalQuadratic>();
   }
 }
 

@@ -58,7 +58,6 @@ KernelShape GroupedShape(Family family, std::vector<int> column_group, Structure
   std::vector<bool> used(static_cast<size_t>(shape.groups), false);
   for (int group : shape.column_group) used[static_cast<size_t>(group)] = true;
   for (bool u : used) LUTHIER_CHECK(u);
-  LUTHIER_CHECK(structure == Structure::kJoint || family != Family::kRationalQuadratic);
   LUTHIER_CHECK(structure == Structure::kJoint || shape.groups >= 1);
   LUTHIER_CHECK(structure != Structure::kPairwise || shape.groups >= 2);
   return shape;
@@ -108,7 +107,7 @@ void StationaryKernel::Column(const double* a, Index stride, Index m, const doub
   using Eigen::internal::padd;
   using Eigen::internal::pmul;
   using Eigen::internal::psub;
-  const Packet variance = packets::Set(signal_variance_), alpha = packets::Set(shape_parameter_);
+  const Packet variance = packets::Set(signal_variance_);
   packets::WithFamily(shape_.family, [&]<Family kFamily>() {
     if (shape_.structure == Structure::kJoint) {
       const Index* end = columns_.data() + columns_.size();
@@ -116,7 +115,7 @@ void StationaryKernel::Column(const double* a, Index stride, Index m, const doub
         Packet r2[kPackets];
         Distances<kPackets, kOne>(a, stride, i, z, columns_.data(), end, r2);
         for (int p = 0; p < kPackets; ++p) {
-          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p]);
           packets::Store<kOne>(k + i + p * packets::kLanes, pmul(variance, profile.value));
           if (slope != nullptr) {
             packets::Store<kOne>(slope + i + p * packets::kLanes, pmul(variance, profile.slope));
@@ -133,7 +132,7 @@ void StationaryKernel::Column(const double* a, Index stride, Index m, const doub
       for (size_t g = 0; g + 1 < begin_.size(); ++g) {
         Distances<kPackets, kOne>(a, stride, i, z, columns_.data() + begin_[g], columns_.data() + begin_[g + 1], r2);
         for (int p = 0; p < kPackets; ++p) {
-          const Packet f = packets::ProfileOf<kFamily>(r2[p], alpha).value;
+          const Packet f = packets::ProfileOf<kFamily>(r2[p]).value;
           sum[p] = padd(sum[p], f);
           square[p] = packets::MulAdd(f, f, square[p]);
         }
@@ -227,16 +226,12 @@ absl::StatusOr<KernelGradient> StationaryKernel::Contract(const MatrixXd& z, con
       gradient.log_lengthscales(static_cast<Index>(g)) =
           -4.0 * Eigen::internal::predux(packets::Load<false>(&sums[g * packets::kLanes]));
     }
-    if (shape_.family == Family::kRationalQuadratic) {
-      LUTHIER_ASSIGN_OR_RETURN(gradient.log_shape_parameter, LogAlphaGradient(z, weights, stop));
-    }
     return gradient;
   }
   // dK/d ln l_g = s (single + pair (sum_h f_h - f_g)) (-2 r_g^2 f'_g).
   const double count = shape_.groups, rho = shape_parameter_;
   const Packet single = packets::Set(pair_ == 0.0 ? 1.0 : single_), pair = packets::Set(pair_);
-  const Packet alpha = packets::Set(1.0), by_pairs = packets::Set(1.0 / (count * (count - 1.0))),
-               by_singles = packets::Set(1.0 / count);
+  const Packet by_pairs = packets::Set(1.0 / (count * (count - 1.0))), by_singles = packets::Set(1.0 / count);
   Packet ratio = packets::Set(0.0);
   std::vector<double> values(groups * 4 * packets::kLanes), slopes(groups * 4 * packets::kLanes);
   absl::Status status;
@@ -257,7 +252,7 @@ absl::StatusOr<KernelGradient> StationaryKernel::Contract(const MatrixXd& z, con
           Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data() + begin_[g], columns_.data() + begin_[g + 1],
                                     r2);
           for (int p = 0; p < kPackets; ++p) {
-            const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+            const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p]);
             const Packet term = pmul(own[p], pmul(r2[p], profile.slope));
             if (pair_ == 0.0) {
               add(g, term);
@@ -296,36 +291,6 @@ absl::StatusOr<KernelGradient> StationaryKernel::Contract(const MatrixXd& z, con
   return gradient;
 }
 
-absl::StatusOr<double> StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights,
-                                                          const base::StopToken& stop) const {
-  // d k/d ln alpha = alpha k (t/(1 + t) - ln(1 + t)), t = r^2/(2 alpha); 0 on the diagonal.
-  const Index n = z.rows();
-  const double alpha = shape_parameter_;
-  const Packet one = packets::Set(1.0), half = packets::Set(0.5 / alpha), minus = packets::Set(-alpha);
-  Packet sum = packets::Set(0.0);
-  RowVectorXd point(z.cols());
-  base::Pace pace(stop);
-  for (Index b = 0; b + 1 < n; ++b) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(CostOf(n - b)));
-    const double* a = RowAddress(z, b + 1);
-    const double* w = weights.data() + b * n + b + 1;
-    if (z.cols() > 0) point = z.row(b);
-    packets::OverRows(n - b - 1, [&]<int kPackets, bool kOne>(Index i, Index skip) {
-      Packet r2[kPackets];
-      Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data(), columns_.data() + columns_.size(), r2);
-      for (int p = 0; p < kPackets; ++p) {
-        const Packet t = Eigen::internal::pmul(r2[p], half);
-        const Packet log = Eigen::internal::generic_plog1p(t);
-        const Packet k = packets::ExpOfNegative(Eigen::internal::pmul(minus, log));
-        const Packet factor = Eigen::internal::psub(Eigen::internal::pdiv(t, Eigen::internal::padd(one, t)), log);
-        const Packet own = packets::LoadFrom<kOne>(w + i + p * packets::kLanes, skip);
-        sum = packets::MulAdd(own, Eigen::internal::pmul(k, factor), sum);
-      }
-    });
-  }
-  return 2.0 * signal_variance_ * alpha * Eigen::internal::predux(sum);
-}
-
 void StationaryKernel::Cross(const Eigen::Ref<const MatrixXd>& a, const Eigen::Ref<const MatrixXd>& b,
                              MatrixXd* k) const {
   const Index n = a.rows();
@@ -350,7 +315,7 @@ void StationaryKernel::PointCross(const Eigen::Ref<const MatrixXd>& a, const Row
   LUTHIER_CHECK(d == inverse_.size() && z.size() == d);
   k->resize(n);
   jacobian->resize(n, d);
-  const Packet variance = packets::Set(signal_variance_), alpha = packets::Set(shape_parameter_);
+  const Packet variance = packets::Set(signal_variance_);
   // Writes the part of the derivative by z_j that the profile's slope gives: 2 s dk/d(r^2) (z_j - a_j)/l_j.
   const auto differences = [&]<int kPackets, bool kOne>(Index i, Index j, const Packet* by_square) {
     const Packet centre = packets::Set(z(j)), factor = packets::Set(2.0 * signal_variance_ * inverse_(j));
@@ -367,7 +332,7 @@ void StationaryKernel::PointCross(const Eigen::Ref<const MatrixXd>& a, const Row
         Distances<kPackets, kOne>(a.data(), stride, i, z.data(), columns_.data(), columns_.data() + columns_.size(),
                                   r2);
         for (int p = 0; p < kPackets; ++p) {
-          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p]);
           packets::Store<kOne>(k->data() + i + p * packets::kLanes, pmul(variance, profile.value));
           slope[p] = profile.slope;
         }
@@ -389,7 +354,7 @@ void StationaryKernel::PointCross(const Eigen::Ref<const MatrixXd>& a, const Row
         Distances<kPackets, kOne>(a.data(), stride, i, z.data(), columns_.data() + begin_[g],
                                   columns_.data() + begin_[g + 1], r2);
         for (int p = 0; p < kPackets; ++p) {
-          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p]);
           const size_t at = (g * 4 + static_cast<size_t>(p)) * packets::kLanes;
           packets::Store<false>(&values[at], profile.value);
           packets::Store<false>(&slopes[at], profile.slope);

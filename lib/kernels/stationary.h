@@ -23,8 +23,7 @@ enum class Structure {
 };
 
 // Profile and structure of a kernel, and the lengthscale that each column of the inputs uses: the columns of one
-// categorical parameter share one. Groups are 0 … groups-1, each used by at least one column. The rational quadratic is
-// joint only.
+// categorical parameter share one. Groups are 0 … groups-1, each used by at least one column.
 struct KernelShape {
   Family family = Family::kMatern52;
   Structure structure = Structure::kJoint;
@@ -32,9 +31,8 @@ struct KernelShape {
   int groups = 0;
 
   int columns() const { return static_cast<int>(column_group.size()); }
-  // Returns true if the kernel has one more positive parameter beside lengthscales and variance: the rational
-  // quadratic's alpha, or rho of kPairwise.
-  bool has_shape_parameter() const { return family == Family::kRationalQuadratic || structure == Structure::kPairwise; }
+  // Returns true if the kernel has one more positive parameter beside lengthscales and variance: rho of kPairwise.
+  bool has_shape_parameter() const { return structure == Structure::kPairwise; }
 };
 
 // Returns a shape with a lengthscale for every column.
@@ -98,8 +96,6 @@ class StationaryKernel {
   // Computes k(a_i, z) at unit variance and, unless null, the slopes dk/d(r^2) of kJoint, for the m rows of a
   // column-major matrix whose columns are `stride` apart.
   void Column(const double* a, Eigen::Index stride, Eigen::Index m, const double* z, double* k, double* slope) const;
-  absl::StatusOr<double> LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights,
-                                          const base::StopToken& stop) const;
 
   KernelShape shape_;
   double signal_variance_;

@@ -34,14 +34,18 @@ absl::Status Validate(const CertificateOptions& options) {
   return violations.ToStatus();
 }
 
-// Returns the rule by which a constant follows from the steepest slope; std::nullopt without bounds, or if slopes are
-// fitted.
-std::optional<LipschitzOptions> RuleFor(const study::StudySpec& spec, const CertificateOptions& options) {
-  if (options.lipschitz) return LipschitzOptions{LipschitzGrowth::kUser, 0.0, *options.lipschitz};
+// A rule by which the constant in use comes about.
+struct Rule {
+  std::optional<double> known;  // The user's constant. Absent: it follows from the steepest slope.
+};
+
+// Returns the rule; std::nullopt without bounds.
+std::optional<Rule> RuleFor(const study::StudySpec& spec, const CertificateOptions& options) {
+  if (options.lipschitz) return Rule{options.lipschitz};
   const study::AlgorithmSpec algorithm = Resolve(spec).algorithm;
   const auto* bo = std::get_if<study::BoOptions>(&algorithm);
   if (bo == nullptr || bo->lipschitz == study::BoLipschitz::kOff) return std::nullopt;
-  return GrowthOf(*bo, /*unit=*/1.0);
+  return Rule{KnownConstant(*bo, /*unit=*/1.0)};
 }
 
 }  // namespace
@@ -64,7 +68,7 @@ absl::StatusOr<std::optional<Certificate>> Certify(const study::StudySpec& spec,
                                                    const CertificateOptions& options) {
   LUTHIER_RETURN_IF_ERROR(Validate(options));
   const study::Encoding encoding(spec.space);
-  const std::optional<LipschitzOptions> rule = RuleFor(spec, options);
+  const std::optional<Rule> rule = RuleFor(spec, options);
   if (!rule || results.empty() || encoding.compact_dim() == 0) return std::nullopt;
   const study::Goal goal = spec.metric.goal;
   KeepForCertificate(goal, &results);
@@ -81,7 +85,7 @@ absl::StatusOr<std::optional<Certificate>> Certify(const study::StudySpec& spec,
   certificate.epsilon = options.epsilon;
   certificate.results = n;
   certificate.steepest_slope = SteepestSlope(u, scores);
-  certificate.lipschitz = LipschitzConstant(*rule, certificate.steepest_slope, n);
+  certificate.lipschitz = LipschitzConstant(rule->known, certificate.steepest_slope, n);
   if (!std::isfinite(certificate.lipschitz)) return std::nullopt;
   MatrixXd sample(kPoints, encoding.model_dim());
   const math::SobolSequence sobol(encoding.compact_dim(), spec.seed, "bo/certificate");

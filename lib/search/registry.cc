@@ -123,23 +123,14 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
 
 std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec);
 
+// Stands for the options that few need.
+constexpr std::pair<const char*, const char*> kExpert = {"expert", "options that few need: docs/reference/expert.md"};
+
 // Returns the entry of one preset of HOAG.
 Entry HoagEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
-          name,
-          1,
-          description,
-          true,
-          {{"sequence", "of tolerances: EXPONENTIAL (default of hoag), QUADRATIC, CUBIC or EXACT"},
-           {"first_tolerance", "of a chain's first evaluation; default 0.1"},
-           {"step_rule",
-            "how the step adapts: CORRECTED (default), LITERAL, as the paper prints it, or BACKTRACKING (default of "
-            "projected_gradient)"},
-           {"reject_guard", "take a step again, half as long, when the value rose by a fifth; default true"},
-           {"chains", "descents from different starts, side by side; default 1"},
-           {"max_step", "longest step in a coordinate, of logarithms or 1/24 of a range; default 2"},
-           {"stop", "a chain ends when its projected gradient is so much of the first; default 1e-4"}}},
+          name, 1, description, true, {{"chains", "descents from different starts, side by side; default 1"}, kExpert}},
       ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull};
 }
 
@@ -153,43 +144,14 @@ Entry BoEntry(const char* name, const char* description) {
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
            {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
            {"noisy", "whether the same setting may give different values; default false"},
-           {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
-           {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
-           {"prior", "of the hyperparameters: DIMENSION_SCALED (default), INVERSE_SQUARED or THESIS"},
-           {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
-           {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
-           {"pending",
-            "what open trials are taken to give: PENDING_AUTO (default: FANTASIES with PI, else BELIEVER), BELIEVER, "
-            "LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or HALLUCINATION"},
-           {"trust_region",
-            "TRUST_REGION_AUTO (default): at least every second trial a local step; or TRUST_REGION_OFF"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
-           {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
-           {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
-           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC, KNOWN or FITTED"},
-           {"growth_factor", "its factor; default 10 (LINEAR) or 2"},
-           {"lipschitz_constant", "the bound itself, with KNOWN"},
-           {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
-           {"beta", "with BETA_CONSTANT; default 2"},
-           {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
-           {"sampler", "of TS: PATHWISE (default), FOURIER or FINITE"},
-           {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"},
            {"gradients", "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"},
-           {"feasibility", "FEASIBILITY_AUTO (default): learns where settings fail; or FEASIBILITY_OFF"},
-           {"trust_box",
-            "TRUST_BOX_AUTO (default): with more than 15 parameters and no local steps; TRUST_BOX_ON or "
-            "TRUST_BOX_OFF"},
-           {"count_history",
-            "results that were imported or enqueued stand for points of the initial design; default true"}}},
+           kExpert}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>, ReadsAsOptionSays};
 }
 
 // Options of the multi-fidelity algorithms.
 constexpr std::pair<const char*, const char*> kEta = {"eta", "one in eta goes on from rung to rung; default 3"};
-constexpr std::pair<const char*, const char*> kQuorum = {
-    "quorum", "share of a rung's results that must be there before its best go on; default 1"};
-constexpr std::pair<const char*, const char*> kOverlap = {
-    "overlap", "begin the next bracket while this one waits for results; default true"};
 constexpr std::pair<const char*, const char*> kSampler = {
     "sampler",
     "where new settings come from: random (default), sobol, bo, …; it sees the highest rung with enough results"};
@@ -203,63 +165,47 @@ Entry AshaEntry() {
                     true,
                     {kEta,
                      {"variant", "PROMOTE (default): trials pause at rungs; STOP: those below the best end there"},
-                     {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
-                     {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
                      kSampler}},
       ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
       ReadsAsSamplerDoes};
 }
 
 Entry CmaEsEntry() {
-  return Entry{
-      AlgorithmInfo{"cma_es",
-                    2,
-                    "CMA-ES: an evolution strategy for hundreds of trials of numbers",
-                    true,
-                    {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
-                     {"initial_sigma", "first step size in units of the ranges; default 0.3"},
-                     {"restarts", "start again with twice the population when a run has ended; default true"}}},
-      ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>, ReadsNone,
-      /*repeats=*/true};
+  return Entry{AlgorithmInfo{"cma_es",
+                             2,
+                             "CMA-ES: an evolution strategy for hundreds of trials of numbers",
+                             true,
+                             {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"}, kExpert}},
+               ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>,
+               ReadsNone,
+               /*repeats=*/true};
 }
 
 Entry HarmonicaEntry() {
   return Entry{
-      AlgorithmInfo{
-          "harmonica",
-          4,
-          "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
-          true,
-          {{"samples", "settings of each stage; default 300, less where the budget is small"},
-           {"stages", "1 to 5; default 2"},
-           {"degree", "parameters that act together, at most; default 3"},
-           {"terms", "of a stage's polynomial; default 5"},
-           {"restrictions", "best settings that a stage hands on, of which every later trial takes one; default 4"},
-           {"lambda", "penalty: LAMBDA_FIXED (default), LAMBDA_CV, LAMBDA_PATH or LAMBDA_ABS"},
-           {"lambda_factor", "of LAMBDA_FIXED, in units of sqrt(2 ln N / T) deviations; default 0.35"},
-           {"lambda_abs", "of LAMBDA_ABS, in units of the metric"},
-           {"float_bits", "cells of a continuous parameter, as a power of 2; default 2, 3 for few parameters"},
-           {"gray", "whether neighbouring levels differ in one bit; default false"},
-           {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
-           {"strict", "whether a stage waits for its first samples rather than taking the first results"},
-           {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
-           {"base",
-            "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
-            "cma_es, a bo, successive_halving, hyperband or asha"}}},
+      AlgorithmInfo{"harmonica",
+                    3,
+                    "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
+                    true,
+                    {{"samples", "settings of each stage; default 300, less where the budget is small"},
+                     {"stages", "1 to 5; default 2"},
+                     {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
+                     {"base",
+                      "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
+                      "cma_es, a bo, successive_halving, hyperband or asha"},
+                     kExpert}},
       ValidateNested<study::HarmonicaOptions, ValidateHarmonica>, CreateHarmonica, ReadsAsBaseDoesAlone,
       /*repeats=*/true};
 }
 
 Entry HyperbandEntry() {
-  return Entry{
-      AlgorithmInfo{
-          "hyperband",
-          2,
-          "brackets of successive halving, from many settings to few; needs a resource",
-          true,
-          {kEta, {"sizes", "of brackets: CEIL (default) or FLOOR, as in older tables"}, kQuorum, kOverlap, kSampler}},
-      ValidateNested<study::HyperbandOptions, ValidateHyperband>,
-      CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes};
+  return Entry{AlgorithmInfo{"hyperband",
+                             2,
+                             "brackets of successive halving, from many settings to few; needs a resource",
+                             true,
+                             {kEta, kSampler}},
+               ValidateNested<study::HyperbandOptions, ValidateHyperband>,
+               CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes};
 }
 
 Entry SuccessiveHalvingEntry() {
@@ -270,8 +216,6 @@ Entry SuccessiveHalvingEntry() {
                     true,
                     {kEta,
                      {"trials", "settings in a bracket; 0 (default): eta^s, s halvings from resource.min to max"},
-                     kQuorum,
-                     kOverlap,
                      kSampler}},
       ValidateNested<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
       CreateNested<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes};
@@ -284,9 +228,7 @@ Entry TpeEntry() {
                              true,
                              {{"startup_trials", "results before the densities are used; default 10"},
                               {"candidates", "settings drawn from the good density for each suggestion; default 24"},
-                              {"multivariate", "one density for parameters that exist together; default true"},
-                              {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
-                              {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
+                              {"multivariate", "one density for parameters that exist together; default true"}}},
                ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone,
                /*repeats=*/true};
 }
@@ -299,8 +241,7 @@ const std::vector<Entry>& Entries() {
                           13,
                           "chosen from space, objective and noise; the default",
                           true,
-                          {{"noisy", "whether the same setting may give different values; default false"},
-                           {"rules", "the rules that choose; default: the newest when the study is created"}}},
+                          {{"noisy", "whether the same setting may give different values; default false"}, kExpert}},
             NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       CmaEsEntry(),
@@ -311,7 +252,7 @@ const std::vector<Entry>& Entries() {
                           false,
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
                            {"shuffle", "visit the grid in a seeded random order; default true"},
-                           {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
+                           kExpert}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>, ReadsNone},
       Entry{AlgorithmInfo{"halton",
                           2,
@@ -441,7 +382,10 @@ const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm) {
   return EntryOf(algorithm).info;
 }
 
-Resolution Resolve(const study::StudySpec& spec) {
+namespace {
+
+// Resolves the algorithm of a study that has all of its options.
+Resolution ResolveOptions(const study::StudySpec& spec) {
   if (const auto* options = std::get_if<study::AutoOptions>(&spec.algorithm)) {
     AutoChoice choice = ChooseAlgorithm(spec, *options);
     return {std::move(choice.algorithm), std::move(choice.reasons)};
@@ -451,6 +395,16 @@ Resolution Resolve(const study::StudySpec& spec) {
     return {plan.staged ? spec.algorithm : BaseAlgorithm(*options), std::move(plan.notes)};
   }
   return {spec.algorithm, {}};
+}
+
+}  // namespace
+
+Resolution Resolve(const study::StudySpec& spec) {
+  Resolution resolution = ResolveOptions(spec);
+  for (const std::string& option : spec.removed_options) {
+    resolution.reasons.push_back(absl::StrCat(option, " is no option any more: suggestions are made without it"));
+  }
+  return resolution;
 }
 
 study::GradientUse GradientUseOf(const study::StudySpec& spec) {
@@ -477,6 +431,7 @@ absl::Status Validate(const study::StudySpec& spec) {
 }
 
 int VersionOf(const study::StudySpec& spec) {
+  if (!spec.removed_options.empty()) return 0;  // No program made suggestions with the options that are left.
   const int newest = InfoOf(spec.algorithm).version;
   // The newest version of these algorithms comes from another change.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||

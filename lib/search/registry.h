@@ -49,7 +49,7 @@ absl::Status Validate(const study::StudySpec& spec);
 
 // Returns the version of the algorithm that the provenance of the study's suggestions records. It is the newest
 // version, or an earlier one if both make the same suggestions for this study, so that verify-replay goes on checking
-// them.
+// them. It is 0 for a study that lost options.
 int VersionOf(const study::StudySpec& spec);
 
 // Returns false if suggestions for the study depend on spec and ask index alone. The coordinator then computes them in

@@ -32,12 +32,6 @@ int32_t EtaOf(const study::AlgorithmSpec& algorithm) {
   return std::get<study::AshaOptions>(algorithm).eta;
 }
 
-bool Overlaps(const study::AlgorithmSpec& algorithm) {
-  if (const auto* halving = std::get_if<study::SuccessiveHalvingOptions>(&algorithm)) return halving->overlap;
-  if (const auto* hyperband = std::get_if<study::HyperbandOptions>(&algorithm)) return hyperband->overlap;
-  return true;
-}
-
 // Previews the stages of Harmonica, and then its base's work on the remaining trials.
 Preview PreviewOfStages(const study::StudySpec& spec, const study::HarmonicaOptions& options, int64_t workers) {
   const search::HarmonicaPlan plan = search::PlanHarmonica(spec, options);
@@ -142,7 +136,7 @@ Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
   // Nobody is idle until the last setting has begun; then the last bracket is left, or in asha one training.
   const bool asynchronous = std::holds_alternative<study::AshaOptions>(spec.algorithm);
   const double packed = preview.training / k + (asynchronous ? whole : longest);
-  const bool overlaps = study::SamplerOf(spec.algorithm) != nullptr && Overlaps(spec.algorithm);
+  const bool overlaps = study::SamplerOf(spec.algorithm) != nullptr;
   preview.time_at_most = std::max(overlaps ? std::min(packed, barriers) : barriers, preview.time_at_least);
   return preview;
 }

@@ -24,17 +24,10 @@ int CeilLog2(int64_t k) {
   return bits;
 }
 
-int GrayToBinary(int gray) {
-  int binary = gray;
-  for (int shift = gray >> 1; shift != 0; shift >>= 1) binary ^= shift;
-  return binary;
-}
-
 }  // namespace
 
-BitEncoding::BitEncoding(const study::SearchSpace& space, const BitOptions& options, uint64_t seed)
-    : encoding_(space), gray_(options.gray), centre_(options.centre) {
-  const int cell_bits = options.float_bits > 0 ? options.float_bits : encoding_.compact_dim() <= 4 ? 3 : 2;
+BitEncoding::BitEncoding(const study::SearchSpace& space, int float_bits, uint64_t seed) : encoding_(space) {
+  const int cell_bits = float_bits > 0 ? float_bits : encoding_.compact_dim() <= 4 ? 3 : 2;
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
     BitGroup group;
     group.parameter = encoding_.compact_parameter(c);
@@ -59,10 +52,9 @@ BitEncoding::BitEncoding(const study::SearchSpace& space, const BitOptions& opti
       }
     }
     for (int code = 0; code < codes; ++code) {
-      const int place = gray_ && !group.unordered ? GrayToBinary(code) : code;
-      group.level_of_code.push_back(group.unordered    ? permutation[static_cast<size_t>(place) % permutation.size()]
-                                    : group.levels > 0 ? static_cast<int>(place * levels / codes)
-                                                       : place);
+      group.level_of_code.push_back(group.unordered    ? permutation[static_cast<size_t>(code) % permutation.size()]
+                                    : group.levels > 0 ? static_cast<int>(code * levels / codes)
+                                                       : code);
     }
     group_of_bit_.insert(group_of_bit_.end(), static_cast<size_t>(group.count), static_cast<int>(groups_.size()));
     bits_ += group.count;
@@ -81,9 +73,8 @@ study::Parameters BitEncoding::Decode(const Bits& x, base::RandomStream& random)
   for (const BitGroup& group : groups_) {
     const double position = random.Uniform();
     const int level = group.level_of_code[static_cast<size_t>(Code(group, x))];
-    u[group.coordinate] = group.levels > 0
-                              ? (level + 0.5) / static_cast<double>(group.levels)
-                              : (level + (centre_ ? 0.5 : position)) / static_cast<double>(1 << group.count);
+    u[group.coordinate] = group.levels > 0 ? (level + 0.5) / static_cast<double>(group.levels)
+                                           : (level + position) / static_cast<double>(1 << group.count);
   }
   return encoding_.FromCompact(u);
 }

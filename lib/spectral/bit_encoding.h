@@ -11,18 +11,12 @@
 
 namespace luthier::spectral {
 
-struct BitOptions {
-  int float_bits = 0;   // Bits of a parameter that is cut into cells: 1 … 10; 0: 2, or 3 for at most 4 parameters.
-  bool gray = false;    // Ordered parameters: neighbouring levels differ in one bit.
-  bool centre = false;  // In cells, take the middle instead of a uniform position.
-};
-
 // An ordered parameter with more levels than this is cut into cells like a continuous one.
 inline constexpr int64_t kMaxOrderedLevels = 64;
 
 // Bits of one parameter, all independent and uniform: only then are parities orthonormal.
 //   code      sum_j 2^(count-1-j) [x_(begin+j) = -1]: plain binary, the first bit most significant, so that its parity
-//             is "lower half against upper half"; with `gray`, the Gray code of it
+//             is "lower half against upper half"
 //   ordered   of k levels (int, ordinal, stepped float, bool): level floor(code k / 2^count), count = ceil(log2 k):
 //             levels are equally likely up to a factor 2, and their order is kept
 //   unordered of k labels: permutation[code mod k], seeded; the first 2^count - k of the permutation have double
@@ -42,7 +36,8 @@ struct BitGroup {
 // Constants have no bits. Inactive parameters have theirs, which decoding ignores: they act as dummies. Immutable.
 class BitEncoding {
  public:
-  BitEncoding(const study::SearchSpace& space, const BitOptions& options, uint64_t seed);
+  // `float_bits`: bits of a parameter that is cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
+  BitEncoding(const study::SearchSpace& space, int float_bits, uint64_t seed);
 
   int bits() const { return bits_; }
   const study::Encoding& encoding() const { return encoding_; }
@@ -65,8 +60,6 @@ class BitEncoding {
 
  private:
   study::Encoding encoding_;
-  bool gray_;
-  bool centre_;
   std::vector<BitGroup> groups_;
   std::vector<int> group_of_bit_;
   int bits_ = 0;

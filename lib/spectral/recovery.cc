@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "Eigen/QR"
@@ -18,9 +17,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr int kFolds = 5;
-constexpr double kFactors[] = {1.0, 0.7, 0.5, 0.35, 0.25};
-constexpr double kPathStep = 0.9;
-constexpr double kPathEnd = 0.2;  // As a share of u.
 
 // y = mean + scale * unit with mean(unit) = 0 and mean(unit^2) = 1. scale 0: all equal.
 struct Standardized {
@@ -87,29 +83,12 @@ struct Penalized {
   double lambda = 0.0;
 };
 
-absl::StatusOr<Penalized> FitPath(const ParityLasso& lasso, const VectorXd& unit, int s, const base::StopToken& stop) {
-  const double end = kPathEnd * NoiseLevel(lasso);
-  Penalized p;
-  LUTHIER_ASSIGN_OR_RETURN(const double largest, lasso.LargestCorrelation(unit, stop));
-  p.lambda = std::max(end, largest * kPathStep);
-  std::vector<FeatureKey> start;
-  while (true) {
-    LUTHIER_ASSIGN_OR_RETURN(p.fit, lasso.Fit(unit, p.lambda, start, stop));
-    if (static_cast<int>(p.fit.terms.size()) >= 2 * s || p.lambda <= end) return p;
-    start.clear();
-    for (const Term& term : p.fit.terms) start.push_back(KeyOf(term.bits));
-    p.lambda = std::max(end, p.lambda * kPathStep);
-  }
-}
-
-// Steps 2-4 for samples of unit scale `scale`.
+// Fits samples in units of their standard deviation.
 absl::StatusOr<Penalized> FitPenalized(const ParityLasso& lasso, const Standardized& s, const RecoveryOptions& options,
                                        const std::vector<FeatureKey>& start, const base::StopToken& stop) {
-  if (options.rule == LambdaRule::kPath) return FitPath(lasso, s.unit, options.terms, stop);
   Penalized p;
-  p.lambda = options.rule == LambdaRule::kAbs ? options.lambda_abs / s.scale : options.factor * NoiseLevel(lasso);
   // Correlations are at most 1: for a larger lambda all weights are 0 anyway.
-  p.lambda = std::clamp(p.lambda, 1e-6, 2.0);
+  p.lambda = std::clamp(options.factor * NoiseLevel(lasso), 1e-6, 2.0);
   LUTHIER_ASSIGN_OR_RETURN(p.fit, lasso.Fit(s.unit, p.lambda, start, stop));
   return p;
 }
@@ -140,10 +119,8 @@ absl::StatusOr<double> CrossValidatedR2(const BitMatrix& x, const Standardized& 
     Standardized s = Standardize(y);
     Polynomial g;
     if (s.scale > 0.0) {
-      RecoveryOptions scaled = options;
-      scaled.lambda_abs = options.lambda_abs / all.scale;
       const ParityLasso lasso(train, free, options.degree);
-      LUTHIER_ASSIGN_OR_RETURN(Penalized penalized, FitPenalized(lasso, s, scaled, keys, stop));
+      LUTHIER_ASSIGN_OR_RETURN(Penalized penalized, FitPenalized(lasso, s, options, keys, stop));
       g = Refit(lasso, s.unit, std::move(penalized.fit.terms), options.terms);
     }
     ToLossUnits(s, &g);
@@ -157,7 +134,7 @@ absl::StatusOr<double> CrossValidatedR2(const BitMatrix& x, const Standardized& 
 }
 
 absl::StatusOr<Recovery> Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
-                             RecoveryOptions options, bool validate, const base::StopToken& stop) {
+                             const RecoveryOptions& options, bool validate, const base::StopToken& stop) {
   LUTHIER_CHECK(x.rows() == y.size());
   Recovery recovery;
   if (y.size() < kFolds || free.empty()) {
@@ -170,25 +147,7 @@ absl::StatusOr<Recovery> Run(const BitMatrix& x, const VectorXd& y, const std::v
   recovery.features = lasso.features();
   recovery.variance = s.scale * s.scale;
   if (s.scale == 0.0) return recovery;
-  std::vector<FeatureKey> start;
-  if (options.rule == LambdaRule::kCv) {
-    options.rule = LambdaRule::kFixed;
-    double best = -std::numeric_limits<double>::infinity();
-    std::vector<Term> terms;
-    double chosen = kFactors[0];
-    for (const double factor : kFactors) {
-      options.factor = factor;
-      LUTHIER_ASSIGN_OR_RETURN(Penalized penalized, FitPenalized(lasso, s, options, Keys(terms), stop));
-      terms = std::move(penalized.fit.terms);
-      LUTHIER_ASSIGN_OR_RETURN(const double r2, CrossValidatedR2(x, s, free, options, terms, stop));
-      if (r2 <= best) continue;
-      best = r2;
-      chosen = factor;
-      start = Keys(terms);
-    }
-    options.factor = chosen;
-  }
-  LUTHIER_ASSIGN_OR_RETURN(const Penalized penalized, FitPenalized(lasso, s, options, start, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const Penalized penalized, FitPenalized(lasso, s, options, {}, stop));
   recovery.lambda = penalized.lambda;
   recovery.factor = penalized.lambda / NoiseLevel(lasso);
   recovery.nonzero = static_cast<int>(penalized.fit.terms.size());

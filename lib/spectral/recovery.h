@@ -12,21 +12,12 @@
 
 namespace luthier::spectral {
 
-// Rules for the weight of the Lasso's penalty. It is given in units of the losses' standard deviation. u = sqrt(2 ln N
-// / T) is the size that the largest of N correlations with pure noise has.
-enum class LambdaRule {
-  kFixed,  // factor * u.
-  kCv,     // The factor of {1, 0.7, 0.5, 0.35, 0.25} with the best cross-validated R^2; of equals the larger.
-  kPath,   // Descending from the smallest lambda without terms by steps of 0.9 until 2s terms are in; at least u/5.
-  kAbs,    // lambda_abs, in units of the loss.
-};
-
 struct RecoveryOptions {
   int degree = 3;  // D: 1 … kMaxDegree.
   int terms = 5;   // s: 1 ….
-  LambdaRule rule = LambdaRule::kFixed;
+  // The weight of the Lasso's penalty in units of u, and so of the losses' standard deviation. u = sqrt(2 ln N / T) is
+  // the size that the largest of N correlations with pure noise has.
   double factor = 0.35;
-  double lambda_abs = 0.0;
   // The least cross-validated R^2 of a polynomial worth believing. With pure noise it is negative, though the in-sample
   // R^2 looks good whatever the noise.
   double gate = 0.02;
@@ -67,8 +58,7 @@ struct Resampling {
   int count = 0;
   uint64_t seed = 0;  // Subset k is drawn from RandomStream(seed, "spectral/bootstrap", k).
 };
-// Returns for each term the share of random subsets of 80 % of the samples in which recovery selects it too. (Take
-// Recovery::factor of the whole as a fixed factor, or each subset goes through the choice of lambda again.)
+// Returns for each term the share of random subsets of 80 % of the samples in which recovery selects it too.
 absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, const Eigen::VectorXd& y,
                                                          const std::vector<int>& free, const RecoveryOptions& options,
                                                          const std::vector<Term>& terms, const Resampling& resampling,

@@ -48,10 +48,8 @@ Decision AshaStopper::Decide(int64_t trial, int64_t step) const {
     if (!mine || mine->step != step) continue;
     const auto& rung = rungs_[k];
     if (!std::isfinite(rung.front().first)) continue;  // Nobody has a finite value here: there is nothing to rank.
-    int64_t best = static_cast<int64_t>(rung.size()) / options.eta;
-    if (best == 0 && options.first_go_on) continue;
     if (!std::isfinite(mine->loss)) return {Verdict::kStop, absl::StrCat("no finite value at step ", step)};
-    best = std::max<int64_t>(1, best);
+    const int64_t best = std::max<int64_t>(1, static_cast<int64_t>(rung.size()) / options.eta);
     const auto place = std::lower_bound(rung.begin(), rung.end(), std::pair(mine->loss, trial));
     const int64_t rank = place - rung.begin() + 1;
     if (rank > best) {

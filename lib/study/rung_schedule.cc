@@ -39,8 +39,7 @@ std::vector<Bracket> Brackets(const StudySpec& spec, const HyperbandOptions& opt
   std::vector<Bracket> brackets;
   for (int s = most; s >= 0; --s) {
     const int64_t power = Power(options.eta, s);
-    const int64_t trials =
-        options.sizes == HyperbandSizes::kCeil ? ((most + 1) * power + s) / (s + 1) : ((most + 1) / (s + 1)) * power;
+    const int64_t trials = ((most + 1) * power + s) / (s + 1);
     brackets.push_back(MakeBracket(spec.resource->max, options.eta, s, trials));
   }
   return brackets;

@@ -57,24 +57,21 @@ struct GridOptions {
 // Lipschitz (lbo) and first-order (fobo) variants and every combination: a preset only sets defaults.
 enum class BoPreset { kBo, kHbo, kLbo, kFobo };
 
-// In each enumeration below the order is the API's.
-enum class BoAcquisition { kLogEi, kEi, kPi, kLogPi, kUcb, kTs };
-enum class BoKernel { kAuto, kMatern52, kMatern32, kMatern12, kSe, kRq, kAdditive, kPairwise };
-enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
-enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
-enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
-enum class BoMaximizer { kSobolLbfgs, kDirect };
-enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHallucination, kAuto };
-enum class BoTrustRegion { kAuto, kOff };
-enum class BoExploration { kRandom, kFarthest, kLipo };
-enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
-enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown, kFitted };
-enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
-enum class BoSampler { kPathwise, kFourier, kFinite };
-enum class BoHyperparameters { kMap, kMcmc };
-enum class BoGradients { kOff, kFull, kDirectional };
-enum class BoFeasibility { kAuto, kOff };
-enum class BoTrustBox { kAuto, kOn, kOff };
+// The values of each enumeration below, and of those of other algorithms, have the API's numbers.
+enum class BoAcquisition { kLogEi = 1, kEi, kPi, kLogPi, kUcb, kTs };
+enum class BoKernel { kAuto = 1, kMatern52 = 2, kSe = 5, kAdditive = 7, kPairwise = 8 };
+enum class BoWarp { kAuto = 1, kNone = 2, kLog = 4 };
+enum class BoPrior { kDimensionScaled = 1, kThesis = 3 };
+enum class BoMaximizer { kSobolLbfgs = 1, kDirect };
+enum class BoPending { kBeliever = 1, kFantasies = 5, kAuto = 7 };
+enum class BoTrustRegion { kAuto = 1, kOff };
+enum class BoExploration { kRandom = 1, kFarthest, kLipo };
+enum class BoLipschitz { kOff = 1, kTruncate, kAcceptReject, kCap };
+enum class BoGrowth { kLinear = 1, kKnown = 4 };
+enum class BoBeta { kKandasamy15 = 1, kDragonfly, kKandasamy17, kConstant };
+enum class BoSampler { kPathwise = 1, kFourier };
+enum class BoHyperparameters { kMap = 1, kMcmc };
+enum class BoGradients { kOff = 1, kFull, kDirectional };
 
 struct BoOptions {
   BoPreset preset = BoPreset::kBo;
@@ -84,7 +81,6 @@ struct BoOptions {
   BoKernel kernel = BoKernel::kAuto;
   BoWarp warp = BoWarp::kAuto;
   BoPrior prior = BoPrior::kDimensionScaled;
-  BoCriterion criterion = BoCriterion::kMarginalLikelihood;
   BoMaximizer maximizer = BoMaximizer::kSobolLbfgs;
   BoPending pending = BoPending::kAuto;
   BoTrustRegion trust_region = BoTrustRegion::kAuto;
@@ -93,7 +89,6 @@ struct BoOptions {
   BoExploration exploration = BoExploration::kRandom;
   BoLipschitz lipschitz = BoLipschitz::kOff;
   BoGrowth growth = BoGrowth::kLinear;
-  double growth_factor = 10.0;      // kappa > 0.
   double lipschitz_constant = 0.0;  // For kKnown: > 0, units of the metric per unit cube side.
   BoBeta beta_schedule = BoBeta::kKandasamy15;
   double beta = 2.0;          // For BoBeta::kConstant, >= 0.
@@ -101,8 +96,6 @@ struct BoOptions {
   BoSampler sampler = BoSampler::kPathwise;
   BoHyperparameters hyperparameters = BoHyperparameters::kMap;
   BoGradients gradients = BoGradients::kOff;  // Reported derivatives that the model uses.
-  BoFeasibility feasibility = BoFeasibility::kAuto;
-  BoTrustBox trust_box = BoTrustBox::kAuto;
   // Results that users imported or enqueued stand for points of the initial design.
   bool count_history = true;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
@@ -113,7 +106,6 @@ BoOptions BoDefaults(BoPreset preset);
 struct CmaEsOptions {
   int32_t population = 0;      // Samples of a generation; 0: 4 + floor(3 ln d). Else 4 … 10^4.
   double initial_sigma = 0.3;  // First step size, in units of the parameters' ranges; above 0, at most 1.
-  bool restarts = true;        // A run that has ended starts again elsewhere with twice the population.
   friend bool operator==(const CmaEsOptions&, const CmaEsOptions&) = default;
 };
 
@@ -122,15 +114,10 @@ struct HaltonOptions {
   friend bool operator==(const HaltonOptions&, const HaltonOptions&) = default;
 };
 
-enum class TpeGamma { kLinear, kSqrt };
-enum class TpeBandwidth { kNeighbours, kFixed };
-
 struct TpeOptions {
   int32_t startup_trials = 10;  // Results before the densities are used; 1 … 10^4.
   int32_t candidates = 24;      // Drawn from the good density for a suggestion; 1 … 10^4.
   bool multivariate = true;     // One joint density for the parameters that exist together; false: one a parameter.
-  TpeGamma gamma = TpeGamma::kLinear;
-  TpeBandwidth bandwidth = TpeBandwidth::kNeighbours;
   friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
 };
 
@@ -143,41 +130,31 @@ using SamplerSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOpt
 
 // Brackets of `trials` settings, one in eta of which goes on from rung to rung.
 struct SuccessiveHalvingOptions {
-  int32_t eta = 3;      // 2 … 1000.
-  int64_t trials = 0;   // eta … 10^6; 0: eta^s settings, where s halvings lead from resource.min to max.
-  double quorum = 1.0;  // Share of a rung's results that must be there before its best go on, in (0, 1].
-  bool overlap = true;  // Begin the next bracket while this one has nothing to do for a worker.
+  int32_t eta = 3;     // 2 … 1000.
+  int64_t trials = 0;  // eta … 10^6; 0: eta^s settings, where s halvings lead from resource.min to max.
   SamplerSpec sampler = RandomOptions{};
   friend bool operator==(const SuccessiveHalvingOptions&, const SuccessiveHalvingOptions&) = default;
 };
 
 // Brackets of successive halving from many settings with little training to few with all of it, over and over.
-enum class HyperbandSizes { kCeil, kFloor };
 struct HyperbandOptions {
   int32_t eta = 3;
-  HyperbandSizes sizes = HyperbandSizes::kCeil;
-  double quorum = 1.0;
-  bool overlap = true;
   SamplerSpec sampler = RandomOptions{};
   friend bool operator==(const HyperbandOptions&, const HyperbandOptions&) = default;
 };
 
 // Successive halving without barriers: a setting goes on as soon as it is among the best 1/eta of its rung so far.
 enum class AshaVariant {
-  kPromote,  // Trials pause at each rung.
-  kStop,     // Trials train on unless they are worse than that when they pass a rung; for workers that cannot pause.
+  kPromote = 1,  // Trials pause at each rung.
+  kStop,  // Trials train on unless they are worse than that when they pass a rung; for workers that cannot pause.
 };
 struct AshaOptions {
   int32_t eta = 3;
   AshaVariant variant = AshaVariant::kPromote;
-  int32_t skip_rungs = 0;    // The lowest rungs are left out. 0 … halvings - 1.
-  bool first_go_on = false;  // kStop: the first eta - 1 at a rung all continue, not only while best so far.
+  int32_t skip_rungs = 0;  // The lowest rungs are left out, as harmonica has it. 0 … halvings - 1. No option of users.
   SamplerSpec sampler = RandomOptions{};
   friend bool operator==(const AshaOptions&, const AshaOptions&) = default;
 };
-
-// In the order of the API's.
-enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
 
 // Algorithm that goes on after Harmonica's stages: one that can stand in for it on any space. A new one is one entry
 // here.
@@ -190,13 +167,7 @@ struct HarmonicaOptions {
   int32_t degree = 3;        // Largest degree of the monomials, 1 … 5.
   int32_t terms = 5;         // Terms of a stage's polynomial, 1 … 32.
   int32_t restrictions = 4;  // Best settings that a stage hands on, 1 … 16.
-  HarmonicaLambda lambda = HarmonicaLambda::kFixed;
-  double lambda_factor = 0.35;  // For kFixed: 0.01 … 10.
-  double lambda_abs = 0.0;      // For kAbs: > 0, in units of the metric.
-  int32_t float_bits = 0;       // Bits of a parameter cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
-  bool gray = false;            // Neighbouring levels of ordered parameters differ in one bit.
-  bool cell_centres = false;    // Continuous parameters take the middles of cells.
-  bool strict = false;          // A stage uses its first `samples` samples, however late their results.
+  int32_t float_bits = 0;    // Bits of a parameter cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
   // Step up to which the samples of stages are trained, where they pause: resource.min … max; 0: to the end.
   int64_t stage_resource = 0;
   HarmonicaBase base = RandomOptions{};
@@ -204,10 +175,10 @@ struct HarmonicaOptions {
 };
 
 // Tolerances of HOAG's evaluations: 0.1 * 0.9^(k-1), 0.1 / k^2 and 0.1 / k^3 for a first tolerance of 0.1; all digits.
-enum class HoagSequence { kExponential, kQuadratic, kCubic, kExact };
-// Rules by which HOAG's step adapts: the paper's test as it follows from its equations 10 and 16, or as its equation 3
-// has it; or Armijo's condition of sufficient decrease.
-enum class HoagStep { kCorrected, kLiteral, kBacktracking };
+enum class HoagSequence { kExponential = 1, kQuadratic, kCubic, kExact };
+// Rules by which HOAG's step adapts: the paper's test as it follows from its equations 10 and 16, or Armijo's condition
+// of sufficient decrease.
+enum class HoagStep { kCorrected = 1, kBacktracking = 3 };
 enum class HoagPreset { kHoag, kProjectedGradient, kIterdiff };
 
 struct HoagOptions {
@@ -215,10 +186,8 @@ struct HoagOptions {
   HoagSequence sequence = HoagSequence::kExponential;
   double first_tolerance = 0.1;  // Above 0, at most 10^6.
   HoagStep step_rule = HoagStep::kCorrected;
-  bool reject_guard = true;  // A value that rises by a fifth is not accepted: the step is halved.
-  int32_t chains = 1;        // Descents from different starts, side by side; 1 ... 100.
-  double max_step = 2.0;     // Longest step in a coordinate, of logarithms or 1/24 of a linear range. Above 0.
-  double stop = 1e-4;        // A chain ends when its gradient mapping is so much of its first. [0, 1)
+  int32_t chains = 1;  // Descents from different starts, side by side; 1 ... 100.
+  double stop = 1e-4;  // A chain ends when its gradient mapping is so much of its first. [0, 1)
   friend bool operator==(const HoagOptions&, const HoagOptions&) = default;
 };
 
@@ -368,6 +337,8 @@ struct StudySpec {
   double weight = 1.0;
   bool open_space = false;          // Running trials may add parameters.
   std::string pool = kDefaultPool;  // Workers of this pool may take it.
+  // Options of the algorithm that the stored study has and this program has no more, for people: "FIELD: VALUE".
+  std::vector<std::string> removed_options;
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

@@ -17,6 +17,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/convert_algorithm.h"
+#include "lib/wire/old_options.h"
 #include "lib/wire/text.h"
 
 namespace luthier::wire {
@@ -360,6 +361,16 @@ study::LeaseOptions LeaseFrom(const v1::LeaseOptions& proto, base::Violations* v
   return result;
 }
 
+// --- Algorithm ---
+
+// Reads an algorithm that a program of the past may have written. Options that are no more are violations.
+study::AlgorithmSpec CurrentAlgorithm(v1::Algorithm proto, base::Violations* violations) {
+  for (const RemovedOption& option : MoveOldOptions("algorithm", &proto)) {
+    violations->Add(option.field, absl::StrCat(option.value, " is no option any more; ", option.hint));
+  }
+  return AlgorithmFromProto(proto, violations);
+}
+
 // --- Resource, stopping ---
 
 void SetCommon(const study::MedianStopping& rule, v1::Stopping::Median* out) {
@@ -484,6 +495,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   proto.set_weight(spec.weight);
   proto.set_open_space(spec.open_space);
   if (spec.pool != study::kDefaultPool) proto.set_pool(spec.pool);
+  for (const std::string& option : spec.removed_options) proto.add_removed_options(ValidUtf8(option));
   return proto;
 }
 
@@ -498,7 +510,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
     result.space = SpaceFrom(spec.space(), &violations);
   }
   result.metric = MetricFrom(spec.metric(), &violations);
-  result.algorithm = AlgorithmFromProto(spec.algorithm(), &violations);
+  result.algorithm = CurrentAlgorithm(spec.algorithm(), &violations);
   result.objective = ObjectiveFrom(spec.objective(), &violations);
   result.budget = BudgetFrom(spec.budget(), &violations);
   result.lease = LeaseFrom(spec.lease(), &violations);
@@ -513,6 +525,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   if (spec.has_weight()) result.weight = spec.weight();
   result.open_space = spec.open_space();
   if (!spec.pool().empty()) result.pool = spec.pool();
+  result.removed_options.assign(spec.removed_options().begin(), spec.removed_options().end());
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
@@ -588,7 +601,7 @@ v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm) {
 
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm) {
   base::Violations violations;
-  study::AlgorithmSpec result = AlgorithmFromProto(algorithm, &violations);
+  study::AlgorithmSpec result = CurrentAlgorithm(algorithm, &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
 }

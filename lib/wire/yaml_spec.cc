@@ -212,7 +212,7 @@ class Reader {
       const YamlNode& value = node.items[i];
       const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key.text);
       if (field == nullptr) {
-        Unknown(key, path, *message->GetDescriptor());
+        Unknown(key, value, path, *message->GetDescriptor());
         continue;
       }
       const std::string field_path = path.empty() ? key.text : absl::StrCat(path, ".", key.text);
@@ -234,16 +234,36 @@ class Reader {
     problems_.push_back({at, field, std::move(what)});
   }
 
-  void Unknown(const YamlNode& key, const std::string& path, const Descriptor& descriptor) {
+  // Returns the names of the fields, but for options that few need and what the service alone sets.
+  static std::vector<std::string> Names(const Descriptor& descriptor) {
     std::vector<std::string> names;
+    for (int i = 0; i < descriptor.field_count(); ++i) {
+      const std::string& name = descriptor.field(i)->name();
+      if (name != "expert" && name != "removed_options") names.push_back(name);
+    }
+    return names;
+  }
+
+  // Returns a scalar as it was written, or "...".
+  static std::string Short(const YamlNode& value) {
+    return value.kind == Kind::kScalar && !value.quoted ? value.text : "...";
+  }
+
+  void Unknown(const YamlNode& key, const YamlNode& value, const std::string& path, const Descriptor& descriptor) {
+    const std::vector<std::string> names = Names(descriptor);
     std::vector<std::string> inside;
     for (int i = 0; i < descriptor.field_count(); ++i) {
       const FieldDescriptor* field = descriptor.field(i);
-      names.push_back(field->name());
       if (field->type() == FieldDescriptor::TYPE_MESSAGE && !field->is_repeated() &&
           field->message_type()->FindFieldByName(key.text) != nullptr) {
         inside.push_back(Quote(field->name()));
       }
+    }
+    if (inside == std::vector<std::string>{Quote("expert")}) {
+      return Add(key.at, path, absl::StrCat(key.text, " moved; write expert: {", key.text, ": ", Short(value), "}"));
+    }
+    if (descriptor.IsReservedName(key.text)) {
+      return Add(key.at, path, absl::StrCat(key.text, " is no option any more; leave it out"));
     }
     std::string hint = base::DidYouMean(key.text, names);
     if (const std::string ours = OwnWord(key.text, names); !ours.empty()) {
@@ -256,8 +276,7 @@ class Reader {
   }
 
   void WrongShape(const YamlNode& node, const std::string& path, const Descriptor& descriptor) {
-    std::vector<std::string> names;
-    for (int i = 0; i < descriptor.field_count(); ++i) names.push_back(descriptor.field(i)->name());
+    const std::vector<std::string> names = Names(descriptor);
     std::string hint;
     if (node.kind == Kind::kScalar && descriptor.FindFieldByName(node.text) != nullptr) {
       hint = absl::StrCat("; write {", node.text, ": {}}");
@@ -373,6 +392,10 @@ class Reader {
     }
     const std::string upper = absl::AsciiStrToUpper(node.text);
     if (std::find(names.begin(), names.end(), upper) == names.end()) {
+      if (type->IsReservedName(upper)) {
+        return Add(node.at, path,
+                   absl::StrCat(upper, " is no option any more; use one of ", absl::StrJoin(names, ", ")));
+      }
       const std::string hint = base::DidYouMean(upper, names);
       return Add(node.at, path, absl::StrCat(Quote(node.text), " is not one of ", absl::StrJoin(names, ", "), hint));
     }

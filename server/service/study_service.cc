@@ -69,6 +69,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   violations.AddAll("spec", search::Validate(*spec));
   violations.AddAll("spec", CheckObjective(*spec));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  spec->removed_options.clear();  // A new study, a copy of an older one perhaps, never had them.
   return spec;
 }
 

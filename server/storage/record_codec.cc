@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/old_options.h"
 #include "luthier/storage/record.pb.h"
 #include "server/storage/rules.h"
 
@@ -500,12 +501,12 @@ namespace {
 // as initial design. Such studies keep the first rules, and history does not count.
 void KeepOldRules(v1::Algorithm* algorithm) {
   const auto bo = [](v1::Algorithm::Bo* options) {
-    if (!options->has_count_history()) options->set_count_history(false);
+    if (!options->expert().has_count_history()) options->mutable_expert()->set_count_history(false);
   };
   switch (algorithm->kind_case()) {
     case v1::Algorithm::KIND_NOT_SET:
     case v1::Algorithm::kAuto:
-      if (!algorithm->auto_().has_rules()) algorithm->mutable_auto_()->set_rules(0);
+      if (!algorithm->auto_().expert().has_rules()) algorithm->mutable_auto_()->mutable_expert()->set_rules(0);
       return;
     case v1::Algorithm::kBo:
       return bo(algorithm->mutable_bo());
@@ -539,6 +540,10 @@ void KeepOldRules(v1::Algorithm* algorithm) {
 absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes) {
   v1::StudySpec message;
   if (!Parse(bytes, &message)) return Unreadable("study");
+  // Options that are no more are named in the spec, and suggestions are made without them.
+  for (const wire::RemovedOption& option : wire::MoveOldOptions("algorithm", message.mutable_algorithm())) {
+    message.add_removed_options(absl::StrCat(option.field, ": ", option.value));
+  }
   KeepOldRules(message.mutable_algorithm());
   absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
   if (!spec.ok()) {

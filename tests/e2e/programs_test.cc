@@ -381,7 +381,7 @@ print(json.dumps({"loss": loss, "gradient": gradient}))
 space: [{name: x, float: {min: 0, max: 1}}, {name: y, float: {min: 0, max: 1}}]
 objective: {command: {argv: [python3, -S, bowl.py, "{x}", "{y}"]}}
 metric: {name: loss, goal: MINIMIZE}
-algorithm: {fobo: {trust_region: TRUST_REGION_OFF}}
+algorithm: {fobo: {expert: {trust_region: TRUST_REGION_OFF}}}
 budget: {max_trials: 45}
 seed: 3
 )");

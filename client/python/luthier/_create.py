@@ -22,7 +22,7 @@ from luthier.space import SpaceLike, to_specs
 from luthier.study import Study
 
 _EXAMPLES = {
-    "algorithm": '"bo" or {"bo": {"initial": 10}}',
+    "algorithm": '"bo" or {"bo": {"initial_points": 10}}',
     "stopping": '"median" or {"median": {"warmup": 5}}',
     "objective": '{"command": {"argv": ["python3", "train.py"]}}',
 }
@@ -155,9 +155,9 @@ def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
     from google.protobuf.json_format import ParseDict, ParseError
 
     for arm, chosen in given.items():
-        _check_names(f"{field} is {arm!r}: it is", [arm], out)
+        _check_names(f"{field} is {arm!r}: it is", [arm], out.DESCRIPTOR)
         if isinstance(chosen, Mapping):
-            _check_names(f"{field} {arm} has no", chosen, _arm(out, arm))
+            _check_options(f"{field} {arm}", chosen, _field(out.DESCRIPTOR, arm).message_type)
     try:
         ParseDict(dict(given), out)
     except ParseError as error:
@@ -166,23 +166,39 @@ def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
         raise ValueError(f"{field} is {given!r}: it is as {_EXAMPLES[field]}") from None
 
 
-def _check_names(what: str, given: Iterable[str], message: Any) -> None:
-    """Raises ValueError for what is no field of a message, with those that are."""
-    fields = message.DESCRIPTOR.fields
-    names = [field.name for field in fields]
+def _check_options(where: str, given: Mapping[str, Any], described: Any) -> None:
+    """Raises ValueError for an unknown name among the options and the options inside them."""
+    _check_names(f"{where} has no", given, described)
+    for name, value in given.items():
+        inside = _field(described, name).message_type
+        if isinstance(value, Mapping) and inside is not None and not inside.GetOptions().map_entry:
+            _check_options(f"{where}.{name}", value, inside)
+
+
+def _check_names(what: str, given: Iterable[str], described: Any) -> None:
+    """Raises ValueError for what is no field of a message, with those that are, or where it went."""
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+    names = [field.name for field in described.fields]
     for name in given:
-        if name not in names and name not in [field.json_name for field in fields]:
-            near = difflib.get_close_matches(str(name), names, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            wrong = "one of" if what.endswith("it is") else f"{name!r}; it has"
-            raise ValueError(f"{what} {wrong} {', '.join(sorted(names)) or 'no options'}{meant}")
+        if name in names or name in [field.json_name for field in described.fields]:
+            continue
+        if "expert" in names and name in described.fields_by_name["expert"].message_type.fields_by_name:
+            raise ValueError(f"{what} {name!r}: it moved; write {{'expert': {{{name!r}: ...}}}}")
+        proto = DescriptorProto()
+        described.CopyToProto(proto)
+        if name in proto.reserved_name:
+            raise ValueError(f"{what} {name!r} any more; leave it out")
+        near = difflib.get_close_matches(str(name), names, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        wrong = "one of" if what.endswith("it is") else f"{name!r}; it has"
+        raise ValueError(f"{what} {wrong} {', '.join(sorted(names)) or 'no options'}{meant}")
 
 
-def _arm(message: Any, name: str) -> Any:
-    """Returns a message of the kind that a field has."""
-    fields = message.DESCRIPTOR.fields
-    (found,) = [field for field in fields if name in (field.name, field.json_name)]
-    return getattr(message, found.name)
+def _field(described: Any, name: str) -> Any:
+    """Returns a message's field by its name, which is one."""
+    (found,) = [field for field in described.fields if name in (field.name, field.json_name)]
+    return found
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -38,7 +38,7 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
                    absl::StrCat(options.population, " is not 0 (4 + 3 ln d) or between 4 and ", kMaxPopulation));
   }
   if (!(options.initial_sigma > 0.0 && options.initial_sigma <= 1.0)) {
-    violations.Add("algorithm.cma_es.initial_sigma",
+    violations.Add("algorithm.cma_es.expert.initial_sigma",
                    absl::StrCat(study::FormatDouble(options.initial_sigma), " is not above 0 and at most 1"));
   }
   const int columns = study::Encoding(spec.space).compact_dim();
@@ -133,7 +133,7 @@ void CmaEsDesigner::EndGeneration() {
     median_.push_back(MedianOf(losses));
   }
   ++generation_;
-  if (!options_.restarts || !(run_->Collapsed() || Stagnates())) return;
+  if (!run_->Collapsed() && !Stagnates()) return;
   best_.clear();
   median_.clear();
   run_ = NewRun(++restart_);

@@ -29,8 +29,8 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 // that say nothing about the setting are ignored; further asks fill their places.
 //
 // A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
-// if its results are all the same, or if they have not improved for long, unless `restarts` is off. Origin "cma_es";
-// details: generation, population, restart, sigma.
+// if its results are all the same, or if they have not improved for long. Origin "cma_es"; details: generation,
+// population, restart, sigma.
 struct CmaEsState {
   int64_t generation = 0;
 };

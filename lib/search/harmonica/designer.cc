@@ -33,7 +33,7 @@ HarmonicaDesigner::HarmonicaDesigner(const study::StudySpec& spec, const study::
       options_(options),
       plan_(PlanHarmonica(spec, options)),
       multi_fidelity_(BaseIsMultiFidelity(options)),
-      bits_(spec.space, BitOptionsOf(options), spec.seed),
+      bits_(spec.space, options.float_bits, spec.seed),
       stages_(spec_, options_, plan_, bits_) {
   if (!plan_.staged) base_only_ = nested_.Create(BaseStudy(spec_, options_, plan_));
 }

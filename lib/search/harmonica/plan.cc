@@ -94,21 +94,10 @@ absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::Harmon
   };
   if (options.samples != 0) within("samples", options.samples, kLeastSamples, kMostSamples);
   within("stages", options.stages, 1, kMostStages);
-  within("degree", options.degree, 1, spectral::kMaxDegree);
-  within("terms", options.terms, 1, 32);
-  within("restrictions", options.restrictions, 1, 16);
-  if (options.float_bits != 0) within("float_bits", options.float_bits, 1, 10);
-  if (!(options.lambda_factor >= 0.01 && options.lambda_factor <= 10.0)) {
-    violations.Add("algorithm.harmonica.lambda_factor",
-                   absl::StrCat(options.lambda_factor, " is not between 0.01 and 10"));
-  }
-  if (options.lambda == study::HarmonicaLambda::kAbs ? !(options.lambda_abs > 0.0 && std::isfinite(options.lambda_abs))
-                                                     : options.lambda_abs != 0.0) {
-    violations.Add("algorithm.harmonica.lambda_abs",
-                   options.lambda == study::HarmonicaLambda::kAbs
-                       ? absl::StrCat(options.lambda_abs, " is not a positive number: lambda LAMBDA_ABS needs one")
-                       : std::string("is used with lambda LAMBDA_ABS only"));
-  }
+  within("expert.degree", options.degree, 1, spectral::kMaxDegree);
+  within("expert.terms", options.terms, 1, 32);
+  within("expert.restrictions", options.restrictions, 1, 16);
+  if (options.float_bits != 0) within("expert.float_bits", options.float_bits, 1, 10);
   if (spec.space.size() > study::kMaxParameters - kMostStages) {
     violations.Add("algorithm.harmonica", absl::StrCat("the space has ", spec.space.size(), " parameters; at most ",
                                                        study::kMaxParameters - kMostStages, " are allowed"));
@@ -119,11 +108,11 @@ absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::Harmon
                                 spec.budget.max_trials, " trials: raise budget.max_trials or take fewer"));
   }
   if (violations.empty()) {
-    const int bits = spectral::BitEncoding(spec.space, BitOptionsOf(options), spec.seed).bits();
+    const int bits = spectral::BitEncoding(spec.space, options.float_bits, spec.seed).bits();
     if (bits > kMostHarmonicaBits) {
       violations.Add("algorithm.harmonica",
                      absl::StrCat("the space has ", bits, " bits; at most ", kMostHarmonicaBits,
-                                  " are allowed: take fewer parameters, fewer labels, or float_bits: 1"));
+                                  " are allowed: take fewer parameters, fewer labels, or expert: {float_bits: 1}"));
     }
   }
   std::optional<HarmonicaPlan> plan;
@@ -148,7 +137,7 @@ HarmonicaPlan PlanHarmonica(const study::StudySpec& spec, const study::Harmonica
                                         kDefaultSamples, " find weaker effects"));
     }
   }
-  const int bits = spectral::BitEncoding(spec.space, BitOptionsOf(options), spec.seed).bits();
+  const int bits = spectral::BitEncoding(spec.space, options.float_bits, spec.seed).bits();
   plan.degree = spectral::AffordableDegree(bits, options.degree, kMostFeatures);
   if (plan.degree < options.degree) {
     plan.notes.push_back(
@@ -215,17 +204,10 @@ study::StudySpec RefinedStudy(const study::StudySpec& spec, const study::Harmoni
   return base;
 }
 
-spectral::BitOptions BitOptionsOf(const study::HarmonicaOptions& options) {
-  return {.float_bits = options.float_bits, .gray = options.gray, .centre = options.cell_centres};
-}
-
 spectral::RecoveryOptions RecoveryOptionsOf(const study::HarmonicaOptions& options, int degree) {
   spectral::RecoveryOptions recovery;
   recovery.degree = degree;
   recovery.terms = options.terms;
-  recovery.rule = static_cast<spectral::LambdaRule>(options.lambda);
-  recovery.factor = options.lambda_factor;
-  recovery.lambda_abs = options.lambda_abs;
   return recovery;
 }
 

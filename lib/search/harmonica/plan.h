@@ -48,7 +48,6 @@ study::StudySpec RefinedStudy(const study::StudySpec& spec, const study::Harmoni
                               const NestedAlgorithms& nested);
 
 inline constexpr int kMostHarmonicaBits = 2000;
-spectral::BitOptions BitOptionsOf(const study::HarmonicaOptions& options);
 spectral::RecoveryOptions RecoveryOptionsOf(const study::HarmonicaOptions& options, int degree);
 
 }  // namespace luthier::search

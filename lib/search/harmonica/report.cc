@@ -61,7 +61,7 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
   if (options == nullptr) return report;
   const HarmonicaPlan plan = PlanHarmonica(spec, *options);
   if (!plan.staged) return report;
-  const spectral::BitEncoding bits(spec.space, BitOptionsOf(*options), spec.seed);
+  const spectral::BitEncoding bits(spec.space, options->float_bits, spec.seed);
   HarmonicaStages stages(spec, *options, plan, bits);
   std::optional<study::History> view;
   if (spec.reproducible) view = history.ReproducibleView(spec.budget.max_parallel);
@@ -124,7 +124,6 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
       const int count = static_cast<int>(std::min(static_cast<double>(resamples), kMostWork / std::max(work, 1.0)));
       if (count >= std::min(resamples, kLeastResamples) && data.losses.size() > 0) {
         spectral::RecoveryOptions again = RecoveryOptionsOf(*options, plan.degree);
-        again.rule = spectral::LambdaRule::kFixed;
         again.factor = stage.factor;
         // If lower degrees were needed to find the terms, triples would hide them again.
         size_t degree = 1;

@@ -136,27 +136,13 @@ std::optional<std::vector<size_t>> HarmonicaStages::Closing(const study::History
   const auto is_sample = [&](size_t k) { return states_[k].kind == 's' && states_[k].stage == stage; };
   const auto by_index = [&](size_t a, size_t b) { return states_[a].index < states_[b].index; };
   std::vector<size_t> found;
-  if (!options_.strict) {
-    for (const int k : history.settled()) {
-      const auto at = static_cast<size_t>(k);
-      if (!is_sample(at) || !Done(trials[at])) continue;
-      found.push_back(at);
-      if (found.size() < wanted) continue;
-      std::sort(found.begin(), found.end(), by_index);
-      return found;
-    }
-    return std::nullopt;
-  }
-  std::vector<size_t> samples;
-  for (size_t k = 0; k < trials.size(); ++k) {
-    if (is_sample(k)) samples.push_back(k);
-  }
-  std::sort(samples.begin(), samples.end(), by_index);
-  for (const size_t k : samples) {
-    if (trials[k].open() && trials[k].state != study::TrialState::kPaused) return std::nullopt;
-    if (!Done(trials[k])) continue;
-    found.push_back(k);
-    if (found.size() == wanted) return found;
+  for (const int k : history.settled()) {
+    const auto at = static_cast<size_t>(k);
+    if (!is_sample(at) || !Done(trials[at])) continue;
+    found.push_back(at);
+    if (found.size() < wanted) continue;
+    std::sort(found.begin(), found.end(), by_index);
+    return found;
   }
   return std::nullopt;
 }

@@ -98,9 +98,8 @@ class HarmonicaStages {
   // Finds the closed stages in `history`: from the records in the designer states of suggestions, or, if no suggestion
   // has been made since a stage closed, from the results. The outcome is a function of the history alone. A stage
   // closes with the T-th of its results (COMPLETE, PAUSED at its target, FAILED for a fault of the setting, or PRUNED)
-  // in log order, and uses those T in order of sample. With `strict` it closes once the T samples of least index that
-  // were not lost have results. A stage whose gate stayed closed leaves its samples to the next, as both are drawn
-  // alike. Returns CANCELLED if `stop` was raised; call no other method before another Read.
+  // in log order, and uses those T in order of sample. A stage whose gate stayed closed leaves its samples to the next,
+  // as both are drawn alike. Returns CANCELLED if `stop` was raised; call no other method before another Read.
   absl::Status Read(const study::History& history, const base::StopToken& stop);
 
   const std::vector<HarmonicaStage>& stages() const { return stages_; }

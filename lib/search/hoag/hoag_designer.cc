@@ -65,18 +65,15 @@ absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions
     violations.Add(at, "moves along gradients, and the space has no float without step; use bo or random");
   }
   if (!(options.first_tolerance > 0.0 && options.first_tolerance <= 1e6)) {
-    violations.Add(at + ".first_tolerance",
+    violations.Add(at + ".expert.first_tolerance",
                    absl::StrCat(study::FormatDouble(options.first_tolerance), " is not above 0 and at most 10^6"));
   }
   if (options.chains < 1 || options.chains > kMostChains) {
     violations.Add(at + ".chains", absl::StrCat(options.chains, " is not between 1 and ", kMostChains));
   }
-  if (!(options.max_step > 0.0 && options.max_step <= 1e6)) {
-    violations.Add(at + ".max_step",
-                   absl::StrCat(study::FormatDouble(options.max_step), " is not above 0 and at most 10^6"));
-  }
   if (!(options.stop >= 0.0 && options.stop < 1.0)) {
-    violations.Add(at + ".stop", absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
+    violations.Add(at + ".expert.stop",
+                   absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
   }
   if (spec.reproducible && spec.budget.max_parallel > 1) {
     // A reproducible study hides the newest results until other trials have followed, and a waiting chain starts none.

@@ -13,6 +13,7 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kLeastTolerance = 1e-12;
+constexpr double kLongestStep = 2.0;  // In a coordinate: of logarithms, or of 1/24 of a linear range.
 // L is divided by the first after a step that gained enough, and multiplied by the second otherwise.
 constexpr double kShrinkStep = 1.05;
 constexpr double kGrow = 2.0;
@@ -57,10 +58,10 @@ double HoagChain::tolerance() const {
 }
 
 void HoagChain::Step() {
-  // The step is at most max_step in every coordinate.
+  // The step is at most kLongestStep in every coordinate.
   VectorXd move = Project(accepted_ - last_.gradient / inverse_step_) - accepted_;
   const double longest = move.lpNorm<Eigen::Infinity>();
-  if (longest > options_.max_step) move *= options_.max_step / longest;
+  if (longest > kLongestStep) move *= kLongestStep / longest;
   point_ = Project(accepted_ + move);
 }
 
@@ -73,18 +74,15 @@ void HoagChain::Tell(const HoagResult& result) {
     if (!(result.value <= last_.value + kSufficient * last_.gradient.dot(point_ - accepted_))) return Reject();
     inverse_step_ /= kGrow;
   } else if (!first) {
-    if (options_.reject_guard && result.value - last_.value >= kReject * std::abs(last_.value)) {
+    if (result.value - last_.value >= kReject * std::abs(last_.value)) {
       shrink_ *= 0.5;
       return Reject();
     }
     const double length = (point_ - accepted_).norm();
     const double c = kLipschitz * result.outer_gradient_norm;
-    // The corrected form follows from equations 10 and 16 of the paper; its equation 3 is the literal one.
+    // This follows from equations 10 and 16 of the paper; its equation 3 prints another form.
     const double slack =
-        options_.step_rule == study::HoagStep::kLiteral
-            ? c * result.tolerance + last_.tolerance * (c + kConstantM) * length - inverse_step_ * length * length
-            : c * result.tolerance + last_.tolerance * (c + kConstantM * length) -
-                  0.5 * inverse_step_ * length * length;
+        c * result.tolerance + last_.tolerance * (c + kConstantM * length) - 0.5 * inverse_step_ * length * length;
     inverse_step_ = result.value <= last_.value + slack ? inverse_step_ / kShrinkStep : inverse_step_ * kGrow;
   }
   rejected_in_a_row_ = 0;

@@ -30,30 +30,24 @@ std::vector<const HistoryTrial*> AskedFor(const study::History& history, int64_t
 
 }  // namespace
 
-HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, int32_t eta, double quorum, bool overlap,
-                                 const NestedAlgorithms& nested)
+HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& nested)
     : goal_(spec.metric.goal),
       max_trials_(spec.budget.max_trials),
       eta_(eta),
-      quorum_(quorum),
-      overlap_(overlap),
       brackets_(study::BracketsOf(spec)),
       sampler_(spec, brackets_.front().steps, nested) {}
 
 HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::SuccessiveHalvingOptions& options,
                                  const NestedAlgorithms& nested)
-    : HalvingDesigner(spec, options.eta, options.quorum, options.overlap, nested) {}
+    : HalvingDesigner(spec, options.eta, nested) {}
 
 HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::HyperbandOptions& options,
                                  const NestedAlgorithms& nested)
-    : HalvingDesigner(spec, options.eta, options.quorum, options.overlap, nested) {}
+    : HalvingDesigner(spec, options.eta, nested) {}
 
 HalvingDesigner::Progress HalvingDesigner::Look(const study::Bracket& bracket, int64_t index,
                                                 const Members& members) const {
   Progress progress;
-  for (const HistoryTrial* trial : members) {
-    progress.running = progress.running || (trial->open() && trial->state != TrialState::kPaused);
-  }
   Members rung = members;
   int64_t keep = static_cast<int64_t>(members.size());
   for (size_t i = 0; i + 1 < bracket.steps.size() && !rung.empty(); ++i) {
@@ -63,21 +57,16 @@ HalvingDesigner::Progress HalvingDesigner::Look(const study::Bracket& bracket, i
       const HistoryTrial* trial;
     };
     std::vector<Arrived> arrived;
-    int64_t on_their_way = 0;
     int64_t places = keep;
     for (const HistoryTrial* trial : rung) {
       std::optional<double> loss = study::LossAt(*trial, bracket.steps[i], goal_);
       if (!loss && !trial->open()) loss = std::numeric_limits<double>::infinity();
-      if (loss)
-        arrived.push_back({*loss, trial});
-      else
-        ++on_their_way;
+      if (!loss) {
+        progress.waiting = true;
+        return progress;
+      }
+      arrived.push_back({*loss, trial});
       if (trial->resource > bracket.steps[i]) --places;
-    }
-    const double quorum = std::ceil(quorum_ * static_cast<double>(rung.size()));
-    if (static_cast<double>(arrived.size()) < quorum) {
-      progress.waiting = true;
-      return progress;
     }
     std::sort(arrived.begin(), arrived.end(), [](const Arrived& a, const Arrived& b) {
       return a.loss != b.loss ? a.loss < b.loss : *a.trial->ask_index < *b.trial->ask_index;
@@ -109,7 +98,7 @@ HalvingDesigner::Progress HalvingDesigner::Look(const study::Bracket& bracket, i
         --places;
       }
     }
-    if (pausing || (places > 0 && on_their_way > 0)) {
+    if (pausing) {
       progress.waiting = true;
       return progress;
     }
@@ -140,10 +129,6 @@ absl::StatusOr<HalvingDesigner::Step> HalvingDesigner::Next(const Members& membe
     }
     step.waiting = step.waiting || progress.waiting;
     begin += count;
-    if (!overlap_ && progress.running) {
-      step.waiting = step.waiting || !full || begin < members.size();
-      return step;
-    }
   }
 }
 

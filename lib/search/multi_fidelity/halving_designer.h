@@ -15,14 +15,13 @@ namespace luthier::search {
 // that is repeated round after round. docs/reference/successive_halving.md.
 //
 //   bracket   has n_0 settings, the next ones in order of their asks; fewer if the budget or the space has no more
-//   rung i    is trained to r_i. Once ceil(quorum * n_i) of its results are there, the best floor(n_0 / eta^(i+1)) of
-//             them, in order of loss and then of ask, go on to r_{i+1}; at least one does in a bracket cut short.
-//             Later results compete for the places that are left
+//   rung i    is trained to r_i. Once all of its results are there, the best floor(n_0 / eta^(i+1)) of them, in order
+//             of loss and then of ask, go on to r_{i+1}; at least one does in a bracket cut short
 //   loss      study::LossAt; a cancelled trial counts as failed. Failed trials never go on
 //   COMPLETE  before the last rung (its worker could not pause): the trial ranks like the others and takes a place
 //             without a promotion
 //   an ask    continues the best trial that may go on, in the earliest bracket that has one. Else it takes a new
-//             setting for the bracket that is not full or, if overlap allows it, for the next one
+//             setting for the bracket that is not full, or for the next one
 //   enqueued  trials of users belong to no bracket: they are trained to the end
 //
 // A suggestion is a function of (spec, history, ask index) and takes O(trials log trials). Promotions have origin
@@ -42,7 +41,6 @@ class HalvingDesigner final : public Designer {
   struct Progress {
     std::optional<Suggestion> promotion;
     bool waiting = false;  // True if results still to come may lead to promotions.
-    bool running = false;  // True if some member is being trained.
   };
   struct Step {
     std::optional<Suggestion> promotion;
@@ -52,8 +50,7 @@ class HalvingDesigner final : public Designer {
   };
   using Members = std::vector<const study::HistoryTrial*>;
 
-  HalvingDesigner(const study::StudySpec& spec, int32_t eta, double quorum, bool overlap,
-                  const NestedAlgorithms& nested);
+  HalvingDesigner(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& nested);
 
   // Returns what the next ask does. `full`: no new setting can come any more.
   absl::StatusOr<Step> Next(const Members& members, bool full, const base::StopToken& stop) const;
@@ -63,8 +60,6 @@ class HalvingDesigner final : public Designer {
   const study::Goal goal_;
   const int64_t max_trials_;
   const int32_t eta_;
-  const double quorum_;
-  const bool overlap_;
   const std::vector<study::Bracket> brackets_;
   RungSampler sampler_;
 };

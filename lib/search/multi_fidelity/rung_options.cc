@@ -18,12 +18,6 @@ void CheckBudget(const study::StudySpec& spec, int32_t eta, base::Violations* vi
                                                     ": of so few settings none could be left out"));
 }
 
-void CheckQuorum(double quorum, const std::string& at, base::Violations* violations) {
-  if (!(quorum > 0.0 && quorum <= 1.0)) {
-    violations->Add(at + ".quorum", absl::StrCat(study::FormatDouble(quorum), " is not above 0 and at most 1"));
-  }
-}
-
 // Checks the requirements that all algorithms with rungs share.
 void CheckRungs(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& others,
                 base::Violations* violations) {
@@ -65,7 +59,6 @@ absl::Status ValidateSuccessiveHalving(const study::StudySpec& spec, const study
   base::Violations violations;
   CheckRungs(spec, options.eta, nested, &violations);
   const std::string at = "algorithm.successive_halving";
-  CheckQuorum(options.quorum, at, &violations);
   if (options.trials != 0 && (options.trials < options.eta || options.trials > spec.budget.max_trials)) {
     violations.Add(at + ".trials", absl::StrCat(options.trials, " is not between eta, ", options.eta,
                                                 ", and budget.max_trials, ", spec.budget.max_trials));
@@ -79,7 +72,6 @@ absl::Status ValidateHyperband(const study::StudySpec& spec, const study::Hyperb
                                const NestedAlgorithms& nested) {
   base::Violations violations;
   CheckRungs(spec, options.eta, nested, &violations);
-  CheckQuorum(options.quorum, "algorithm.hyperband", &violations);
   if (violations.empty()) {
     const int64_t first = study::BracketsOf(spec).front().sizes.front();
     if (first > spec.budget.max_trials) {
@@ -96,12 +88,6 @@ absl::Status ValidateAsha(const study::StudySpec& spec, const study::AshaOptions
   base::Violations violations;
   CheckRungs(spec, options.eta, nested, &violations);
   if (violations.empty()) {
-    const int halvings = study::MaxHalvings(*spec.resource, options.eta);
-    if (options.skip_rungs < 0 || options.skip_rungs >= halvings) {
-      violations.Add("algorithm.asha.skip_rungs",
-                     absl::StrCat(options.skip_rungs, " is not between 0 and ", halvings - 1, ": there are ", halvings,
-                                  " rungs below resource.max"));
-    }
     CheckBudget(spec, options.eta, &violations);
   }
   return violations.ToStatus();

@@ -22,7 +22,6 @@ namespace {
 constexpr double kPriorWeight = 1.0;
 constexpr int64_t kFlatWeights = 25;
 constexpr double kMinKernels = 100.0;
-constexpr double kFixedScale = 0.2;
 constexpr int64_t kOperationsOfAWidth = 20;  // Operations of one observation.
 constexpr double kSqrt2 = 1.4142135623730951;
 constexpr double kSqrt2Pi = 2.5066282746310005;
@@ -55,7 +54,7 @@ std::vector<std::vector<int>> Ascending(const Eigen::Ref<const MatrixXd>& observ
   return rows;
 }
 
-// Sets the first n entries of `sigmas` to the widths of ParzenBandwidth::kNeighbours for n means.
+// Sets the first n entries of `sigmas` to the widths of n kernels: see parzen.h.
 void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, const std::vector<int>& ascending, ArrayXd* sigmas) {
   const Index n = means.size();
   const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
@@ -117,23 +116,21 @@ double TruncatedNormalQuantile(double p, double mean, double sigma, double low, 
   return std::clamp(mean + sigma * (mirror ? -z : z), low, high);
 }
 
-ParzenMixture::ParzenMixture(std::vector<study::CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
-                             ParzenBandwidth bandwidth)
+ParzenMixture::ParzenMixture(std::vector<study::CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations)
     : ParzenMixture(std::move(columns)) {
-  LUTHIER_CHECK(Fill(observations, bandwidth, Ascending(observations), base::StopToken()).ok());
+  LUTHIER_CHECK(Fill(observations, Ascending(observations), base::StopToken()).ok());
 }
 
 absl::StatusOr<ParzenMixture> ParzenMixture::Create(std::vector<study::CompactColumn> columns,
                                                     const Eigen::Ref<const MatrixXd>& observations,
-                                                    ParzenBandwidth bandwidth,
                                                     const std::vector<std::vector<int>>& ascending,
                                                     const base::StopToken& stop) {
   ParzenMixture mixture(std::move(columns));
-  LUTHIER_RETURN_IF_ERROR(mixture.Fill(observations, bandwidth, ascending, stop));
+  LUTHIER_RETURN_IF_ERROR(mixture.Fill(observations, ascending, stop));
   return mixture;
 }
 
-absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations, ParzenBandwidth bandwidth,
+absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations,
                                  const std::vector<std::vector<int>>& ascending, const base::StopToken& stop) {
   const Index n = observations.rows(), d = observations.cols();
   LUTHIER_CHECK(d >= 1 && d == static_cast<Index>(columns_.size()));
@@ -163,7 +160,7 @@ absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations,
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kOperationsOfAWidth * (n + 1)));
     const study::CompactColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
     if (kind == study::CompactColumn::Kind::kUnordered) continue;
-    const ArrayXd sigmas = SetWidths(j, bandwidth, ascending[static_cast<size_t>(j)]);
+    const ArrayXd sigmas = SetWidths(j, ascending[static_cast<size_t>(j)]);
     if (kind == study::CompactColumn::Kind::kOrdered) continue;
     for (Index i = 0; i <= n; ++i) {
       const double mean = mean_(i, j), tail = kAllMass * sigmas(i);
@@ -180,16 +177,11 @@ absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations,
   return absl::OkStatus();
 }
 
-ArrayXd ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending) {
+ArrayXd ParzenMixture::SetWidths(Index column, const std::vector<int>& ascending) {
   const Index n = mean_.rows() - 1;
   ArrayXd sigmas(n + 1);
   sigmas(n) = 1.0;
-  if (bandwidth == ParzenBandwidth::kFixed) {
-    const double power = -1.0 / (static_cast<double>(mean_.cols()) + 4.0);
-    sigmas.head(n) = kFixedScale * std::pow(static_cast<double>(std::max<Index>(n, 1)), power);
-  } else {
-    SetNeighbourWidths(mean_.col(column).head(n), ascending, &sigmas);
-  }
+  SetNeighbourWidths(mean_.col(column).head(n), ascending, &sigmas);
   half_precision_.col(column) = (kSqrt2 * sigmas).inverse();
   return sigmas;
 }

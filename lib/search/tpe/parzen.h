@@ -24,32 +24,25 @@
 //   w_i         K      weights, sum 1                                      log_weight_, cumulative_
 namespace luthier::search {
 
-enum class ParzenBandwidth {
-  // sigma_i = the larger gap to a neighbour in the sorted list of n observations with 0 and 1 at its ends; the first
-  // and the last use their inner gap only (n >= 2). Clipped to [1/min(100, K + 1), 1].
-  kNeighbours,
-  // sigma_i = 0.2 max(n, 1)^(-1/(d+4)) for all.
-  kFixed,
-};
-
 // The mixture sum_i w_i prod_j kappa_ij(x_j), with a product over the columns, of K kernels: one an observation, and
 // the prior. The kernels of a continuous column are normal distributions truncated to [0, 1]. In an ordered column the
 // kernel is the probability that such a distribution gives the cell. Kernel i of a column of k labels is (1[label is
 // that of observation i] + 1/K)/(1 + k/K). The prior kernel has centre 1/2 and sigma 1, and equally likely labels.
-// Weights: the last 25 observations and the prior have 1, older ones a linear ramp from 1/n to 1; then they are
-// normalised. Immutable after construction; any thread.
+// sigma_i is the larger gap to a neighbour in the sorted list of n observations with 0 and 1 at its ends; the first and
+// the last use their inner gap only (n >= 2); it is clipped to [1/min(100, K + 1), 1]. Weights: the last 25
+// observations and the prior have 1, older ones a linear ramp from 1/n to 1; then they are normalised. Immutable after
+// construction; any thread.
 class ParzenMixture {
  public:
   // observations: n x d, decoded points (study::CompactColumn::Canonical) in order of age, oldest first; n >= 0, d
   // >= 1. O(n d log n).
-  ParzenMixture(std::vector<study::CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
-                ParzenBandwidth bandwidth);
+  ParzenMixture(std::vector<study::CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations);
   // Makes the same mixture in O(n d) from orders known already: `ascending` holds for each column the numbers of the
   // rows in ascending order of its values, equal ones by number. Here and below the functions return CANCELLED if
   // `stop` was raised.
   static absl::StatusOr<ParzenMixture> Create(std::vector<study::CompactColumn> columns,
                                               const Eigen::Ref<const Eigen::MatrixXd>& observations,
-                                              ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending,
+                                              const std::vector<std::vector<int>>& ascending,
                                               const base::StopToken& stop);
 
   Eigen::Index kernels() const { return mean_.rows(); }
@@ -62,10 +55,10 @@ class ParzenMixture {
 
  private:
   explicit ParzenMixture(std::vector<study::CompactColumn> columns) : columns_(std::move(columns)) {}
-  absl::Status Fill(const Eigen::Ref<const Eigen::MatrixXd>& observations, ParzenBandwidth bandwidth,
+  absl::Status Fill(const Eigen::Ref<const Eigen::MatrixXd>& observations,
                     const std::vector<std::vector<int>>& ascending, const base::StopToken& stop);
   // Fills `column` of half_precision_. Returns the widths, the prior's last.
-  Eigen::ArrayXd SetWidths(Eigen::Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending);
+  Eigen::ArrayXd SetWidths(Eigen::Index column, const std::vector<int>& ascending);
   // Add ln kappa_ij of all kernels at the point `u` of an ordered or unordered column to `sum`.
   void AddOrdered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
   void AddUnordered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;

@@ -28,10 +28,9 @@ constexpr int32_t kMaxCandidates = 10'000;
 constexpr int64_t kMaxGood = 25;
 constexpr int64_t kOperationsOfADraw = 100;  // Operations of drawing a coordinate.
 
-int64_t GoodCount(study::TpeGamma gamma, int64_t n) {
+int64_t GoodCount(int64_t n) {
   const double x = static_cast<double>(n);
-  const double count = gamma == study::TpeGamma::kLinear ? std::ceil(0.1 * x) : std::ceil(0.25 * std::sqrt(x));
-  return std::min<int64_t>(static_cast<int64_t>(count), kMaxGood);
+  return std::min<int64_t>(static_cast<int64_t>(std::ceil(0.1 * x)), kMaxGood);
 }
 
 // Returns for each parameter a number that it shares with the parameters that exist exactly when it does.
@@ -110,7 +109,7 @@ std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History&
   }
   const auto results = static_cast<int64_t>(ranked.size());
   if (results < options_.startup_trials) return std::nullopt;
-  const int64_t good_count = std::min(GoodCount(options_.gamma, results + failed), results);
+  const int64_t good_count = std::min(GoodCount(results + failed), results);
   std::nth_element(ranked.begin(), ranked.begin() + (good_count - 1), ranked.end());
   std::vector<bool> good(trials.size(), false);
   for (int64_t k = 0; k < good_count; ++k) good[std::get<3>(ranked[static_cast<size_t>(k)])] = true;
@@ -193,9 +192,7 @@ absl::StatusOr<ParzenMixture> TpeDesigner::Mixture(const std::vector<int>& trial
       if (r >= 0) ascending[j].push_back(r);
     }
   }
-  const ParzenBandwidth bandwidth =
-      options_.bandwidth == study::TpeBandwidth::kNeighbours ? ParzenBandwidth::kNeighbours : ParzenBandwidth::kFixed;
-  return ParzenMixture::Create(std::move(columns), observations.topRows(n), bandwidth, ascending, stop);
+  return ParzenMixture::Create(std::move(columns), observations.topRows(n), ascending, stop);
 }
 
 absl::StatusOr<double> TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index, VectorXd* u,

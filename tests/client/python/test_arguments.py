@@ -191,6 +191,10 @@ def test_numbers_as_people_have_them() -> None:
         ({"stopping": "medain"}, "stopping is 'medain': it is one of curve, median, percentile; did you mean 'median'"),
         ({"objective": {"comand": {"argv": ["true"]}}}, "objective is 'comand': .*did you mean 'command'"),
         ({"objective": {"command": {"args": ["true"]}}}, "command has no 'args'; .*did you mean 'argv'"),
+        ({"algorithm": {"bo": {"kernel": "SE"}}}, r"bo has no 'kernel': it moved; write {'expert': {'kernel': ...}}"),
+        ({"algorithm": {"bo": {"trust_box": "TRUST_BOX_ON"}}}, "bo has no 'trust_box' any more; leave it out"),
+        ({"algorithm": {"grid": {"expert": {"center": True}}}}, "grid.expert has no 'center'; .*did you mean 'centres'"),
+        ({"algorithm": {"asha": {"sampler": {"hbo": {"warp": "LOG"}}}}}, "asha.sampler.hbo has no 'warp': it moved"),
     ],
 )
 def test_wrong_names_are_told_with_those_that_there_are(words: Any, said: str, name: str, session_db: str) -> None:

@@ -28,17 +28,16 @@ inline kernels::KernelShape Shape(int d, kernels::Family family = kernels::Famil
   return kernels::ArdShape(family, d);
 }
 
-// Joint, additive and pairwise kernels and the rational quadratic on one grouping of the columns.
+// Joint, additive and pairwise kernels on one grouping of the columns.
 inline std::vector<kernels::KernelShape> EveryShape(const std::vector<int>& column_group) {
   using kernels::Family;
   using kernels::Structure;
   std::vector<kernels::KernelShape> shapes;
-  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
+  for (Family family : {Family::kSquaredExponential, Family::kMatern52}) {
     for (Structure structure : {Structure::kJoint, Structure::kAdditive, Structure::kPairwise}) {
       shapes.push_back(kernels::GroupedShape(family, column_group, structure));
     }
   }
-  shapes.push_back(kernels::GroupedShape(Family::kRationalQuadratic, column_group));
   return shapes;
 }
 

@@ -344,13 +344,13 @@ TEST(SampleHyperparameters, TheNoiseOfSlopesIsSampledToo) {
 }
 
 TEST(SampleHyperparameters, KernelsWithAShapeParameterSampleItToo) {
-  base::RandomStream random(9, "rq");
-  const kernels::KernelShape shape = kernels::ArdShape(Family::kRationalQuadratic, 2);
+  base::RandomStream random(9, "shape parameter");
+  const kernels::KernelShape shape = kernels::ArdShape(Family::kSquaredExponential, 2, kernels::Structure::kPairwise);
   const MatrixXd x = RandomPoints(random, 10, 2);
   for (PriorKind kind : kKinds) {
     Likelihood likelihood(shape, x, RandomNormals(random, 10));
     const SamplingResult result = SampleHyperparameters(&likelihood, Options(kind, 5, 3), std::nullopt, std::nullopt,
-                                                        base::RandomStream(2, "rq chain"), base::StopToken())
+                                                        base::RandomStream(2, "chain"), base::StopToken())
                                       .value();
     ASSERT_EQ(result.states.size(), 3u);
     EXPECT_EQ(result.chain.size(), 6);

@@ -98,44 +98,6 @@ TEST(Likelihood, ProfiledMeanMaximisesAndItsGradientIsTotal) {
   EXPECT_EQ(gradient.mean, 0.0);
 }
 
-TEST(Likelihood, LeaveOneOutEqualsExplicitRefits) {
-  base::RandomStream stream(4, "likelihood");
-  const Index n = 15;
-  const MatrixXd x = RandomPoints(stream, n, 2);
-  const VectorXd y = RandomNormals(stream, n);
-  const Hyperparameters theta = Theta({0.3, 0.5}, 1.2, 0.05, 0.2);
-  const kernels::KernelShape shape = kernels::ArdShape(Family::kMatern52, 2);
-  double expected = 0.0;
-  for (Index i = 0; i < n; ++i) {
-    MatrixXd rest(n - 1, 2);
-    VectorXd rest_y(n - 1);
-    for (Index k = 0, r = 0; k < n; ++k) {
-      if (k == i) continue;
-      rest.row(r) = x.row(k);
-      rest_y(r++) = y(k);
-    }
-    const Posterior p = Regression::Fit(shape, theta, rest, rest_y, {}, base::StopToken()).value()->Predict(x.row(i));
-    const double variance = p.variance(0) + theta.noise_variance;
-    expected += -0.5 * std::log(2.0 * M_PI * variance) - 0.5 * std::pow(y(i) - p.mean(0), 2) / variance;
-  }
-  EXPECT_NEAR(Likelihood(shape, x, y).LeaveOneOut(theta, nullptr, base::StopToken()).value(), expected, 1e-9);
-}
-
-TEST(Likelihood, LeaveOneOutGradientMatchesDifferences) {
-  base::RandomStream stream(5, "likelihood");
-  const Index n = 53;
-  const MatrixXd x = RandomPoints(stream, n, 3);
-  const VectorXd y = RandomNormals(stream, n);
-  Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 3), x, y);
-  const VectorXd phi = (VectorXd(6) << -1.0, -0.4, 0.2, 0.3, std::log(3e-2), 0.2).finished();
-  LikelihoodGradient gradient;
-  likelihood.LeaveOneOut(FromLogs(phi, 3), &gradient, base::StopToken()).value();
-  const math::GradientCheck check = math::CheckGradient(
-      [&](const VectorXd& at) { return likelihood.LeaveOneOut(FromLogs(at, 3), nullptr, base::StopToken()).value(); },
-      phi, ToVector(gradient));
-  EXPECT_LT(check.error, 1e-7) << check.Summary();
-}
-
 TEST(Likelihood, SingularCovarianceIsMinusInfinityAndNotATrap) {
   MatrixXd x = MatrixXd::Constant(5, 1, 0.5);
   const VectorXd y = VectorXd::LinSpaced(5, -1.0, 1.0);

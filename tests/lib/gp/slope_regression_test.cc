@@ -120,7 +120,6 @@ TEST(SlopeRegression, GradientsMatchDifferencesForEveryShape) {
       // The gradient's own posterior: its mean, and its variances from near pairs of values.
       const GradientPosterior g = gp.PredictGradient(at);
       EXPECT_LT((g.mean - p.mean_gradient).cwiseAbs().maxCoeff(), 1e-12);
-      if (kernels::HasRoughSlopes(shape.family)) continue;
       for (Index j = 0; j < 4; ++j) {
         const double h = 1e-3;
         MatrixXd two = at.transpose().replicate(2, 1);
@@ -299,7 +298,6 @@ TEST(SlopeRegression, BadSlopesAreRefused) {
   Hyperparameters negative = theta;
   negative.slope_noise_variance = -1.0;
   EXPECT_FALSE(Regression::Fit(Shape(2), negative, x, y, good, base::StopToken()).value().has_value());
-  EXPECT_DEATH(Likelihood(Shape(2, Family::kMatern12), x, y, good), "HasSlopes");
 }
 
 TEST(SlopeRegression, RepeatedSlopesWithoutNoiseFallBackOnJitter) {

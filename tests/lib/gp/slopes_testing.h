@@ -21,11 +21,7 @@ inline Hyperparameters Theta(Eigen::Index groups, double lengthscale, double noi
 }
 
 inline std::vector<kernels::KernelShape> ShapesWithSlopes(const std::vector<int>& column_group) {
-  std::vector<kernels::KernelShape> shapes;
-  for (const kernels::KernelShape& shape : EveryShape(column_group)) {
-    if (kernels::HasSlopes(shape.family)) shapes.push_back(shape);
-  }
-  return shapes;
+  return EveryShape(column_group);
 }
 
 // f(x) = sum_j sin((j + 2) x_j)/(j + 1) + x_0 x_last and its gradient.

@@ -14,15 +14,13 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52,
-                                Family::kRationalQuadratic};
+constexpr Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern52};
 
 // Every legal shape of the grouping.
 std::vector<KernelShape> StationaryShapes(const std::vector<int>& column_group) {
   std::vector<KernelShape> shapes;
   for (Family family : kFamilies) {
     for (Structure structure : {Structure::kJoint, Structure::kAdditive, Structure::kPairwise}) {
-      if (structure != Structure::kJoint && family == Family::kRationalQuadratic) continue;
       shapes.push_back(GroupedShape(family, column_group, structure));
     }
   }
@@ -39,19 +37,13 @@ MatrixXd RandomPoints(uint64_t seed, Index n, Index d) {
 }
 
 // The formulas of the literature, in r.
-double Reference(Family family, double r, double alpha = 1.0) {
-  const double s3 = std::sqrt(3.0) * r, s5 = std::sqrt(5.0) * r;
+double Reference(Family family, double r) {
+  const double s5 = std::sqrt(5.0) * r;
   switch (family) {
     case Family::kSquaredExponential:
       return std::exp(-r * r / 2.0);
-    case Family::kMatern12:
-      return std::exp(-r);
-    case Family::kMatern32:
-      return (1.0 + s3) * std::exp(-s3);
     case Family::kMatern52:
       return (1.0 + s5 + s5 * s5 / 3.0) * std::exp(-s5);
-    case Family::kRationalQuadratic:
-      return std::pow(1.0 + r * r / (2.0 * alpha), -alpha);
   }
   return NAN;
 }
@@ -68,7 +60,7 @@ TEST(Profile, MatchesTheFormulasAndTheirSlopes) {
     }
     EXPECT_EQ(Profile(family, 0.0).value, 1.0);
     EXPECT_TRUE(std::isfinite(Profile(family, 0.0).slope));
-    EXPECT_LT(Profile(family, 1e8).value, family == Family::kRationalQuadratic ? 3e-8 : 1e-300);
+    EXPECT_LT(Profile(family, 1e8).value, 1e-300);
     EXPECT_TRUE(std::isfinite(Profile(family, 1e300).slope));
   }
 }
@@ -162,7 +154,6 @@ TEST(StationaryKernel, LimitsOfTheLengthscale) {
     const StationaryKernel wide(ArdShape(family, 2), VectorXd::Constant(2, 1e9), 1.0);
     EXPECT_LT((wide.Gram(x) - MatrixXd::Ones(20, 20)).cwiseAbs().maxCoeff(), 1e-8);
     const StationaryKernel narrow(ArdShape(family, 2), VectorXd::Constant(2, 1e-6), 1.0);
-    // The rational quadratic with alpha = 1 falls off like r^-2 only.
     EXPECT_LT((narrow.Gram(x) - MatrixXd::Identity(20, 20)).cwiseAbs().maxCoeff(), 1e-8);
   }
 }

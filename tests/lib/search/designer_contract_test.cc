@@ -93,10 +93,7 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("harmonica_halving", harmonica);
   algorithms.emplace_back("cma_es_small", CmaEsOptions{.population = 4, .initial_sigma = 1.0});
   algorithms.emplace_back("halton_plain", HaltonOptions{false});
-  algorithms.emplace_back(
-      "tpe_univariate",
-      TpeOptions{
-          .startup_trials = 3, .multivariate = false, .gamma = TpeGamma::kSqrt, .bandwidth = TpeBandwidth::kFixed});
+  algorithms.emplace_back("tpe_univariate", TpeOptions{.startup_trials = 3, .multivariate = false});
   std::vector<DesignerCase> cases;
   for (const auto& [algorithm_name, algorithm] : algorithms) {
     for (const auto& [space_name, space] : Spaces()) {

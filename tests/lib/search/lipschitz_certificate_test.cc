@@ -102,10 +102,6 @@ TEST(Certificate, WithoutAConstantTheAlgorithmsRuleGivesIt) {
   const Results results = {{{{"x", 0.0}}, 1.0}, {{{"x", 0.5}}, 2.0}, {{{"x", 1.0}}, 2.5}};
   EXPECT_EQ(MustCertify(spec, results, {})->lipschitz, 10.0 * 3 * 2.0);
   study::BoOptions options = study::BoDefaults(study::BoPreset::kLbo);
-  options.growth = study::BoGrowth::kConstant;
-  options.growth_factor = 1.5;
-  spec.algorithm = options;
-  EXPECT_EQ(MustCertify(spec, results, {})->lipschitz, 1.5 * 2.0);
   options.growth = study::BoGrowth::kKnown;
   options.lipschitz_constant = 7.0;
   spec.algorithm = options;

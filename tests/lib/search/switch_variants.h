@@ -44,11 +44,7 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->acquisition = BoAcquisition::kTs;
     o->sampler = BoSampler::kFourier;
   });
-  add("lbo_ei_constant", BoPreset::kLbo, [](BoOptions* o) {
-    o->acquisition = BoAcquisition::kEi;
-    o->growth = BoGrowth::kConstant;
-    o->growth_factor = 1.0;
-  });
+  add("lbo_ei", BoPreset::kLbo, [](BoOptions* o) { o->acquisition = BoAcquisition::kEi; });
   add("lbo_log_pi_known", BoPreset::kLbo, [](BoOptions* o) {
     o->acquisition = BoAcquisition::kLogPi;
     o->growth = BoGrowth::kKnown;
@@ -57,8 +53,6 @@ inline std::vector<SwitchVariant> SwitchVariants() {
   add("lbo_ucb_cap", BoPreset::kLbo, [](BoOptions* o) {
     o->acquisition = BoAcquisition::kUcb;
     o->lipschitz = BoLipschitz::kCap;
-    o->growth = BoGrowth::kLogarithmic;
-    o->growth_factor = 0.5;
   });
   add("lbo_ucb_reject", BoPreset::kLbo, [](BoOptions* o) {
     o->acquisition = BoAcquisition::kUcb;
@@ -68,57 +62,30 @@ inline std::vector<SwitchVariant> SwitchVariants() {
   add("lbo_ts_reject", BoPreset::kLbo, [](BoOptions* o) {
     o->acquisition = BoAcquisition::kTs;
     o->lipschitz = BoLipschitz::kAcceptReject;
-    o->growth = BoGrowth::kConstant;
-    o->growth_factor = 1.0;
-  });
-  add("lbo_pi_fitted", BoPreset::kLbo, [](BoOptions* o) {
-    o->acquisition = BoAcquisition::kPi;
-    o->growth = BoGrowth::kFitted;
-  });
-  add("lbo_ucb_fitted", BoPreset::kLbo, [](BoOptions* o) {
-    o->acquisition = BoAcquisition::kUcb;
-    o->lipschitz = BoLipschitz::kCap;
-    o->growth = BoGrowth::kFitted;
+    o->growth = BoGrowth::kKnown;
+    o->lipschitz_constant = 3.0;
   });
   add("hbo_farthest", BoPreset::kHbo, [](BoOptions* o) { o->exploration = BoExploration::kFarthest; });
   add("hbo_lipo_every_2", BoPreset::kHbo, [](BoOptions* o) {
     o->exploration = BoExploration::kLipo;
     o->explore_every = 2;
   });
-  add("matern32", BoPreset::kBo, [](BoOptions* o) { o->kernel = BoKernel::kMatern32; });
-  add("matern12", BoPreset::kBo, [](BoOptions* o) { o->kernel = BoKernel::kMatern12; });
-  add("se_prior", BoPreset::kBo, [](BoOptions* o) {
-    o->kernel = BoKernel::kSe;
-    o->prior = BoPrior::kInverseSquared;
-  });
+  add("se", BoPreset::kBo, [](BoOptions* o) { o->kernel = BoKernel::kSe; });
   add("lbo_mcmc_ts", BoPreset::kLbo, [](BoOptions* o) {
     o->hyperparameters = BoHyperparameters::kMcmc;
     o->acquisition = BoAcquisition::kTs;
     o->lipschitz = BoLipschitz::kAcceptReject;
   });
-  add("rq_leave_one_out", BoPreset::kBo, [](BoOptions* o) {
-    o->kernel = BoKernel::kRq;
-    o->criterion = BoCriterion::kLeaveOneOut;
-  });
   add("additive_log", BoPreset::kHbo, [](BoOptions* o) {
     o->kernel = BoKernel::kAdditive;
     o->warp = BoWarp::kLog;
   });
-  add("pairwise_yeo_johnson", BoPreset::kBo, [](BoOptions* o) {
-    o->kernel = BoKernel::kPairwise;
-    o->warp = BoWarp::kYeoJohnson;
-  });
-  add("direct_liar_min", BoPreset::kBo, [](BoOptions* o) {
+  add("pairwise", BoPreset::kBo, [](BoOptions* o) { o->kernel = BoKernel::kPairwise; });
+  add("direct", BoPreset::kBo, [](BoOptions* o) {
     o->maximizer = BoMaximizer::kDirect;
-    o->pending = BoPending::kLiarMin;
     o->kernel = BoKernel::kMatern52;
     o->warp = BoWarp::kNone;
   });
-  add("liar_mean", BoPreset::kBo, [](BoOptions* o) {
-    o->pending = BoPending::kLiarMean;
-    o->trust_region = BoTrustRegion::kOff;
-  });
-  add("liar_max", BoPreset::kHbo, [](BoOptions* o) { o->pending = BoPending::kLiarMax; });
   add("pi_believer", BoPreset::kBo, [](BoOptions* o) {
     o->pending = BoPending::kBeliever;
     o->acquisition = BoAcquisition::kPi;
@@ -131,23 +98,6 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->hyperparameters = BoHyperparameters::kMcmc;
     o->noisy = true;
   });
-  add("hallucination_box", BoPreset::kBo, [](BoOptions* o) {
-    o->pending = BoPending::kHallucination;
-    o->acquisition = BoAcquisition::kUcb;
-    o->trust_box = BoTrustBox::kOn;
-  });
-  add("ts_finite_box", BoPreset::kBo, [](BoOptions* o) {
-    o->pending = BoPending::kFantasies;
-    o->acquisition = BoAcquisition::kTs;
-    o->sampler = BoSampler::kFinite;
-    o->trust_box = BoTrustBox::kOn;
-  });
-  add("lbo_ts_finite", BoPreset::kLbo, [](BoOptions* o) {
-    o->acquisition = BoAcquisition::kTs;
-    o->sampler = BoSampler::kFinite;
-    o->lipschitz = BoLipschitz::kAcceptReject;
-  });
-  add("failures_as_worst", BoPreset::kBo, [](BoOptions* o) { o->feasibility = BoFeasibility::kOff; });
   add("noisy", BoPreset::kBo, [](BoOptions* o) { o->noisy = true; });
   add("hbo_mcmc_thesis", BoPreset::kHbo, [](BoOptions* o) {
     o->hyperparameters = BoHyperparameters::kMcmc;
@@ -166,11 +116,13 @@ inline std::vector<SwitchVariant> SwitchVariants() {
   });
   add("lbo_noisy", BoPreset::kLbo, [](BoOptions* o) { o->noisy = true; });
   add("thesis_map", BoPreset::kBo, [](BoOptions* o) { o->prior = BoPrior::kThesis; });
-  add("mcmc_ucb_no_box", BoPreset::kHbo, [](BoOptions* o) {
+  add("mcmc_ucb", BoPreset::kHbo, [](BoOptions* o) {
     o->hyperparameters = BoHyperparameters::kMcmc;
     o->acquisition = BoAcquisition::kUcb;
-    o->trust_box = BoTrustBox::kOff;
-    o->feasibility = BoFeasibility::kOff;
+  });
+  add("ts_fantasies", BoPreset::kBo, [](BoOptions* o) {
+    o->pending = BoPending::kFantasies;
+    o->acquisition = BoAcquisition::kTs;
   });
   add("mcmc_direct_log_pi", BoPreset::kBo, [](BoOptions* o) {
     o->hyperparameters = BoHyperparameters::kMcmc;

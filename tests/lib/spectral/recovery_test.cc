@@ -84,21 +84,6 @@ TEST(Recovery, LowerDegreesSeeWhatHigherOnesHide) {
   EXPECT_LT(variables.back(), 12);
 }
 
-TEST(Recovery, EveryRuleForLambdaFindsAStrongSignal) {
-  base::RandomStream random(1, "test/rules");
-  const Polynomial g = RandomPolynomial(random, 30, 4, 2);
-  const BitMatrix x = RandomBits(random, 200, 30);
-  const VectorXd y = NoisyValues(random, g, x, 0.3);
-  for (const LambdaRule rule : {LambdaRule::kFixed, LambdaRule::kCv, LambdaRule::kPath, LambdaRule::kAbs}) {
-    RecoveryOptions options;
-    options.terms = 4;
-    options.rule = rule;
-    options.lambda_abs = 0.3;
-    EXPECT_EQ(Support(Recover(x, y, AllBits(30), options, base::StopToken()).value().polynomial), Support(g))
-        << static_cast<int>(rule);
-  }
-}
-
 TEST(Recovery, ScaleAndShiftOfTheLossOnlyScaleAndShiftTheAnswer) {
   base::RandomStream random(2, "test/scale");
   const Polynomial g = RandomPolynomial(random, 40, 5, 3);

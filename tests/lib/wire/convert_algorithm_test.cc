@@ -29,6 +29,7 @@ using google::protobuf::FieldDescriptor;
 using study::BoOptions;
 using study::BoPreset;
 using Bo = v1::Algorithm::Bo;
+using Expert = v1::BoExpert;
 using ::testing::HasSubstr;
 
 constexpr BoPreset kPresets[] = {BoPreset::kBo, BoPreset::kHbo, BoPreset::kLbo, BoPreset::kFobo};
@@ -75,25 +76,30 @@ TEST(RungAlgorithmsTest, SamplersDoNotTrainInPartsThemselves) {
 TEST(RungAlgorithmsTest, UnknownNumbersAreRefused) {
   v1::Algorithm proto;
   proto.mutable_asha()->set_variant(static_cast<v1::Algorithm::Asha::Variant>(9));
-  proto.mutable_asha()->mutable_sampler()->mutable_bo()->set_kernel(static_cast<Bo::Kernel>(99));
+  proto.mutable_asha()->mutable_sampler()->mutable_bo()->mutable_expert()->set_kernel(static_cast<Expert::Kernel>(99));
   EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.variant: has the unknown value 9; use one of PROMOTE, STOP"));
-  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.sampler.bo.kernel: has the unknown value 99"));
-  proto.mutable_hyperband()->set_sizes(static_cast<v1::Algorithm::Hyperband::Sizes>(9));
-  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.hyperband.sizes: has the unknown value 9; use one of CEIL, FLOOR"));
+  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.sampler.bo.expert.kernel: has the unknown value 99"));
 }
 
-std::vector<const FieldDescriptor*> Fields() {
+std::vector<const FieldDescriptor*> EnumFields() {
   std::vector<const FieldDescriptor*> fields;
-  for (int i = 0; i < Bo::descriptor()->field_count(); ++i) fields.push_back(Bo::descriptor()->field(i));
+  for (const google::protobuf::Descriptor* message : {Bo::descriptor(), Expert::descriptor()}) {
+    for (int i = 0; i < message->field_count(); ++i) {
+      if (message->field(i)->type() == FieldDescriptor::TYPE_ENUM) fields.push_back(message->field(i));
+    }
+  }
   return fields;
 }
-std::vector<const FieldDescriptor*> EnumFields() {
-  std::vector<const FieldDescriptor*> fields = Fields();
-  std::erase_if(fields, [](const FieldDescriptor* f) { return f->type() != FieldDescriptor::TYPE_ENUM; });
-  return fields;
+bool IsExpert(const FieldDescriptor* field) {
+  return field->containing_type() == Expert::descriptor();
 }
 void SetEnum(const FieldDescriptor* field, int value, Bo* proto) {
+  if (IsExpert(field)) return Expert::GetReflection()->SetEnumValue(proto->mutable_expert(), field, value);
   Bo::GetReflection()->SetEnumValue(proto, field, value);
+}
+int EnumOf(const FieldDescriptor* field, const Bo& proto) {
+  return IsExpert(field) ? Expert::GetReflection()->GetEnumValue(proto.expert(), field)
+                         : Bo::GetReflection()->GetEnumValue(proto, field);
 }
 
 TEST(ConvertAlgorithm, PresetsAreTheirDefaults) {
@@ -123,8 +129,7 @@ TEST(ConvertAlgorithm, EveryValueOfEveryOptionSurvives) {
         const BoOptions options = Read(preset, proto);
         const v1::Algorithm full = AlgorithmToProto(options);
         EXPECT_EQ(full.kind_case(), Proto(preset).kind_case());
-        EXPECT_EQ(Bo::GetReflection()->GetEnumValue(Options(full), field), names->value(v)->number())
-            << names->value(v)->name();
+        EXPECT_EQ(EnumOf(field, Options(full)), names->value(v)->number()) << names->value(v)->name();
         // Written out, nothing is left to defaults: another turn changes nothing.
         EXPECT_EQ(Read(preset, Options(full)), options);
       }
@@ -136,7 +141,7 @@ TEST(ConvertAlgorithm, UnknownValuesAreRefusedByName) {
   for (const BoPreset preset : kPresets) {
     const std::string name = study::AlgorithmName(study::BoDefaults(preset));
     for (const FieldDescriptor* field : EnumFields()) {
-      for (const int value : {-1, field->enum_type()->value_count(), 1000}) {
+      for (const int value : {-1, 99, 1000}) {
         Bo proto;
         SetEnum(field, value, &proto);
         base::Violations violations;
@@ -146,7 +151,8 @@ TEST(ConvertAlgorithm, UnknownValuesAreRefusedByName) {
         const auto detail = base::GetErrorDetail(status);
         ASSERT_TRUE(detail.has_value());
         ASSERT_EQ(detail->violations.size(), 1u);
-        EXPECT_EQ(detail->violations[0].field, absl::StrCat("algorithm.", name, ".", field->name()));
+        EXPECT_EQ(detail->violations[0].field,
+                  absl::StrCat("algorithm.", name, IsExpert(field) ? ".expert." : ".", field->name()));
         EXPECT_THAT(detail->violations[0].description, HasSubstr(absl::StrCat(value)));
         EXPECT_THAT(detail->violations[0].description, HasSubstr(field->enum_type()->value(1)->name()));
       }
@@ -179,9 +185,9 @@ TEST(ConvertAlgorithm, LboPicksTheBoundsThatSuitItsAcquisition) {
       EXPECT_EQ(Read(preset, proto).lipschitz, expected);
     }
     // What is said stands, suitable or not.
-    proto.set_lipschitz(Bo::LIPSCHITZ_OFF);
+    proto.mutable_expert()->set_lipschitz(Expert::LIPSCHITZ_OFF);
     EXPECT_EQ(Read(BoPreset::kLbo, proto).lipschitz, study::BoLipschitz::kOff);
-    proto.set_lipschitz(Bo::TRUNCATE);
+    proto.mutable_expert()->set_lipschitz(Expert::TRUNCATE);
     EXPECT_EQ(Read(BoPreset::kLbo, proto).lipschitz, study::BoLipschitz::kTruncate);
   }
 }
@@ -190,23 +196,13 @@ TEST(ConvertAlgorithm, NumbersThatAreGivenStand) {
   for (const BoPreset preset : kPresets) {
     Bo proto;
     proto.set_explore_every(0);
-    proto.set_beta(0.0);
-    proto.set_improvement(0.0);
+    proto.mutable_expert()->set_beta(0.0);
+    proto.mutable_expert()->set_improvement(0.0);
     EXPECT_EQ(Read(preset, proto).explore_every, 0);
     EXPECT_EQ(Read(preset, proto).beta, 0.0);
     EXPECT_EQ(Read(preset, proto).improvement, 0.0);
     EXPECT_EQ(Read(preset).beta, 2.0);
     EXPECT_EQ(Read(preset).improvement, 0.01);
-    for (int growth = 0; growth < Bo::Growth_descriptor()->value_count(); ++growth) {
-      Bo grown;
-      grown.set_growth(static_cast<Bo::Growth>(growth));
-      const bool slow = growth == Bo::CONSTANT || growth == Bo::LOGARITHMIC;
-      EXPECT_EQ(Read(preset, grown).growth_factor, slow ? 2.0 : 10.0);
-      grown.set_growth_factor(7.0);
-      EXPECT_EQ(Read(preset, grown).growth_factor, 7.0);
-      grown.set_growth_factor(0.0);  // To be refused by validation, not replaced.
-      EXPECT_EQ(Read(preset, grown).growth_factor, 0.0);
-    }
   }
 }
 
@@ -215,6 +211,21 @@ std::string Page(const std::string& name) {
   text << std::ifstream(absl::StrCat(std::getenv("LUTHIER_SOURCE_DIR"), "/docs/reference/", name)).rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;
   return text.str();
+}
+
+// Fails unless `manual` has the message's fields and the values of their enums.
+void ExpectDescribed(const google::protobuf::Descriptor& message, const std::string& manual) {
+  const std::set<std::string> words = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor* const field = message.field(i);
+    EXPECT_TRUE(absl::StrContains(manual, absl::StrCat("`", field->name(), "`")))
+        << field->name() << " is missing in docs/reference";
+    if (field->type() != FieldDescriptor::TYPE_ENUM) continue;
+    for (int v = 1; v < field->enum_type()->value_count(); ++v) {
+      EXPECT_TRUE(words.contains(field->enum_type()->value(v)->name()))
+          << field->enum_type()->value(v)->name() << " is missing in docs/reference";
+    }
+  }
 }
 
 // One list of options: the API's, `luthier algorithms`' and the manual's.
@@ -239,21 +250,20 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
                                    ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md")
                                : message == v1::Algorithm::Hoag::descriptor() ? Page("hoag.md") + page
                                                                               : page;
-    const std::set<std::string> in_manual = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
+    ExpectDescribed(*message, manual);
+    const FieldDescriptor* const expert = message->FindFieldByName("expert");
+    if (expert != nullptr) ExpectDescribed(*expert->message_type(), Page("expert.md"));
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);
-      EXPECT_TRUE(absl::StrContains(manual, absl::StrCat("`", field->name(), "`")))
-          << field->name() << " is missing in docs/reference";
       if (field->type() != FieldDescriptor::TYPE_ENUM) continue;
       std::string line;
       for (const auto& [name, text] : info.options) {
         if (name == field->name()) line = text;
       }
+      const std::set<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,:;()"), absl::SkipEmpty());
       for (int v = 1; v < field->enum_type()->value_count(); ++v) {
-        const std::string& value = field->enum_type()->value(v)->name();
-        const std::set<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,:;()"), absl::SkipEmpty());
-        EXPECT_TRUE(words.contains(value)) << value << " is missing in: " << line;
-        EXPECT_TRUE(in_manual.contains(value)) << value << " is missing in docs/reference";
+        EXPECT_TRUE(words.contains(field->enum_type()->value(v)->name()))
+            << field->enum_type()->value(v)->name() << " is missing in: " << line;
       }
     }
   }

@@ -1,11 +1,14 @@
 #include "tests/lib/wire/random_spec.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "luthier/v1/study.pb.h"
 
 namespace luthier::testing {
 namespace {
@@ -153,38 +156,43 @@ study::ObjectiveSpec Objective(RandomStream& r) {
   }
 }
 
+// One of the values from 0, the presets.
 template <typename E>
-E Any(RandomStream& r, E last) {
+E AnyPreset(RandomStream& r, E last) {
   return static_cast<E>(r.UniformInt(static_cast<uint64_t>(last) + 1));
+}
+
+// One of the values that the API has under the same numbers.
+template <typename E>
+E Any(RandomStream& r, const google::protobuf::EnumDescriptor* type) {
+  const int i = 1 + static_cast<int>(r.UniformInt(static_cast<uint64_t>(type->value_count() - 1)));
+  return static_cast<E>(type->value(i)->number());
 }
 
 study::BoOptions Bo(RandomStream& r) {
   study::BoOptions bo;
-  bo.preset = Any(r, study::BoPreset::kFobo);
+  bo.preset = AnyPreset(r, study::BoPreset::kFobo);
   bo.initial_points = static_cast<int32_t>(Between(r, 0, 10'000));
-  bo.acquisition = Any(r, study::BoAcquisition::kTs);
+  bo.acquisition = Any<study::BoAcquisition>(r, v1::Algorithm::Bo::Acquisition_descriptor());
   bo.noisy = Coin(r);
-  bo.kernel = Any(r, study::BoKernel::kPairwise);
-  bo.warp = Any(r, study::BoWarp::kLog);
-  bo.prior = Any(r, study::BoPrior::kThesis);
-  bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
-  bo.maximizer = Any(r, study::BoMaximizer::kDirect);
-  bo.pending = Any(r, study::BoPending::kAuto);
-  bo.trust_region = Any(r, study::BoTrustRegion::kOff);
+  bo.kernel = Any<study::BoKernel>(r, v1::BoExpert::Kernel_descriptor());
+  bo.warp = Any<study::BoWarp>(r, v1::BoExpert::Warp_descriptor());
+  bo.prior = Any<study::BoPrior>(r, v1::BoExpert::Prior_descriptor());
+  bo.maximizer = Any<study::BoMaximizer>(r, v1::BoExpert::Maximizer_descriptor());
+  bo.pending = Any<study::BoPending>(r, v1::BoExpert::Pending_descriptor());
+  bo.trust_region = Any<study::BoTrustRegion>(r, v1::BoExpert::TrustRegion_descriptor());
   bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
-  bo.exploration = Any(r, study::BoExploration::kLipo);
-  bo.lipschitz = Any(r, study::BoLipschitz::kCap);
-  bo.growth = Any(r, study::BoGrowth::kFitted);
-  bo.growth_factor = 1.0 + r.Uniform();
+  bo.exploration = Any<study::BoExploration>(r, v1::BoExpert::Exploration_descriptor());
+  bo.lipschitz = Any<study::BoLipschitz>(r, v1::BoExpert::Lipschitz_descriptor());
+  bo.growth = Any<study::BoGrowth>(r, v1::BoExpert::Growth_descriptor());
   bo.lipschitz_constant = r.UniformOpen();
-  bo.beta_schedule = Any(r, study::BoBeta::kConstant);
+  bo.beta_schedule = Any<study::BoBeta>(r, v1::BoExpert::BetaSchedule_descriptor());
   bo.beta = r.Uniform();
   bo.improvement = r.Uniform();
-  bo.sampler = Any(r, study::BoSampler::kFinite);
-  bo.hyperparameters = Any(r, study::BoHyperparameters::kMcmc);
-  bo.gradients = Any(r, study::BoGradients::kDirectional);
-  bo.feasibility = Any(r, study::BoFeasibility::kOff);
-  bo.trust_box = Any(r, study::BoTrustBox::kOff);
+  bo.sampler = Any<study::BoSampler>(r, v1::BoExpert::Sampler_descriptor());
+  bo.count_history = Coin(r);
+  bo.hyperparameters = Any<study::BoHyperparameters>(r, v1::BoExpert::Hyperparameters_descriptor());
+  bo.gradients = Any<study::BoGradients>(r, v1::Algorithm::Bo::Gradients_descriptor());
   return bo;
 }
 
@@ -203,8 +211,6 @@ study::SuccessiveHalvingOptions SuccessiveHalving(RandomStream& r) {
   study::SuccessiveHalvingOptions options;
   options.eta = static_cast<int32_t>(Between(r, 2, 9));
   options.trials = Between(r, 0, 1'000'000);
-  options.quorum = r.UniformOpen();
-  options.overlap = Coin(r);
   options.sampler = Sampler(r);
   return options;
 }
@@ -212,9 +218,6 @@ study::SuccessiveHalvingOptions SuccessiveHalving(RandomStream& r) {
 study::HyperbandOptions Hyperband(RandomStream& r) {
   study::HyperbandOptions options;
   options.eta = static_cast<int32_t>(Between(r, 2, 9));
-  options.sizes = Any(r, study::HyperbandSizes::kFloor);
-  options.quorum = r.UniformOpen();
-  options.overlap = Coin(r);
   options.sampler = Sampler(r);
   return options;
 }
@@ -222,9 +225,7 @@ study::HyperbandOptions Hyperband(RandomStream& r) {
 study::AshaOptions Asha(RandomStream& r) {
   study::AshaOptions options;
   options.eta = static_cast<int32_t>(Between(r, 2, 9));
-  options.variant = Any(r, study::AshaVariant::kStop);
-  options.skip_rungs = static_cast<int32_t>(Between(r, 0, 3));
-  options.first_go_on = Coin(r);
+  options.variant = Any<study::AshaVariant>(r, v1::Algorithm::Asha::Variant_descriptor());
   options.sampler = Sampler(r);
   return options;
 }
@@ -236,13 +237,7 @@ study::HarmonicaOptions Harmonica(RandomStream& r) {
   options.degree = static_cast<int32_t>(Between(r, 1, 5));
   options.terms = static_cast<int32_t>(Between(r, 1, 32));
   options.restrictions = static_cast<int32_t>(Between(r, 1, 16));
-  options.lambda = Any(r, study::HarmonicaLambda::kAbs);
-  options.lambda_factor = 0.01 + r.Uniform();
-  options.lambda_abs = r.UniformOpen();
   options.float_bits = static_cast<int32_t>(Between(r, 0, 10));
-  options.gray = Coin(r);
-  options.cell_centres = Coin(r);
-  options.strict = Coin(r);
   options.stage_resource = Between(r, 0, 1'000'000);
   switch (r.UniformInt(6)) {
     case 0:
@@ -271,13 +266,11 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
     case 0:
       return Bo(r);
     case 11:
-      return study::HoagOptions{.preset = Any(r, study::HoagPreset::kIterdiff),
-                                .sequence = Any(r, study::HoagSequence::kExact),
+      return study::HoagOptions{.preset = AnyPreset(r, study::HoagPreset::kIterdiff),
+                                .sequence = Any<study::HoagSequence>(r, v1::HoagExpert::Sequence_descriptor()),
                                 .first_tolerance = r.UniformOpen(),
-                                .step_rule = Any(r, study::HoagStep::kBacktracking),
-                                .reject_guard = Coin(r),
+                                .step_rule = Any<study::HoagStep>(r, v1::HoagExpert::StepRule_descriptor()),
                                 .chains = static_cast<int32_t>(Between(r, 1, 100)),
-                                .max_step = r.UniformOpen(),
                                 .stop = r.Uniform()};
     case 5:
       return SuccessiveHalving(r);
@@ -294,13 +287,10 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
     case 4:
       return study::TpeOptions{.startup_trials = static_cast<int32_t>(Between(r, 1, 10'000)),
                                .candidates = static_cast<int32_t>(Between(r, 1, 10'000)),
-                               .multivariate = Coin(r),
-                               .gamma = Any(r, study::TpeGamma::kSqrt),
-                               .bandwidth = Any(r, study::TpeBandwidth::kFixed)};
+                               .multivariate = Coin(r)};
     case 9:
       return study::CmaEsOptions{.population = static_cast<int32_t>(Between(r, 4, 10'000)),
-                                 .initial_sigma = 1.0 - r.Uniform(),
-                                 .restarts = Coin(r)};
+                                 .initial_sigma = 1.0 - r.Uniform()};
     case 10:
       return study::HaltonOptions{.scramble = Coin(r)};
     case 2:

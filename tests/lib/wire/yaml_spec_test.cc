@@ -121,6 +121,20 @@ INSTANTIATE_TEST_SUITE_P(
                 "s.yaml:2:22: space[0].bool: has no field \"a\"; nothing belongs here, write {}"},
         BadFile{"UnknownWithChoices", "lease: {zzzzzzzz: 1}" + std::string(kTail),
                 "s.yaml:1:9: lease: has no field \"zzzzzzzz\"; possible here: ttl, max_attempts"},
+        BadFile{"OptionThatMoved", "algorithm: {bo: {kernel: SE}}" + std::string(kTail),
+                "s.yaml:1:18: algorithm.bo: kernel moved; write expert: {kernel: SE}"},
+        BadFile{"OptionThatMovedInASampler",
+                "algorithm: {asha: {sampler: {hbo: {explore_every: 2, exploration: FARTHEST}}}}" + std::string(kTail),
+                "s.yaml:1:54: algorithm.asha.sampler.hbo: exploration moved; write expert: {exploration: FARTHEST}"},
+        BadFile{"OptionThatIsNoMore", "algorithm: {bo: {criterion: LEAVE_ONE_OUT}}" + std::string(kTail),
+                "s.yaml:1:18: algorithm.bo: criterion is no option any more; leave it out"},
+        BadFile{"ExpertOptionThatIsNoMore", "algorithm: {cma_es: {restarts: false}}" + std::string(kTail),
+                "s.yaml:1:22: algorithm.cma_es: restarts is no option any more; leave it out"},
+        BadFile{"ValueThatIsNoMore", "algorithm: {bo: {expert: {prior: inverse_squared}}}" + std::string(kTail),
+                "s.yaml:1:34: algorithm.bo.expert.prior: INVERSE_SQUARED is no option any more; use one of "
+                "DIMENSION_SCALED, THESIS"},
+        BadFile{"UnknownExpertOption", "algorithm: {grid: {expert: {center: true}}}" + std::string(kTail),
+                "s.yaml:1:29: algorithm.grid.expert: has no field \"center\" (did you mean \"centres\"?)"},
         BadFile{"TextForNumber", Space("{name: x, float: {min: zero, max: 1}}"),
                 "s.yaml:2:28: space[0].float.min: \"zero\" is not a number"},
         BadFile{"QuotedNumber", Space("{name: x, float: {min: \"0\", max: 1}}"),
@@ -296,7 +310,9 @@ TEST(StudyFile, ManualHasEveryField) {
   const char* source = std::getenv("LUTHIER_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
   std::ostringstream manual;
-  manual << std::ifstream(std::string(source) + "/docs/reference/study_file.md").rdbuf();
+  for (const char* page : {"study_file", "expert"}) {
+    manual << std::ifstream(std::string(source) + "/docs/reference/" + page + ".md").rdbuf();
+  }
   std::set<std::string> seen, names;
   CollectFields(v1::StudySpec::descriptor(), &seen, &names);
   EXPECT_GT(names.size(), 40u);

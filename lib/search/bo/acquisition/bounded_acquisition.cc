@@ -7,8 +7,6 @@
 
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/search/bo/acquisition/finite_thompson.h"
-#include "lib/search/bo/lipschitz/lipo_qp.h"
 
 namespace luthier::search {
 
@@ -20,8 +18,6 @@ namespace {
 
 // Deviation of noise in the outputs below which the bounds ignore it.
 constexpr double kNegligibleNoise = 1e-4;
-// Limit of coordinate updates in one fit of slopes; an update takes a few nanoseconds.
-constexpr double kFitUpdates = 2e6;
 // A constant, in output deviations per side of the unit cube, from which on the bounds matter only at the results
 // themselves, whatever the acquisition: settings nearer than 1e-12 are the same, and UCB is below 1e51.
 constexpr double kUnbounded = 1e100;
@@ -63,27 +59,9 @@ double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t tria
   return RootBeta(RuleOf(options.beta_schedule), std::max(1, coordinates), trials + 1, options.beta);
 }
 
-std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit) {
-  LipschitzOptions result;
-  result.kappa = options.growth_factor;
-  switch (options.growth) {
-    case study::BoGrowth::kLinear:
-      result.growth = LipschitzGrowth::kLinear;
-      break;
-    case study::BoGrowth::kConstant:
-      result.growth = LipschitzGrowth::kConstant;
-      break;
-    case study::BoGrowth::kLogarithmic:
-      result.growth = LipschitzGrowth::kLogarithm;
-      break;
-    case study::BoGrowth::kKnown:
-      result.growth = LipschitzGrowth::kUser;
-      result.user_constant = options.lipschitz_constant * unit;
-      break;
-    case study::BoGrowth::kFitted:
-      return std::nullopt;
-  }
-  return result;
+std::optional<double> KnownConstant(const study::BoOptions& options, double unit) {
+  if (options.growth == study::BoGrowth::kLinear) return std::nullopt;
+  return options.lipschitz_constant * unit;
 }
 
 absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Observations& data,
@@ -99,24 +77,13 @@ absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Obs
   }
   const double noise = noise_deviation > kNegligibleNoise ? noise_deviation : 0.0;
   SlopeBounds result;
-  const std::optional<LipschitzOptions> growth = GrowthOf(options, unit);
-  if (!growth) {
-    // Every fit starts from nothing: another start would change its last digits.
-    LipoQpOptions fit;
-    const double deviation = z.size() > 1 ? std::sqrt((z.array() - z.mean()).square().mean()) : 0.0;
-    if (deviation > 0.0) fit.rho = std::max(fit.rho, noise / deviation);
-    fit.max_updates = kFitUpdates;
-    auto fitted = std::make_unique<LipoQpBounds>(fit);
-    LUTHIER_RETURN_IF_ERROR(fitted->Fit(u, z, stop));
-    result.bounds = std::move(fitted);
-    return result;
-  }
   SlopeEstimate estimate(u.cols(), noise);
   for (Index i = 0; i < z.size(); ++i) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll(i * u.cols()));
     estimate.Add(u.row(i).transpose(), z(i));
   }
-  const double constant = LipschitzConstant(*growth, estimate.slope(), static_cast<int64_t>(rows.size()));
+  const double constant =
+      LipschitzConstant(KnownConstant(options, unit), estimate.slope(), static_cast<int64_t>(rows.size()));
   if (constant <= kUnbounded) result.constant = constant;
   result.bounds = std::make_unique<LipschitzBounds>(u, z, result.constant, 2.0 * noise);
   return result;
@@ -152,17 +119,12 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
     // Takes one of the states, with equal probabilities.
     base::RandomStream random = key.Stream("bo/ts");
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
-    if (options.sampler == study::BoSampler::kFinite) {
-      LUTHIER_ASSIGN_OR_RETURN(FiniteDraw draw, FiniteDraw::Create(regression, models.finite, random, stop));
-      made.base_ = std::make_unique<FiniteDraw>(std::move(draw));
-    } else {
-      LUTHIER_ASSIGN_OR_RETURN(const std::optional<FunctionDraw> draw,
-                               options.sampler == study::BoSampler::kFourier
-                                   ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random, stop)
-                                   : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random, stop));
-      if (!draw.has_value()) return made;
-      made.base_ = std::make_unique<FunctionDraw>(*draw);
-    }
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<FunctionDraw> draw,
+                             options.sampler == study::BoSampler::kFourier
+                                 ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random, stop)
+                                 : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random, stop));
+    if (!draw.has_value()) return made;
+    made.base_ = std::make_unique<FunctionDraw>(*draw);
   } else if (made.bounds() != nullptr &&
              (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
     made.truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, made.bounds());

@@ -22,8 +22,7 @@
 
 namespace luthier::search {
 
-// Bounds on outputs, and the Lipschitz constant behind them. The constant is infinite while too little is known, and
-// with growth FITTED, which has a slope for each parameter.
+// Bounds on outputs, and the Lipschitz constant behind them. The constant is infinite while too little is known.
 struct SlopeBounds {
   std::unique_ptr<OutputBounds> bounds;
   double constant = std::numeric_limits<double>::infinity();
@@ -34,7 +33,6 @@ struct AcquisitionModels {
   const Observations& data;          // The results that the states were fitted to.
   const OutputTransform& transform;  // Gives the outputs of the data.
   int coordinates = 0;               // Number of tuned parameters, for UCB's schedule.
-  const Eigen::MatrixXd& finite;     // The points at which the sampler FINITE draws; others do not read it.
   std::vector<ModelState> states;
   std::vector<Fantasies> fantasies;  // One a state, over which improvements are averaged; or empty.
 };
@@ -51,7 +49,7 @@ class BoundedAcquisition {
   const AcquisitionFunction* acquisition() const { return top_; }
   // Returns the Lipschitz bounds; null without them.
   const OutputBounds* bounds() const { return bounds_.bounds.get(); }
-  // Returns the slope of the bounds; infinite if they have no single one.
+  // Returns the slope of the bounds; infinite while too little is known.
   double lipschitz() const { return bounds_.constant; }
   // Returns the largest score measured, in the outputs' units. The bounds are compared with it.
   double incumbent() const { return incumbent_; }
@@ -72,9 +70,9 @@ class BoundedAcquisition {
 // Returns UCB's weight by the options' schedule, given the number of results and pending trials.
 double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t trials);
 
-// Returns the rule by which the constant follows from the largest slope seen; std::nullopt with growth FITTED. `unit`
-// converts slopes of the metric to slopes of the outputs; a user's constant is multiplied by it.
-std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);
+// Returns the user's constant; std::nullopt if the constant follows from the largest slope seen. `unit` converts slopes
+// of the metric to slopes of the outputs.
+std::optional<double> KnownConstant(const study::BoOptions& options, double unit);
 
 // Returns the bounds that follow from the options and the measured rows of `data`; they are inactive while too little
 // is known. Returns CANCELLED if `stop` was raised.

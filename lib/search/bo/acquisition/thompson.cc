@@ -19,7 +19,6 @@ namespace {
 
 constexpr double kTurn = 6.28318530717958647693;  // 2 pi.
 constexpr double kMinNoise = 1e-10;               // In units of s_f^2.
-constexpr double kDrawJitter = 1e-8;              // In units of s_f^2.
 constexpr int kBands = 6;                         // Number of bands with raised frequencies: 2 … 64 times.
 constexpr Index kFeatureChunk = 64;               // Number of points whose features are held at once.
 
@@ -28,14 +27,8 @@ int ChiSquaredDegrees(kernels::Family family) {
   switch (family) {
     case kernels::Family::kSquaredExponential:
       return 0;
-    case kernels::Family::kMatern12:
-      return 1;
-    case kernels::Family::kMatern32:
-      return 3;
     case kernels::Family::kMatern52:
       return 5;
-    case kernels::Family::kRationalQuadratic:
-      return 0;
   }
   return 0;
 }
@@ -100,10 +93,6 @@ SpectralSample SpectralFrequencies(const kernels::StationaryKernel& kernel, int 
   SpectralSample sample{MatrixXd(count, inverse.size()), VectorXd::Ones(count)};
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < inverse.size(); ++j) sample.frequencies(i, j) = random.Normal() * inverse(j);
-    if (shape.family == kernels::Family::kRationalQuadratic) {
-      // The kernel is a mixture of squared exponentials with precisions of Gamma(alpha, rate alpha).
-      sample.frequencies.row(i) *= std::sqrt(random.Gamma(rho) / rho);
-    }
     // The kernel is a sum over groups and pairs of groups. A feature belongs to one group, or to two with independent
     // mixing variables.
     int first = -1, second = -1;
@@ -289,23 +278,6 @@ double FunctionDraw::Value(const VectorXd& u, VectorXd* gradient) const {
   value += k.dot(update_);
   *gradient += jacobian.transpose() * update_;
   return value;
-}
-
-absl::StatusOr<std::optional<VectorXd>> DrawAtPoints(const gp::Regression& regression,
-                                                     const Eigen::Ref<const MatrixXd>& u, base::RandomStream random,
-                                                     const base::StopToken& stop) {
-  const double signal = regression.hyperparameters().signal_variance;
-  LUTHIER_ASSIGN_OR_RETURN(MatrixXd covariance, regression.JointCovariance(u, stop));
-  covariance.diagonal().array() += kDrawJitter * signal;
-  math::CholeskyOptions options;
-  options.jitter_scale = signal;
-  options.first_jitter = kDrawJitter;
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
-                           math::Cholesky::Factor(covariance, options, stop));
-  if (!factor.has_value()) return std::nullopt;
-  VectorXd draw = regression.PredictMean(u);
-  draw += factor->lower().triangularView<Eigen::Lower>() * Normals(u.rows(), random);
-  return std::optional<VectorXd>(std::move(draw));
 }
 
 }  // namespace luthier::search

@@ -30,7 +30,6 @@ enum class SpectralSampling {
   // Draws from the kernel's spectrum, with all weights 1. With lengthscales l_j and n_j ~ N(0, 1):
   //   SE         omega_j = n_j/l_j
   //   Matern-nu  omega_j = n_j/l_j sqrt(2 nu/g), with one g ~ chi^2_{2 nu} for all coordinates of a feature
-  //   RQ         omega_j = n_j/l_j sqrt(g/alpha), with g ~ Gamma(alpha)
   // A feature of an additive kernel has the coordinates of one group. A feature of a pairwise kernel has those of one
   // or two groups, each with a g of its own.
   kPlain,
@@ -46,12 +45,6 @@ enum class SpectralSampling {
 // Returns `count` frequencies with weights, the same for the same state of `random`.
 SpectralSample SpectralFrequencies(const kernels::StationaryKernel& kernel, int count, SpectralSampling sampling,
                                    base::RandomStream& random);
-
-enum class FunctionSampler {
-  kPathwise,         // FunctionDraw::Pathwise with 1024 features.
-  kFourierFeatures,  // FunctionDraw::FourierFeatures with 100 features, as in older tools.
-  kFinite,           // DrawAtPoints.
-};
 
 inline constexpr int kPathwiseFeatures = 1024;
 inline constexpr int kFourierFeatures = 100;
@@ -99,13 +92,6 @@ class FunctionDraw final : public AcquisitionFunction {
   kernels::ObservedRows observed_;
   Eigen::VectorXd update_;  // C^-1 (y - m - Phi w - e), one entry a row.
 };
-
-// Returns a joint draw of f at the q rows of u: mean + L z, where z ~ N(0, I) and L L' is the posterior covariance plus
-// 1e-8 s_f^2 I. It needs no features. Returns std::nullopt if the covariance cannot be factored. Costs
-// O(q^3/3 + q^2 n).
-absl::StatusOr<std::optional<Eigen::VectorXd>> DrawAtPoints(const gp::Regression& regression,
-                                                            const Eigen::Ref<const Eigen::MatrixXd>& u,
-                                                            base::RandomStream random, const base::StopToken& stop);
 
 }  // namespace luthier::search
 

@@ -18,7 +18,6 @@ namespace {
 
 using math::kInfinity;
 constexpr double kSameSite = 1e-12;
-constexpr double kE = 2.71828182845904523536;
 constexpr Index kPairChunk = 256;
 
 // |rows of u - point|^2 into r2; one pass per column keeps it in vector registers.
@@ -66,18 +65,15 @@ double SteepestSlope(const Eigen::Ref<const MatrixXd>& u, const Eigen::Ref<const
   return estimate.slope();
 }
 
-double LipschitzConstant(const LipschitzOptions& options, double slope, int64_t t) {
-  LUTHIER_CHECK(options.kappa >= 0.0 && t >= 0);
-  if (options.growth == LipschitzGrowth::kUser) {
-    LUTHIER_CHECK(options.user_constant > 0.0);
-    return std::max(options.user_constant, slope);
+double LipschitzConstant(std::optional<double> known, double slope, int64_t t) {
+  constexpr double kFactor = 10.0;
+  LUTHIER_CHECK(t >= 0);
+  if (known.has_value()) {
+    LUTHIER_CHECK(*known > 0.0);
+    return std::max(*known, slope);
   }
   if (!(slope > 0.0) || !std::isfinite(slope)) return kInfinity;
-  const double default_kappa = options.growth == LipschitzGrowth::kLinear ? 10.0 : 2.0;
-  double factor = options.kappa > 0.0 ? options.kappa : default_kappa;
-  if (options.growth == LipschitzGrowth::kLinear) factor *= static_cast<double>(std::max<int64_t>(t, 1));
-  if (options.growth == LipschitzGrowth::kLogarithm) factor *= std::log(kE + static_cast<double>(t));
-  return factor * slope;
+  return kFactor * static_cast<double>(std::max<int64_t>(t, 1)) * slope;
 }
 
 LipschitzBounds::LipschitzBounds(const Eigen::Ref<const MatrixXd>& u, const Eigen::Ref<const VectorXd>& y,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
@@ -45,22 +46,11 @@ class SlopeEstimate {
 double SteepestSlope(const Eigen::Ref<const Eigen::MatrixXd>& u, const Eigen::Ref<const Eigen::VectorXd>& y,
                      double noise_deviation = 0.0);
 
-// Rules by which the constant in use follows from the largest slope seen. A constant that grows without bound cannot
-// exclude the maximum for ever; a fixed multiple can.
-enum class LipschitzGrowth {
-  kLinear,     // The constant is kappa t L_lb, kappa = 10; once kappa t >= L/L_lb, no maximum is excluded.
-  kConstant,   // kappa L_lb, kappa = 2.
-  kLogarithm,  // kappa ln(e + t) L_lb, kappa = 2.
-  kUser,       // The user's constant; the largest slope seen if that contradicts it.
-};
-struct LipschitzOptions {
-  LipschitzGrowth growth = LipschitzGrowth::kLinear;
-  double kappa = 0.0;          // > 0; 0: the default above.
-  double user_constant = 0.0;  // > 0, for kUser, in the units of the slope.
-};
-// Returns the constant after `t` completed evaluations (not asks, so that it depends on the data alone). It is
-// +infinity, which means no bound, while `slope` is 0 or not finite; a user's constant needs no slope.
-double LipschitzConstant(const LipschitzOptions& options, double slope, int64_t t);
+// Returns the constant in use, given the largest slope seen after `t` completed evaluations (not asks, so that it
+// depends on the data alone): the user's constant `known` > 0, in the units of the slope, or `slope` if that
+// contradicts it. Without one, 10 t slope: a constant that grows without bound cannot exclude the maximum for ever,
+// whereas a fixed multiple can. It is +infinity, which means no bound, while `slope` is 0 or not finite.
+double LipschitzConstant(std::optional<double> known, double slope, int64_t t);
 
 // Bounds at one point with a subgradient of each (0 where the bound is infinite).
 struct PointBounds {

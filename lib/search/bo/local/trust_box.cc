@@ -25,14 +25,6 @@ bool UsesTrustBox(const study::BoOptions& options, const study::Encoding& encodi
   int continuous = 0;
   for (int c = 0; c < encoding.compact_dim(); ++c) continuous += !encoding.Levels(c).has_value();
   if (continuous == 0 || options.maximizer == study::BoMaximizer::kDirect) return false;
-  switch (options.trust_box) {
-    case study::BoTrustBox::kOn:
-      return true;
-    case study::BoTrustBox::kOff:
-      return false;
-    case study::BoTrustBox::kAuto:
-      break;
-  }
   const bool climbs =
       !options.noisy && options.trust_region == study::BoTrustRegion::kAuto && encoding.compact_dim() <= kMaxClimbed;
   return !climbs && encoding.compact_dim() > kManyCoordinates && 4 * continuous >= 3 * encoding.compact_dim();

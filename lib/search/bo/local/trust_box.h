@@ -17,9 +17,9 @@
 namespace luthier::search {
 
 // Returns true if a box is used. There is none with DIRECT or without a continuous coordinate.
-// Otherwise the option trust_box decides. kAuto means a box if there are more than 15 coordinates,
-// at least three quarters of them are continuous, and no local steps are made (the objective is
-// noisy, local steps are switched off, or there are more than 50 coordinates).
+// Otherwise there is one if there are more than 15 coordinates, at least three quarters of them are
+// continuous, and no local steps are made (the objective is noisy, local steps are switched off, or
+// there are more than 50 coordinates).
 bool UsesTrustBox(const study::BoOptions& options, const study::Encoding& encoding);
 
 // One run of the box: from a first trial until the box is too small. Everything but `first` follows

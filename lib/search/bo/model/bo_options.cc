@@ -40,10 +40,8 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
   using kernels::Structure;
   SurrogateOptions result;
   result.noisy = options.noisy;
-  if (options.prior == study::BoPrior::kInverseSquared) result.prior = gp::PriorKind::kInverseSquared;
   if (options.prior == study::BoPrior::kThesis) result.prior = gp::PriorKind::kThesis;
   result.sample = options.hyperparameters == study::BoHyperparameters::kMcmc;
-  if (options.criterion == study::BoCriterion::kLeaveOneOut) result.criterion = gp::Criterion::kLeaveOneOut;
   const std::vector<int> groups = encoding.ModelGroups();
   std::vector<std::pair<Family, Structure>> kernels;
   switch (options.kernel) {
@@ -55,17 +53,8 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
     case study::BoKernel::kMatern52:
       kernels = {{Family::kMatern52, Structure::kJoint}};
       break;
-    case study::BoKernel::kMatern32:
-      kernels = {{Family::kMatern32, Structure::kJoint}};
-      break;
-    case study::BoKernel::kMatern12:
-      kernels = {{Family::kMatern12, Structure::kJoint}};
-      break;
     case study::BoKernel::kSe:
       kernels = {{Family::kSquaredExponential, Structure::kJoint}};
-      break;
-    case study::BoKernel::kRq:
-      kernels = {{Family::kRationalQuadratic, Structure::kJoint}};
       break;
     case study::BoKernel::kAdditive:
       kernels = {{Family::kMatern52, Structure::kAdditive}};
@@ -81,9 +70,6 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
       break;
     case study::BoWarp::kNone:
       warps = {Warp::kNone};
-      break;
-    case study::BoWarp::kYeoJohnson:
-      warps = {Warp::kNone, Warp::kYeoJohnson};
       break;
     case study::BoWarp::kLog:
       warps = {Warp::kNone, Warp::kLog};
@@ -112,15 +98,14 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
         absl::StrCat(options.initial_points, " is not between 0 (chosen from the dimension) and ", kMaxInitialPoints));
   check(options.explore_every >= 0 && options.explore_every <= kMaxExploreEvery, "explore_every",
         absl::StrCat(options.explore_every, " is not between 0 (never) and ", kMaxExploreEvery));
-  check(options.growth_factor > 0.0 && options.growth_factor <= 1e9, "growth_factor",
-        absl::StrCat(options.growth_factor, " is not above 0 and at most 1e9"));
   const bool known = options.growth == study::BoGrowth::kKnown;
-  check(options.lipschitz_constant >= 0.0 && options.lipschitz_constant <= 1e300, "lipschitz_constant",
+  check(options.lipschitz_constant >= 0.0 && options.lipschitz_constant <= 1e300, "expert.lipschitz_constant",
         absl::StrCat(options.lipschitz_constant, " is not between 0 and 1e300"));
-  check(!known || options.lipschitz_constant > 0.0, "lipschitz_constant", "is required above 0 with growth KNOWN");
-  check(options.beta >= 0.0 && options.beta <= 1e100, "beta",
+  check(!known || options.lipschitz_constant > 0.0, "expert.lipschitz_constant",
+        "is required above 0 with growth KNOWN");
+  check(options.beta >= 0.0 && options.beta <= 1e100, "expert.beta",
         absl::StrCat(options.beta, " is not between 0 and 1e100"));
-  check(options.improvement >= 0.0 && options.improvement <= 10.0, "improvement",
+  check(options.improvement >= 0.0 && options.improvement <= 10.0, "expert.improvement",
         absl::StrCat(options.improvement, " is not between 0 and 10 deviations"));
   const bool ucb = options.acquisition == study::BoAcquisition::kUcb;
   const bool draw = options.acquisition == study::BoAcquisition::kTs;
@@ -128,31 +113,21 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
     case study::BoLipschitz::kOff:
       break;
     case study::BoLipschitz::kTruncate:
-      check(!ucb && !draw, "lipschitz",
+      check(!ucb && !draw, "expert.lipschitz",
             "TRUNCATE goes with EI and PI; use CAP or ACCEPT_REJECT with UCB, "
             "ACCEPT_REJECT with TS");
       break;
     case study::BoLipschitz::kAcceptReject:
-      check(ucb || draw, "lipschitz", "ACCEPT_REJECT goes with UCB and TS; use TRUNCATE with EI and PI");
+      check(ucb || draw, "expert.lipschitz", "ACCEPT_REJECT goes with UCB and TS; use TRUNCATE with EI and PI");
       break;
     case study::BoLipschitz::kCap:
-      check(ucb, "lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
+      check(ucb, "expert.lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
       break;
   }
-  check(options.hyperparameters == study::BoHyperparameters::kMap ||
-            options.criterion == study::BoCriterion::kMarginalLikelihood,
-        "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
-  check(options.pending != study::BoPending::kHallucination || ucb, "pending",
-        draw ? "HALLUCINATION goes with UCB; use FANTASIES with TS, which leaves open trials out, or BELIEVER"
-             : "HALLUCINATION goes with UCB; use BELIEVER or FANTASIES with EI and PI");
   check(options.pending != study::BoPending::kFantasies || options.lipschitz != study::BoLipschitz::kTruncate,
-        "pending", "FANTASIES goes without lipschitz TRUNCATE; use BELIEVER, or lipschitz LIPSCHITZ_OFF");
-  check(options.trust_box != study::BoTrustBox::kOn || options.maximizer != study::BoMaximizer::kDirect, "trust_box",
-        "TRUST_BOX_ON goes with maximizer SOBOL_LBFGS; DIRECT searches the whole space");
-  check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
+        "expert.pending", "FANTASIES goes without lipschitz TRUNCATE; use BELIEVER, or lipschitz LIPSCHITZ_OFF");
+  check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "expert.kernel",
         "PAIRWISE needs two parameters that are tuned");
-  check(options.gradients == study::BoGradients::kOff || options.kernel != study::BoKernel::kMatern12, "kernel",
-        "MATERN12 has no derivatives; use another kernel, or gradients GRADIENTS_OFF");
   const int columns = study::Encoding(spec.space).model_dim();
   if (columns > kMostModelColumns) {
     violations.Add(path, absl::StrCat("the model would have ", columns,

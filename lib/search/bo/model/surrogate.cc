@@ -93,7 +93,6 @@ gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, c
 gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study) {
   gp::InferenceOptions options;
   options.prior = study.prior;
-  options.criterion = study.criterion;
   options.fit_noise = true;
   options.doubt_noise = !study.noisy;
   options.min_noise = kNoiseFloor;

@@ -33,7 +33,6 @@ struct SurrogateOptions {
   std::vector<ModelChoice> choices;  // At least one; the first is preferred in doubt.
   bool noisy = false;                // True if the same setting may give different values.
   gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
-  gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
   // True to draw hyperparameters from their posterior, one regression a draw, instead of maximising
   // it. Needs the marginal likelihood. Applies from 3 to kMaxSampledRows rows; with more rows,
   // maximising costs less and differs little.

@@ -117,7 +117,7 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
     const bool asked = trial.ask_index.has_value();
     ask->past.push_back({&trial, asked, asked ? ParseAskHead(trial.designer_state) : AskHead()});
   }
-  ask->failures = study.options.feasibility == study::BoFeasibility::kAuto && AnyFailed(ask->history);
+  ask->failures = AnyFailed(ask->history);
   LUTHIER_ASSIGN_OR_RETURN(ask->all,
                            Collect(ask->history, study.encoding, study.goal, study.Table(), !ask->failures, ask->stop));
   return absl::OkStatus();

@@ -40,20 +40,6 @@ gp::Slopes SlopesOf(const BoStudy& study, const Observations& data) {
   return ModelSlopes(data.slopes, data.scores, data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
 }
 
-// Returns the value that each pending trial is assumed to give; std::nullopt for the predicted mean.
-std::optional<double> LieOf(const study::BoOptions& options, const VectorXd& outputs) {
-  switch (options.pending) {
-    case study::BoPending::kLiarMin:
-      return outputs.minCoeff();
-    case study::BoPending::kLiarMean:
-      return outputs.mean();
-    case study::BoPending::kLiarMax:
-      return outputs.maxCoeff();
-    default:
-      return std::nullopt;
-  }
-}
-
 // Adds the pending trials to `regression`, a state of the model of `outputs`, and to `model` what it is to beat.
 // Returns false if their outcomes were to be drawn and could not be.
 absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const VectorXd& outputs,
@@ -89,11 +75,10 @@ absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const Vec
     const double root_beta = RootBetaOf(study.options, study.encoding.compact_dim(), outputs.size() + open);
     model->information.push_back(LeastInformation(*regression, data.pending, root_beta, noisy));
   }
-  const std::optional<double> lie = LieOf(study.options, outputs);
   for (Index i = 0; i < open; ++i) {
-    // With the predicted mean the posterior mean stays as it is and the variance shrinks. The next proposal has to beat
-    // this value; otherwise the same point would look best again.
-    const double taken = lie.has_value() ? *lie : regression->PredictMean(data.pending.row(i))(0);
+    // Each pending trial is assumed to give the predicted mean: the posterior mean stays as it is and the variance
+    // shrinks. The next proposal has to beat this value; otherwise the same point would look best again.
+    const double taken = regression->PredictMean(data.pending.row(i))(0);
     LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(data.pending.row(i).transpose(), taken, ask.stop));
     if (appended) best = std::max(best, taken);
   }

@@ -10,7 +10,6 @@
 #include "lib/math/sobol.h"
 #include "lib/search/bo/acquisition/bounded_acquisition.h"
 #include "lib/search/bo/acquisition/feasible_acquisition.h"
-#include "lib/search/bo/acquisition/finite_thompson.h"
 #include "lib/search/bo/acquisition/pending_information.h"
 #include "lib/search/bo/lipschitz/slope_bounds.h"
 #include "lib/search/bo/turns/basin_search.h"
@@ -44,13 +43,8 @@ struct ProposalSearch {
   const std::vector<ModelState>& states;
   const BoundedAcquisition& bounded;
   const TrustBox* box;                // Null for the whole space.
-  const FiniteSet* finite;            // The points of a finite draw, or null.
   const std::vector<bool>& excluded;  // True for each row of the table that must not be proposed.
 };
-
-bool DrawsFinite(const study::BoOptions& options) {
-  return options.acquisition == study::BoAcquisition::kTs && options.sampler == study::BoSampler::kFinite;
-}
 
 // Returns true if local steps refine the incumbent, so that the model need not.
 bool Polished(const BoStudy& study) {
@@ -76,14 +70,13 @@ std::vector<ModelState> StatesOf(const BoStudy& study, const BoModel& model) {
 }
 
 absl::StatusOr<BoundedAcquisition> BoundedOf(const BoStudy& study, const Ask& ask, const BoModel& model,
-                                             const std::vector<ModelState>& states, const FiniteSet& finite) {
+                                             const std::vector<ModelState>& states) {
   std::vector<Fantasies> fantasies = model.fantasies;
   for (size_t s = 0; s < fantasies.size(); ++s) fantasies[s].best.array() += Margin(study, *states[s].regression);
   return BoundedAcquisition::Create(study.options,
                                     {.data = ask.data,
                                      .transform = model.surrogate.transform,
                                      .coordinates = study.encoding.compact_dim(),
-                                     .finite = finite.points,
                                      .states = states,
                                      .fantasies = std::move(fantasies)},
                                     KeyOf(study, ask), ask.stop);
@@ -128,15 +121,11 @@ absl::StatusOr<MaximizeResult> MaximizeOverSpace(const ProposalSearch& search, c
   return result;
 }
 
-// Sets proposal->candidate to the setting that maximises `acquisition`: a small finite space is enumerated; FINITE
-// looks at its candidates; otherwise a search maximises it. Leaves it out if no value is finite.
+// Sets proposal->candidate to the setting that maximises `acquisition`: a small finite space is enumerated; otherwise
+// a search maximises it. Leaves it out if no value is finite.
 absl::Status TakeMaximum(const ProposalSearch& search, const AcquisitionFunction& acquisition, Proposal* proposal) {
   const base::StopToken& stop = search.ask.stop;
   std::optional<MaximizeCandidate>& candidate = proposal->candidate;
-  if (search.finite != nullptr) {
-    LUTHIER_ASSIGN_OR_RETURN(candidate, MaximizeOverCandidates(acquisition, *search.finite, stop));
-    return absl::OkStatus();
-  }
   const std::vector<gp::Regression>& states = search.model.surrogate.states;
   const double n = static_cast<double>(states.front().rows());
   const double prediction = n * n * static_cast<double>(states.size());  // Work of one prediction.
@@ -234,13 +223,8 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
   const TrustBox* const inside = box.has_value() ? &*box : nullptr;
   std::vector<bool> excluded = ask.data.excluded;
   if (Exhausted(ask.data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here.
-  const bool drawn_finite = DrawsFinite(study.options);
-  FiniteSet finite;
-  if (drawn_finite) {
-    finite = FiniteCandidates(study.encoding, study.Table(), excluded, ask.data.known, inside, KeyOf(study, ask));
-  }
   const std::vector<ModelState> states = StatesOf(study, model);
-  LUTHIER_ASSIGN_OR_RETURN(const BoundedAcquisition bounded, BoundedOf(study, ask, model, states, finite));
+  LUTHIER_ASSIGN_OR_RETURN(const BoundedAcquisition bounded, BoundedOf(study, ask, model, states));
   if (bounded.acquisition() == nullptr) return proposal;
   const AcquisitionFunction* acquisition = bounded.acquisition();
   std::optional<FeasibleAcquisition> weighted;
@@ -250,7 +234,7 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
     acquisition = &*weighted;
   }
   if (inside != nullptr) proposal.details["box_side"] = ask.box->side;
-  const ProposalSearch search{study, ask, model, states, bounded, inside, drawn_finite ? &finite : nullptr, excluded};
+  const ProposalSearch search{study, ask, model, states, bounded, inside, excluded};
   LUTHIER_RETURN_IF_ERROR(TakeInformative(search, *acquisition, &proposal));
   LUTHIER_RETURN_IF_ERROR(AddBoundDetails(search, &proposal));
   if (!proposal.candidate.has_value() && bounded.bounds() != nullptr) {

@@ -276,19 +276,16 @@ TEST(CmaEsDesignerTest, BeginsAtTheDefaultValues) {
 }
 
 TEST(CmaEsDesignerTest, RunsThatEndStartAgainWithTwiceThePopulation) {
-  for (const bool restarts : {true, false}) {
-    const auto designer = CreateDesigner(Study(Cube(2), {.restarts = restarts}));
-    FakeStudy study;
-    for (int i = 0; i < 1500; ++i) {
-      const int64_t number = AskOne(*designer, &study);
-      const Parameters& p = study.history().trials().back().parameters;
-      study.Finish(number,
-                   contract::Complete(std::pow(Number(p, "x0") - 0.3, 2.0) + std::pow(Number(p, "x1") - 0.6, 2.0)));
-    }
-    EXPECT_EQ(Detail(*designer, study, "restart") >= 1.0, restarts);
-    EXPECT_EQ(Detail(*designer, study, "population"),
-              restarts ? 6.0 * std::pow(2.0, Detail(*designer, study, "restart")) : 6.0);
+  const auto designer = CreateDesigner(Study(Cube(2)));
+  FakeStudy study;
+  for (int i = 0; i < 1500; ++i) {
+    const int64_t number = AskOne(*designer, &study);
+    const Parameters& p = study.history().trials().back().parameters;
+    study.Finish(number,
+                 contract::Complete(std::pow(Number(p, "x0") - 0.3, 2.0) + std::pow(Number(p, "x1") - 0.6, 2.0)));
   }
+  EXPECT_GE(Detail(*designer, study, "restart"), 1.0);
+  EXPECT_EQ(Detail(*designer, study, "population"), 6.0 * std::pow(2.0, Detail(*designer, study, "restart")));
 }
 
 TEST(CmaEsDesignerTest, MaximizesWhenAsked) {

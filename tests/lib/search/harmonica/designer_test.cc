@@ -126,7 +126,7 @@ TEST(Harmonica, AClosedGateRestrictsNothingAndItsSamplesStay) {
   contract::FakeStudy study;
   Play(spec, [&](const Parameters&) { return random.Normal(); }, 85, &study);
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
-  const spectral::BitEncoding bits(spec.space, {}, spec.seed);
+  const spectral::BitEncoding bits(spec.space, 0, spec.seed);
   HarmonicaStages stages(spec, options, plan, bits);
   ASSERT_TRUE(stages.Read(study.history(), base::StopToken()).ok());
   ASSERT_EQ(stages.stages().size(), 2u);
@@ -158,28 +158,6 @@ TEST(Harmonica, AsksNeverWaitForAStage) {
   const Suggestion next = *designer->Suggest(study.history(), study.asks(), base::StopToken());
   EXPECT_EQ(next.origin, "base_random");
   EXPECT_TRUE(std::get<bool>(next.parameters.at("b4")) && std::get<bool>(next.parameters.at("b7")));
-}
-
-TEST(Harmonica, AStrictStageWaitsForItsFirstSamples) {
-  const study::StudySpec spec = SpecOf(Switches(20), {.samples = 30, .stages = 1, .terms = 2, .strict = true});
-  const std::unique_ptr<Designer> designer = CreateDesigner(spec);
-  contract::FakeStudy study;
-  for (int i = 0; i < 40; ++i) {
-    study.Suggested(*designer->Suggest(study.history(), study.asks(), base::StopToken()));
-    study.Store();
-  }
-  const auto finish = [&](int64_t number) {
-    const auto& trial = study.history().trials()[static_cast<size_t>(number - 1)];
-    study.Finish(number, contract::Complete(3 * Sign(trial.parameters, "b4") + Sign(trial.parameters, "b7")));
-  };
-  for (int64_t number = 2; number <= 40; ++number) finish(number);
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "stage");
-  contract::FakeStudy lost = study;
-  finish(1);
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "base_random");
-  // A lost one is replaced by the next index.
-  lost.Finish(1, contract::Cancelled());
-  EXPECT_EQ(designer->Suggest(lost.history(), lost.asks(), base::StopToken())->origin, "base_random");
 }
 
 TEST(Harmonica, LostTrialsSayNothingAndFailedOnesAreBad) {
@@ -241,28 +219,26 @@ double MixedLoss(const Parameters& p) {
 
 // Restarts before every ask, with results that come out of order, through two stages and into the base.
 TEST(Harmonica, ARestartAtAnyEventChangesNothing) {
-  for (const bool strict : {false, true}) {
-    for (const bool bo : {false, true}) {
-      HarmonicaOptions options{.samples = 45, .degree = 1, .terms = 3, .strict = strict};
-      if (bo) options.base = study::BoOptions{.initial_points = 2};
-      const study::StudySpec spec = SpecOf(MixedSpace(), options);
-      RestartRun run;
-      run.asks = bo ? 114 : 140;
-      run.enqueued = 3;
-      const Ending ending = [](base::RandomStream& random, const Parameters& p) {
-        const double u = random.Uniform();
-        if (u < 0.05) return contract::Failed(study::FailureKind::kConfig);
-        if (u < 0.1) return contract::Failed(study::FailureKind::kInfra);
-        if (u < 0.15) return contract::Pruned(MixedLoss(p));
-        return contract::Complete(MixedLoss(p));
-      };
-      run.ending = ending;
-      run.enqueued_ending = ending;
-      const std::vector<Suggestion> answers = ExpectRestartsChangeNothing(spec, run);
-      EXPECT_THAT(answers.back().origin, HasSubstr("base_"));
-      EXPECT_EQ(answers.back().details.at("stages"), 2.0);
-      EXPECT_FALSE(ReadHarmonicaState(answers.back().designer_state).selection.empty()) << "a gate should have opened";
-    }
+  for (const bool bo : {false, true}) {
+    HarmonicaOptions options{.samples = 45, .degree = 1, .terms = 3};
+    if (bo) options.base = study::BoOptions{.initial_points = 2};
+    const study::StudySpec spec = SpecOf(MixedSpace(), options);
+    RestartRun run;
+    run.asks = bo ? 114 : 140;
+    run.enqueued = 3;
+    const Ending ending = [](base::RandomStream& random, const Parameters& p) {
+      const double u = random.Uniform();
+      if (u < 0.05) return contract::Failed(study::FailureKind::kConfig);
+      if (u < 0.1) return contract::Failed(study::FailureKind::kInfra);
+      if (u < 0.15) return contract::Pruned(MixedLoss(p));
+      return contract::Complete(MixedLoss(p));
+    };
+    run.ending = ending;
+    run.enqueued_ending = ending;
+    const std::vector<Suggestion> answers = ExpectRestartsChangeNothing(spec, run);
+    EXPECT_THAT(answers.back().origin, HasSubstr("base_"));
+    EXPECT_EQ(answers.back().details.at("stages"), 2.0);
+    EXPECT_FALSE(ReadHarmonicaState(answers.back().designer_state).selection.empty()) << "a gate should have opened";
   }
 }
 
@@ -315,7 +291,7 @@ TEST(RestrictedSpace, EmbedsInsideTheRestrictionsAndProjectsBack) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     base::RandomStream random(seed, "test/restricted");
-    const spectral::BitEncoding bits(full, {.gray = seed % 2 == 1}, seed);
+    const spectral::BitEncoding bits(full, 0, seed);
     // Stages with random variables and restrictions.
     std::vector<HarmonicaStage> stages(2);
     std::vector<int> order;
@@ -386,14 +362,10 @@ TEST(Harmonica, RefusesHostileOptions) {
   EXPECT_EQ(field(status({.samples = 300}, 200)), "algorithm.harmonica.samples");
   EXPECT_EQ(field(status({.stages = 0})), "algorithm.harmonica.stages");
   EXPECT_EQ(field(status({.stages = 1 << 30})), "algorithm.harmonica.stages");
-  EXPECT_EQ(field(status({.degree = 6})), "algorithm.harmonica.degree");
-  EXPECT_EQ(field(status({.terms = 0})), "algorithm.harmonica.terms");
-  EXPECT_EQ(field(status({.restrictions = 17})), "algorithm.harmonica.restrictions");
-  EXPECT_EQ(field(status({.float_bits = 11})), "algorithm.harmonica.float_bits");
-  EXPECT_EQ(field(status({.lambda_factor = std::nan("")})), "algorithm.harmonica.lambda_factor");
-  EXPECT_EQ(field(status({.lambda_abs = 1.0})), "algorithm.harmonica.lambda_abs");
-  EXPECT_EQ(field(status({.lambda = study::HarmonicaLambda::kAbs, .lambda_abs = -1.0})),
-            "algorithm.harmonica.lambda_abs");
+  EXPECT_EQ(field(status({.degree = 6})), "algorithm.harmonica.expert.degree");
+  EXPECT_EQ(field(status({.terms = 0})), "algorithm.harmonica.expert.terms");
+  EXPECT_EQ(field(status({.restrictions = 17})), "algorithm.harmonica.expert.restrictions");
+  EXPECT_EQ(field(status({.float_bits = 11})), "algorithm.harmonica.expert.float_bits");
   EXPECT_EQ(field(status({.base = study::GridOptions{1, true}})), "algorithm.harmonica.base.grid.levels");
   EXPECT_EQ(field(status({.base = study::BoOptions{.initial_points = -1}})),
             "algorithm.harmonica.base.bo.initial_points");

@@ -50,7 +50,7 @@ bool IsBest(const Parameters& p) {
 }
 
 const HarmonicaBase kBases[] = {SuccessiveHalvingOptions{}, HyperbandOptions{}, AshaOptions{},
-                                HyperbandOptions{.overlap = false, .sampler = TpeOptions{}}};
+                                HyperbandOptions{.sampler = TpeOptions{}}};
 
 TEST(HarmonicaParts, StagesPauseAndTheBaseBeginsBracketsOfItsOwn) {
   for (const HarmonicaBase& base : kBases) {
@@ -228,7 +228,7 @@ TEST(HarmonicaParts, AStageClosesWithPausedResults) {
   EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "base_random");
   const auto& options = std::get<HarmonicaOptions>(spec.algorithm);
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
-  const spectral::BitEncoding bits(spec.space, BitOptionsOf(options), spec.seed);
+  const spectral::BitEncoding bits(spec.space, options.float_bits, spec.seed);
   HarmonicaStages stages(spec, options, plan, bits);
   ASSERT_TRUE(stages.Read(study.history(), base::StopToken()).ok());
   ASSERT_EQ(stages.stages().size(), 1u);

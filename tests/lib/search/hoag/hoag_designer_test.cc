@@ -211,10 +211,9 @@ TEST(HoagDesignerTest, WrongStudiesSayWhy) {
   study::HoagOptions options;
   options.chains = 0;
   options.first_tolerance = -1;
-  options.max_step = 0;
   options.stop = 1;
   const std::string all = message(Spec(Strengths(2), options));
-  for (const char* field : {"chains", "first_tolerance", "max_step", "stop"}) {
+  for (const char* field : {"chains", "expert.first_tolerance", "expert.stop"}) {
     EXPECT_THAT(all, HasSubstr(std::string("algorithm.hoag.") + field));
   }
 }

@@ -63,7 +63,7 @@ TEST(HalvingTest, PromotesWhatTheTextbookPromotesWhateverTheWorkers) {
   for (const auto& loss : {RungWorld::Loss(ExactRank), RungWorld::Loss(Unsteady)}) {
     for (const int workers : {1, 4, 30, 200}) {
       const AlgorithmSpec algorithms[] = {SuccessiveHalvingOptions{}, SuccessiveHalvingOptions{.eta = 2, .trials = 21},
-                                          HyperbandOptions{}, HyperbandOptions{.overlap = false}};
+                                          HyperbandOptions{}};
       for (const AlgorithmSpec& algorithm : algorithms) {
         SCOPED_TRACE(testing::Message() << AlgorithmName(algorithm) << " " << workers);
         StudySpec spec = RungSpec(algorithm, 27, 1000);
@@ -99,17 +99,15 @@ TEST(HalvingTest, TheBestOfABracketIsTrainedToTheEnd) {
   EXPECT_EQ(world.With(TrialState::kPaused).size(), 80u);
 }
 
-TEST(HalvingTest, WithOverlapNobodyWaitsWhileTheBudgetHasRoom) {
-  for (const bool overlap : {true, false}) {
-    RungWorld world(RungSpec(HyperbandOptions{.overlap = overlap}, 81, 400), ExactRank);
-    int waits_with_room = 0;
-    world.on_ask = [&](const absl::StatusOr<Suggestion>& suggestion) {
-      const bool room = world.study.history().trials().size() < 400;
-      waits_with_room += room && !suggestion.ok() ? 1 : 0;
-    };
-    world.Run(50);
-    EXPECT_EQ(waits_with_room == 0, overlap);
-  }
+TEST(HalvingTest, NobodyWaitsWhileTheBudgetHasRoom) {
+  RungWorld world(RungSpec(HyperbandOptions{}, 81, 400), ExactRank);
+  int waits_with_room = 0;
+  world.on_ask = [&](const absl::StatusOr<Suggestion>& suggestion) {
+    const bool room = world.study.history().trials().size() < 400;
+    waits_with_room += room && !suggestion.ok() ? 1 : 0;
+  };
+  world.Run(50);
+  EXPECT_EQ(waits_with_room, 0);
 }
 
 TEST(HalvingTest, TheFirstBracketThatCanGoesOnFirst) {
@@ -126,39 +124,6 @@ TEST(HalvingTest, TheFirstBracketThatCanGoesOnFirst) {
   EXPECT_EQ(world.Ask(), Answer::kPromotion);
   EXPECT_EQ(world.Ask(), Answer::kDone);
   EXPECT_THAT(brackets, ElementsAre(0, 0, 0, 1, 1, 1, 0, 1));
-}
-
-TEST(HalvingTest, AQuorumDoesNotWaitForStragglersAndTheirResultsCount) {
-  // Nine settings, trial 1 straggles and would be the best; two thirds of the results suffice.
-  const auto by_number = [](const HistoryTrial& trial, int64_t) { return static_cast<double>(trial.number); };
-  RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9, .quorum = 2.0 / 3.0, .overlap = false}, 9, 9),
-                  by_number);
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(world.Ask(), Answer::kSetting);
-  for (int64_t number = 2; number <= 6; ++number) {
-    world.study.Report(number, 1, static_cast<double>(number));
-    world.study.Pause(number);
-  }
-  const auto ask = [&] {
-    return world.designer().Suggest(world.study.history(), world.study.asks(), base::StopToken());
-  };
-  const auto promote = [&](int64_t number) {
-    const absl::StatusOr<Suggestion> suggestion = ask();
-    ASSERT_TRUE(suggestion.ok()) << suggestion.status();
-    EXPECT_EQ(suggestion->resume, number);
-    EXPECT_EQ(suggestion->resource, 3);
-    world.study.Suggested(*suggestion);
-    world.study.Store();
-  };
-  EXPECT_EQ(base::GetReason(ask().status()), base::reason::kAwaitingResults);
-  world.study.Report(7, 1, 7.0);
-  world.study.Pause(7);
-  promote(2);
-  promote(3);
-  world.study.Report(1, 1, 1.0);  // It comes late, and takes the last of three places.
-  EXPECT_EQ(base::GetReason(ask().status()), base::reason::kAwaitingResults);  // Its place is kept until it has paused.
-  world.study.Pause(1);
-  promote(1);
-  EXPECT_EQ(base::GetReason(ask().status()), base::reason::kAwaitingResults);
 }
 
 TEST(HalvingTest, ABracketThatTheBudgetCutsShortStillTrainsOneToTheEnd) {
@@ -203,7 +168,7 @@ TEST(HalvingTest, SuggestionsThatFindNoRoomAreNotWaitedFor) {
 
 TEST(HalvingTest, TrialsWhoseWorkersCannotPauseTakeTheirPlaces) {
   // Nine settings all run to the end: nothing is continued, nobody waits, and another bracket begins.
-  RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9, .overlap = false}, 9, 18), ExactRank);
+  RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9}, 9, 18), ExactRank);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(world.Ask(), Answer::kSetting);
   for (int64_t number = 1; number <= 8; ++number) world.study.Finish(number, contract::Complete(1.0));
   // The ninth pauses; it is the best.
@@ -252,7 +217,7 @@ TEST(HalvingTest, ARungIsIncompleteWhileATrialIsAboutToPause) {
 
 TEST(HalvingTest, ABracketOfFailuresEnds) {
   const auto fails = [](const HistoryTrial&, int64_t) { return std::nan(""); };
-  RungWorld world(RungSpec(HyperbandOptions{.overlap = false}, 9, 40), fails);
+  RungWorld world(RungSpec(HyperbandOptions{}, 9, 40), fails);
   EXPECT_GT(world.Run(3), 0);
   EXPECT_EQ(world.With(TrialState::kFailed).size(), 40u);
 }
@@ -281,7 +246,7 @@ TEST(HalvingTest, WhenTheSamplerHasNoMoreTheRestIsFinished) {
 
 TEST(HalvingTest, ARestartChangesNothing) {
   for (const AlgorithmSpec& algorithm :
-       {AlgorithmSpec(HyperbandOptions{}), AlgorithmSpec(HyperbandOptions{.quorum = 0.5}),
+       {AlgorithmSpec(HyperbandOptions{}),
         AlgorithmSpec(SuccessiveHalvingOptions{.trials = 9, .sampler = BoOptions{.initial_points = 4}})}) {
     RungWorld world(RungSpec(algorithm, 9, 40), Unsteady);
     int asks = 0;

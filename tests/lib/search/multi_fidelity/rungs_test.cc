@@ -35,20 +35,18 @@ TEST(RungsTest, HalvingsAreExactAtPowers) {
   }
 }
 
-std::vector<int64_t> Settings(int64_t max, int32_t eta, HyperbandSizes sizes) {
+std::vector<int64_t> Settings(int64_t max, int32_t eta) {
   std::vector<int64_t> settings;
-  for (const study::Bracket& bracket :
-       study::BracketsOf(RungSpec(HyperbandOptions{.eta = eta, .sizes = sizes}, max, 1000))) {
+  for (const study::Bracket& bracket : study::BracketsOf(RungSpec(HyperbandOptions{.eta = eta}, max, 1000))) {
     settings.push_back(bracket.sizes.front());
   }
   return settings;
 }
 
 TEST(RungsTest, HyperbandsTables) {
-  EXPECT_THAT(Settings(81, 3, HyperbandSizes::kCeil), ElementsAre(81, 34, 15, 8, 5));
-  EXPECT_THAT(Settings(81, 3, HyperbandSizes::kFloor), ElementsAre(81, 27, 9, 6, 5));
-  EXPECT_THAT(Settings(27, 3, HyperbandSizes::kCeil), ElementsAre(27, 12, 6, 4));
-  EXPECT_THAT(Settings(16, 2, HyperbandSizes::kCeil), ElementsAre(16, 10, 7, 5, 5));
+  EXPECT_THAT(Settings(81, 3), ElementsAre(81, 34, 15, 8, 5));
+  EXPECT_THAT(Settings(27, 3), ElementsAre(27, 12, 6, 4));
+  EXPECT_THAT(Settings(16, 2), ElementsAre(16, 10, 7, 5, 5));
   const std::vector<study::Bracket> brackets = study::BracketsOf(RungSpec(HyperbandOptions{}, 81, 1000));
   ASSERT_EQ(brackets.size(), 5u);
   EXPECT_EQ(brackets[0], (study::Bracket{{1, 3, 9, 27, 81}, {81, 27, 9, 3, 1}}));
@@ -78,20 +76,18 @@ TEST(RungsTest, LaddersAscendFromMinToMax) {
 }
 
 TEST(RungsTest, ABracketStaysWithinItsBudget) {
-  for (const HyperbandSizes sizes : {HyperbandSizes::kCeil, HyperbandSizes::kFloor}) {
-    for (int64_t max = 8; max <= 300; ++max) {
-      for (int32_t eta = 2; eta <= 4; ++eta) {
-        const std::vector<study::Bracket> brackets =
-            study::BracketsOf(RungSpec(HyperbandOptions{.eta = eta, .sizes = sizes}, max, kMaxTrials));
-        const double budget = static_cast<double>(brackets.size()) * static_cast<double>(max);
-        for (const study::Bracket& bracket : brackets) {
-          // Rounded steps are above R / eta^i by at most one half of one.
-          double rounding = 0.0;
-          for (size_t i = 0; i < bracket.sizes.size(); ++i) rounding += 0.5 * static_cast<double>(bracket.sizes[i]);
-          const double bound = budget * (1.0 + 1.0 / eta);
-          EXPECT_LE(study::TrainingOf(bracket, true), study::TrainingOf(bracket, false));
-          EXPECT_LE(study::TrainingOf(bracket, false), bound + (max % eta == 0 ? 0.0 : rounding)) << max << " " << eta;
-        }
+  for (int64_t max = 8; max <= 300; ++max) {
+    for (int32_t eta = 2; eta <= 4; ++eta) {
+      const std::vector<study::Bracket> brackets =
+          study::BracketsOf(RungSpec(HyperbandOptions{.eta = eta}, max, kMaxTrials));
+      const double budget = static_cast<double>(brackets.size()) * static_cast<double>(max);
+      for (const study::Bracket& bracket : brackets) {
+        // Rounded steps are above R / eta^i by at most one half of one.
+        double rounding = 0.0;
+        for (size_t i = 0; i < bracket.sizes.size(); ++i) rounding += 0.5 * static_cast<double>(bracket.sizes[i]);
+        const double bound = budget * (1.0 + 1.0 / eta);
+        EXPECT_LE(study::TrainingOf(bracket, true), study::TrainingOf(bracket, false));
+        EXPECT_LE(study::TrainingOf(bracket, false), bound + (max % eta == 0 ? 0.0 : rounding)) << max << " " << eta;
       }
     }
   }
@@ -242,8 +238,6 @@ TEST(RungsValidationTest, NamesWhatIsMissingOrOutOfRange) {
   EXPECT_THAT(Refusal(spec), HasSubstr("algorithm.successive_halving.eta"));
   spec = RungSpec(AshaOptions{}, 8, 100, 3);
   EXPECT_THAT(Refusal(spec), HasSubstr("resource.max: 8 is less than eta, 3, times resource.min, 3"));
-  spec = RungSpec(AshaOptions{.skip_rungs = 4}, 81, 100);
-  EXPECT_THAT(Refusal(spec), HasSubstr("algorithm.asha.skip_rungs: 4 is not between 0 and 3"));
   spec = RungSpec(HyperbandOptions{}, kMaxResource, 1000);
   EXPECT_THAT(Refusal(spec), HasSubstr("budget.max_trials: 1000 is less than the 847288609443 settings"));
   spec = RungSpec(SuccessiveHalvingOptions{.trials = 101}, 81, 100);
@@ -255,10 +249,6 @@ TEST(RungsValidationTest, NamesWhatIsMissingOrOutOfRange) {
   EXPECT_THAT(Refusal(spec), HasSubstr("budget.max_trials: 2 is less than eta"));
   spec = RungSpec(AshaOptions{}, 81, 2);
   EXPECT_THAT(Refusal(spec), HasSubstr("budget.max_trials: 2 is less than eta"));
-  for (const double quorum : {0.0, -1.0, 1.5, std::nan("")}) {
-    spec = RungSpec(HyperbandOptions{.quorum = quorum}, 81, 100);
-    EXPECT_THAT(Refusal(spec), HasSubstr("algorithm.hyperband.quorum"));
-  }
   spec = RungSpec(AshaOptions{}, 81, 100);
   spec.reproducible = true;
   spec.budget.max_parallel = 4;

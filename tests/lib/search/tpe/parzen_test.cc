@@ -69,20 +69,18 @@ TEST(CompactColumnTest, CanonicalIsWhatTheEncodingMakesOfTheDecodedValue) {
 // Simpson's rule with many nodes: kernels are at least a hundredth wide.
 TEST(ParzenMixtureTest, DensitiesOfNumbersIntegrateToOne) {
   const Encoding encoding(Space({Float("x", 0, 1)}));
-  for (const ParzenBandwidth bandwidth : {ParzenBandwidth::kNeighbours, ParzenBandwidth::kFixed}) {
-    for (const int n : {0, 1, 2, 3, 30, 400}) {
-      const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 5), bandwidth);
-      constexpr Index kCells = 20'000;
-      MatrixXd points(kCells + 1, 1);
-      for (Index i = 0; i <= kCells; ++i) points(i, 0) = static_cast<double>(i) / kCells;
-      const VectorXd log_density = mixture.LogDensity(points, base::StopToken()).value();
-      double sum = 0.0;
-      for (Index i = 0; i <= kCells; ++i) {
-        const double weight = i == 0 || i == kCells ? 1.0 : i % 2 == 1 ? 4.0 : 2.0;
-        sum += weight * std::exp(log_density(i));
-      }
-      EXPECT_NEAR(sum / (3.0 * kCells), 1.0, 1e-6) << n;
+  for (const int n : {0, 1, 2, 3, 30, 400}) {
+    const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 5));
+    constexpr Index kCells = 20'000;
+    MatrixXd points(kCells + 1, 1);
+    for (Index i = 0; i <= kCells; ++i) points(i, 0) = static_cast<double>(i) / kCells;
+    const VectorXd log_density = mixture.LogDensity(points, base::StopToken()).value();
+    double sum = 0.0;
+    for (Index i = 0; i <= kCells; ++i) {
+      const double weight = i == 0 || i == kCells ? 1.0 : i % 2 == 1 ? 4.0 : 2.0;
+      sum += weight * std::exp(log_density(i));
     }
+    EXPECT_NEAR(sum / (3.0 * kCells), 1.0, 1e-6) << n;
   }
 }
 
@@ -97,7 +95,7 @@ TEST(ParzenMixtureTest, ProbabilitiesOfLevelsSumToOne) {
   for (const SearchSpace& space : spaces) {
     const Encoding encoding(space);
     for (const int n : {0, 1, 2, 50}) {
-      const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 6), ParzenBandwidth::kNeighbours);
+      const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 6));
       double sum = 0.0;
       const int64_t cells = space.Cardinality().value();
       for (int64_t cell = 0; cell < cells; ++cell) {
@@ -120,7 +118,7 @@ TEST(ParzenMixtureTest, EqualsItsDefinition) {
   const Encoding encoding(space);
   const int n = 40;
   const MatrixXd observations = Observations(encoding, n, 7);
-  const ParzenMixture mixture(Columns(encoding), observations, ParzenBandwidth::kNeighbours);
+  const ParzenMixture mixture(Columns(encoding), observations);
   const double kernels = n + 1;
   const auto sigma = [&](int i, int j) {
     if (i == n) return 1.0;
@@ -164,7 +162,7 @@ TEST(ParzenMixtureTest, EqualsItsDefinition) {
 TEST(ParzenMixtureTest, SamplesFollowTheDensity) {
   const Encoding encoding(Space({Float("x", 0, 1)}));
   for (const int n : {0, 1, 20}) {
-    const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 9), ParzenBandwidth::kNeighbours);
+    const ParzenMixture mixture(Columns(encoding), Observations(encoding, n, 9));
     base::RandomStream random(3, "test/samples", static_cast<uint64_t>(n));
     std::vector<double> samples;
     constexpr int kSamples = 20'000;
@@ -185,7 +183,7 @@ TEST(ParzenMixtureTest, SamplesFollowTheDensity) {
 TEST(ParzenMixtureTest, SamplesOfLevelsAreAsFrequentAsTheirProbability) {
   const SearchSpace space = Space({Int("n", 1, 12, 1, Scale::kLog), Categorical("c", Labels(3))});
   const Encoding encoding(space);
-  const ParzenMixture mixture(Columns(encoding), Observations(encoding, 30, 10), ParzenBandwidth::kNeighbours);
+  const ParzenMixture mixture(Columns(encoding), Observations(encoding, 30, 10));
   base::RandomStream random(4, "test/samples");
   std::map<std::string, int> counts;
   constexpr int kSamples = 50'000;
@@ -205,8 +203,8 @@ TEST(ParzenMixtureTest, SamplesOfLevelsAreAsFrequentAsTheirProbability) {
 TEST(ParzenMixtureTest, ManyLevelsAreAlmostADensity) {
   const Encoding ints(Space({Int("n", 0, (int64_t{1} << 40) - 1)})), floats(Space({Float("x", 0, 1)}));
   const MatrixXd observations = Observations(floats, 20, 11);
-  const ParzenMixture a(Columns(ints), observations, ParzenBandwidth::kNeighbours);
-  const ParzenMixture b(Columns(floats), observations, ParzenBandwidth::kNeighbours);
+  const ParzenMixture a(Columns(ints), observations);
+  const ParzenMixture b(Columns(floats), observations);
   for (const double u : {0.0, 1e-6, 0.05, 0.3, 0.999}) {
     const VectorXd point = VectorXd::Constant(1, u);
     EXPECT_NEAR(std::log(DensityAt(a, point)) + 40.0 * std::log(2.0), std::log(DensityAt(b, point)), 1e-6) << u;

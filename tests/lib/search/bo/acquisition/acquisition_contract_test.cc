@@ -13,7 +13,6 @@
 #include "lib/search/bo/acquisition/basins.h"
 #include "lib/search/bo/acquisition/fantasies.h"
 #include "lib/search/bo/acquisition/feasible_acquisition.h"
-#include "lib/search/bo/acquisition/finite_thompson.h"
 #include "lib/search/bo/acquisition/pending_information.h"
 #include "lib/search/bo/acquisition/thompson.h"
 #include "lib/search/bo/acquisition/truncated.h"
@@ -149,16 +148,6 @@ std::vector<AcquisitionCase> Cases() {
         *FunctionDraw::FourierFeatures(*land.model, 100, base::RandomStream(1, "test/draw"), base::StopToken())
              .value());
   });
-  const auto grid = [] {
-    MatrixXd points(25, 2);
-    for (int i = 0; i < 25; ++i) points.row(i) << 0.2 * (i / 5) + 0.1, 0.2 * (i % 5) + 0.1;
-    return points;
-  };
-  add("finite", [grid](Land& land, auto&) {
-    return std::make_unique<FiniteDraw>(
-        *FiniteDraw::Create(*land.model, grid(), base::RandomStream(1, "test/draw"), base::StopToken()));
-  });
-  cases.back().points = grid;
   return cases;
 }
 

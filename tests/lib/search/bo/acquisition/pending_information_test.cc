@@ -218,13 +218,13 @@ TEST(News, SequentialAsksAreUnaffected) {
   options.acquisition = BoAcquisition::kUcb;
   const TestFunction function = SixFunctions()[1];
   MemoryStudy believer(FunctionSpec(function, 4, options));
-  options.pending = BoPending::kLiarMin;
-  MemoryStudy liar(FunctionSpec(function, 4, options));
-  for (MemoryStudy* study : {&believer, &liar}) {
+  options.pending = BoPending::kFantasies;
+  MemoryStudy dreamer(FunctionSpec(function, 4, options));
+  for (MemoryStudy* study : {&believer, &dreamer}) {
     study->Run(16, [&](const study::Parameters& p) { return function.f(Point(p)); });
   }
   for (size_t i = 0; i < 16; ++i) {
-    EXPECT_EQ(believer.history().trials()[i].parameters, liar.history().trials()[i].parameters);
+    EXPECT_EQ(believer.history().trials()[i].parameters, dreamer.history().trials()[i].parameters);
   }
 }
 

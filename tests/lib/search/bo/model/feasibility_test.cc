@@ -112,25 +112,6 @@ TEST(Feasibility, RandomFailuresDoNotStopTheSearch) {
   }
 }
 
-TEST(Feasibility, WithoutFailuresTheModelHasNoEffect) {
-  BoOptions off;
-  off.feasibility = study::BoFeasibility::kOff;
-  MemoryStudy with(BoSpec(Square(), 1)), without(BoSpec(Square(), 1, off));
-  for (int i = 0; i < 14; ++i) {
-    const Suggestion a = with.Ask(), b = without.Ask();
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.designer_state, b.designer_state);
-    EXPECT_EQ(a.details, b.details);
-    for (MemoryStudy* study : {&with, &without}) {
-      if (i == 5) {
-        study->Fail(study->newest(), study::FailureKind::kInfra);  // Says nothing about the setting.
-      } else {
-        study->Complete(study->newest(), Branin(Point(a.parameters)));
-      }
-    }
-  }
-}
-
 TEST(Feasibility, SaysHowLikelyASuccessIs) {
   MemoryStudy study(BoSpec(Square(), 1));
   for (int i = 0; i < 8; ++i) {

@@ -80,7 +80,7 @@ double ReferenceKernel(const KernelShape& shape, const VectorXd& l, double param
     r2[static_cast<size_t>(g)] += term;
     all += term;
   }
-  if (shape.structure == Structure::kJoint) return Reference(shape.family, std::sqrt(all), parameter);
+  if (shape.structure == Structure::kJoint) return Reference(shape.family, std::sqrt(all));
   double singles = 0.0, pairs = 0.0;
   for (int g = 0; g < shape.groups; ++g) {
     const double fg = Reference(shape.family, std::sqrt(r2[static_cast<size_t>(g)]));

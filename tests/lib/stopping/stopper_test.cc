@@ -297,8 +297,8 @@ TEST(AshaStopperTest, TheFirstGoOnOnlyWhileTheyAreBest) {
 TEST(CreateStopperTest, ValuesThatNobodyHasYetStopNobody) {
   const StoppingRule median = MedianStopping{.warmup = 0, .min_trials = 2, .interval = 1, .running_mean = false};
   const StoppingRule percentile = PercentileStopping{.warmup = 0, .min_trials = 2, .interval = 1};
-  for (const StudySpec& spec : {Spec(median), Spec(percentile), Spec(CurveStopping{.min_trials = 2}),
-                                Spec(std::nullopt, AshaStop()), Spec(std::nullopt, AshaStop(2))}) {
+  for (const StudySpec& spec :
+       {Spec(median), Spec(percentile), Spec(CurveStopping{.min_trials = 2}), Spec(std::nullopt, AshaStop())}) {
     const std::unique_ptr<Stopper> stopper = CreateStopper(spec);
     for (int64_t trial = 1; trial <= 9; ++trial) {
       for (const double value : {std::nan(""), kNever, -kNever}) {

@@ -362,7 +362,7 @@ TEST(UserPerUnitTest, IsZeroWhereTheParameterIsInactive) {
 
 TEST(EncodingPropertyTest, SamplesAreCanonicalAndRoundTrip) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     base::RandomStream random(seed, "test/space");
     const Encoding e(RandomSpace(random));
     for (int repeat = 0; repeat < 20; ++repeat) {
@@ -398,7 +398,7 @@ TEST(EncodingPropertyTest, SamplesAreCanonicalAndRoundTrip) {
 
 TEST(EncodingPropertyTest, AnyCoordinatesDecodeToAValidSetting) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     base::RandomStream random(seed, "test/space");
     const Encoding e(RandomSpace(random));
     const double inf = std::numeric_limits<double>::infinity();

@@ -354,7 +354,7 @@ TEST(SettingTest, CompletionSnapsParentsBeforeItLooksAtTheirChildren) {
 // Canonical settings are fixed points, and completing nothing gives a valid setting, in any space.
 TEST(SettingTest, CanonicalIsIdempotentOnRandomSpaces) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     base::RandomStream random(seed, "test/space");
     const SearchSpace space = RandomSpace(random);
     const Parameters setting = space.Default();

@@ -525,11 +525,12 @@ TEST_F(ServiceTest, StagesOfHarmonicaAreShownToWhoAsks) {
   for (int i = 0; i < 14; ++i) absl::StrAppend(&space, i ? ", " : "", "{\"name\": \"b", i, "\", \"bool\": {}}");
   const std::string json = absl::StrCat(R"({"space": [)", space, R"(],
       "metric": {"name": "loss", "goal": "MINIMIZE"}, "budget": {"max_trials": 30},
-      "algorithm": {"harmonica": {"samples": 20, "stages": 1, "degree": 1, "terms": 1, "base": {"sobol": {}}}}})");
+      "algorithm": {"harmonica": {"samples": 20, "stages": 1, "base": {"sobol": {}},
+                                  "expert": {"degree": 1, "terms": 1}}}})");
   v1::Study created;
   ASSERT_TRUE(Create("h", FromJson<v1::StudySpec>(json), &created).ok());
   EXPECT_TRUE(created.spec().algorithm().harmonica().base().sobol().scramble());  // Defaults are written out.
-  EXPECT_EQ(created.spec().algorithm().harmonica().restrictions(), 4);
+  EXPECT_EQ(created.spec().algorithm().harmonica().expert().restrictions(), 4);
   for (int i = 0; i < 22; ++i) {
     const v1::Lease lease = Lease("h", absl::StrCat("a", i));
     const bool on = lease.trial().parameters().fields().at("b3").bool_value();

@@ -322,10 +322,10 @@ TEST(CmaEsDesignerTest, OptionsAreValidated) {
   };
   EXPECT_EQ(error(2, {}), "");
   EXPECT_EQ(error(500, {.population = 4, .initial_sigma = 1.0}), "");
-  EXPECT_THAT(
-      error(2, {.population = 3, .initial_sigma = 0.0}),
-      AllOf(HasSubstr("algorithm.cma_es.population: 3 is not 0"), HasSubstr("algorithm.cma_es.initial_sigma: 0")));
-  EXPECT_THAT(error(2, {.initial_sigma = std::nan("")}), HasSubstr("algorithm.cma_es.initial_sigma: "));
+  EXPECT_THAT(error(2, {.population = 3, .initial_sigma = 0.0}),
+              AllOf(HasSubstr("algorithm.cma_es.population: 3 is not 0"),
+                    HasSubstr("algorithm.cma_es.expert.initial_sigma: 0")));
+  EXPECT_THAT(error(2, {.initial_sigma = std::nan("")}), HasSubstr("algorithm.cma_es.expert.initial_sigma: "));
   EXPECT_THAT(error(501, {}), HasSubstr("at most 500 tuned parameters, not 501"));
 }
 

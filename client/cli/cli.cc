@@ -1,6 +1,7 @@
 // The command line of luthier as a whole; its verbs are in verbs/.
 #include "client/cli/cli.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -160,6 +161,24 @@ std::vector<std::string> WithoutTrialNames(const std::vector<std::string>& args)
   return out;
 }
 
+// Refuses a server that would not be asked. A variable of the environment is for the verbs that ask one.
+absl::Status CheckServer(const std::vector<std::string>& args, const Options& options) {
+  const auto end = std::find(args.begin(), args.end(), "--");
+  const bool given = std::any_of(args.begin(), end, [](const std::string& arg) {
+    return arg == "--server" || absl::StartsWith(arg, "--server=");
+  });
+  if (!given) return absl::OkStatus();
+  if (options.path == "run") {
+    return UsageError("--server",
+                      "run has a coordinator of its own on this machine; to tune at a server, write luthier "
+                      "study create -f FILE, and start workers of that server");
+  }
+  if (!options.db.empty()) {
+    return UsageError("--server", "stands beside --db, which takes its place; write one of them");
+  }
+  return absl::OkStatus();
+}
+
 // True for verbs whose results have names.
 bool HasNames(const Options& options) {
   static const auto* const kOthers = new std::set<std::string>{
@@ -200,6 +219,9 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
                                                        " prints has no names; it is there as "
                                                        "table, wide, json, yaml or csv")),
                    options, *environment.err);
+  }
+  if (const absl::Status server = CheckServer(args, options); !server.ok()) {
+    return Explain(server, options, *environment.err);
   }
   base::LogLevel level = base::LogLevel::kWarning;
   base::ParseLogLevel(options.log_level, &level);

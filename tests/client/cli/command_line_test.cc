@@ -117,6 +117,8 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"simulate", "--algorithm", "bo", "--function", "brainin"}, "luthier: --function: "},
       {{"verify-replay"}, "luthier: --db: is required"},
       {{"run", "x.yaml", "--workers", "0"}, "luthier: --workers: "},
+      {{"run", "x.yaml", "--server", "unix:s"}, "luthier: --server: run has a coordinator of its own"},
+      {{"--server=unix:s", "study", "list", "--db", "d"}, "luthier: --server: stands beside --db"},
   };
   for (const BadUsage& bad : table) {
     const Result result = Run(bad.args);

@@ -31,7 +31,7 @@ def write(name, columns, rows, folder=FOLDER):
 
 
 def fingerprint(name, folder=FOLDER):
-    """Of the decompressed table: it does not depend on the compressor."""
+    """Returns 16 hexadecimal digits of the SHA-256 of the decompressed table, or none without a file."""
     path = folder / f"{name}.csv.xz"
     return hashlib.sha256(lzma.decompress(path.read_bytes())).hexdigest()[:16] if path.exists() else "none"
 

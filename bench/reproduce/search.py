@@ -173,7 +173,7 @@ def jobs(claims, seeds, place, again=False):
 
 
 def run(lines, place, binaries, processes):
-    """Whether all of them ended well. What is finished stays, whatever becomes of the rest."""
+    """Makes the runs of `lines`, and returns whether all of them ended well. Rows of finished runs stay if others fail."""
     running = []
     for k in range(processes):
         with tempfile.TemporaryFile("w+") as file:
@@ -258,7 +258,7 @@ def line(data, problem, setting, limit, cost):
 
 
 def figure(data, title, problems, lines, limit=100, costs=None):
-    """None while a setting of the figure has no runs."""
+    """Returns the figure as SVG, or None while one of its settings has no runs."""
     shown = [p for p in problems if all(data.runs.get((p, setting)) for _, setting in lines)]
     if not shown:
         return None
@@ -302,7 +302,7 @@ def figures(data):
 
 
 def summary(data):
-    """What the page says of its rows."""
+    """Returns the lines of the page that count its runs, and how often the Lipschitz bound binds."""
     count = sum(len(by_seed) for by_seed in data.runs.values())
     seconds = sum(run.seconds for by_seed in data.runs.values() for run in by_seed.values())
     lines = [f"{count:,} runs, {seconds / 60:.0f} CPU minutes for their suggestions."]

@@ -42,7 +42,7 @@ def load(path=HERE / "claims.toml"):
 
 
 def parts_of(claim, data):
-    """What the verdict is made of."""
+    """Returns the parts of a claim, with their cells from rows, of which its verdict is made."""
     family = FAMILIES[claim.family]
     parts = []
     for part in claim.parts:

@@ -127,7 +127,7 @@ def state(cell, level):
 
 
 def state_with(cell, n, level):
-    """What an open cell would be with n seeds that fall as its samples did."""
+    """Returns the state that an open cell would have with n seeds that fall as its samples did."""
     if not cell.samples:
         return OPEN
     if cell.kind == "exact":
@@ -165,7 +165,7 @@ class Verdict:
 
 
 def level_of(parts):
-    """Of one interval. A cell that two parts ask about is estimated once."""
+    """Returns the error level of one interval. A cell that two parts ask about is estimated once."""
     return LEVEL / max(1, len({(cell.label, cell.samples, cell.kind) for part in parts for cell in part.cells}))
 
 

@@ -27,7 +27,7 @@ def incumbent(rows, whole, budget):
 
 
 def stage_means(rows):
-    """Of each stage and of the base; not of a base with rungs, where few get all their training."""
+    """Returns the means of each stage and of the base. A base with rungs has none: few of its trials get all their training."""
     groups = {}
     rungs = any(row['origin'] == 'base_promote' for row in rows)
     for row in rows:

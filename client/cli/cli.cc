@@ -15,6 +15,7 @@
 #include "client/cli/verbs/verbs.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
@@ -37,6 +38,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
       {"study", "State, look at and control studies"},
       {"trial", "Look at and change the trials of a study"},
       {"worker", "Look at workers"},
+      {"plot", "Draw a study"},
       {"model", "Train the model of a setting, keep it in a file, apply it"},
       {"server", "The coordinator that answers"},
       {"admin", "Who may do what: certificates, tokens, projects, the audit; copies of the data"},
@@ -47,7 +49,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
 }
 
 std::vector<Verb> Verbs() {
-  return Joined({StudyVerbs(), TrialVerbs(), ModelVerbs(), AdminVerbs()});
+  return Joined({StudyVerbs(), PlotVerbs(), TrialVerbs(), ModelVerbs(), AdminVerbs()});
 }
 
 // Formats help in 80 columns.
@@ -122,23 +124,30 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
   return app;
 }
 
-// Turns STUDY into an id; the API's full name and PROJECT/STUDY are accepted, too.
-absl::Status CheckStudyId(Options* options) {
+// Turns *name into an id; the API's full name and PROJECT/STUDY are accepted, too.
+absl::Status CheckStudyId(const char* field, const std::string& project, std::string* name) {
+  const absl::StatusOr<std::string> full = wire::ParseStudyName(field, *name);
+  if (full.ok()) {
+    *name = *full;
+    return absl::OkStatus();
+  }
+  if (!absl::StrContains(*name, "/") && !project.empty()) *name = study::IdWithin(project, *name);
+  const absl::Status valid = wire::ParseStudyName(field, wire::StudyName(*name)).status();
+  return valid.ok() ? valid : UsageError(field, base::GetErrorDetail(valid)->violations[0].description);
+}
+
+// Turns the names of studies on the command line into ids.
+absl::Status CheckStudyIds(Options* options) {
   if (!options->project.empty()) {
     const absl::Status project = study::ValidateId("--project", options->project);
     if (!project.ok()) return UsageError("--project", base::GetErrorDetail(project)->violations[0].description);
   }
   if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks its id itself.
-  const absl::StatusOr<std::string> full = wire::ParseStudyName("STUDY", options->study);
-  if (full.ok()) {
-    options->study = *full;
-    return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(CheckStudyId("STUDY", options->project, &options->study));
+  for (std::string& other : options->compared) {
+    LUTHIER_RETURN_IF_ERROR(CheckStudyId("--compare", options->project, &other));
   }
-  if (!absl::StrContains(options->study, "/") && !options->project.empty()) {
-    options->study = study::IdWithin(options->project, options->study);
-  }
-  const absl::Status valid = wire::ParseStudyName("STUDY", wire::StudyName(options->study)).status();
-  return valid.ok() ? valid : UsageError("STUDY", base::GetErrorDetail(valid)->violations[0].description);
+  return absl::OkStatus();
 }
 
 // Replaces names of trials, as -o name prints them, by STUDY TRIAL: "projects/p/studies/s/trials/3" becomes
@@ -187,7 +196,7 @@ bool HasNames(const Options& options) {
       "model predict", "model evaluate",   "bilevel",       "simulate",     "verify-replay", "completion",
       "manual",        "version",          "health"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
-         !absl::StartsWith(options.path, "server ");
+         !absl::StartsWith(options.path, "plot ") && !absl::StartsWith(options.path, "server ");
 }
 
 }  // namespace
@@ -230,7 +239,7 @@ int RunCli(const std::vector<std::string>& given, const Environment& environment
   if (const absl::Status known = context.FindProject(&options.project); !known.ok()) {
     return Explain(known, options, *environment.err);
   }
-  if (const absl::Status id = CheckStudyId(&options); !id.ok()) return Explain(id, options, *environment.err);
+  if (const absl::Status id = CheckStudyIds(&options); !id.ok()) return Explain(id, options, *environment.err);
   const absl::StatusOr<int> result = handler(context);
   environment.out->flush();
   const bool written = environment.out->good();

@@ -55,6 +55,11 @@ struct Options {
   double quantile = 1.0;
   bool pairs = false;
 
+  // plot (with metric, pairs and out)
+  std::vector<std::string> parameters;
+  int64_t last = 0;  // 0: all trials.
+  std::vector<std::string> compared;
+
   // study predict
   uint64_t at_seq = 0;
 

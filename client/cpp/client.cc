@@ -360,6 +360,20 @@ absl::Status Client::FindTrials(const std::string& study, const WhichTrials& whi
   return absl::OkStatus();
 }
 
+absl::Status Client::GetTrialTable(const std::string& study, const std::vector<std::string>& columns,
+                                   absl::FunctionRef<absl::Status(const v1::GetTrialTableResponse&)> visit) {
+  v1::GetTrialTableRequest request;
+  request.set_name(wire::StudyName(study));
+  for (const std::string& column : columns) request.add_columns(column);
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::GetTrialTableResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::GetTrialTable, request));
+    LUTHIER_RETURN_IF_ERROR(visit(page));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<v1::Trial>> Client::EnqueueTrials(const std::string& study,
                                                              const std::vector<NewTrial>& trials) {
   v1::EnqueueTrialsRequest request;

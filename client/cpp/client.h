@@ -104,6 +104,9 @@ class Client {
   };
   absl::Status FindTrials(const std::string& study, const WhichTrials& which,
                           absl::FunctionRef<bool(const v1::Trial&)> visit);
+  // Reads page after page of the study's table of trials. Empty `columns`: all but attributes.
+  absl::Status GetTrialTable(const std::string& study, const std::vector<std::string>& columns,
+                             absl::FunctionRef<absl::Status(const v1::GetTrialTableResponse&)> visit);
   absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
   // Makes as many calls as the limits need, each of which adds all of its trials or none. Returns their numbers; an
   // error says how many were added.

@@ -17,7 +17,10 @@ for run in 1 2; do
   HOME=$scratch/home "$source_dir/demo" --bin "$bin" --output "$scratch/out" >"$scratch/log" 2>&1 </dev/null || fail "run $run: status $?"
   [[ $(wc -l <"$scratch/out/trials.tsv") == 20 ]] || fail "run $run: not 20 trials with a value"
   cp "$scratch/out/trials.tsv" "$scratch/trials-$run.tsv"
-  head -c 300 "$scratch/out/best_so_far.svg" | grep -q '<svg' || fail "run $run: no SVG"
+  for picture in best_so_far settings; do
+    head -c 300 "$scratch/out/$picture.svg" | grep -q '<svg' || fail "run $run: no $picture.svg"
+  done
+  head -c 100 "$scratch/out/best_so_far.html" | grep -q '<!doctype html>' || fail "run $run: no page"
   [[ $(head -c 8 "$scratch/out/best_so_far.png" | od -An -tx1 | tr -d ' ') == 89504e470d0a1a0a ]] || fail "run $run: no PNG"
   # Losses on rows that the search has not seen: a tenth below the default, and below the standardized one.
   awk -F'\t' '{ loss[$1] = $2 } END { exit !(NR == 3 && loss["tuned"] > 0 && loss["tuned"] <= 0.9 * loss["plain"] &&

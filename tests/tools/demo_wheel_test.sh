@@ -25,7 +25,7 @@ cd "$scratch/elsewhere" # A relative name is one of the caller's folder.
 [[ $(wc -l <"$scratch/out/trials.tsv") == 20 ]] || fail "not 20 trials with a value"
 awk -F'\t' '{ loss[$1] = $2 } END { exit !(NR == 3 && loss["tuned"] > 0 && loss["tuned"] <= 0.9 * loss["plain"]) }' "$scratch/out/test.tsv" ||
   fail "the tuned model is not better"
-grep -q 'gnuplot is not installed, so there is no picture' "$scratch/log" || fail "does not say that there is no picture"
+grep -q 'gnuplot is not installed, so there are no pictures' "$scratch/log" || fail "does not say that there is no picture"
 grep -q 'build/demo-wheel/bin/luthier trial explain digits' "$scratch/log" || fail "does not go on with the wheel's programs"
 [[ $(ls "$scratch/checkout/build") == demo-wheel ]] || fail "left in build: $(ls "$scratch/checkout/build")"
 

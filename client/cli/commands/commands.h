@@ -49,6 +49,15 @@ absl::StatusOr<int> StudyStop(Context& context);
 absl::StatusOr<int> StudyCancel(Context& context);
 absl::StatusOr<int> StudyDelete(Context& context);
 
+absl::StatusOr<int> PlotHistory(Context& context);
+absl::StatusOr<int> PlotSlice(Context& context);
+absl::StatusOr<int> PlotContour(Context& context);
+absl::StatusOr<int> PlotImportance(Context& context);
+absl::StatusOr<int> PlotParallel(Context& context);
+absl::StatusOr<int> PlotCurves(Context& context);
+absl::StatusOr<int> PlotTimeline(Context& context);
+absl::StatusOr<int> PlotEdf(Context& context);
+
 absl::StatusOr<int> TrialList(Context& context);
 absl::StatusOr<int> TrialGet(Context& context);
 absl::StatusOr<int> TrialBest(Context& context);

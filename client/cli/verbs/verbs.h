@@ -27,6 +27,7 @@ std::vector<Verb> Joined(std::initializer_list<std::vector<Verb>> parts);
 
 // Help shows them in this order.
 std::vector<Verb> StudyVerbs();
+std::vector<Verb> PlotVerbs();
 std::vector<Verb> TrialVerbs();
 std::vector<Verb> ModelVerbs();
 std::vector<Verb> AdminVerbs();

@@ -44,7 +44,7 @@ from luthier.errors import (
 from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, study, workers
 from luthier._foreign import to_optuna
 from luthier._gradient import GradientCheck, check_gradient
-from luthier._stored import Event, Prediction
+from luthier._stored import Event, Importance, Prediction
 from luthier.objective import Tunable, objective
 from luthier.space import Bool, Categorical, Domain, Float, Int, Ordinal
 from luthier.study import Study
@@ -82,6 +82,7 @@ __all__ = [
     "Forbidden",
     "FrozenTrial",
     "GradientCheck",
+    "Importance",
     "Int",
     "LeaseLost",
     "LimitExceeded",

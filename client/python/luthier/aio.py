@@ -34,7 +34,7 @@ from luthier._arguments import flag, number, whole
 from luthier._create import Goal, Worker
 from luthier._fingerprint import fingerprint
 from luthier._frozen import FrozenTrial, TrialState
-from luthier._stored import Prediction
+from luthier._stored import Importance, Prediction
 from luthier._tasks import in_tasks
 from luthier.space import SpaceLike
 from luthier.study import IfChanged, Study as StudyOfThreads, to_callbacks, to_catch
@@ -220,7 +220,7 @@ class Study(Asking):
         """Tries trials again that failed; all of them where none is named. Returns the numbers of the new trials."""
         return await asyncio.to_thread(self.sync.retry, numbers)
 
-    async def importance(self, metric: Optional[str] = None) -> dict[str, float]:
+    async def importance(self, metric: Optional[str] = None) -> Importance:
         """Returns the share of the metric's variance that each parameter explains, largest first."""
         return await asyncio.to_thread(self.sync.importance, metric)
 

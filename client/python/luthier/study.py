@@ -18,6 +18,7 @@ from luthier._gradient import GradientCheck, check_gradient
 from luthier._granted import Asked
 from luthier._notebook import show
 from luthier._notes import note as note_of
+from luthier._plots import Pictures, Plots
 from luthier._processes import optimize_in_processes, pickled
 from luthier._progress import Progress
 from luthier._stored import UNCAPPED, Stored
@@ -310,6 +311,15 @@ class Study(Asking, Stored):
         """Compares the gradient that `fn` returns at `params` with differences of its values, as
         luthier.check_gradient. No trial is stored."""
         return check_gradient(fn, params, metric=self.metric, step=step)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the study: `study.plot.history()`, which a notebook shows, and `.save("history.svg")`."""
+        return Plots(self)
+
+    def show(self) -> Pictures:
+        """Returns the history, the slices and the parallel coordinates of the study, for a notebook."""
+        return Pictures([self.plot.history(), self.plot.slice(), self.plot.parallel()])
 
     def _repr_html_(self) -> str:
         return show(self)

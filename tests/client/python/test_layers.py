@@ -16,7 +16,7 @@ _wire _retry _security _server _threads _tasks _calls _aio_calls _client
 space _dynamic _results _gradient _frozen
 table _stored
 _granted _progress _asking _aio_asking trial
-_foreign _notebook _processes _changed study _create objective run aio
+_foreign _notebook _plots _processes _changed study _create objective run aio
 _optuna_samplers _optuna_trial _optuna_study _optuna_create _optuna_words
 integrations integrations._implicit integrations.jax integrations.torch jax torch
 luthier

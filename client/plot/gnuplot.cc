@@ -1,0 +1,326 @@
+#include "client/plot/gnuplot.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "lib/base/printable.h"
+
+namespace luthier::plot {
+namespace {
+
+constexpr int kTileWidth = 380, kTileHeight = 300;  // Pixels of one of several panels.
+constexpr int kWidth = 860, kHeight = 480;          // Pixels of the only panel.
+constexpr int kTextLines = 24;
+
+// Returns text in single quotes, in which gnuplot runs nothing. Quotes of the text become typographic ones: gnuplot 5.4
+// does not read a doubled quote at the beginning of a label as one, and would go on behind it.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(base::Printable(text), {{"'", "’"}, {"`", "‘"}}), "'");
+}
+
+std::string Exact(double value) {
+  return absl::StrFormat("%.9g", value);
+}
+
+std::string ShadeColour(double shade) {
+  const auto mix = [&](int pale, int dark) { return static_cast<int>(std::lround(pale + shade * (dark - pale))); };
+  return absl::StrFormat("#%02x%02x%02x", mix(0xcb, 0x12), mix(0xd5, 0x2b), mix(0xe1, 0x6e));
+}
+
+struct Style {
+  const char* colour;
+  int point;    // gnuplot's point types.
+  double size;  // Multiple of a usual point.
+  double width;
+};
+
+Style StyleOf(Meaning meaning) {
+  switch (meaning) {
+    case Meaning::kTrial:
+      return {"#64748b", 7, 0.6, 1.0};
+    case Meaning::kPruned:
+      return {"#0891b2", 8, 0.6, 1.0};
+    case Meaning::kFailed:
+      return {"#c2410c", 2, 0.6, 1.0};
+    case Meaning::kOutside:
+      return {"#64748b", 9, 0.6, 1.0};
+    case Meaning::kOpen:
+      return {"#16a34a", 6, 0.6, 1.0};
+    case Meaning::kBest:
+      return {"#b91c1c", 3, 1.4, 2.0};
+    case Meaning::kIncumbent:
+      return {"#1d4ed8", 7, 0.6, 2.5};
+    case Meaning::kOther:
+      return {"#d97706", 7, 0.6, 1.8};
+    case Meaning::kReference:
+      return {"#475569", 7, 0.6, 1.2};
+    case Meaning::kModel:
+      return {"#15803d", 7, 0.6, 1.8};
+    case Meaning::kGradient:
+      return {"#be185d", 7, 0.6, 1.2};
+    case Meaning::kShaded:
+      return {"#1d4ed8", 7, 0.6, 1.0};
+  }
+  return {"#64748b", 7, 0.6, 1.0};
+}
+
+// A script in the making.
+class Script {
+ public:
+  Script(const Figure& figure, const Drawing& drawing) : figure_(figure), drawing_(drawing) {}
+  std::string Build();
+
+ private:
+  using Format = Drawing::Format;
+
+  bool text() const { return drawing_.format == Format::kText; }
+  template <typename... Parts>
+  void Say(const Parts&... parts) {
+    absl::StrAppend(&out_, parts..., "\n");
+  }
+  void SayTerminal();
+  void SayAxis(const char* name, const Axis& axis);
+  void SayPanel(const Panel& panel);
+  // Writes the layer's numbers as a block of data and returns the words of `plot` that draw it; "": nothing to draw.
+  std::string SayLayer(const Panel& panel, const Layer& layer);
+
+  const Figure& figure_;
+  const Drawing& drawing_;
+  std::string out_;
+  int blocks_ = 0;
+};
+
+void Script::SayTerminal() {
+  const auto panels = static_cast<int>(figure_.panels.size());
+  const int columns = std::max(1, std::min(figure_.columns, panels));
+  const int rows = (panels + columns - 1) / columns;
+  const int width = panels > 1 ? std::max(columns * kTileWidth, 2 * kTileWidth) : kWidth;
+  const int height = panels > 1 ? rows * kTileHeight + 40 : kHeight;
+  switch (drawing_.format) {
+    case Format::kSvg:
+      Say("set terminal svg size ", width, ",", height, " dynamic noenhanced font 'Helvetica,12' background 'white'");
+      break;
+    case Format::kPng:
+      Say("set terminal pngcairo size ", 2 * width, ",", 2 * height,
+          " noenhanced font 'Helvetica,12' fontscale 1.8 linewidth 2 pointscale 2");
+      break;
+    case Format::kPdf:
+      Say("set terminal pdfcairo size ", Exact(width / 96.0), ",", Exact(height / 96.0),
+          " noenhanced font 'Helvetica,9'");
+      break;
+    case Format::kText:
+      Say("set terminal dumb size ", drawing_.columns, ",", rows * kTextLines, " noenhanced mono");
+      break;
+  }
+  Say("set encoding utf8");
+  if (text()) return;
+  Say("set border 3 lc rgb '#475569'");
+  Say("set tics nomirror textcolor rgb '#334155'");
+  Say("set grid back lc rgb '#e2e8f0' lt 1");
+  Say("set key tmargin center horizontal textcolor rgb '#334155'");
+}
+
+void Script::SayAxis(const char* name, const Axis& axis) {
+  if (axis.log) {
+    Say("set logscale ", name);
+  } else {
+    Say("unset logscale ", name);
+  }
+  Say("set ", name, "range [", Exact(*axis.min), ":", Exact(*axis.max), "]");
+  if (axis.ticks.empty()) {
+    Say("set ", name, "tics autofreq");
+    Say("set format ", name, " '%g'");
+  } else {
+    std::string ticks;
+    for (const auto& [place, label] : axis.ticks) {
+      absl::StrAppend(&ticks, ticks.empty() ? "" : ", ", Quoted(label), " ", Exact(place));
+    }
+    Say("set ", name, "tics (", ticks, ")");
+  }
+  Say("set ", name, "label ", Quoted(axis.label), text() ? "" : " textcolor rgb '#334155'");
+}
+
+// Returns "" or the words by which a layer's colours come from a column of its data.
+std::string Coloured(const Layer& layer, int column) {
+  return layer.colour.empty() ? "" : absl::StrCat(":", column);
+}
+
+std::string Script::SayLayer(const Panel& panel, const Layer& layer) {
+  if (layer.x.empty()) return "";
+  if (text() && (layer.mark == Mark::kBand || layer.mark == Mark::kWhiskers)) return "";
+  const std::string block = absl::StrCat("$data", ++blocks_);
+  const bool colours = !layer.colour.empty() && panel.colour;
+  Say(block, " << END");
+  for (std::size_t i = 0; i < layer.x.size(); ++i) {
+    if (!std::isfinite(layer.x[i]) || !std::isfinite(layer.y[i]) || (panel.x.log && layer.x[i] <= 0.0) ||
+        (panel.y.log && layer.y[i] <= 0.0)) {
+      Say("");
+      continue;
+    }
+    absl::StrAppend(&out_, Exact(layer.x[i]), " ", Exact(layer.y[i]));
+    if (!layer.x2.empty()) absl::StrAppend(&out_, " ", Exact(layer.x2[i]));
+    if (!layer.y2.empty()) absl::StrAppend(&out_, " ", Exact(layer.y2[i]));
+    if (colours) absl::StrAppend(&out_, " ", Exact(layer.colour[i]));
+    Say("");
+  }
+  Say("END");
+  const Style style = StyleOf(layer.meaning);
+  const std::string colour =
+      colours ? "palette" : absl::StrCat("rgb '", layer.shade ? ShadeColour(*layer.shade) : style.colour, "'");
+  const std::string name = absl::StrCat(" title ", Quoted(layer.name));
+  const std::string title = layer.name.empty() ? " notitle" : name;
+  const std::string line = absl::StrCat(" lw ", Exact(layer.meaning == Meaning::kShaded ? 0.8 : style.width), " lc ",
+                                        colour, layer.meaning == Meaning::kReference ? " dt 2" : "");
+  switch (layer.mark) {
+    case Mark::kPoints:
+      return absl::StrCat(block, " using 1:2", colours ? Coloured(layer, 3) : "", " with points pt ", style.point,
+                          " ps ", Exact(style.size), " lw ", Exact(style.width), " lc ", colour, title);
+    case Mark::kLine:
+      return absl::StrCat(block, " using 1:2 with lines", line, title);
+    case Mark::kSteps:
+      return absl::StrCat(block, " using 1:2 with steps", line, title);
+    case Mark::kBand:
+      return absl::StrCat(block, " using 1:2:3 with filledcurves fs transparent solid 0.15 noborder lc ", colour,
+                          title);
+    case Mark::kSegments:
+      return absl::StrCat(block, " using 1:2:($3-$1):($4-$2) with vectors nohead", line, title);
+    case Mark::kBoxes:
+      // Coloured fields reach a little below their neighbours, so that no light shines through between them.
+      return absl::StrCat(
+          block, " using (0.5*($1+$3)):(0.5*($2+$4)):1:", colours ? "($3+0.04*($3-$1)):2:($4+0.04*($4-$2))" : "3:2:4",
+          colours ? Coloured(layer, 5) : "", " with boxxyerror fs solid ", colours ? "1.0" : "0.75", " noborder lc ",
+          colour, title);
+    case Mark::kWhiskers:
+      return absl::StrCat(block, " using (0.5*($1+$3)):2:1:3 with xerrorbars pt -1", line, title);
+  }
+  return "";
+}
+
+void Script::SayPanel(const Panel& panel) {
+  Say("set title ", Quoted(panel.title.empty() && figure_.panels.size() == 1 ? figure_.title : panel.title));
+  SayAxis("x", panel.x);
+  SayAxis("y", panel.y);
+  Say("unset label");
+  if (panel.colour) {
+    SayAxis("cb", *panel.colour);
+    Say(panel.dark_low ? "set palette defined (0 '#122b6e', 0.5 '#6f80a8', 1 '#e2e8f0')"
+                       : "set palette defined (0 '#cbd5e1', 0.5 '#6f80a8', 1 '#122b6e')");
+  }
+  for (const Note& note : panel.notes) {
+    Say("set label ", Quoted(note.text), " at ", Exact(note.x), ",", Exact(note.y), " offset 0.4,",
+        note.above ? "0.5" : "-0.6", text() ? "" : " font ',9' textcolor rgb '#334155'", " front");
+  }
+  if (!panel.empty.empty()) Say("set label ", Quoted(panel.empty), " at graph 0.5,0.5 center");
+  std::string plots;
+  for (const Layer& layer : panel.layers) {
+    const std::string plot = SayLayer(panel, layer);
+    if (!plot.empty()) absl::StrAppend(&plots, plots.empty() ? "" : ", \\\n  ", plot);
+  }
+  Say("plot ", plots.empty() ? "NaN notitle" : plots);
+}
+
+std::string Script::Build() {
+  SayTerminal();
+  const auto panels = static_cast<int>(figure_.panels.size());
+  if (panels > 1) {
+    const int columns = std::max(1, std::min(figure_.columns, panels));
+    Say("set multiplot layout ", (panels + columns - 1) / columns, ",", columns, " title ", Quoted(figure_.title));
+    // One legend for each of many panels would leave no room for them.
+    Say("unset key");
+    Say("unset colorbox");
+  }
+  for (const Panel& panel : figure_.panels) SayPanel(panel);
+  if (panels > 1) Say("unset multiplot");
+  return std::move(out_);
+}
+
+// A file without a name; closed at the end.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* name) : fd_(memfd_create(name, MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  int fd() const { return fd_; }
+
+  bool Write(const std::string& text) const {
+    std::size_t written = 0;
+    while (written < text.size()) {
+      const ssize_t n = write(fd_, text.data() + written, text.size() - written);
+      if (n <= 0) return false;
+      written += static_cast<std::size_t>(n);
+    }
+    return lseek(fd_, 0, SEEK_SET) == 0;
+  }
+  std::string Read() const {
+    std::string text;
+    char buffer[65536];
+    off_t at = 0;
+    for (ssize_t n = pread(fd_, buffer, sizeof(buffer), at); n > 0; n = pread(fd_, buffer, sizeof(buffer), at)) {
+      text.append(buffer, static_cast<std::size_t>(n));
+      at += n;
+    }
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+std::string GnuplotScript(const Figure& figure, const Drawing& drawing) {
+  Figure whole = figure;
+  for (Panel& panel : whole.panels) SetEnds(&panel);
+  return Script(whole, drawing).Build();
+}
+
+absl::StatusOr<std::string> RunGnuplot(const std::string& script) {
+  const MemoryFile in("gnuplot-script");
+  const MemoryFile out("gnuplot-picture");
+  const MemoryFile err("gnuplot-errors");
+  if (in.fd() < 0 || out.fd() < 0 || err.fd() < 0 || !in.Write(script)) {
+    return absl::InternalError(absl::StrCat("can't hand gnuplot its script: ", std::strerror(errno)));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.fd(), STDERR_FILENO);
+  std::string program = "gnuplot";
+  std::string defaults = "-d";  // No start-up files.
+  std::string from_input = "-";
+  char* const argv[] = {program.data(), defaults.data(), from_input.data(), nullptr};
+  pid_t pid = 0;
+  const int failed = posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed == ENOENT) {
+    return absl::FailedPreconditionError(
+        "there is no gnuplot, which draws pictures: apt-get install gnuplot-nox, or --out x.html, which needs none");
+  }
+  if (failed != 0) return absl::InternalError(absl::StrCat("can't start gnuplot: ", std::strerror(failed)));
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return absl::InternalError(
+        absl::StrCat("gnuplot failed: ", base::PrintableLines(absl::StripAsciiWhitespace(err.Read()))));
+  }
+  return out.Read();
+}
+
+}  // namespace luthier::plot

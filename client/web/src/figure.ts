@@ -1,0 +1,559 @@
+// Draws figures: pictures as data, as client/plot/figure.h describes them. uPlot draws axes and follows the pointer;
+// marks are drawn here, on its canvas.
+import uPlot from "uplot";
+
+export type Mark = "points" | "line" | "steps" | "band" | "segments" | "boxes" | "whiskers";
+export type Role =
+  | "trial" | "pruned" | "failed" | "outside" | "open" | "best" | "incumbent" | "other" | "reference" | "model"
+  | "gradient" | "shaded";
+export type Numbers = ArrayLike<number | null>;
+
+export interface Layer {
+  mark: Mark;
+  role: Role;
+  name: string;
+  x: Numbers;
+  y: Numbers;
+  x2?: Numbers;
+  y2?: Numbers;
+  colour?: Numbers;
+  trials?: ArrayLike<number>;
+  shade?: number;
+}
+
+export interface Axis {
+  label: string;
+  log?: boolean;
+  min?: number;
+  max?: number;
+  ticks?: { at: number; text: string }[];
+}
+
+export interface Panel {
+  title?: string;
+  x: Axis;
+  y: Axis;
+  colour?: Axis;
+  dark_low?: boolean;
+  layers: Layer[];
+  notes?: { x: number; y: number; text: string; above: boolean }[];
+  empty?: string;
+}
+
+export interface Figure {
+  kind: string;
+  title: string;
+  caption: string;
+  columns: number;
+  panels: Panel[];
+}
+
+interface Theme {
+  dark: boolean;
+  ink: string;
+  faint: string;
+  paper: string;
+}
+
+// Colours of roles, light and dark. Shapes differ, too: nothing is said by colour alone.
+const COLOURS: Record<Role, [string, string]> = {
+  trial: ["#64748b", "#94a3b8"],
+  pruned: ["#0891b2", "#22d3ee"],
+  failed: ["#c2410c", "#fb923c"],
+  outside: ["#64748b", "#94a3b8"],
+  open: ["#15803d", "#4ade80"],
+  best: ["#b91c1c", "#fca5a5"],
+  incumbent: ["#1d4ed8", "#60a5fa"],
+  other: ["#b45309", "#fbbf24"],
+  reference: ["#475569", "#cbd5e1"],
+  model: ["#15803d", "#4ade80"],
+  gradient: ["#be185d", "#f472b6"],
+  shaded: ["#1d4ed8", "#60a5fa"],
+};
+const PALE: [number[], number[]] = [[0xcb, 0xd5, 0xe1], [0x33, 0x41, 0x55]];
+const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
+const NEAR = 14; // Pixels within which a mark is found.
+
+function themeOf(element: Element): Theme {
+  const style = getComputedStyle(element);
+  const read = (name: string, other: string) => style.getPropertyValue(name).trim() || other;
+  return {
+    dark: read("--dark", "0") === "1",
+    ink: read("--ink", "#0f172a"),
+    faint: read("--line", "#e2e8f0"),
+    paper: read("--paper", "#ffffff"),
+  };
+}
+
+function shaded(share: number, theme: Theme): string {
+  const at = theme.dark ? 1 : 0;
+  const mix = (i: number) => Math.round(PALE[at]![i]! + Math.min(1, Math.max(0, share)) * (DARK[at]![i]! - PALE[at]![i]!));
+  return `rgb(${mix(0)},${mix(1)},${mix(2)})`;
+}
+
+const number = (values: Numbers | undefined, i: number): number => {
+  const value = values === undefined ? null : values[i];
+  return value === null || value === undefined ? NaN : value;
+};
+
+function place(axis: Axis, value: number): number {
+  const low = axis.min!, high = axis.max!;
+  return axis.log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+}
+
+/** Returns the axis with both ends; those it lacks are the ends of all numbers, with some room. */
+export function withEnds(axis: Axis, numbers: (Numbers | undefined)[]): Axis {
+  let low = Infinity, high = -Infinity;
+  for (const values of numbers) {
+    if (values === undefined) continue;
+    for (let i = 0; i < values.length; ++i) {
+      const value = number(values, i);
+      if (!Number.isFinite(value) || (axis.log && value <= 0)) continue;
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  low = axis.min ?? low;
+  high = axis.max ?? high;
+  if (low > high) [low, high] = [axis.log ? 0.1 : 0, 1];
+  if (axis.log) {
+    const room = low === high ? 2 : Math.pow(high / low, 0.03);
+    return { ...axis, min: axis.min ?? low / room, max: axis.max ?? high * room };
+  }
+  const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
+  return { ...axis, min: axis.min ?? low - room, max: axis.max ?? high + room };
+}
+
+function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, size: number): void {
+  switch (role) {
+    case "failed":
+      ctx.moveTo(x - size, y - size);
+      ctx.lineTo(x + size, y + size);
+      ctx.moveTo(x - size, y + size);
+      ctx.lineTo(x + size, y - size);
+      break;
+    case "pruned":
+    case "outside": {
+      const tip = role === "pruned" ? 1.3 : -1.3;
+      ctx.moveTo(x, y - size * tip);
+      ctx.lineTo(x + size * 1.2, y + size * 0.8 * Math.sign(tip));
+      ctx.lineTo(x - size * 1.2, y + size * 0.8 * Math.sign(tip));
+      ctx.closePath();
+      break;
+    }
+    case "best":
+      for (let k = 0; k < 4; ++k) {
+        const dx = 2.2 * size * Math.cos((k * Math.PI) / 4), dy = 2.2 * size * Math.sin((k * Math.PI) / 4);
+        ctx.moveTo(x - dx, y - dy);
+        ctx.lineTo(x + dx, y + dy);
+      }
+      break;
+    default:
+      ctx.moveTo(x + size, y);
+      ctx.arc(x, y, size, 0, 2 * Math.PI);
+  }
+}
+
+const isOutline = (role: Role) => role === "failed" || role === "best" || role === "pruned" || role === "open";
+
+/** What a pointer or the keyboard has found. */
+export interface Found {
+  layer: Layer;
+  index: number;
+  trial: number;
+}
+
+export interface Options {
+  /** Called when somebody chooses a mark of a trial. */
+  onTrial?: (trial: number) => void;
+  height?: number;
+}
+
+/** One panel in a canvas. It draws again when its element changes its size. */
+export class PanelView {
+  private plot: uPlot | null = null;
+  private panel: Panel;
+  private readonly tip: HTMLElement;
+  private readonly observer: ResizeObserver;
+  private found: Found | null = null;
+
+  constructor(private readonly element: HTMLElement, panel: Panel, private readonly options: Options) {
+    this.panel = this.complete(panel);
+    this.tip = document.createElement("div");
+    this.tip.className = "tip";
+    this.tip.hidden = true;
+    element.append(this.tip);
+    element.tabIndex = 0;
+    element.addEventListener("keydown", this.onKey);
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(element);
+    this.build();
+  }
+
+  /** Shows other numbers in the same place. */
+  update(panel: Panel): void {
+    const before = this.panel;
+    this.panel = this.complete(panel);
+    const same = (a: Axis, b: Axis) => a.log === b.log && JSON.stringify(a.ticks) === JSON.stringify(b.ticks) && a.label === b.label;
+    if (this.plot === null || !same(before.x, this.panel.x) || !same(before.y, this.panel.y)) {
+      this.build();
+    } else {
+      this.plot.setData(this.frame());
+    }
+  }
+
+  redraw(): void {
+    this.build();
+  }
+
+  destroy(): void {
+    this.observer.disconnect();
+    this.plot?.destroy();
+    this.plot = null;
+    this.tip.remove();
+    this.element.removeEventListener("keydown", this.onKey);
+  }
+
+  private complete(panel: Panel): Panel {
+    const all = (pick: (layer: Layer) => (Numbers | undefined)[]) => panel.layers.flatMap(pick);
+    return {
+      ...panel,
+      x: withEnds(panel.x, all((l) => [l.x, l.x2])),
+      y: withEnds(panel.y, all((l) => [l.y, l.y2])),
+      colour: panel.colour && withEnds(panel.colour, all((l) => [l.colour])),
+    };
+  }
+
+  // uPlot gets the corners of the frame as its data.
+  private frame(): uPlot.AlignedData {
+    return [[this.panel.x.min!, this.panel.x.max!], [this.panel.y.min!, this.panel.y.max!]];
+  }
+
+  private size(): { width: number; height: number } {
+    return { width: Math.max(160, this.element.clientWidth), height: this.options.height ?? 300 };
+  }
+
+  private resize(): void {
+    const size = this.size();
+    if (this.plot !== null && (this.plot.width !== size.width || this.plot.height !== size.height)) this.plot.setSize(size);
+  }
+
+  private build(): void {
+    this.plot?.destroy();
+    const theme = themeOf(this.element);
+    const font = "12px system-ui, sans-serif";
+    const axis = (source: "x" | "y"): uPlot.Axis => {
+      const ticks = this.panel[source].ticks;
+      const longest = ticks ? Math.max(...ticks.map((t) => t.text.length), 0) : 0;
+      return {
+        label: this.panel[source].label,
+        stroke: theme.ink,
+        font,
+        labelFont: font,
+        labelSize: this.panel[source].label ? 22 : 0,
+        size: source === "x" ? 34 : Math.min(190, Math.max(56, longest * 7.5 + 28)),
+        grid: { stroke: theme.faint, width: 1 },
+        ticks: { stroke: theme.faint, width: 1 },
+        ...(ticks
+          ? {
+              splits: () => ticks.map((t) => t.at),
+              values: () => ticks.map((t) => t.text),
+              filter: (_: uPlot, splits: number[]) => splits,
+            }
+          : { values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))) }),
+      };
+    };
+    const scale = (source: "x" | "y"): uPlot.Scale => ({
+      time: false,
+      distr: this.panel[source].log ? 3 : 1,
+      // Zooming sets other ends; without it they are those of the axis.
+      range: (u, low, high) => {
+        const own = this.panel[source];
+        const [a, b] = source === "x" ? [u.data[0]?.[0], u.data[0]?.[1]] : [u.data[1]?.[0], u.data[1]?.[1]];
+        return low === a && high === b ? [own.min!, own.max!] : [low, high];
+      },
+    });
+    this.plot = new uPlot(
+      {
+        ...this.size(),
+        legend: { show: false },
+        padding: [10, 12, 0, 0],
+        cursor: { points: { show: false }, drag: { x: true, y: true, uni: 24 } },
+        scales: { x: scale("x"), y: scale("y") },
+        axes: [axis("x"), axis("y")],
+        series: [{}, { show: true, paths: () => null, points: { show: false } }],
+        hooks: {
+          drawAxes: [(u) => this.draw(u, themeOf(this.element))],
+          setCursor: [(u) => this.follow(u)],
+        },
+      },
+      this.frame(),
+      this.element,
+    );
+    this.plot.over.addEventListener("click", () => this.choose());
+  }
+
+  private draw(u: uPlot, theme: Theme): void {
+    const ctx = u.ctx;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    ctx.clip();
+    for (const layer of this.panel.layers) this.drawLayer(u, ctx, layer, theme);
+    const ratio = devicePixelRatio;
+    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    ctx.fillStyle = theme.ink;
+    ctx.textAlign = "left";
+    for (const note of this.panel.notes ?? []) {
+      ctx.fillText(note.text, u.valToPos(note.x, "x", true) + 4 * ratio, u.valToPos(note.y, "y", true) + (note.above ? -4 : 13) * ratio);
+    }
+    if (this.panel.empty) {
+      ctx.textAlign = "center";
+      ctx.fillText(this.panel.empty, u.bbox.left + u.bbox.width / 2, u.bbox.top + u.bbox.height / 2);
+    }
+    ctx.restore();
+  }
+
+  private colourOf(layer: Layer, theme: Theme): string {
+    return layer.shade === undefined ? COLOURS[layer.role][theme.dark ? 1 : 0] : shaded(layer.shade, theme);
+  }
+
+  private colourAt(layer: Layer, i: number, theme: Theme): string {
+    const share = place(this.panel.colour!, number(layer.colour, i));
+    return Number.isFinite(share) ? shaded(this.panel.dark_low ? 1 - share : share, theme) : theme.faint;
+  }
+
+  private drawLayer(u: uPlot, ctx: CanvasRenderingContext2D, layer: Layer, theme: Theme): void {
+    const ratio = devicePixelRatio;
+    const px = (values: Numbers | undefined, i: number) => u.valToPos(number(values, i), "x", true);
+    const py = (values: Numbers | undefined, i: number) => u.valToPos(number(values, i), "y", true);
+    const colours = layer.colour !== undefined && this.panel.colour !== undefined;
+    ctx.strokeStyle = ctx.fillStyle = this.colourOf(layer, theme);
+    ctx.lineWidth = (layer.role === "incumbent" ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
+    ctx.setLineDash(layer.role === "reference" ? [5 * ratio, 4 * ratio] : []);
+    ctx.globalAlpha = layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
+    if (layer.mark === "points") this.drawPoints(u, ctx, layer, theme);
+    if (layer.mark === "line" || layer.mark === "steps") {
+      ctx.beginPath();
+      let open = false, last = NaN;
+      for (let i = 0; i < layer.x.length; ++i) {
+        const x = px(layer.x, i), y = py(layer.y, i);
+        if (!Number.isFinite(x) || !Number.isFinite(y)) {
+          open = false;
+          continue;
+        }
+        if (!open) ctx.moveTo(x, y);
+        else if (layer.mark === "line") ctx.lineTo(x, y);
+        else {
+          ctx.lineTo(x, last);
+          ctx.lineTo(x, y);
+        }
+        open = true;
+        last = y;
+      }
+      ctx.stroke();
+    }
+    if (layer.mark === "band") {
+      ctx.globalAlpha = 0.15;
+      ctx.beginPath();
+      for (let i = 0; i < layer.x.length; ++i) ctx.lineTo(px(layer.x, i), py(layer.y, i));
+      for (let i = layer.x.length - 1; i >= 0; --i) ctx.lineTo(px(layer.x, i), py(layer.y2, i));
+      ctx.fill();
+    }
+    if (layer.mark === "segments" || layer.mark === "whiskers") {
+      ctx.beginPath();
+      for (let i = 0; i < layer.x.length; ++i) {
+        const y = py(layer.y, i), y2 = layer.mark === "whiskers" ? y : py(layer.y2, i);
+        const x = px(layer.x, i), x2 = px(layer.x2, i);
+        ctx.moveTo(x, y);
+        ctx.lineTo(x2, y2);
+        if (layer.mark === "whiskers") {
+          for (const end of [x, x2]) {
+            ctx.moveTo(end, y - 4 * ratio);
+            ctx.lineTo(end, y + 4 * ratio);
+          }
+        }
+      }
+      if (layer.mark === "whiskers") ctx.setLineDash([]);
+      ctx.stroke();
+    }
+    if (layer.mark === "boxes") {
+      ctx.globalAlpha = colours ? 1 : 0.75;
+      for (let i = 0; i < layer.x.length; ++i) {
+        if (colours) ctx.fillStyle = this.colourAt(layer, i, theme);
+        const x = px(layer.x, i), y = py(layer.y, i), x2 = px(layer.x2, i), y2 = py(layer.y2, i);
+        // Neighbours overlap by a pixel's half, so that no light shines through between them.
+        ctx.fillRect(Math.min(x, x2), Math.min(y, y2), Math.max(ratio, Math.abs(x2 - x) + (colours ? 0.5 : 0)), Math.abs(y2 - y) + (colours ? 0.5 : 0));
+      }
+    }
+    ctx.globalAlpha = 1;
+    ctx.setLineDash([]);
+  }
+
+  // Each pixel gets one point at most: a hundred thousand are drawn like ten thousand.
+  private drawPoints(u: uPlot, ctx: CanvasRenderingContext2D, layer: Layer, theme: Theme): void {
+    const ratio = devicePixelRatio;
+    const many = layer.x.length > 4000;
+    const size = (many ? 1.6 : 2.6) * ratio;
+    const colours = layer.colour !== undefined && this.panel.colour !== undefined;
+    const width = Math.ceil(u.bbox.width) + 1;
+    const taken = new Uint8Array(width * (Math.ceil(u.bbox.height) + 1));
+    const cell = many ? Math.max(1, Math.round(ratio)) : 1;
+    ctx.beginPath();
+    // The last ones are on top, so that they are drawn first where pixels are taken once.
+    for (let k = 0; k < layer.x.length; ++k) {
+      const i = layer.x.length - 1 - k;
+      const x = u.valToPos(number(layer.x, i), "x", true), y = u.valToPos(number(layer.y, i), "y", true);
+      const column = Math.round((x - u.bbox.left) / cell), row = Math.round((y - u.bbox.top) / cell);
+      if (!(column >= 0 && row >= 0 && column < width && x <= u.bbox.left + u.bbox.width + 1 && y <= u.bbox.top + u.bbox.height + 1)) continue;
+      const at = row * width + column;
+      if (taken[at] === 1) continue;
+      taken[at] = 1;
+      if (colours) {
+        ctx.fillStyle = this.colourAt(layer, i, theme);
+        if (many) ctx.fillRect(x - size, y - size, 2 * size, 2 * size);
+        else {
+          ctx.beginPath();
+          shape(ctx, layer.role, x, y, size);
+          ctx.fill();
+        }
+      } else if (many && !isOutline(layer.role)) {
+        ctx.fillRect(x - size, y - size, 2 * size, 2 * size);
+      } else {
+        shape(ctx, layer.role, x, y, size);
+      }
+    }
+    if (colours) return;
+    if (isOutline(layer.role)) {
+      ctx.lineWidth = 1.4 * ratio;
+      ctx.stroke();
+    } else {
+      ctx.fill();
+    }
+  }
+
+  private candidates(): Layer[] {
+    return this.panel.layers.filter((l) => l.trials !== undefined && l.mark !== "segments" && l.role !== "incumbent");
+  }
+
+  private follow(u: uPlot): void {
+    const left = u.cursor.left ?? -1, top = u.cursor.top ?? -1;
+    let best = NEAR * NEAR, found: Found | null = null;
+    if (left >= 0) {
+      for (const layer of this.candidates()) {
+        for (let i = 0; i < layer.x.length; ++i) {
+          let x = number(layer.x, i);
+          let y = number(layer.y, i);
+          if (layer.mark === "boxes") {
+            const at = u.posToVal(left, "x"), level = u.posToVal(top, "y");
+            x = Math.min(Math.max(at, x), number(layer.x2, i));
+            y = Math.min(Math.max(level, y), number(layer.y2, i));
+          }
+          const dx = u.valToPos(x, "x") - left, dy = u.valToPos(y, "y") - top;
+          const distance = dx * dx + dy * dy;
+          if (distance < best) {
+            best = distance;
+            found = { layer, index: i, trial: layer.trials![i]! };
+          }
+        }
+      }
+    }
+    this.show(found);
+  }
+
+  private show(found: Found | null): void {
+    this.found = found;
+    const u = this.plot;
+    this.tip.hidden = found === null || u === null;
+    if (found === null || u === null) return;
+    const { layer, index, trial } = found;
+    const text = [`trial ${trial}`, `${this.panel.x.label || "x"} ${this.words(this.panel.x, number(layer.x, index))}`,
+                  `${this.panel.y.label || "y"} ${this.words(this.panel.y, number(layer.y, index))}`];
+    if (layer.name) text.push(layer.name);
+    this.tip.textContent = text.join(" · ");
+    const x = u.valToPos(number(layer.x, index), "x") + u.over.offsetLeft;
+    const y = u.valToPos(number(layer.y, index), "y") + u.over.offsetTop;
+    this.tip.style.left = `${Math.min(x + 10, this.element.clientWidth - this.tip.offsetWidth - 4)}px`;
+    this.tip.style.top = `${Math.max(0, y - 30)}px`;
+  }
+
+  private words(axis: Axis, value: number): string {
+    const tick = axis.ticks?.find((t) => t.at === Math.round(value));
+    return tick ? tick.text : short(value);
+  }
+
+  private choose(): void {
+    if (this.found !== null) this.options.onTrial?.(this.found.trial);
+  }
+
+  // Arrows walk from trial to trial in order of x; Enter opens the one that is shown.
+  private readonly onKey = (event: KeyboardEvent): void => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (event.key === "Enter") this.choose();
+    if (event.key === "Escape") this.show(null);
+    if (step === 0) return;
+    const layers = this.candidates();
+    const layer = this.found?.layer ?? layers[0];
+    if (layer === undefined || layer.x.length === 0) return;
+    event.preventDefault();
+    const order = Array.from(layer.x, (_, i) => i).sort((a, b) => number(layer.x, a) - number(layer.x, b));
+    const at = this.found === null ? (step > 0 ? -1 : order.length) : order.indexOf(this.found.index);
+    const index = order[Math.min(order.length - 1, Math.max(0, at + step))]!;
+    this.show({ layer, index, trial: layer.trials![index]! });
+  };
+}
+
+/** Returns a number with at most five digits that matter. */
+export function short(value: number): string {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e6 || size < 1e-4)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  return String(Number(value.toPrecision(5)));
+}
+
+/** Returns the lines of a legend: what each named layer of a panel looks like. */
+export function legendOf(panel: Panel): { name: string; role: Role; mark: Mark; shade?: number }[] {
+  const seen = new Set<string>();
+  return panel.layers.filter((l) => l.name !== "" && !seen.has(l.name) && seen.add(l.name)).map((l) => ({ name: l.name, role: l.role, mark: l.mark, ...(l.shade === undefined ? {} : { shade: l.shade }) }));
+}
+
+/** Draws what a legend shows beside a name. */
+export function drawSign(canvas: HTMLCanvasElement, sign: { role: Role; mark: Mark; shade?: number }): void {
+  const ratio = devicePixelRatio;
+  canvas.width = 22 * ratio;
+  canvas.height = 12 * ratio;
+  const ctx = canvas.getContext("2d")!;
+  const theme = themeOf(canvas);
+  ctx.strokeStyle = ctx.fillStyle = sign.shade === undefined ? COLOURS[sign.role][theme.dark ? 1 : 0] : shaded(sign.shade, theme);
+  ctx.lineWidth = 2 * ratio;
+  const middle = 6 * ratio;
+  ctx.beginPath();
+  if (sign.mark === "points") {
+    shape(ctx, sign.role, 11 * ratio, middle, (sign.role === "best" ? 2.2 : 3) * ratio);
+    if (isOutline(sign.role)) ctx.stroke();
+    else ctx.fill();
+  } else if (sign.mark === "band" || sign.mark === "boxes") {
+    ctx.globalAlpha = sign.mark === "band" ? 0.25 : 0.75;
+    ctx.fillRect(2 * ratio, 2 * ratio, 18 * ratio, 8 * ratio);
+  } else {
+    if (sign.role === "reference") ctx.setLineDash([5 * ratio, 4 * ratio]);
+    ctx.moveTo(0, middle);
+    ctx.lineTo(22 * ratio, middle);
+    ctx.stroke();
+  }
+}
+
+/** Returns the numbers of a panel as rows of texts, the first of which are names; at most `most` rows. */
+export function rowsOf(panel: Panel, most: number): string[][] {
+  const rows = [["", panel.x.label || "x", panel.y.label || "y", "trial"]];
+  const words = (axis: Axis, value: number) => axis.ticks?.find((t) => t.at === value)?.text ?? (Number.isFinite(value) ? String(value) : "");
+  for (const layer of panel.layers) {
+    for (let i = 0; i < layer.x.length && rows.length <= most; ++i) {
+      const middle = layer.mark === "boxes" ? (number(layer.y, i) + number(layer.y2, i)) / 2 : number(layer.y, i);
+      const x = layer.mark === "boxes" && number(layer.x, i) === 0 ? number(layer.x2, i) : number(layer.x, i);
+      if (!Number.isFinite(x) && !Number.isFinite(middle)) continue;
+      rows.push([layer.name, words(panel.x, x), words(panel.y, middle), layer.trials ? String(layer.trials[i]) : ""]);
+    }
+  }
+  return rows;
+}

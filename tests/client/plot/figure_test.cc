@@ -1,0 +1,215 @@
+// Figures of tables that are written by hand: what is drawn, what is left out, and what texts of strangers become.
+#include "client/plot/figure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "client/plot/figures.h"
+#include "client/plot/gnuplot.h"
+#include "client/plot/html.h"
+#include "client/plot/subject.h"
+
+namespace luthier::plot {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+void AddNumbers(v1::GetTrialTableResponse* page, const std::string& name, const std::vector<double>& values) {
+  v1::TrialColumn* const column = page->add_columns();
+  column->set_name(name);
+  std::string bytes(values.size() * sizeof(double), '\0');
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  column->set_numbers(bytes);
+}
+
+void AddWords(v1::GetTrialTableResponse* page, const std::string& name, const std::vector<std::string>& values) {
+  v1::TrialColumn* const column = page->add_columns();
+  column->set_name(name);
+  std::string bytes(values.size() * sizeof(uint32_t), '\0');
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    column->mutable_words()->add_words(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(i), &i, sizeof(i));
+  }
+  column->mutable_words()->set_indexes(bytes);
+}
+
+// A study of one parameter whose trials have these values; NaN: the trial failed.
+Subject Made(const std::vector<double>& values, v1::Goal goal = v1::MINIMIZE) {
+  Subject subject;
+  subject.id = "s";
+  subject.metric = "y";
+  v1::StudySpec& spec = *subject.study.mutable_spec();
+  spec.mutable_metric()->set_name("y");
+  spec.mutable_metric()->set_goal(goal);
+  v1::ParameterSpec& x = *spec.add_space();
+  x.set_name("x");
+  x.mutable_float_()->set_min(1.0);
+  x.mutable_float_()->set_max(100.0);
+  x.mutable_float_()->set_scale(v1::LOG);
+  v1::GetTrialTableResponse page;
+  std::vector<double> numbers;
+  std::vector<double> places;
+  std::vector<std::string> states;
+  for (size_t i = 0; i < values.size(); ++i) {
+    numbers.push_back(static_cast<double>(i + 1));
+    places.push_back(std::pow(10.0, static_cast<double>(i % 3)));
+    states.push_back(std::isfinite(values[i]) ? "COMPLETE" : "FAILED");
+  }
+  page.set_rows(static_cast<int64_t>(values.size()));
+  AddNumbers(&page, "number", numbers);
+  AddNumbers(&page, "metrics.y", values);
+  AddNumbers(&page, "params.x", places);
+  AddWords(&page, "state", states);
+  EXPECT_TRUE(subject.trials.Add(page).ok());
+  return subject;
+}
+
+const Layer* Find(const Panel& panel, Meaning meaning) {
+  for (const Layer& layer : panel.layers) {
+    if (layer.meaning == meaning) return &layer;
+  }
+  return nullptr;
+}
+
+TEST(FigureTest, TheBestValueSoFarChangesWhereATrialIsBetter) {
+  const Figure figure = History(Made({3, 5, kNan, 2, 4}), {});
+  const Layer* const best = Find(figure.panels[0], Meaning::kIncumbent);
+  ASSERT_NE(best, nullptr);
+  EXPECT_THAT(best->x, ElementsAre(1, 4, 5));
+  EXPECT_THAT(best->y, ElementsAre(3, 2, 2));
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kTrial)->y, ElementsAre(3, 5, 2, 4));
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kFailed)->trials, ElementsAre(3));
+  EXPECT_EQ(figure.caption, "5 trials, 1 failed; the best value is 2 in trial 4.");
+  const Figure largest = History(Made({3, 5, kNan, 2, 4}, v1::MAXIMIZE), {});
+  EXPECT_THAT(Find(largest.panels[0], Meaning::kIncumbent)->y, ElementsAre(3, 5, 5));
+}
+
+TEST(FigureTest, AFewTerribleValuesDoNotHideTheOthers) {
+  // Three quarters are at most 4, so that 1 + 3 (4 - 1) = 10 is the end of the axis.
+  const std::vector<double> values = {1, 2, 3, 4, 1e12};
+  const Axis axis = MetricAxis("y", values, false);
+  EXPECT_FALSE(axis.log);
+  EXPECT_EQ(axis.max, 10.0);
+  EXPECT_THAT(Find(History(Made(values), {}).panels[0], Meaning::kOutside)->trials, ElementsAre(5));
+  EXPECT_FALSE(MetricAxis("y", {1, 2, 3, 4, 5}, false).max.has_value()) << "nothing is far away";
+  EXPECT_TRUE(MetricAxis("y", {1e-9, 1e-6, 1e-3, 1, 10}, false).log);
+  EXPECT_FALSE(MetricAxis("y", {-1, 1e-6, 1e-3, 1, 10}, false).log);
+}
+
+TEST(FigureTest, ExtremeTablesHaveFiniteAxes) {
+  for (const std::vector<double>& values :
+       {std::vector<double>{}, {1.0}, {kNan}, {5, 5, 5}, {1e300, -1e300, 0}, {1.7e308, -1.7e308}, {0.0}}) {
+    const Subject subject = Made(values);
+    const auto axes = ParameterAxis::Of(subject, {}, 12);
+    ASSERT_TRUE(axes.ok());
+    for (Figure figure : {History(subject, {}), Edf(subject, {}), Timeline(subject), Parallel(subject, *axes),
+                          Slice(subject, *axes, {}, {}), Contour(subject, axes->at(0), axes->at(0), {})}) {
+      for (Panel& panel : figure.panels) {
+        SetEnds(&panel);
+        for (const Axis* axis : {&panel.x, &panel.y}) {
+          EXPECT_TRUE(std::isfinite(*axis->max - *axis->min)) << figure.kind << " of " << values.size();
+          EXPECT_LT(*axis->min, *axis->max) << figure.kind << " of " << values.size();
+        }
+      }
+      EXPECT_TRUE(!values.empty() || !figure.panels[0].empty.empty()) << figure.kind;
+    }
+  }
+}
+
+TEST(FigureTest, ManyPointsAreThinnedAndLinesKeepTheirEnds) {
+  Figure figure;
+  Panel panel;
+  Layer points, line{.mark = Mark::kLine};
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = i / 1e5;
+    points.x.push_back(x);
+    points.y.push_back(std::fmod(i * 0.618033988749895, 1.0));
+    line.x.push_back(x);
+    line.y.push_back(i == 54'321 ? 7.0 : 0.0);
+  }
+  panel.layers = {points, line};
+  figure.panels.push_back(panel);
+  const Figure thinned = Thinned(figure, 5000);
+  EXPECT_LE(thinned.panels[0].layers[0].x.size(), 5000u);
+  EXPECT_GT(thinned.panels[0].layers[0].x.size(), 1000u);
+  const Layer& kept = thinned.panels[0].layers[1];
+  EXPECT_LE(kept.x.size(), 4100u);
+  EXPECT_EQ(kept.x.front(), 0.0);
+  EXPECT_EQ(kept.x.back(), 0.99999);
+  EXPECT_THAT(kept.y, testing::Contains(7.0)) << "the only peak";
+}
+
+TEST(FigureTest, ParametersHaveTheirScales) {
+  Subject subject = Made({1, 2, 3});
+  v1::ParameterSpec& label = *subject.study.mutable_spec()->add_space();
+  label.set_name("kind");
+  for (const char* word : {"a", "b", "c"}) label.mutable_categorical()->add_values(word);
+  v1::ParameterSpec& step = *subject.study.mutable_spec()->add_space();
+  step.set_name("n");
+  step.mutable_int_()->set_min(1);
+  step.mutable_int_()->set_max(10);
+  step.mutable_int_()->set_step(3);
+  const auto axes = ParameterAxis::Of(subject, {"x", "kind", "n"}, 3);
+  ASSERT_TRUE(axes.ok());
+  EXPECT_DOUBLE_EQ(axes->at(0).Share(10.0), 0.5) << "the middle of a logarithmic range from 1 to 100";
+  EXPECT_DOUBLE_EQ(axes->at(0).CoordinateAt(0.5), 10.0);
+  EXPECT_EQ(axes->at(1).ValueAt(1.2).string_value(), "b");
+  EXPECT_EQ(axes->at(2).ValueAt(5.1).number_value(), 4.0) << "of 1, 4, 7, 10";
+  EXPECT_EQ(axes->at(2).levels(), 4);
+  EXPECT_THAT(std::string(ParameterAxis::Of(subject, {"kinds"}, 3).status().message()),
+              AllOf(HasSubstr("\"kinds\" is no parameter of study s"), HasSubstr("kind")));
+}
+
+TEST(FigureTest, ASlopeIsALineInTheDirectionOfTheGradient) {
+  // y = 2 at x = 10; the derivative by ln x is 10 dy/dx = 3 units of y, of which the frame shows three.
+  const Subject subject = Made({1, 2, 3});
+  v1::Trial trial;
+  trial.set_number(2);
+  (*trial.mutable_parameters()->mutable_fields())["x"].set_number_value(10.0);
+  (*trial.mutable_final_measurement()->mutable_metrics())["y"] = 2.0;
+  trial.mutable_final_measurement()->mutable_gradient()->mutable_full()->add_values(0.3);
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  const Figure figure = Slice(subject, *axes, {}, {trial});
+  const Layer* const slopes = Find(figure.panels[0], Meaning::kGradient);
+  ASSERT_NE(slopes, nullptr);
+  const double rise = slopes->y2[0] - slopes->y[0];
+  const double run = std::log(slopes->x2[0] / slopes->x[0]);
+  EXPECT_NEAR(rise / run, 3.0, 1e-9);
+  EXPECT_NEAR(0.5 * (slopes->y[0] + slopes->y2[0]), 2.0, 1e-9);
+}
+
+TEST(FigureTest, TextsOfStrangersStayTexts) {
+  Subject subject = Made({1, 2, 3});
+  subject.id = "`touch x`'; system('touch x') #$(touch x)\n</script><b>\x1b[31m";
+  subject.metric = "y";
+  const Figure figure = History(subject, {});
+  const std::string script = GnuplotScript(figure, {});
+  EXPECT_THAT(script, AllOf(HasSubstr("'History of ‘touch x‘’; system(’touch x’)"), Not(HasSubstr("\x1b"))));
+  for (size_t at = script.find('\''); at != std::string::npos; at = script.find('\'', at + 1)) {
+    const size_t end = script.find('\'', at + 1);
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_EQ(script.substr(at, end - at).find('\n'), std::string::npos) << "a text is on one line";
+    at = end;
+  }
+  EXPECT_THAT(script, Not(HasSubstr("\"")));
+  const std::string page = HtmlPage(figure);
+  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
+  EXPECT_THAT(page, HasSubstr("script-src 'sha256-"));
+  const std::string json =
+      page.substr(page.find("id=\"figure\">") + 12,
+                  page.find("</script>", page.find("id=\"figure\">")) - page.find("id=\"figure\">") - 12);
+  EXPECT_EQ(nlohmann::json::parse(json)["title"], figure.title);
+}
+
+}  // namespace
+}  // namespace luthier::plot

@@ -1,0 +1,57 @@
+"""Figures of a study in notebooks and as files, and how far importance is to be trusted."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import luthier
+
+
+def tuned(name: str, db: str, n: int = 20) -> luthier.Study:
+    study = luthier.study(name, {"x": (0.0, 1.0), "y": (1e-3, 1.0)}, algorithm="random", db=db)
+    study.optimize(lambda t: (t["x"] - 0.3) ** 2 + 0.1 * t["y"], n_trials=n)
+    return study
+
+
+def test_every_figure_is_shown_and_saved(name: str, session_db: str, tmp_path: Path) -> None:
+    plot = tuned(name, session_db).plot
+    for picture in (
+        plot.history(), plot.edf(), plot.slice(), plot.contour(["x", "y"]), plot.parallel(), plot.importance(),
+        plot.curves(), plot.timeline(),
+    ):  # fmt: skip
+        shown = picture._repr_html_()
+        assert shown.startswith('<iframe sandbox="allow-scripts"')
+        assert "Content-Security-Policy" in picture.html and "<script" not in shown
+        picture.save(tmp_path / "figure.json")
+        assert json.loads((tmp_path / "figure.json").read_text())["caption"] == picture.caption
+    if shutil.which("gnuplot"):
+        plot.history(last=5, compare=[name]).save(tmp_path / "history.svg")
+        assert "<svg" in (tmp_path / "history.svg").read_text()
+
+
+def test_show_has_the_three_figures_that_everybody_wants(name: str, session_db: str) -> None:
+    study = tuned(name, session_db)
+    assert study.show()._repr_html_().count("<iframe") == 3
+    assert len(re.findall("<iframe", study.plot.history()._repr_html_())) == 1
+
+
+def test_what_cannot_be_drawn_says_why(name: str, session_db: str, tmp_path: Path) -> None:
+    plot = tuned(name, session_db, 3).plot
+    with pytest.raises(luthier.LuthierError, match='"z" is no parameter'):
+        plot.slice(["z"])
+    with pytest.raises(luthier.LuthierError, match="does not end in .svg"):
+        plot.history().save(tmp_path / "x.jpeg")
+
+
+def test_importance_has_intervals(name: str, session_db: str) -> None:
+    importance = tuned(name, session_db, 60).importance()
+    assert list(importance)[0] == "x"
+    for parameter, share in importance.items():
+        low, high = importance.intervals[parameter]
+        assert 0.0 <= low <= high <= 1.0 and 0.0 <= share <= 1.0
+    assert importance.trials == 60 and importance.left_out == 0 and importance.predicted > 0.3

@@ -17,6 +17,7 @@ if(NOT LUTHIER_CORE_ONLY)
   find_package(SQLiteCpp CONFIG REQUIRED)
   find_package(SQLite3 REQUIRED)
   find_package(yaml-cpp CONFIG REQUIRED)
+  find_package(Boost 1.74 REQUIRED)  # Headers only.
   find_package(CLI11 CONFIG REQUIRED)
   find_package(prometheus-cpp CONFIG REQUIRED)
 endif()

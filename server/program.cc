@@ -118,6 +118,12 @@ void AddRunningFlags(CLI::App* app, Flags* flags) {
       ->check(CheckMemoryLimit)
       ->envname("LUTHIER_MEMORY_LIMIT")
       ->capture_default_str();
+  app->add_option("--http-listen", flags->options.http_listen,
+                  "IP:port of the page and of all calls over HTTP, as http://IP:port (default: none)")
+      ->envname("LUTHIER_HTTP_LISTEN");
+  app->add_option("--http-host", flags->options.http_hosts,
+                  "A name of this machine by which browsers reach that port; may be repeated")
+      ->take_all();
   app->add_option("--metrics-listen", flags->options.metrics_listen,
                   "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");

@@ -37,6 +37,7 @@
 #include "server/coordinator/writer/coordinator.h"
 #include "server/directory_watch.h"
 #include "server/exposure.h"
+#include "server/gateway/gateway.h"
 #include "server/heap_trimmer.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
@@ -96,18 +97,18 @@ std::optional<ListenAddress> SocketOf(const std::string& directory) {
   return address;
 }
 
-// Returns the address at which metrics are served. Its host is a number.
-absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
+// Returns the address at which metrics, or the page, are served. Its host is a number.
+absl::StatusOr<ListenAddress> ParseHttpAddress(const char* option, const std::string& text) {
   absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
-  if (!address.ok()) return base::BadField("metrics-listen", address.status().message());
+  if (!address.ok()) return base::BadField(option, address.status().message());
   if (address->host == "localhost") address->host = "127.0.0.1";
   unsigned char bytes[sizeof(in6_addr)];
   const bool number =
       inet_pton(AF_INET, address->host.c_str(), bytes) == 1 || inet_pton(AF_INET6, address->host.c_str(), bytes) == 1;
   if (address->unix_socket() || !number) {
-    return base::BadField("metrics-listen", absl::StrCat(base::Quote(text),
-                                                         " is not HOST:PORT with an IP address or localhost, as in "
-                                                         "127.0.0.1:7791 or 0.0.0.0:7791"));
+    return base::BadField(option, absl::StrCat(base::Quote(text),
+                                               " is not HOST:PORT with an IP address or localhost, as in "
+                                               "127.0.0.1:7791 or 0.0.0.0:7791"));
   }
   return address;
 }
@@ -178,8 +179,12 @@ class ServerImpl final : public Server {
     }
     ListenAddress metrics_listen;
     if (!options.metrics_listen.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(metrics_listen, ParseMetricsAddress(options.metrics_listen));
+      LUTHIER_ASSIGN_OR_RETURN(metrics_listen, ParseHttpAddress("metrics-listen", options.metrics_listen));
       LUTHIER_RETURN_IF_ERROR(CheckReach("metrics-listen", metrics_listen, options.accept_plaintext));
+    }
+    if (!options.http_listen.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(http_listen_, ParseHttpAddress("http-listen", options.http_listen));
+      LUTHIER_RETURN_IF_ERROR(CheckReach("http-listen", http_listen_, options.accept_plaintext || tls_));
     }
     farewell_ = options.farewell;
     grace_ = options.grace;
@@ -227,6 +232,7 @@ class ServerImpl final : public Server {
 
   std::string address() const override { return address_; }
   std::string metrics_address() const override { return metrics_address_; }
+  std::string http_url() const override { return gateway_ ? gateway_->url() : ""; }
 
   void Stop() override {
     if (stopped_) return;
@@ -250,6 +256,7 @@ class ServerImpl final : public Server {
       calls_->WaitForNone(grace_);
       EndConnections(listening_);
       if (own_listening_) EndConnections(*own_listening_);
+      gateway_.reset();
       grpc_->Shutdown(wire::DeadlineIn(latest - clock_.Monotonic()));
     }
     readers_.reset();
@@ -288,7 +295,7 @@ class ServerImpl final : public Server {
     std::error_code error;
     const bool keep =
         (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
-        options.keep_tokens ||
+        options.keep_tokens || !options.http_listen.empty() ||
         std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
     LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
     access_->KeepQuotas(&quotas_);
@@ -410,6 +417,7 @@ class ServerImpl final : public Server {
                                           "one is an admin's"}});
       }
     }
+    LUTHIER_RETURN_IF_ERROR(OpenGateway(options));
     base::LogInfo("serving", {{"version", base::kVersion},
                               {"listen", address_},
                               {"tls", tls_ ? "yes" : "no"},
@@ -419,6 +427,30 @@ class ServerImpl final : public Server {
                               {"grpc", grpc::Version()}});
     if (file_ != nullptr) file_->BeginPageCheck();
     directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
+    return absl::OkStatus();
+  }
+
+  // Serves the page and all calls over HTTP, if that is asked for.
+  absl::Status OpenGateway(const ServerOptions& options) {
+    if (options.http_listen.empty()) return absl::OkStatus();
+    gateway::GatewayOptions http;
+    http.host = http_listen_.host;
+    http.port = http_listen_.port;
+    http.other_hosts = options.http_hosts;
+    http.ready = [this] { return ready_.load() && coordinator_->serving(); };
+    if (tls_keeper_) {
+      http.certificate = [this] {
+        const TlsContents contents = tls_keeper_->InUse();
+        return std::make_pair(contents.cert, contents.key);
+      };
+    }
+    if (metrics_) {
+      http.ended = [this](absl::string_view method, absl::string_view code, absl::Duration took) {
+        metrics_->OnCall(method, code, took);
+      };
+    }
+    LUTHIER_ASSIGN_OR_RETURN(gateway_, gateway::Gateway::Start(std::move(http), service_calls_.get(), &clock_));
+    base::LogInfo("http", {{"url", gateway_->url()}});
     return absl::OkStatus();
   }
 
@@ -510,6 +542,12 @@ class ServerImpl final : public Server {
     if (reached && access_->auth() == access::Auth::kOff) {
       exposures.push_back({"no_tokens", listen.Target(), "anyone who reaches this port is an admin"});
     }
+    if (!options.http_listen.empty() && !http_listen_.loopback() && !tls_) {
+      exposures.push_back({"plaintext", http_listen_.Target(), "all that is sent to this port can be read"});
+    }
+    if (!options.http_listen.empty() && access_ && access_->auth() == access::Auth::kOff) {
+      exposures.push_back({"no_tokens", http_listen_.Target(), "anyone who reaches this port is an admin"});
+    }
     if (!options.metrics_listen.empty() && !metrics_listen.loopback()) {
       exposures.push_back({"plaintext", metrics_listen.Target(), "anyone who reaches this port reads the metrics"});
     }
@@ -545,6 +583,8 @@ class ServerImpl final : public Server {
   UnknownMethods unknown_methods_;
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
+  ListenAddress http_listen_;
+  std::unique_ptr<gateway::Gateway> gateway_;  // Null without `http_listen`.
   // They hand connections to `grpc_`: those of the network, of Unix sockets, and of the coordinator's own user.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
   std::atomic<uint64_t> accepted_{0};                  // Counted by `acceptor_`.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,6 +40,12 @@ struct ServerOptions {
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond
   // loopback only with `accept_plaintext`. Empty: none.
   std::string metrics_listen;
+  // "host:port" of the page and of all calls over HTTP (port 0: any free one); the host as a number, or "localhost".
+  // TLS as `listen`; beyond loopback only with it, or with `accept_plaintext`. Every call needs a token, unless `auth`
+  // is kOff. Empty: none.
+  std::string http_listen;
+  // Further names of the machine, without ports, by which browsers reach `http_listen`.
+  std::vector<std::string> http_hosts;
   // Time for which Stop still accepts results before it refuses everything. Callers are then told UNAVAILABLE DRAINING;
   // a call that meets the closing of its connection is UNAVAILABLE, without a reason.
   absl::Duration farewell = absl::ZeroDuration();
@@ -64,6 +71,8 @@ class Server {
   virtual std::string address() const = 0;
   // Returns "host:port" of the metrics; empty if there are none.
   virtual std::string metrics_address() const = 0;
+  // Returns "http://host:port" of the page; empty if there is none.
+  virtual std::string http_url() const = 0;
   virtual void Stop() = 0;
 };
 

@@ -24,6 +24,9 @@ mkdirSync("dist");
 const css = (files) => Promise.all(files.map((file) => bundled(file, { format: undefined }))).then((parts) => Buffer.concat(parts));
 const uplot = "node_modules/uplot/dist/uPlot.min.css";
 writeFileSync("dist/plot.js", await bundled("src/plot.ts"));
+writeFileSync("dist/page.js", await bundled("src/app.tsx", { jsx: "automatic", jsxImportSource: "preact" }));
+writeFileSync("dist/page.css", await css([uplot, "src/page.css"]));
+writeFileSync("dist/index.html", readFileSync("src/index.html"));
 writeFileSync("dist/plot.css", await css([uplot, "src/plot.css"]));
 
 // The licences of what is in the bundles.

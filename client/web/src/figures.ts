@@ -1,0 +1,402 @@
+// Figures of a study that is open in the page. client/plot makes the same for files; axes follow the same rules.
+import type { Json } from "./api";
+import type { Axis, Figure, Layer, Panel } from "./figure";
+import { short } from "./figure";
+import type { Table } from "./columns";
+
+const BEST_LINES = 1000, OTHER_LINES = 500, SHADES = 8;
+
+export interface Subject {
+  study: Json;
+  table: Table;
+  metric: string;
+}
+
+export const maximize = (s: Subject): boolean => s.study["spec"].metric.goal === "MAXIMIZE" && s.metric === s.study["spec"].metric.name;
+export const values = (s: Subject): Float64Array => s.table.number(`metrics.${s.metric}`);
+const better = (s: Subject, a: number, b: number): boolean => (maximize(s) ? a > b : a < b);
+const hasResult = (s: Subject, row: number): boolean => {
+  const state = s.table.word("state", row);
+  return (state === "COMPLETE" || state === "PRUNED") && Number.isFinite(values(s)[row]);
+};
+
+/** Returns the row of the best complete trial; -1: there is none. */
+export function bestRow(s: Subject): number {
+  const value = values(s);
+  let best = -1;
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (s.table.word("state", row) !== "COMPLETE" || !Number.isFinite(value[row])) continue;
+    if (best < 0 || better(s, value[row]!, value[best]!)) best = row;
+  }
+  return best;
+}
+
+/** Returns an axis on which most values are seen well, and the best always: plot::MetricAxis. */
+export function metricAxis(label: string, given: ArrayLike<number>, most: boolean): Axis {
+  const sorted = Float64Array.from(given).filter((v) => Number.isFinite(v)).map((v) => Math.min(1e300, Math.max(-1e300, v))).sort();
+  const axis: Axis = { label };
+  if (sorted.length === 0) return axis;
+  const quantile = (share: number) => sorted[Math.floor(share * (sorted.length - 1) + 0.5)]!;
+  const least = sorted[0]!, largest = sorted[sorted.length - 1]!;
+  axis.log = !most && least > 0 && quantile(0.5) / least > 300;
+  const scaled = (v: number) => (axis.log ? Math.log(v) : v);
+  const best = scaled(most ? largest : least), worst = scaled(most ? least : largest);
+  const usual = scaled(quantile(most ? 0.25 : 0.75));
+  const limit = best + 3 * (usual - best);
+  if (usual === best || !Number.isFinite(limit) || Math.abs(worst - best) <= Math.abs(limit - best)) return close(axis, least, largest);
+  axis[most ? "min" : "max"] = axis.log ? Math.exp(limit) : limit;
+  return close(axis, least, largest);
+}
+
+function close(axis: Axis, least: number, largest: number): Axis {
+  const low = axis.min ?? least, high = axis.max ?? largest;
+  if (axis.log) {
+    const room = low === high ? 2 : Math.pow(high / low, 0.03);
+    return { ...axis, min: axis.min ?? low / room, max: axis.max ?? high * room };
+  }
+  const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
+  return { ...axis, min: axis.min ?? low - room, max: axis.max ?? high + room };
+}
+
+function edgeOf(axis: Axis, most: boolean): number {
+  if (axis.min === undefined || axis.max === undefined) return NaN;
+  const place = most ? 0.015 : 0.985;
+  return axis.log ? axis.min * Math.pow(axis.max / axis.min, place) : axis.min + place * (axis.max - axis.min);
+}
+
+const outside = (axis: Axis, value: number, most: boolean): boolean => (most ? value < axis.min! : value > axis.max!);
+
+interface Made { layer: Layer; x: number[]; y: number[]; trials: number[]; colour: number[] }
+function made(role: Layer["role"], name: string, mark: Layer["mark"] = "points"): Made {
+  const x: number[] = [], y: number[] = [], trials: number[] = [], colour: number[] = [];
+  return { layer: { mark, role, name, x, y, trials }, x, y, trials, colour };
+}
+
+function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
+  const complete = made(colour ? "shaded" : "trial", "a trial"), pruned = made("pruned", "stopped early");
+  const far = made("outside", "worse than the frame shows"), failed = made("failed", "failed");
+  const value = values(s), edge = edgeOf(axis, maximize(s));
+  for (let row = 0; row < s.table.rows; ++row) {
+    const at = x(row), state = s.table.word("state", row);
+    let y = value[row]!, into: Made | null = null;
+    if (state === "FAILED") [into, y] = [failed, edge];
+    else if (hasResult(s, row)) {
+      into = state === "PRUNED" && !colour ? pruned : complete;
+      if (outside(axis, y, maximize(s))) [into, y] = [far, edge];
+    }
+    if (into === null || !Number.isFinite(at) || !Number.isFinite(y)) continue;
+    into.x.push(at);
+    into.y.push(y);
+    into.trials.push(row + 1);
+    if (colour && into === complete) into.colour.push(row + 1);
+  }
+  if (colour) complete.layer.colour = complete.colour;
+  return [complete, pruned, far, failed].filter((m) => m.x.length > 0).map((m) => m.layer);
+}
+
+function bestSoFar(s: Subject, origin: string): Made {
+  const out = made("incumbent", "best so far", "steps");
+  const value = values(s);
+  let last = 0;
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (s.table.word("state", row) !== "COMPLETE" || !Number.isFinite(value[row])) continue;
+    if (origin !== "" && s.table.word("origin", row) !== origin) continue;
+    last = row + 1;
+    if (out.y.length > 0 && !better(s, value[row]!, out.y[out.y.length - 1]!)) continue;
+    out.x.push(row + 1);
+    out.y.push(value[row]!);
+    out.trials.push(row + 1);
+  }
+  if (out.x.length > 0 && out.x[out.x.length - 1]! < last) {
+    out.x.push(last);
+    out.y.push(out.y[out.y.length - 1]!);
+    out.trials.push(out.trials[out.trials.length - 1]!);
+  }
+  return out;
+}
+
+function words(s: Subject): string {
+  const best = bestRow(s);
+  let failed = 0, all = 0;
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (!s.table.exists(row)) continue;
+    ++all;
+    if (s.table.word("state", row) === "FAILED") ++failed;
+  }
+  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}; ` +
+    (best < 0 ? "no trial is complete" : `the best value is ${short(values(s)[best]!)} in trial ${best + 1}`) + ".";
+}
+
+const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
+
+export function history(s: Subject): Figure {
+  const y = metricAxis(s.metric, values(s), maximize(s));
+  const layers = scatter(s, y, (row) => row + 1, false);
+  const panel: Panel = { x: { label: "trial" }, y, layers };
+  if (layers.length === 0) panel.empty = `no trial has a value of ${s.metric} yet`;
+  const explored = bestSoFar(s, "explore");
+  if (explored.x.length > 1) layers.push({ ...explored.layer, role: "other", shade: 0.5, name: "best of its own explorations" });
+  const target = s.study["spec"].budget?.targetValue;
+  if (target !== undefined && s.table.rows > 0) {
+    layers.push({ mark: "line", role: "reference", name: "target", x: [0, s.table.rows], y: [target, target] });
+  }
+  const line = bestSoFar(s, "");
+  if (line.x.length > 0) layers.push(line.layer);
+  return figure("history", "History", words(s), [panel]);
+}
+
+/** A parameter as a coordinate: plot::ParameterAxis. */
+export interface Coordinate {
+  name: string;
+  axis: Axis;
+  at: (row: number) => number;
+  share: (coordinate: number) => number;
+  value: (coordinate: number) => number | string | boolean;
+  levels: number; // 0: too many to tell apart.
+  ask: boolean; // Whether a model can be asked along it.
+}
+
+const logit = (v: number): number => Math.log(v / (1 - v));
+
+export function coordinates(s: Subject, most: number): Coordinate[] {
+  const space = (s.study["spec"].space ?? []) as Json[];
+  const parents = new Set(space.map((p) => p["condition"]?.parent));
+  const out: Coordinate[] = [];
+  for (const p of space) {
+    if (out.length === most) break;
+    const suffix = p["count"] === undefined ? "" : ".median";
+    const name = String(p["name"]), column = `params.${name}${suffix}`;
+    const range = (p["float"] ?? p["int"]) as Json | undefined;
+    const ask = suffix === "" && !parents.has(name);
+    const label = String(p["displayName"] || name) + suffix;
+    if (range !== undefined) {
+      const low = Number(range["min"]), high = Number(range["max"]);
+      if (low === high) continue;
+      const isLogit = range["scale"] === "LOGIT", log = range["scale"] === "LOG";
+      const step = Number(range["step"] ?? (p["int"] ? 1 : 0)) || (p["int"] ? 1 : 0);
+      const axis: Axis = { label, log, min: isLogit ? logit(low) : low, max: isLogit ? logit(high) : high };
+      if (isLogit) {
+        axis.ticks = [0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999].filter((v) => v >= low && v <= high).map((v) => ({ at: logit(v), text: String(v) }));
+      }
+      const numbers = s.table.number(column);
+      const count = step > 0 ? Math.floor((high - low) / step) + 1 : 0;
+      out.push({
+        name, axis, ask,
+        levels: count > 0 && count <= 24 ? count : 0,
+        at: (row) => (isLogit ? logit(numbers[row]!) : numbers[row]!),
+        share: (c) => (log ? Math.log(c / low) / Math.log(high / low) : (c - axis.min!) / (axis.max! - axis.min!)),
+        value: (c) => (isLogit ? 1 / (1 + Math.exp(-c)) : step > 0 ? low + step * Math.round((c - low) / step) : Math.min(high, Math.max(low, c))),
+      });
+    } else {
+      const labels = p["bool"] ? ["false", "true"] : ((p["ordinal"] ?? p["categorical"])["values"] as string[]);
+      if (labels.length < 2) continue;
+      const places = new Map(labels.map((text, i) => [text, i]));
+      const every = Math.ceil(labels.length / 24);
+      out.push({
+        name, ask,
+        axis: { label, min: -0.5, max: labels.length - 0.5, ticks: labels.flatMap((text, i) => (i % every === 0 ? [{ at: i, text: text.slice(0, 16) }] : [])) },
+        levels: labels.length,
+        at: (row) => places.get(s.table.word(column, row)) ?? NaN,
+        share: (c) => (c + 0.5) / labels.length,
+        value: (c) => (p["bool"] ? Math.round(c) === 1 : labels[Math.min(labels.length - 1, Math.max(0, Math.round(c)))]!),
+      });
+    }
+  }
+  return out;
+}
+
+/** Returns coordinates along an axis at which a model is asked. */
+export function places(c: Coordinate, most: number): number[] {
+  const count = Math.min(c.levels || most, most);
+  const isLabels = c.axis.ticks !== undefined && c.levels > 0;
+  return Array.from({ length: count }, (_, i) => {
+    if (isLabels) return i;
+    const share = count === 1 ? 0.5 : i / (count - 1);
+    return c.axis.log ? c.axis.min! * Math.pow(c.axis.max! / c.axis.min!, share) : c.axis.min! + share * (c.axis.max! - c.axis.min!);
+  });
+}
+
+/** The gradients of trials, by name of the parameter. */
+export interface Slope { trial: number; value: number; parameters: Json; gradient: Map<string, number> }
+
+export function slice(s: Subject, c: Coordinate, model: { x: number[]; predictions: Json[] } | null, slopes: Slope[]): Figure {
+  const y = metricAxis(s.metric, values(s), maximize(s));
+  const layers = scatter(s, y, c.at, true);
+  const panel: Panel = { title: "", x: c.axis, y, colour: { label: "trial" }, layers };
+  if (layers.length === 0) panel.empty = "no trial has a value here yet";
+  if (model !== null) {
+    const mean = model.predictions.map((p) => Number(p["mean"] ?? 0)), sd = model.predictions.map((p) => Number(p["sd"] ?? 0));
+    layers.unshift({ mark: "band", role: "model", name: "two deviations of the model", x: model.x, y: mean.map((m, i) => m - 2 * sd[i]!), y2: mean.map((m, i) => m + 2 * sd[i]!) },
+                   { mark: "line", role: "model", name: "mean of the model", x: model.x, y: mean });
+  }
+  if (slopes.length > 0 && y.min !== undefined) layers.push(...slopeLines(c, y, slopes));
+  const best = bestRow(s);
+  if (best >= 0 && Number.isFinite(c.at(best))) {
+    layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [c.at(best)], y: [values(s)[best]!], trials: [best + 1] });
+  }
+  return figure("slice", `${s.metric} over ${c.axis.label}`, "Newer trials are darker." + (model ? " The line is what the model expects of the best setting when this parameter alone changes." : ""), [panel]);
+}
+
+function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
+  const x: number[] = [], y1: number[] = [], x2: number[] = [], y2: number[] = [], trials: number[] = [];
+  const height = y.log ? Math.log(y.max! / y.min!) : y.max! - y.min!;
+  const at = (place: number) => (y.log ? y.min! * Math.pow(y.max! / y.min!, place) : y.min! + place * height);
+  for (const slope of slopes) {
+    const derivative = slope.gradient.get(c.name), value = Number(slope.parameters[c.name]);
+    if (derivative === undefined || !Number.isFinite(value)) continue;
+    const middle = c.axis.ticks ? logit(value) : value;
+    const place = y.log ? Math.log(slope.value / y.min!) / height : (slope.value - y.min!) / height;
+    const perUnit = c.axis.log ? 1 / (value * Math.log(c.axis.max! / c.axis.min!)) : c.axis.ticks ? 1 / (value * (1 - value) * (c.axis.max! - c.axis.min!)) : 1 / (c.axis.max! - c.axis.min!);
+    const rise = (derivative * (y.log ? 1 / (slope.value * height) : 1 / height)) / perUnit;
+    if (!Number.isFinite(rise) || !(place >= 0 && place <= 1)) continue;
+    const dx = 0.045 / Math.hypot(1, rise * 0.6), share = c.share(middle);
+    const coordinate = (part: number) => (c.axis.log ? c.axis.min! * Math.pow(c.axis.max! / c.axis.min!, part) : c.axis.min! + part * (c.axis.max! - c.axis.min!));
+    x.push(coordinate(share - dx));
+    x2.push(coordinate(share + dx));
+    y1.push(at(place - rise * dx));
+    y2.push(at(place + rise * dx));
+    trials.push(slope.trial);
+  }
+  return x.length === 0 ? [] : [{ mark: "segments", role: "gradient", name: "reported slope", x, y: y1, x2, y2, trials }];
+}
+
+export function parallel(s: Subject, axes: Coordinate[]): Figure {
+  const value = values(s);
+  const metric = metricAxis(s.metric, value, maximize(s));
+  const rows: number[] = [];
+  for (let row = 0; row < s.table.rows; ++row) if (hasResult(s, row)) rows.push(row);
+  rows.sort((a, b) => (maximize(s) ? value[b]! - value[a]! : value[a]! - value[b]!));
+  const all = rows.length;
+  let kept = rows;
+  if (all > BEST_LINES + OTHER_LINES) {
+    kept = rows.slice(0, BEST_LINES);
+    for (let i = 0; i < OTHER_LINES; ++i) kept.push(rows[BEST_LINES + Math.floor((i * (all - BEST_LINES)) / OTHER_LINES)]!);
+  }
+  const layers: Made[] = Array.from({ length: SHADES }, (_, i) => {
+    const layer = made("shaded", "", "line");
+    layer.layer.shade = i / (SHADES - 1);
+    return layer;
+  });
+  const place = (v: number) => (metric.log ? Math.log(v / metric.min!) / Math.log(metric.max! / metric.min!) : (v - metric.min!) / (metric.max! - metric.min!));
+  kept.forEach((row, i) => {
+    const layer = layers[SHADES - 1 - Math.floor((i * SHADES) / kept.length)]!;
+    axes.forEach((axis, k) => {
+      layer.x.push(k);
+      layer.y.push(axis.share(axis.at(row)));
+      layer.trials.push(row + 1);
+    });
+    layer.x.push(axes.length, NaN);
+    layer.y.push(Math.min(1, Math.max(0, place(value[row]!))), NaN);
+    layer.trials.push(row + 1, row + 1);
+  });
+  const panel: Panel = {
+    x: { label: "", min: -0.2, max: axes.length + 0.5, ticks: [...axes.map((a, k) => ({ at: k, text: a.axis.label })), { at: axes.length, text: s.metric }] },
+    y: { label: "", min: -0.08, max: 1.08, ticks: [{ at: -9, text: "" }] },
+    layers: layers.filter((l) => l.x.length > 0).map((l) => l.layer),
+    notes: [],
+  };
+  if (kept.length === 0) panel.empty = "no trial has a value yet";
+  [...axes.map((a) => a.axis), metric].forEach((axis, k) => {
+    panel.layers.push({ mark: "segments", role: "reference", name: "", x: [k], y: [0], x2: [k], y2: [1] });
+    if (axis.ticks) for (const tick of axis.ticks) panel.notes!.push({ x: k, y: (tick.at - axis.min!) / (axis.max! - axis.min!), text: tick.text, above: true });
+    else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: short(axis.min), above: false }, { x: k, y: 1, text: short(axis.max!), above: true });
+  });
+  const space = (s.study["spec"].space ?? []).length;
+  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the darker the better.` + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
+}
+
+export function importance(answer: Json): Figure {
+  const shares = ((answer["parameters"] ?? []) as Json[]).slice(0, 30);
+  const y = shares.map((_, i) => shares.length - 1 - i);
+  const number = (share: Json, field: string) => Number(share[field] ?? 0);
+  const longest = Math.max(0, ...shares.map((s) => Math.max(number(s, "share"), number(s, "high"))));
+  const panel: Panel = {
+    x: { label: "share of the variance", min: 0, max: Math.min(1, Math.max(0.1, 1.1 * longest)) },
+    y: { label: "", min: -0.6, max: shares.length - 0.4, ticks: shares.map((s, i) => ({ at: y[i]!, text: String(s["parameters"]).slice(0, 24) })) },
+    layers: [
+      { mark: "boxes", role: "trial", name: "share", x: shares.map(() => 0), x2: shares.map((s) => number(s, "share")), y: y.map((v) => v - 0.3), y2: y.map((v) => v + 0.3) },
+      { mark: "whiskers", role: "reference", name: "5 % to 95 %", x: shares.map((s) => number(s, "low")), x2: shares.map((s) => number(s, "high")), y },
+    ],
+  };
+  const predicted = Math.max(0, Number(answer["predicted"] ?? 0));
+  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %${predicted < 0.3 ? ": too little for them to mean much; the results may be too few, too noisy, or too much alike" : ""}.`, [panel]);
+}
+
+export function curves(s: Subject, trials: Json[]): Figure {
+  const lines: Layer[] = [];
+  const ends = made("pruned", "stopped early");
+  const all: number[] = [];
+  trials.forEach((trial, i) => {
+    const line = made("shaded", "", "line");
+    for (const point of (trial["measurements"] ?? []) as Json[]) {
+      const value = Number(point["metrics"]?.[s.metric]);
+      if (point["metrics"]?.[s.metric] === undefined) continue;
+      line.x.push(Number(point["step"] ?? 0));
+      line.y.push(value);
+      line.trials.push(Number(trial["number"]));
+      if (Number.isFinite(value)) all.push(value);
+    }
+    if (line.x.length === 0) return;
+    line.layer.shade = trials.length < 2 ? 1 : 1 - i / (trials.length - 1);
+    if (trial["state"] === "PRUNED") {
+      ends.x.push(line.x[line.x.length - 1]!);
+      ends.y.push(line.y[line.y.length - 1]!);
+      ends.trials.push(Number(trial["number"]));
+    }
+    lines.unshift(line.layer);
+  });
+  const count = lines.length;
+  if (ends.x.length > 0) lines.push(ends.layer);
+  const panel: Panel = { x: { label: s.study["spec"].resource?.unit || "step" }, y: metricAxis(s.metric, all, maximize(s)), layers: lines };
+  if (count === 0) panel.empty = "no trial has reported a learning curve";
+  return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"} of the best trials and of some others, the darker the better.`, [panel]);
+}
+
+/** When trials ran, in a row for each worker. */
+export function timeline(s: Subject): Figure {
+  const start = s.table.number("start_time"), end = s.table.number("end_time");
+  let first = Infinity, last = -Infinity;
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (!Number.isFinite(start[row])) continue;
+    first = Math.min(first, start[row]!);
+    last = Math.max(last, start[row]!, Number.isFinite(end[row]) ? end[row]! : start[row]!);
+  }
+  const span = last - first;
+  const [unit, seconds] = span > 172800 ? ["days", 86400] as const : span > 7200 ? ["hours", 3600] as const : span > 120 ? ["minutes", 60] as const : ["seconds", 1] as const;
+  const names = new Map<string, Made & { x2: number[]; y2: number[]; open: Map<string, number> }>();
+  const rows = new Map<string, number>();
+  const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["pruned", "waits to go on"], CANCELLED: ["failed", "cancelled"] };
+  for (let row = 0; row < s.table.rows; ++row) {
+    const state = states[s.table.word("state", row)];
+    if (state === undefined || !Number.isFinite(start[row])) continue;
+    const worker = s.table.word("worker", row) || "nobody";
+    if (!rows.has(worker)) rows.set(worker, Math.min(rows.size, 40));
+    let layer = names.get(state[1]);
+    if (layer === undefined) {
+      layer = { ...made(state[0], state[1], "boxes"), x2: [], y2: [], open: new Map() };
+      layer.layer.x2 = layer.x2;
+      layer.layer.y2 = layer.y2;
+      names.set(state[1], layer);
+    }
+    const x = (start[row]! - first) / seconds, x2 = ((Number.isFinite(end[row]) ? Math.max(end[row]!, start[row]!) : last) - first) / seconds;
+    // Runs of a worker that follow each other within a pixel or so become one box.
+    const before = layer.open.get(worker), close = span / seconds / 1500;
+    if (before !== undefined && x <= layer.x2[before]! + close && x2 - layer.x[before]! < 4 * close) {
+      layer.x2[before] = Math.max(layer.x2[before]!, x2);
+      continue;
+    }
+    layer.open.set(worker, layer.x.length);
+    layer.x.push(x);
+    layer.x2.push(x2);
+    layer.y.push(rows.get(worker)! - 0.38);
+    layer.y2.push(rows.get(worker)! + 0.38);
+    layer.trials.push(row + 1);
+  }
+  const panel: Panel = {
+    x: { label: `${unit} since the first trial began` },
+    y: { label: "", min: -0.7, max: Math.max(1, Math.min(rows.size, 41)) - 0.3, ticks: [...rows].slice(0, 40).map(([name, at]) => ({ at, text: name.slice(0, 24) })) },
+    layers: [...names.values()].map((n) => n.layer),
+  };
+  if (panel.layers.length === 0) panel.empty = "no trial has begun yet";
+  return figure("timeline", "Who ran what, when", `${rows.size} ${rows.size === 1 ? "worker" : "workers"}.`, [panel]);
+}

@@ -1,0 +1,233 @@
+// The page in a real browser, against a real coordinator: every page, live changes, actions, errors, hostile names.
+//   node page_test.mjs BIN_DIR MODULES_DIR [SCREENSHOTS_DIR]
+// BIN_DIR has luthierd; MODULES_DIR has playwright-core and axe-core. Chromium is Debian's.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const [bin, modules, pictures] = process.argv.slice(2);
+const require = createRequire(`${modules}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const scratch = mkdtempSync(join(tmpdir(), "luthier-page-"));
+const HOSTILE = `<img src=x onerror="document.title='owned'">`;
+
+function start(port = 0) {
+  const child = spawn(join(bin, "luthierd"), ["--listen", "127.0.0.1:0", "--http-listen", `127.0.0.1:${port}`, "--data-dir", join(scratch, "data")], { stdio: ["ignore", "pipe", "pipe"] });
+  return new Promise((resolve, reject) => {
+    let log = "";
+    child.stderr.on("data", (text) => {
+      log += text;
+      const url = /"?http"? .*?url=?"?(http:\/\/127\.0\.0\.1:\d+)/.exec(log) ?? /url=(http:\/\/127\.0\.0\.1:\d+)(?!\/metrics)/.exec(log);
+      if (url !== null) resolve({ child, url: url[1] });
+    });
+    child.on("exit", (code) => reject(new Error(`luthierd ended with ${code}: ${log}`)));
+  });
+}
+
+const ended = (child) => new Promise((resolve) => (child.exitCode !== null ? resolve() : child.on("exit", resolve)));
+let server = await start();
+const token = readFileSync(join(scratch, "data/admin.token"), "utf8").trim();
+
+async function call(method, body = {}) {
+  const response = await fetch(`${server.url}/luthier.v1.${method}`, {
+    method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(body),
+  });
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer;
+}
+
+let asks = 0;
+const name = (study) => `projects/default/studies/${study}`;
+async function ask(study) {
+  return (await call("WorkerService/Suggest", { study: name(study), worker: "browser-test", count: 1, requestId: `ask-${++asks}` })).leases[0];
+}
+async function tell(lease, value, more = {}) {
+  await call("WorkerService/Complete", { trial: lease.trial.name, token: lease.token, measurement: { metrics: { loss: value }, ...more } });
+}
+
+async function study(id, space, trials, value) {
+  await call("StudyService/CreateStudy", { studyId: id, spec: { displayName: `${HOSTILE} ‮ ${id} 🎻`, space, metric: { name: "loss", goal: "MINIMIZE" }, algorithm: { random: {} }, budget: { maxTrials: String(Math.max(5, trials + 5)) } } });
+  for (let i = 0; i < trials; ++i) {
+    const lease = await ask(id);
+    const loss = value(i, lease.trial.parameters);
+    if (loss === null) await call("WorkerService/Fail", { trial: lease.trial.name, token: lease.token, failure: { kind: "CONFIG", reason: "DIVERGED", message: HOSTILE } });
+    else {
+      if (i % 3 === 0) await call("WorkerService/Report", { trial: lease.trial.name, token: lease.token, measurements: [1, 2, 3].map((step) => ({ step: String(step), metrics: { loss: loss + 1 / step } })) });
+      await tell(lease, loss, { step: "4" });
+    }
+  }
+}
+
+const space = [
+  { name: "lr", float: { min: 1e-5, max: 0.1, scale: "LOG" } }, { name: "drop", float: { min: 0.01, max: 0.99, scale: "LOGIT" } },
+  { name: "width", int: { min: "8", max: "512", scale: "LOG" } }, { name: "kind", categorical: { values: ["adam", HOSTILE] } },
+];
+await study("full", space, 40, (i, p) => (i % 9 === 4 ? null : (Math.log10(p.lr) + 3) ** 2 + p.drop));
+await study("empty", space, 0, () => 0);
+await study("one", space, 1, () => 1);
+await study("failed", space, 4, () => null);
+await study("constant", space, 4, () => 2);
+await study("extreme", space, 4, (i) => (i % 2 ? 1e300 : -1e300));
+await study("wide", Array.from({ length: 1000 }, (_, i) => ({ name: `p${i}`, float: { min: 0, max: 1 } })), 3, (i) => i);
+await study("vector", [{ name: "v", float: { min: 0, max: 1 }, count: 1000 }], 3, (i) => i);
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+const problems = [];
+async function open(path, { scheme = "light", width = 1280, key = token } = {}) {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
+  page.on("pageerror", (error) => problems.push(`${path}: ${error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error" && /Content Security Policy|TrustedHTML/.test(message.text())) problems.push(`${path}: ${message.text()}`);
+  });
+  await page.goto(`${server.url}/#token=${key}&${path}`);
+  return page;
+}
+async function settled(page) {
+  await page.waitForFunction(() => !document.querySelector("main p[role=status]")?.textContent?.startsWith("…"));
+  await page.evaluate(async () => {
+    for (let y = 0; y < document.body.scrollHeight; y += 600) {
+      scrollTo(0, y);
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    }
+    scrollTo(0, 0);
+  });
+}
+
+const failures = [];
+async function test(what, run) {
+  try {
+    await run();
+    console.log(`ok      ${what}`);
+  } catch (error) {
+    failures.push(what);
+    console.log(`FAILED  ${what}\n${error.stack}`);
+  }
+}
+
+await test("every page is without violations, in both themes, wide and narrow", async () => {
+  const paths = ["/studies", "/workers", "/studies/default/full/trials", "/studies/default/full/trials/1", "/studies/default/full/trials/5",
+                 ...["full", "empty", "one", "failed", "constant", "extreme", "wide", "vector"].map((id) => `/studies/default/${id}`)];
+  for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
+    for (const path of paths) {
+      const page = await open(path, { scheme, width });
+      await settled(page);
+      assert.notEqual(await page.title(), "owned");
+      await page.evaluate(axe).catch(() => {});
+      const found = await page.evaluate(async () => (await window.axe.run()).violations.map((v) => `${v.id} ${v.nodes.length} ${v.nodes[0].html}`));
+      assert.deepEqual(found, [], `${path} ${scheme} ${width}`);
+      const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wider <= 1, `${path} is ${wider} pixels wider than a window of ${width}`);
+      if (pictures) await page.screenshot({ path: join(pictures, `${path.replace(/\W+/g, "_").slice(1)}-${scheme}-${width}.png`), fullPage: true });
+      await page.close();
+    }
+  }
+  assert.deepEqual(problems, []);
+});
+
+await test("a change is seen within 600 ms of its commit", async () => {
+  const page = await open("/studies/default/full/trials?order=-number");
+  await settled(page);
+  await page.waitForSelector("table td");
+  const lease = await ask("full");
+  await page.waitForFunction((n) => [...document.querySelectorAll("td")].some((td) => td.textContent === n), String(lease.trial.number));
+  await tell(lease, 0.001);
+  const begin = Date.now();
+  await page.waitForFunction(() => document.querySelector("header")?.textContent?.includes("0.001"), null, { polling: 20 });
+  const took = Date.now() - begin;
+  console.log(`        seen after ${took} ms`);
+  assert.ok(took <= 600 * (process.env.LUTHIER_SLOW ? 10 : 1), `after ${took} ms`);
+  await page.close();
+});
+
+await test("the keyboard walks from trial to trial and opens one", async () => {
+  const page = await open("/studies/default/full");
+  await settled(page);
+  await page.locator(".plot").first().focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.locator(".tip").first().textContent(), /^trial 2 ·/);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.hash === "#/studies/default/full/trials/2");
+  await page.close();
+});
+
+await test("a study is paused and goes on, a trial gets a note", async () => {
+  const page = await open("/studies/default/full");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.waitForSelector("text=PAUSED");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.waitForSelector("text=ACTIVE");
+  await page.goto(`${server.url}/#/studies/default/full/trials/1`);
+  await page.getByLabel("Note", { exact: true }).fill(HOSTILE);
+  await page.getByRole("button", { name: "Keep it" }).click();
+  await page.waitForFunction((text) => [...document.querySelectorAll("td")].some((td) => td.textContent === text), HOSTILE);
+  await page.close();
+});
+
+await test("sorting and filters are in the address", async () => {
+  const page = await open("/studies/default/full/trials?state=FAILED&order=-number");
+  await page.waitForSelector("td .failed");
+  assert.equal(await page.locator("td .complete").count(), 0);
+  await page.getByRole("button", { name: "lr", exact: true }).click();
+  await page.waitForFunction(() => location.hash.includes("order=params.lr"));
+  await page.close();
+});
+
+await test("a wrong token is asked for again, and leaves the address bar", async () => {
+  const page = await open("/studies", { key: "lut_wrong" });
+  await page.waitForSelector("text=This page needs a token");
+  assert.ok(!page.url().includes("token"));
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Use it" }).click();
+  await page.waitForSelector("text=8 studies");
+  await page.close();
+});
+
+await test("a study that is deleted meanwhile is said to be gone", async () => {
+  const page = await open("/studies/default/one");
+  await settled(page);
+  await call("StudyService/DeleteStudy", { name: name("one"), requestId: "delete-one" });
+  await page.waitForSelector("[role=alert]");
+  await page.close();
+});
+
+await test("another project's studies never reach a token that may not see them", async () => {
+  await call("AdminService/CreateProject", { id: "other", requestId: "project-other" });
+  const made = await call("AdminService/CreateToken", { name: "stranger", roles: ["VIEWER"], project: "other", requestId: "token-other" }).catch((error) => error);
+  if (made instanceof Error) {
+    // Secrets are given out over TLS and Unix sockets only.
+    assert.match(made.message, /TLS|plain|encrypt/i);
+    return;
+  }
+  const page = await open("/studies", { key: made.secret });
+  await page.waitForSelector("text=0 studies");
+  await page.close();
+});
+
+await test("a coordinator that was killed is waited for, and the page goes on", async () => {
+  const page = await open("/studies/default/full/trials?order=-number");
+  await settled(page);
+  const port = Number(new URL(server.url).port);
+  server.child.removeAllListeners("exit");
+  server.child.kill("SIGKILL");
+  await ended(server.child);
+  await page.waitForSelector("text=Connection lost", { timeout: 20000 });
+  server = await start(port);
+  await page.waitForSelector("text=Connection lost", { state: "detached", timeout: 30000 });
+  const lease = await ask("full");
+  await page.waitForFunction((n) => [...document.querySelectorAll("td")].some((td) => td.textContent === n), String(lease.trial.number), { timeout: 20000 });
+  await page.close();
+});
+
+await browser.close();
+server.child.removeAllListeners("exit");
+server.child.kill("SIGTERM");
+await ended(server.child);
+rmSync(scratch, { recursive: true, force: true });
+console.log(failures.length === 0 ? "the page works" : `${failures.length} failed`);
+process.exit(failures.length === 0 ? 0 : 1);

@@ -1,0 +1,297 @@
+// A whole coordinator over HTTP: every call, as gRPC answers it; who may; streams to their end; limits.
+#include "server/gateway/gateway.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/log.h"
+#include "lib/wire/status.h"
+#include "luthier/v1/admin_service.pb.h"
+#include "luthier/v1/study_service.pb.h"
+#include "luthier/v1/worker_service.pb.h"
+#include "server/gateway/connect.h"
+#include "server/server.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::gateway {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct Answer {
+  int status = 0;
+  std::map<std::string, std::string> fields;  // By lower-case names.
+  std::string body;                           // Chunks are joined.
+};
+
+class GatewayTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    base::SetLogLevel(base::LogLevel::kError);
+    server::ServerOptions options;
+    options.data_dir = directory_.path() + "/data";
+    options.listen = "127.0.0.1:0";
+    options.http_listen = "127.0.0.1:0";
+    auto server = server::Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    std::ifstream(options.data_dir + "/admin.token") >> token_;
+    ASSERT_TRUE(absl::SimpleAtoi(server_->http_url().substr(server_->http_url().rfind(':') + 1), &port_));
+  }
+
+  int Connect() const {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    timeval patience = {.tv_sec = 20, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return fd;
+  }
+
+  // Sends a request as it is, and reads until the server closes the connection.
+  std::string Exchange(const std::string& request) const {
+    const int fd = Connect();
+    for (size_t sent = 0; sent < request.size();) {
+      const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) break;
+      sent += static_cast<size_t>(n);
+    }
+    std::string text;
+    char buffer[65536];
+    for (ssize_t n = recv(fd, buffer, sizeof(buffer), 0); n > 0; n = recv(fd, buffer, sizeof(buffer), 0)) {
+      text.append(buffer, static_cast<size_t>(n));
+    }
+    close(fd);
+    return text;
+  }
+
+  static Answer Parsed(const std::string& text) {
+    Answer answer;
+    const size_t end = text.find("\r\n\r\n");
+    const std::vector<std::string> lines = absl::StrSplit(text.substr(0, end), "\r\n");
+    EXPECT_TRUE(lines[0].size() <= 12 || absl::SimpleAtoi(lines[0].substr(9, 3), &answer.status));
+    for (size_t i = 1; i < lines.size(); ++i) {
+      const std::pair<std::string, std::string> field = absl::StrSplit(lines[i], absl::MaxSplits(": ", 1));
+      answer.fields[absl::AsciiStrToLower(field.first)] = field.second;
+    }
+    if (end == std::string::npos) return answer;
+    std::string rest = text.substr(end + 4);
+    if (answer.fields["transfer-encoding"] != "chunked") {
+      answer.body = rest;
+      return answer;
+    }
+    while (!rest.empty()) {
+      const size_t size = std::stoul(rest, nullptr, 16);
+      if (size == 0) break;
+      const size_t begin = rest.find("\r\n") + 2;
+      answer.body += rest.substr(begin, size);
+      rest = rest.substr(begin + size + 2);
+    }
+    return answer;
+  }
+
+  Answer Post(const std::string& path, const std::string& type, const std::string& body,
+              const std::string& token) const {
+    const std::string authorization = token.empty() ? "" : absl::StrCat("Authorization: Bearer ", token, "\r\n");
+    return Parsed(
+        Exchange(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: 127.0.0.1:", port_, "\r\nContent-Type: ", type, "\r\n",
+                              authorization, "Connection: close\r\nContent-Length: ", body.size(), "\r\n\r\n", body)));
+  }
+  Answer Call(const std::string& method, const json& body) const {
+    return Post("/luthier.v1." + method, "application/json", body.dump(), token_);
+  }
+  Answer Get(const std::string& path) const {
+    return Parsed(
+        Exchange(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost:", port_, "\r\nConnection: close\r\n\r\n")));
+  }
+
+  void CreateStudy() {
+    const Answer made = Call("StudyService/CreateStudy", json::parse(R"({"studyId": "s", "spec": {
+        "space": [{"name": "x", "float": {"min": 0, "max": 1}}], "metric": {"name": "y", "goal": "MINIMIZE"},
+        "algorithm": {"random": {}}, "budget": {"maxTrials": "2"}}})"));
+    ASSERT_EQ(made.status, 200) << made.body;
+  }
+
+  const testing::TemporaryDirectory directory_;
+  std::unique_ptr<server::Server> server_;
+  std::string token_;
+  int port_ = 0;
+};
+
+TEST_F(GatewayTest, EveryCallIsAnsweredAsByGrpc) {
+  const auto channel = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  int calls = 0;
+  for (const auto* file : {v1::GetStudyRequest::descriptor()->file(), v1::SuggestRequest::descriptor()->file(),
+                           v1::CreateTokenRequest::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        const auto* const method = file->service(s)->method(m);
+        if (method->name() == "Backup") continue;  // It changes the data directory.
+        const std::string path = absl::StrCat("/", file->service(s)->full_name(), "/", method->name());
+        // An empty request, which most calls refuse, by gRPC …
+        grpc::ClientContext context;
+        context.AddMetadata("authorization", "Bearer " + token_);
+        grpc::CompletionQueue queue;
+        const auto stream = stub.PrepareCall(&context, path, &queue);
+        const auto wait = [&] {
+          void* tag = nullptr;
+          bool ok = false;
+          queue.Next(&tag, &ok);
+        };
+        stream->StartCall(nullptr);
+        wait();
+        const grpc::Slice nothing;
+        stream->WriteLast(grpc::ByteBuffer(&nothing, 1), {}, nullptr);
+        wait();
+        grpc::ByteBuffer bytes;
+        stream->Read(&bytes, nullptr);
+        wait();
+        grpc::Status status;
+        stream->Finish(&status, nullptr);
+        wait();
+        // … and by HTTP, in both forms.
+        for (const char* form : {"json", "proto"}) {
+          const bool json_form = form == absl::string_view("json");
+          const std::string text = json_form ? "{}" : "";
+          const Answer answer = method->server_streaming()
+                                    ? Post(path, absl::StrCat("application/connect+", form), Enveloped(text), token_)
+                                    : Post(path, absl::StrCat("application/", form), text, token_);
+          if (method->server_streaming()) {
+            EXPECT_EQ(answer.status, 200) << path;
+            EXPECT_EQ(answer.body, EndOfStream(wire::FromGrpc(status))) << path;
+          } else if (!status.ok()) {
+            EXPECT_EQ(answer.status, HttpStatus(wire::FromGrpc(status))) << path;
+            EXPECT_EQ(json::parse(answer.body)["code"], json::parse(ErrorJson(wire::FromGrpc(status)))["code"]) << path;
+            EXPECT_EQ(json::parse(answer.body)["details"], json::parse(ErrorJson(wire::FromGrpc(status)))["details"])
+                << path;
+          } else {
+            EXPECT_EQ(answer.status, 200) << path << answer.body;
+            EXPECT_EQ(answer.fields.at("content-type"), absl::StrCat("application/", form)) << path;
+          }
+        }
+        ++calls;
+      }
+    }
+  }
+  EXPECT_GT(calls, 40);
+}
+
+TEST_F(GatewayTest, CallsNeedAToken) {
+  const Answer none = Post("/luthier.v1.StudyService/ListStudies", "application/json", "{}", "");
+  EXPECT_EQ(none.status, 401);
+  EXPECT_THAT(none.body, HasSubstr("NO_TOKEN"));
+  const Answer wrong = Post("/luthier.v1.StudyService/ListStudies", "application/json", "{}", "nonsense");
+  EXPECT_EQ(wrong.status, 401);
+  EXPECT_EQ(Call("StudyService/ListStudies", json::object()).status, 200);
+  // The audit has the address of the client, not that of the gateway.
+  EXPECT_THAT(Call("AdminService/ListAudit", json::object()).body, HasSubstr("ipv4:127.0.0.1"));
+}
+
+TEST_F(GatewayTest, AStreamIsReadToItsEnd) {
+  CreateStudy();
+  for (int i = 0; i < 2; ++i) {
+    const Answer asked = Call("WorkerService/Suggest", {{"study", "projects/default/studies/s"},
+                                                        {"worker", "w"},
+                                                        {"count", 1},
+                                                        {"requestId", absl::StrCat("ask-", i)}});
+    ASSERT_EQ(asked.status, 200) << asked.body;
+    const json lease = json::parse(asked.body)["leases"][0];
+    const Answer told = Call(
+        "WorkerService/Complete",
+        {{"trial", lease["trial"]["name"]}, {"token", lease["token"]}, {"measurement", {{"metrics", {{"y", i}}}}}});
+    ASSERT_EQ(told.status, 200) << told.body;
+  }
+  const json request = {{"name", "projects/default/studies/s"}, {"untilFinished", true}};
+  const Answer watched =
+      Post("/luthier.v1.StudyService/WatchStudy", "application/connect+json", Enveloped(request.dump()), token_);
+  EXPECT_EQ(watched.status, 200);
+  EXPECT_THAT(watched.body, HasSubstr("STUDY_COMPLETED"));
+  EXPECT_TRUE(absl::EndsWith(watched.body, EndOfStream(absl::OkStatus())));
+}
+
+TEST_F(GatewayTest, AConnectionCarriesOneRequestAfterTheOther) {
+  const int fd = Connect();
+  for (int i = 0; i < 20; ++i) {
+    const std::string request = absl::StrCat(
+        "POST /luthier.v1.StudyService/ListStudies HTTP/1.1\r\nHost: 127.0.0.1:", port_,
+        "\r\nContent-Type: application/json\r\nAuthorization: Bearer ", token_, "\r\nContent-Length: 2\r\n\r\n{}");
+    ASSERT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+    std::string text;
+    char buffer[4096];
+    while (!absl::StrContains(text, "\r\n\r\n{}")) {
+      const ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+      ASSERT_GT(n, 0) << "after " << i << " requests: " << text;
+      text.append(buffer, static_cast<size_t>(n));
+    }
+    EXPECT_TRUE(absl::StartsWith(text, "HTTP/1.1 200"));
+  }
+  close(fd);
+}
+
+TEST_F(GatewayTest, WhatIsTooLargeOrCompressedIsRefused) {
+  EXPECT_EQ(
+      Post("/luthier.v1.StudyService/GetStudy", "application/json", std::string(kMaxBodyBytes + 1, ' '), token_).status,
+      413);
+  EXPECT_EQ(Parsed(Exchange(absl::StrCat("GET / HTTP/1.1\r\nHost: localhost:", port_,
+                                         "\r\nX: ", std::string(kMaxHeadBytes, 'x'), "\r\n\r\n")))
+                .status,
+            431);
+  EXPECT_EQ(Parsed(Exchange(absl::StrCat(
+                       "POST /luthier.v1.StudyService/GetStudy HTTP/1.1\r\nHost: localhost:", port_,
+                       "\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n")))
+                .status,
+            415);
+  EXPECT_EQ(Call("StudyService/GetNothing", json::object()).status, 501);
+  EXPECT_EQ(Exchange("nonsense\r\n\r\n"), "") << "what is not HTTP gets no answer";
+}
+
+TEST_F(GatewayTest, FilesHaveTheirTypesAndThePolicy) {
+  const Answer script = Get("/plot.js");
+  EXPECT_EQ(script.status, 200);
+  EXPECT_EQ(script.fields.at("content-type"), "text/javascript; charset=utf-8");
+  EXPECT_THAT(script.fields.at("content-security-policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(script.fields.at("x-content-type-options"), "nosniff");
+  EXPECT_EQ(Get("/nothing.js").status, 404);
+  EXPECT_EQ(Get("/healthz").body, "ready\n");
+}
+
+TEST_F(GatewayTest, StoppingEndsOpenStreams) {
+  CreateStudy();
+  const int fd = Connect();
+  const json request = {{"name", "projects/default/studies/s"}};
+  const std::string body = Enveloped(request.dump());
+  const std::string head = absl::StrCat("POST /luthier.v1.StudyService/WatchStudy HTTP/1.1\r\nHost: 127.0.0.1:", port_,
+                                        "\r\nContent-Type: application/connect+json\r\nAuthorization: Bearer ", token_,
+                                        "\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+  ASSERT_EQ(send(fd, head.data(), head.size(), MSG_NOSIGNAL), static_cast<ssize_t>(head.size()));
+  char buffer[65536];
+  ASSERT_GT(recv(fd, buffer, sizeof(buffer), 0), 0);
+  server_->Stop();
+  while (recv(fd, buffer, sizeof(buffer), 0) > 0) {
+  }
+  close(fd);
+}
+
+}  // namespace
+}  // namespace luthier::gateway

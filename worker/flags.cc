@@ -31,10 +31,10 @@ constexpr char kDescription[] =
     "Evaluates trials of Luthier studies: asks the coordinator for them, runs their objective, sends the results.\n"
     "Start as many as you like, on any machine that reaches the server.";
 constexpr char kFooter[] =
-    "\nSIGTERM or SIGINT: asks for nothing more, lets running trials finish for --drain-timeout seconds, gives the "
-    "rest\n"
-    "back with their checkpoints, and exits with 0. A second signal ends it at once.\n"
-    "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed, 78 this worker can't evaluate the --study.\n"
+    "\nSIGTERM or SIGINT: asks for nothing more, lets running trials finish for --drain-timeout, gives the rest back\n"
+    "with their checkpoints, and exits with --drain-exit-code. A second signal ends it at once.\n"
+    "Exit codes: 0 drained, done or idle, 1 failed, 2 usage, 4 not allowed, 78 this worker can't evaluate the "
+    "--study.\n"
     "Commands run with this user's rights, or those of --run-as: let only people you trust create studies.\n"
     "Manual: docs/reference/worker.md, docs/guide/command_objective.md";
 
@@ -176,7 +176,6 @@ struct Texts {
   std::string gpus;
   std::vector<std::string> commands_from;
   int64_t cache_mib = 4096;
-  double drain_seconds = 2.0;
   std::string level = "info";
   const CLI::Option* slots = nullptr;
 };
@@ -249,8 +248,16 @@ void AddMachineFlags(CLI::App* app, Flags* flags, Texts* texts) {
   app->add_option("--max-trials", flags->max_trials,
                   "Exit with 0 when so many trials have ended here (default: no limit)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app->add_option("--drain-timeout", texts->drain_seconds, "Seconds running trials get to finish after SIGTERM")
-      ->check(CLI::Range(0.0, 1e6))
+  command_line::AddDuration(*app, "--exit-when-idle", &flags->exit_when_idle,
+                            "Exit with 0 after so long without a trial, as 90s, while the coordinator answers that it "
+                            "has none (default: never)");
+  command_line::AddDuration(*app, "--drain-timeout", &flags->drain_timeout,
+                            "How long running trials get to finish after SIGTERM (default: 2s)");
+  command_line::AddDuration(*app, "--stop-grace", &flags->stop_grace,
+                            "How long a command gets from SIGTERM to SIGKILL, to save its state (default: 5s)");
+  app->add_option("--drain-exit-code", flags->drain_exit_code,
+                  "Exit code after SIGTERM or SIGINT; 75 tells an engine that the work is not done")
+      ->check(CLI::Range(0, 125))
       ->capture_default_str();
   app->add_option("--log-level", texts->level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
@@ -268,7 +275,6 @@ absl::Status Resolve(const Texts& texts, bool named, const wire::DefaultServer& 
   }
   const absl::StatusOr<wire::ChannelSecurity> security = wire::SecurityFrom(flags->security, texts.token_file);
   if (security.ok()) flags->security = *security;
-  flags->drain_timeout = absl::Seconds(texts.drain_seconds);
   flags->data_cache_bytes = texts.cache_mib << 20;
   base::ParseLogLevel(texts.level, &flags->log_level);
   flags->security.only_own = !named;

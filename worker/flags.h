@@ -33,8 +33,11 @@ struct Flags {
   std::string data_cache;
   int64_t data_cache_bytes = 0;  // Limit of the cache directory; 0: keep nothing.
   bool exit_when_done = false;
+  absl::Duration exit_when_idle = absl::InfiniteDuration();
   int64_t max_trials = 0;
-  absl::Duration drain_timeout;
+  absl::Duration drain_timeout = absl::Seconds(2);
+  absl::Duration stop_grace = absl::Seconds(5);  // From SIGTERM to SIGKILL of a command.
+  int drain_exit_code = 0;
   base::LogLevel log_level = base::LogLevel::kInfo;
 };
 

@@ -157,7 +157,8 @@ absl::StatusOr<SuggestAnswer> GrpcCoordinator::Suggest(const SuggestRequest& req
   message.set_instance(options_.instance);
   v1::SuggestResponse response;
   grpc::ClientContext context;
-  SetDeadline(several ? std::min(options_.ask_timeout, kTurn) : options_.ask_timeout, &context);
+  const absl::Duration longest = std::min(options_.ask_timeout, request.longest_wait);
+  SetDeadline(several ? std::min(longest, kTurn) : longest, &context);
   {
     const base::MutexLock lock(&mutex_);
     if (cancelled_) return absl::CancelledError("no more trials are asked for");

@@ -94,6 +94,7 @@ int Run(Flags flags) {
   BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
   CommandOptions command_options;
   command_options.gpus = flags.gpus;
+  command_options.grace = flags.stop_grace;
   command_options.account = *std::move(account);
   command_options.environment_allowed = flags.environment_allowed;
   LogWithheld(flags);
@@ -106,6 +107,7 @@ int Run(Flags flags) {
   options.study = flags.study;
   options.slots = flags.slots;
   options.exit_when_done = flags.exit_when_done;
+  options.exit_when_idle = flags.exit_when_idle;
   options.max_trials = flags.max_trials;
   options.drain_timeout = flags.drain_timeout;
   options.seed = EntropySeed();
@@ -116,7 +118,7 @@ int Run(Flags flags) {
     _exit(128 + signal);
   });
   const absl::Status status = runtime.Run();
-  if (status.ok()) return 0;
+  if (status.ok()) return runtime.Drained() ? flags.drain_exit_code : 0;
   if (absl::IsFailedPrecondition(status)) {
     std::cerr << "luthier-worker: " << base::PrintableLines(status.message()) << "\n";
     return kExitCannotEvaluate;

@@ -13,7 +13,8 @@ class SignalWatcher {
   // Blocks both signals for the calling thread and those it starts, and ignores SIGPIPE. Call first in main.
   static void BlockSignals();
 
-  // `on_signal(signal, count)`: count is 1 for the first signal of either kind, then 2, ….
+  // `on_signal(signal, count)`: count is 1 for the first signal of either kind, then 2, …. A SIGTERM within a second of
+  // another is the same one: engines send it to a worker and to the script around it, which passes it on.
   explicit SignalWatcher(std::function<void(int, int)> on_signal);
   // No call runs or comes after this.
   ~SignalWatcher();

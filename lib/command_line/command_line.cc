@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -12,6 +13,17 @@
 
 namespace luthier::command_line {
 namespace {
+
+// Returns whether `text` is a duration from zero on.
+bool ParseDuration(const std::string& text, absl::Duration* duration) {
+  double seconds = 0.0;
+  std::istringstream number(text);
+  if (number >> seconds && number.eof() && seconds >= 0.0) {
+    *duration = absl::Seconds(seconds);
+    return true;
+  }
+  return absl::ParseDuration(text, duration) && *duration >= absl::ZeroDuration();
+}
 
 CLI::App* FindVerb(CLI::App& app, const std::string& name) {
   for (CLI::App* verb : app.get_subcommands([&](const CLI::App* a) { return a->get_name() == name; })) return verb;
@@ -202,6 +214,17 @@ CLI::Validator AtLeastOne() {
         return low ? absl::StrCat("must be at least 1, not ", value) : std::string();
       },
       "POSITIVE");
+}
+
+CLI::Option* AddDuration(CLI::App& app, const char* name, absl::Duration* duration, const char* what) {
+  const auto valid = [](const std::string& text) {
+    absl::Duration ignored;
+    return ParseDuration(text, &ignored) ? std::string() : "'" + text + "' is not a duration such as 90s, 10m or 1h30m";
+  };
+  return app
+      .add_option_function<std::string>(
+          name, [duration](const std::string& text) { ParseDuration(text, duration); }, what)
+      ->check(valid);
 }
 
 }  // namespace luthier::command_line

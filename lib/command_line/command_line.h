@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+
 // Reports mistakes on the command line in the same way for all programs.
 namespace luthier::command_line {
 
@@ -24,6 +26,9 @@ std::optional<int> Parse(CLI::App& app, int argc, char** argv);
 
 // Accepts whole numbers of at least 1.
 CLI::Validator AtLeastOne();
+
+// Adds an option that takes seconds, or a duration such as 90s, 10m or 1h30m, from zero on.
+CLI::Option* AddDuration(CLI::App& app, const char* name, absl::Duration* duration, const char* what);
 
 }  // namespace luthier::command_line
 

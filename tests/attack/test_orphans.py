@@ -159,6 +159,9 @@ def test_a_drain_a_timeout_and_a_second_signal_leave_nothing(study: Study) -> No
     family = children(keeper_of(worker.pid))
     worker.send_signal(signal.SIGTERM)
     time.sleep(0.2)
+    worker.send_signal(signal.SIGTERM)  # Within a second it is the same one.
+    time.sleep(1.2)
+    assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(10) == 128 + signal.SIGTERM
     assert_gone(study, f"a second signal ({family})")

@@ -24,6 +24,7 @@ class CommandTest : public ::testing::Test {
   CommandTest() {
     options_.temporary_root = temporary_.path();
     options_.grace = absl::Seconds(20);        // Tests that want SIGKILL make it tiny.
+    options_.wish = absl::Seconds(20);         // Tests that want SIGTERM after a wish make it tiny.
     options_.hold = absl::InfiniteDuration();  // Which points are intermediate is then no matter of speed.
     request_.study = "demo";
     request_.trial = 3;

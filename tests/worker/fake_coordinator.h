@@ -74,6 +74,11 @@ class FakeCoordinator final : public CoordinatorApi {
     const auto before = answered_.find(request.request_id);
     if (before != answered_.end() && !away && !cancelled) return before->second;
     // A long poll without end.
+    if (queue.empty() && !done && grants_nothing_after != absl::ZeroDuration()) {
+      SuggestAnswer nothing;
+      nothing.retry_after = grants_nothing_after;
+      return nothing;
+    }
     while (!cancelled && queue.empty() && !done && !away) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
     SuggestAnswer reply;
@@ -174,6 +179,8 @@ class FakeCoordinator final : public CoordinatorApi {
   bool cancelled = false;
   bool grant_after_cancel = false;  // The answer crossed the cancellation.
   bool ignore_count = false;
+  absl::Duration
+      grants_nothing_after;  // Without trials an ask is answered at once, with this retry_after; 0: it waits.
   bool hold_reports = false;
   bool hold_results = false;
   std::map<std::string, study::Directive> directives;

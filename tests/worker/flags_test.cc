@@ -82,6 +82,23 @@ TEST_F(FlagsTest, CommandsComeFromNamedProjects) {
   EXPECT_THAT(Complaint({"--commands-from", "../x"}), HasSubstr("--commands-from"));
 }
 
+TEST_F(FlagsTest, EndsAreDurationsAndAnExitCode) {
+  const Flags flags = Parse({});
+  EXPECT_EQ(flags.exit_when_idle, absl::InfiniteDuration());
+  EXPECT_EQ(flags.drain_timeout, absl::Seconds(2));
+  EXPECT_EQ(flags.stop_grace, absl::Seconds(5));
+  EXPECT_EQ(flags.drain_exit_code, 0);
+  const Flags given =
+      Parse({"--exit-when-idle", "2m", "--drain-timeout", "0.5", "--stop-grace", "90s", "--drain-exit-code", "75"});
+  EXPECT_EQ(given.exit_when_idle, absl::Minutes(2));
+  EXPECT_EQ(given.drain_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(given.stop_grace, absl::Seconds(90));
+  EXPECT_EQ(given.drain_exit_code, 75);
+  EXPECT_THAT(Complaint({"--stop-grace", "-1s"}), HasSubstr("--stop-grace: '-1s' is not a duration"));
+  EXPECT_THAT(Complaint({"--exit-when-idle", "soon"}), HasSubstr("such as 90s, 10m or 1h30m"));
+  EXPECT_THAT(Complaint({"--drain-exit-code", "143"}), HasSubstr("--drain-exit-code"));
+}
+
 TEST_F(FlagsTest, EachSlotHasAGpu) {
   const testing::TemporaryDirectory machine;
   for (const char* device : {"nvidia0", "nvidia1", "nvidia2"}) machine.Write(device, "");

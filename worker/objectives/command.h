@@ -19,9 +19,9 @@ namespace luthier::worker {
 // How a run ends:
 //   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped
 //   target reached, or told   a line on descriptor 4, the same after
-//   to pause                  `grace`                                      -> kPaused
+//   to pause                  `wish`                                       -> kPaused
 //   told to finish            a line on descriptor 4, the same after
-//                             `grace`                                      -> kPruned; without a result kStopped
+//                             `wish`                                       -> kPruned; without a result kStopped
 //   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
 //   its supervisor is killed                                               -> FAILED(INFRA, WORKER_ERROR)
 //   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)

@@ -13,8 +13,10 @@ namespace luthier::worker {
 struct CommandOptions {
   // Folder in which each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
   std::string temporary_root;
-  // Time between SIGTERM and SIGKILL, and between the wish to pause and SIGTERM.
+  // Time between SIGTERM and SIGKILL.
   absl::Duration grace = absl::Seconds(5);
+  // Time between the wish to pause or to finish and SIGTERM.
+  absl::Duration wish = absl::Seconds(5);
   // Time after which the newest line is reported as an intermediate result. Before that it may turn out to be the final
   // one, so it is reported only when another line follows.
   absl::Duration hold = absl::Seconds(1);

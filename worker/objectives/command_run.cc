@@ -99,11 +99,11 @@ void CommandRun::Steer(Process* process, absl::Duration now, StopReason reason) 
   } else if (!finish_sent_ && reason == StopReason::kFinish) {
     process->SendLine("{\"directive\": \"finish\"}");
     finish_sent_ = pause_sent_ = true;
-    pause_until_ = std::min(pause_until_, now + options_.grace);
+    pause_until_ = std::min(pause_until_, now + options_.wish);
   } else if (!pause_sent_ && (results_.reached_target() || stop_seen)) {
     process->SendLine("{\"directive\": \"pause\"}");
     pause_sent_ = true;
-    pause_until_ = now + options_.grace;
+    pause_until_ = now + options_.wish;
   } else if (now >= pause_until_) {
     Terminate(process, finish_sent_ ? Ending::kFinish : Ending::kPause);
   } else if (now >= deadline_) {

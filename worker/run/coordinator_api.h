@@ -29,6 +29,7 @@ struct SuggestRequest {
   std::string worker;
   int32_t count = 1;
   std::string request_id;
+  absl::Duration longest_wait = absl::InfiniteDuration();  // The call may wait for trials for so long.
 };
 
 struct SuggestAnswer {
@@ -70,8 +71,8 @@ struct FinishAnswer {
   std::vector<std::string> warnings;
 };
 
-// Thread-safe. Every call returns within a bounded time (Suggest: about a minute, others: about ten seconds), with the
-// statuses and base::reason of proto/luthier/v1/errors.proto.
+// Thread-safe. Every call returns within a bounded time (Suggest: about a minute, or longest_wait if that is less;
+// others: about ten seconds), with the statuses and base::reason of proto/luthier/v1/errors.proto.
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;

@@ -27,11 +27,11 @@ bool EndsAsking(const absl::Status& status) {
 }
 
 Asker::Answer Never(absl::Status error) {
-  return {{}, absl::InfiniteDuration(), std::move(error)};
+  return {{}, absl::InfiniteDuration(), std::move(error), false};
 }
 
-Asker::Answer Again(absl::Duration next) {
-  return {{}, next, absl::OkStatus()};
+Asker::Answer Again(absl::Duration next, bool nothing = false) {
+  return {{}, next, absl::OkStatus(), nothing};
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ Asker::Asker(const RuntimeOptions* options, CoordinatorApi* api, Runner* runner,
       backoff_(base::RandomStream(options_.seed, "backoff", 0)),
       open_(options_.study.empty()) {}
 
-Asker::Answer Asker::Ask(int count) {
+Asker::Answer Asker::Ask(int count, absl::Duration longest_wait) {
   if (!CanKeepResults()) return Again(clock_->Monotonic() + kSpoolRetry);
-  return open_ ? Suggest(count) : OpenStudy();
+  return open_ ? Suggest(count, longest_wait) : OpenStudy();
 }
 
 bool Asker::CanKeepResults() {
@@ -81,7 +81,8 @@ Asker::Answer Asker::AfterError(const absl::Status& status) {
     base::LogError("ask_refused", {{"code", absl::StatusCodeToString(status.code())}, {"error", ErrorText(status)}});
     return Never(status);
   }
-  if (absl::IsNotFound(status)) {  // The study may be created in a moment.
+  const bool not_found = absl::IsNotFound(status);
+  if (not_found) {  // The study may be created in a moment.
     if (!not_found_logged_) {
       base::LogWarning("study_not_found", {{"study", options_.study}, {"error", ErrorText(status)}});
     }
@@ -89,12 +90,13 @@ Asker::Answer Asker::AfterError(const absl::Status& status) {
   } else {
     contact_->Note(status);
   }
-  return Again(clock_->Monotonic() + backoff_.Next(status));
+  return Again(clock_->Monotonic() + backoff_.Next(status), not_found);
 }
 
-Asker::Answer Asker::Suggest(int count) {
+Asker::Answer Asker::Suggest(int count, absl::Duration longest_wait) {
   // A repetition is the same request, count included: meanwhile slots may have become free, but none was taken.
   if (settled_) request_ = {options_.study, options_.worker, count, NewRequestId()};
+  request_.longest_wait = longest_wait;
   absl::StatusOr<SuggestAnswer> reply = api_->Suggest(request_);
   const absl::Duration now = clock_->Monotonic();
   settled_ = reply.ok() || !base::OutcomeUnknown(base::AdviceFor(reply.status()));
@@ -104,13 +106,13 @@ Asker::Answer Asker::Suggest(int count) {
   contact_->Note(absl::OkStatus());
   backoff_.Reset();
   not_found_logged_ = false;
-  if (!reply->leases.empty()) return {std::move(reply->leases), absl::ZeroDuration(), absl::OkStatus()};
+  if (!reply->leases.empty()) return {std::move(reply->leases), absl::ZeroDuration(), absl::OkStatus(), false};
   if (reply->study_done && options_.exit_when_done) {
     base::LogInfo("study_done", {{"study", options_.study}});
     runner_->DiscardStudy(options_.study);
     return Never(absl::OkStatus());
   }
-  return Again(now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk));
+  return Again(now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk), /*nothing=*/true);
 }
 
 std::string Asker::NewRequestId() {

@@ -28,18 +28,20 @@ class Asker {
   // The outcome of one call.
   struct Answer {
     std::vector<Lease> leases;
-    absl::Duration next;  // When to ask again; InfiniteDuration: never.
-    absl::Status error;   // The reason if it is never; OK: the study is done.
+    absl::Duration next;   // When to ask again; InfiniteDuration: never.
+    absl::Status error;    // The reason if it is never; OK: the study is done.
+    bool nothing = false;  // True if the coordinator answered that there is no trial.
   };
-  // Makes at most one call, for `count` trials. An error is the coordinator's if it refuses asks for a reason that
-  // repeating does not mend, or FAILED_PRECONDITION if the study can't be evaluated here.
-  Answer Ask(int count);
+  // Makes at most one call, for `count` trials, that waits for them for `longest_wait` at most. An error is the
+  // coordinator's if it refuses asks for a reason that repeating does not mend, or FAILED_PRECONDITION if the study
+  // can't be evaluated here.
+  Answer Ask(int count, absl::Duration longest_wait);
 
  private:
   // True if the spool takes results, or there is none. Says so in the log when that changes.
   bool CanKeepResults();
   Answer OpenStudy();
-  Answer Suggest(int count);
+  Answer Suggest(int count, absl::Duration longest_wait);
   // Judges an error of a call.
   Answer AfterError(const absl::Status& status);
   std::string NewRequestId();

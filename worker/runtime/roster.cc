@@ -34,7 +34,9 @@ void Roster::AwaitEnd() {
 int Roster::AwaitFreeSlots(absl::Duration next, uint64_t* hurry) {
   const base::MutexLock lock(&mutex_);
   for (;;) {
-    if (contact_->draining() || (options_.max_trials > 0 && ended_ >= options_.max_trials)) return 0;
+    if (options_.max_trials > 0 && ended_ >= options_.max_trials) return 0;
+    drained_ = contact_->draining();
+    if (drained_) return 0;
     const auto active = static_cast<int64_t>(active_.size());
     int64_t free = options_.slots - active;
     if (options_.max_trials > 0) free = std::min(free, options_.max_trials - ended_ - active);
@@ -65,6 +67,16 @@ std::vector<Lease> Roster::Add(std::vector<Lease> leases) {
   return unwanted;
 }
 
+absl::Duration Roster::IdleUntil() {
+  const base::MutexLock lock(&mutex_);
+  return (active_.empty() ? idle_since_ : clock_->Monotonic()) + options_.exit_when_idle;
+}
+
+bool Roster::Drained() {
+  const base::MutexLock lock(&mutex_);
+  return drained_;
+}
+
 void Roster::EndAsking() {
   const base::MutexLock lock(&mutex_);
   asking_ = false;
@@ -86,6 +98,7 @@ void Roster::Remove(Attempt* attempt, bool ended) {
   const base::MutexLock lock(&mutex_);
   if (ended) ++ended_;
   active_.erase(attempt->lease().token);
+  idle_since_ = clock_->Monotonic();
   changed_.SignalAll();
 }
 

@@ -27,7 +27,7 @@ class Roster {
  public:
   // All must outlive it. Whoever owns `contact` calls Wake when it has reason to hurry.
   Roster(const RuntimeOptions* options, const Contact* contact, WaitClock* clock)
-      : options_(*options), contact_(contact), clock_(clock) {}
+      : options_(*options), contact_(contact), clock_(clock), idle_since_(clock->Monotonic()) {}
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
@@ -42,6 +42,10 @@ class Roster {
   int AwaitFreeSlots(absl::Duration next, uint64_t* hurry) ABSL_LOCKS_EXCLUDED(mutex_);
   // Hands leases to the slots. Returns those that there is no use for.
   std::vector<Lease> Add(std::vector<Lease> leases) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns the time at which the worker will have been idle for long enough to leave, if it gets no trial.
+  absl::Duration IdleUntil() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns true if AwaitFreeSlots ended because the worker drains.
+  bool Drained() ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing will be asked for any more.
   void EndAsking() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -75,6 +79,8 @@ class Roster {
   std::map<std::string, std::unique_ptr<Attempt>> active_ ABSL_GUARDED_BY(mutex_);  // By token.
   std::deque<Attempt*> ready_ ABSL_GUARDED_BY(mutex_);                              // Not yet taken by a slot.
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;                                       // Trials that ended here.
+  absl::Duration idle_since_ ABSL_GUARDED_BY(mutex_);  // When the last attempt was removed, or this was made.
+  bool drained_ ABSL_GUARDED_BY(mutex_) = false;
   bool asking_ ABSL_GUARDED_BY(mutex_) = true;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };

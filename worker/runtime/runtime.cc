@@ -1,5 +1,6 @@
 #include "worker/runtime/runtime.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <string>
@@ -16,6 +17,11 @@
 #include "worker/runtime/asker.h"
 
 namespace luthier::worker {
+namespace {
+
+constexpr absl::Duration kShortestWait = absl::Seconds(1);  // An ask waits for trials for so long at least.
+
+}  // namespace
 
 Runtime::Runtime(RuntimeOptions options, CoordinatorApi* api, Runner* runner, const Spool* spool, WaitClock* clock)
     : options_(std::move(options)),
@@ -73,11 +79,18 @@ void Runtime::AskLoop() {
   while (next < absl::InfiniteDuration()) {
     const int count = roster_.AwaitFreeSlots(next, &hurry);
     if (count == 0) break;
-    Asker::Answer answer = asker.Ask(count);
+    Asker::Answer answer = asker.Ask(count, std::max(kShortestWait, roster_.IdleUntil() - clock_->Monotonic()));
     next = answer.next;
     fatal_ = answer.error.ok() ? CheckObjectives(answer.leases) : answer.error;
     if (!fatal_.ok() && answer.error.ok()) Drain();
     for (const Lease& lease : roster_.Add(std::move(answer.leases))) delivery.GiveBack(lease);
+    if (!answer.nothing) continue;
+    const absl::Duration leave = roster_.IdleUntil();
+    if (clock_->Monotonic() >= leave) {
+      base::LogInfo("worker_idle", {{"for", absl::FormatDuration(options_.exit_when_idle)}});
+      break;
+    }
+    next = std::min(next, leave);
   }
   roster_.EndAsking();
 }

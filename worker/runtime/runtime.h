@@ -29,16 +29,18 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // Works until Drain, with exit_when_done until the study is done, with max_trials until so many have ended. To be
-  // called once. OK: drained or done. INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the
-  // coordinator's, if it refuses asks for a reason that repeating does not mend. FAILED_PRECONDITION: the study can't
-  // be evaluated here; no trial of it was taken (but for one given back by a worker of any study, if its objective is
-  // external).
+  // Works until Drain, with exit_when_done until the study is done, with exit_when_idle until there was no trial for so
+  // long, with max_trials until so many have ended. To be called once. OK: drained, done or idle. INVALID_ARGUMENT,
+  // UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the coordinator's, if it refuses asks for a reason that
+  // repeating does not mend. FAILED_PRECONDITION: the study can't be evaluated here; no trial of it was taken (but for
+  // one given back by a worker of any study, if its objective is external).
   absl::Status Run();
 
   // Stops asking. Running trials get `drain_timeout` to finish, then they are stopped and given back with their newest
   // checkpoint. Any thread; returns at once; repeating has no effect.
   void Drain();
+  // Returns true once Run has returned because of Drain, whether or not trials were under way.
+  bool Drained() { return roster_.Drained(); }
   // To be called when the process is about to end: kills what would outlive it. Any thread.
   void Abort() { runner_->Abort(); }
 

@@ -21,7 +21,7 @@ void PkiIssueOptions(CLI::App& app, Options& o) {
 }
 
 void LifetimeOption(CLI::App& app, Options& o) {
-  Duration(app, "--lifetime", &o.lifetime, "How long it is valid, as 720h (default: 90 days)");
+  command_line::AddDuration(app, "--lifetime", &o.lifetime, "How long it is valid, as 720h (default: 90 days)");
 }
 
 void TokenCreateOptions(CLI::App& app, Options& o) {
@@ -42,7 +42,8 @@ void TokenOption(CLI::App& app, Options& o) {
 
 void TokenRotateOptions(CLI::App& app, Options& o) {
   TokenOption(app, o);
-  Duration(app, "--overlap", &o.overlap, "How long the old secret stays valid, as 24h (default: not at all)");
+  command_line::AddDuration(app, "--overlap", &o.overlap,
+                            "How long the old secret stays valid, as 24h (default: not at all)");
   LifetimeOption(app, o);
 }
 
@@ -66,7 +67,7 @@ void RestoreOptions(CLI::App& app, Options& o) {
 }
 
 void HealthOptions(CLI::App& app, Options& o) {
-  Duration(app, "--timeout", &o.health_timeout, "How long to wait for an answer (default: 5s)");
+  command_line::AddDuration(app, "--timeout", &o.health_timeout, "How long to wait for an answer (default: 5s)");
 }
 
 void AuditOptions(CLI::App& app, Options& o) {

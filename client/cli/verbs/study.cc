@@ -107,7 +107,7 @@ void WatchOptions(CLI::App& app, Options& o) {
 
 void WaitOptions(CLI::App& app, Options& o) {
   Study(app, o);
-  Duration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
+  command_line::AddDuration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
 }
 
 void DeleteOptions(CLI::App& app, Options& o) {

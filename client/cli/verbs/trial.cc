@@ -71,7 +71,7 @@ void AskOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--count", o.count, "How many settings to ask for")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--worker", o.worker, "Who asks; default: cli- and the host's name");
-  Duration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
+  command_line::AddDuration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
 }
 
 void MeasurementOptions(CLI::App& app, Options& o) {

@@ -36,7 +36,6 @@ std::vector<Verb> AdminVerbs();
 void None(CLI::App& app, Options& o);
 void Study(CLI::App& app, Options& o);
 void StudyAndTrial(CLI::App& app, Options& o);
-CLI::Option* Duration(CLI::App& app, const char* name, absl::Duration* duration, const char* what);
 // `until` says when watching ends: "until interrupted".
 void Watch(CLI::App& app, Options& o, const char* until);
 

@@ -35,6 +35,23 @@ Result RunProgram(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 
+TEST(CommandLine, DurationsAreSecondsOrHaveUnits) {
+  const auto read = [](const std::string& text) {
+    CLI::App app("A program", "prog");
+    absl::Duration duration;
+    AddDuration(app, "--for", &duration, "How long");
+    std::ostringstream out, err;
+    return Parse(app, {"--for", text}, out, err) ? err.str() : absl::FormatDuration(duration);
+  };
+  EXPECT_EQ(read("90"), "1m30s");
+  EXPECT_EQ(read(".5"), "500ms");
+  EXPECT_EQ(read("1h30m"), "1h30m");
+  EXPECT_EQ(read("0"), "0");
+  for (const char* bad : {"-1", "-1s", "soon", "1 h", "nan"}) {
+    EXPECT_THAT(read(bad), HasSubstr("--for: '" + std::string(bad) + "' is not a duration such as 90s")) << bad;
+  }
+}
+
 TEST(CommandLine, GoodOnesGoOn) {
   EXPECT_EQ(RunProgram({"tell", "3", "--metric", "x=1"}).code, std::nullopt);
   EXPECT_EQ(RunProgram({"study", "get", "a", "--server", "b"}).code, std::nullopt);

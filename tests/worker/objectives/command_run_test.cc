@@ -78,7 +78,7 @@ for step in range(10**9):
 }
 
 TEST_F(CommandTest, AProgramThatDoesNotListenIsTerminatedAndPaused) {
-  options_.grace = absl::Milliseconds(50);
+  options_.grace = options_.wish = absl::Milliseconds(50);
   request_.target_step = 2;
   Shell(R"(trap '' TERM; exec 4<&-; echo '{"loss": 1, "step": 2}'; while :; do sleep 600; done)");
   const RunOutcome outcome = Run();
@@ -107,7 +107,7 @@ print(json.dumps({"loss": 1, "step": 2, "checkpoint": reply["directive"]}), flus
 }
 
 TEST_F(CommandTest, AProgramThatDoesNotFinishIsTerminatedAndItsLastLineCounts) {
-  options_.grace = absl::Milliseconds(50);
+  options_.grace = options_.wish = absl::Milliseconds(50);
   options_.hold = absl::ZeroDuration();
   sink_.on_report = [this] { sink_.stop_.Request(StopReason::kFinish); };
   Shell(R"(trap '' TERM; exec 4<&-; echo '{"loss": 3, "step": 2}'; while :; do sleep 600; done)");

@@ -173,6 +173,45 @@ TEST_F(RuntimeTest, AStudyThatIsNotThereYetIsWaitedFor) {
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 
+TEST_F(RuntimeTest, AWorkerThatIsIdleForLongEnoughLeaves) {
+  options_.exit_when_idle = absl::Seconds(30);
+  coordinator_.Do([&] { coordinator_.grants_nothing_after = absl::Seconds(20); });
+  const absl::Duration begin = clock_.Monotonic();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_FALSE(runtime_->Drained());
+  EXPECT_EQ(clock_.Monotonic() - begin, absl::Seconds(30)) << "not 40, when it would have asked again";
+  for (const SuggestRequest& ask : coordinator_.asks) EXPECT_LE(ask.longest_wait, absl::Seconds(30));
+}
+
+TEST_F(RuntimeTest, AWorkerOfAStudyThatIsNotThereIsIdle) {
+  options_.exit_when_idle = absl::Seconds(30);
+  for (int k = 0; k < 1000; ++k) coordinator_.errors["get_spec"].push_back(absl::NotFoundError("no study"));
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.asks, IsEmpty());
+}
+
+TEST_F(RuntimeTest, ACoordinatorThatIsAwayDoesNotMakeAWorkerIdle) {
+  options_.exit_when_idle = absl::Seconds(30);
+  for (int k = 0; k < 100; ++k) coordinator_.errors["suggest"].push_back(absl::UnavailableError("away"));
+  Grant(1, 1);
+  coordinator_.Do([&] { coordinator_.grants_nothing_after = absl::Seconds(1); });
+  const absl::Duration begin = clock_.Monotonic();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.results, SizeIs(1));
+  EXPECT_GE(clock_.Monotonic() - begin, absl::Seconds(60)) << "it was away for longer than the worker may be idle";
+}
+
+TEST_F(RuntimeTest, ADrainedWorkerSaysSo) {
+  Start();
+  coordinator_.Await([&] { return !coordinator_.asks.empty(); });
+  runtime_->Drain();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_TRUE(runtime_->Drained());
+}
+
 TEST_F(RuntimeTest, PermanentErrorsEndTheWorkerAfterItsTrials) {
   options_.slots = 2;
   bool go = false;

@@ -37,7 +37,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
   static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
       {"study", "State, look at and control studies"},
       {"trial", "Look at and change the trials of a study"},
-      {"worker", "Look at workers"},
+      {"worker", "Start workers, look at them, end them"},
       {"plot", "Draw a study"},
       {"model", "Train the model of a setting, keep it in a file, apply it"},
       {"server", "The coordinator that answers"},
@@ -49,7 +49,7 @@ const std::vector<std::pair<std::string, std::string>>& Groups() {
 }
 
 std::vector<Verb> Verbs() {
-  return Joined({StudyVerbs(), PlotVerbs(), TrialVerbs(), ModelVerbs(), AdminVerbs()});
+  return Joined({StudyVerbs(), PlotVerbs(), TrialVerbs(), WorkerVerbs(), ModelVerbs(), AdminVerbs()});
 }
 
 // Formats help in 80 columns.
@@ -190,11 +190,12 @@ absl::Status CheckServer(const std::vector<std::string>& args, const Options& op
 
 // True for verbs whose results have names.
 bool HasNames(const Options& options) {
-  static const auto* const kOthers = new std::set<std::string>{
-      "study preview", "study importance", "study predict", "study export", "study schema",  "study watch",
-      "trial explain", "trial command",    "report",        "worker list",  "model train",   "model show",
-      "model predict", "model evaluate",   "bilevel",       "simulate",     "verify-replay", "completion",
-      "manual",        "version",          "health"};
+  static const auto* const kOthers =
+      new std::set<std::string>{"study preview", "study importance", "study predict",  "study export", "study schema",
+                                "study watch",   "trial explain",    "trial command",  "report",       "worker list",
+                                "worker up",     "worker status",    "worker logs",    "worker down",  "model train",
+                                "model show",    "model predict",    "model evaluate", "bilevel",      "simulate",
+                                "verify-replay", "completion",       "manual",         "version",      "health"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
          !absl::StartsWith(options.path, "plot ") && !absl::StartsWith(options.path, "server ");
 }

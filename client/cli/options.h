@@ -90,6 +90,19 @@ struct Options {
   // run
   bool update = false;
 
+  // worker up, status, logs, down
+  std::string engine;
+  std::string pool;
+  int fleet_workers = 1;
+  int gpus_each = 0;  // GPUs of each worker; 0: no option.
+  std::string image;
+  absl::Duration exit_when_idle = absl::InfiniteDuration();
+  absl::Duration drain_timeout = absl::Seconds(5);
+  absl::Duration stop_grace = absl::Seconds(20);
+  bool dry_run = false;
+  int lines = 20;
+  std::vector<std::string> worker_flags;
+
   bool watch = false;  // study list, study get, trial list, trial get, trial best
 
   // study watch, study list, trial list, trial get, trial add

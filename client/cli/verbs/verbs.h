@@ -29,6 +29,7 @@ std::vector<Verb> Joined(std::initializer_list<std::vector<Verb>> parts);
 std::vector<Verb> StudyVerbs();
 std::vector<Verb> PlotVerbs();
 std::vector<Verb> TrialVerbs();
+std::vector<Verb> WorkerVerbs();
 std::vector<Verb> ModelVerbs();
 std::vector<Verb> AdminVerbs();
 

@@ -187,6 +187,7 @@ void Encode(const GrantRecord& grant, record::Grant* out) {
   out->set_request_id(grant.request_id);
   out->set_uptime_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(grant.uptime)));
   out->set_end_uptime_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(grant.end_uptime)));
+  out->set_checkpoint_step(grant.checkpoint_step);
 }
 
 GrantRecord Decode(const record::Grant& in) {
@@ -199,6 +200,7 @@ GrantRecord Decode(const record::Grant& in) {
   grant.request_id = in.request_id();
   grant.uptime = absl::Nanoseconds(static_cast<int64_t>(in.uptime_ns()));
   grant.end_uptime = absl::Nanoseconds(static_cast<int64_t>(in.end_uptime_ns()));
+  grant.checkpoint_step = in.checkpoint_step();
   return grant;
 }
 

@@ -53,6 +53,8 @@ struct GrantRecord {
   // Storage::LastUptime's clock when it was given, and when its attempt ended; both 0 where an older program gave it.
   absl::Duration uptime = absl::ZeroDuration();
   absl::Duration end_uptime = absl::ZeroDuration();
+  int64_t checkpoint_step =
+      0;  // The step of the trial's checkpoint when it was given; 0 where an older program gave it.
   friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
 };
 

@@ -109,6 +109,7 @@ class Printer {
     if (!g.request_id.empty()) Add("request", g.request_id);
     if (g.uptime != absl::ZeroDuration()) Add("at", absl::ToInt64Nanoseconds(g.uptime));
     if (g.end_uptime != absl::ZeroDuration()) Add("ended_at", absl::ToInt64Nanoseconds(g.end_uptime));
+    if (g.checkpoint_step != 0) Add("checkpoint_step", g.checkpoint_step);
   }
 
   std::string text_;
@@ -481,6 +482,7 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
     if (random.UniformInt(2) == 0) {
       grant.uptime = absl::Nanoseconds(static_cast<int64_t>(random.UniformInt(1'000'000)));
       grant.end_uptime = grant.uptime + absl::Hours(24 * 365);
+      grant.checkpoint_step = static_cast<int64_t>(random.NextU64());
     }
     grant.token = RandomText(random);
     grant.digest = RandomText(random);

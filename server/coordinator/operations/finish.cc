@@ -28,7 +28,9 @@ using storage::EventType;
 using storage::GrantRecord;
 using storage::TrialRecord;
 
-constexpr int kMaxReleases = 20;
+constexpr int kMaxIdleReleases = 20;     // Releases without progress that do not count as attempts.
+constexpr size_t kMaxFreeGrants = 1000;  // Grants of a trial beyond which every release counts.
+constexpr size_t kKeptTails = 32;        // Newest attempts whose output is kept: each grant writes the whole row.
 
 // The attempt under way, and the answer to the call that ends it.
 struct Ending {
@@ -193,12 +195,36 @@ void Retry(const Ending& e, const study::Failure& failure) {
   e.s.Retry(e.slot);
 }
 
+// Returns how many releases since the trial was last PAUSED came with a checkpoint of a later step than the one that
+// their attempt was given.
+int ReleasesWithProgress(const TrialRecord& record) {
+  int progressed = 0;
+  int64_t after = record.trial.checkpoint_step;
+  for (size_t i = record.grants.size(); i-- > 0;) {
+    const study::AttemptOutcome outcome = record.trial.attempts[i].outcome;
+    if (outcome == study::AttemptOutcome::kPaused) break;
+    const int64_t before = record.grants[i].checkpoint_step;
+    if (outcome == study::AttemptOutcome::kReleased && after > before) ++progressed;
+    after = before;
+  }
+  return progressed;
+}
+
+// Ends the attempt without counting it, if its checkpoint is of a later step than the one that it was given, or so few
+// releases were without such progress that it need not be counted: a worker that always drains must not keep the trial
+// for ever.
 void Release(const Ending& e) {
-  e.s.EndAttempt(e.record(), study::AttemptOutcome::kReleased);
-  // Beyond the limit a release counts as an attempt; otherwise a worker that always drains would keep the trial for
-  // ever.
-  if (e.record().trial.releases < kMaxReleases) ++e.record().trial.releases;
-  e.s.AddEvent(EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
+  TrialRecord& record = e.record();
+  e.s.EndAttempt(record, study::AttemptOutcome::kReleased);
+  const bool progress = record.trial.checkpoint_step > record.grants.back().checkpoint_step;
+  const int idle = record.trial.releases - ReleasesWithProgress(record) + (progress ? 1 : 0);
+  const bool free = progress || idle < kMaxIdleReleases;
+  if (free && record.grants.size() < kMaxFreeGrants) ++record.trial.releases;
+  if (record.trial.attempts.size() > kKeptTails) {
+    study::Attempt& old = record.trial.attempts[record.trial.attempts.size() - 1 - kKeptTails];
+    if (old.outcome == study::AttemptOutcome::kReleased) old.output_tail.clear();
+  }
+  e.s.AddEvent(EventType::kTrialReleased, &record).actor = e.attempt().worker;
   e.s.Retry(e.slot);
 }
 

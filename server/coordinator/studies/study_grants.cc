@@ -95,6 +95,7 @@ void Study::BeginAttempt(TrialRecord& record, const std::string& worker, const s
   grant.token = MakeToken(fence, random.NextU64());
   grant.request_id = request_id;
   grant.uptime = c_->batch.uptime;
+  grant.checkpoint_step = record.trial.checkpoint_step;
   record.grants.push_back(std::move(grant));
   last_turn_ = fence;
 }

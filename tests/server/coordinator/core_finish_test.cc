@@ -30,6 +30,16 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 class CoreFinish : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(h_.Create("s", MakeSpec()).ok()); }
+  // Takes the trial that was given back, and gives it back with a checkpoint of that step.
+  void ReleaseWith(const std::string& output, int64_t step) {
+    FinishOp op = MakeFinish(h_.Get("s", "a"), ReleaseContent{});
+    op.checkpoint = "c";
+    op.checkpoint_step = step;
+    op.output_tail = output;
+    std::vector<Operation> operations;
+    operations.push_back(std::move(op));
+    ASSERT_TRUE(h_.Batch(std::move(operations)).ok());
+  }
   Harness h_;
 };
 
@@ -151,6 +161,27 @@ TEST_F(CoreFinish, BeyondTwentyReleasesAReleaseCountsAsAnAttempt) {
   EXPECT_EQ(h_.Trial("s", 1).trial.releases, 20);
   EXPECT_EQ(h_.Release(h_.Get("s", "a"))->state, TrialState::kFailed);  // Its third attempt.
   EXPECT_EQ(h_.Trial("s", 1).trial.failure->reason, study::failure::kAttemptsExhausted);
+}
+
+TEST_F(CoreFinish, AReleaseWhoseCheckpointMovedForwardCountsAsNoAttemptNorAsOneOfTheTwenty) {
+  const auto release = [this](int64_t step) {
+    ReleaseWith("", step);
+    return h_.Trial("s", 1).trial.state;
+  };
+  for (int step = 1; step <= 200; ++step) ASSERT_EQ(release(step), TrialState::kPending) << step;
+  EXPECT_EQ(h_.Trial("s", 1).trial.releases, 200);
+  h_.Restart();
+  for (int i = 0; i < 22; ++i) ASSERT_EQ(release(200), TrialState::kPending) << i;
+  EXPECT_EQ(h_.Trial("s", 1).trial.releases, 220);
+  ASSERT_EQ(release(201), TrialState::kPending);
+  EXPECT_EQ(release(201), TrialState::kFailed) << "the third that counts";
+}
+
+TEST_F(CoreFinish, OldReleasesDoNotKeepTheirOutputForEver) {
+  for (int step = 1; step <= 40; ++step) ReleaseWith("preempted", step);
+  const std::vector<study::Attempt> attempts = h_.Trial("s", 1).trial.attempts;
+  EXPECT_EQ(attempts[7].output_tail, "");
+  EXPECT_EQ(attempts[8].output_tail, "preempted");
 }
 
 TEST_F(CoreFinish, AReleaseHandsItsCheckpointToTheNextAttempt) {

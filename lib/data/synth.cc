@@ -51,14 +51,33 @@ void FillRareClasses(int32_t classes, std::vector<int32_t>* label) {
   }
 }
 
+// Number of cells of a table beyond which the gaps between entries are drawn instead of every cell. Smaller tables keep
+// the entries that they always had.
+constexpr double kMostCells = 1e10;
+
 // Draws the entries of a row: each 0 with probability 1 - density, else standard normal / sqrt(density). Calls
 // use(column, value) for those that are not 0.
 template <typename Use>
-absl::Status DrawEntries(int32_t cols, double density, RandomStream& random, base::Pace* pace,
+absl::Status DrawEntries(int64_t rows, int32_t cols, double density, RandomStream& random, base::Pace* pace,
                          const base::StopToken& stop, SparseMatrix* x, Use&& use) {
+  const double scale = 1.0 / std::sqrt(density);
+  if (density < 1.0 && static_cast<double>(rows) * cols > kMostCells) {
+    const double log_zero = std::log1p(-density);
+    for (double j = -1.0;;) {
+      LUTHIER_RETURN_IF_ERROR(pace->Poll(2 * kDrawWork));
+      j += 1.0 + std::floor(std::log1p(-random.Uniform()) / log_zero);  // Geometric.
+      if (!(j < cols)) return absl::OkStatus();
+      const double value = random.Normal() * scale;
+      if (value == 0.0) continue;
+      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &x->column));
+      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &x->value));
+      x->column.push_back(static_cast<int32_t>(j));
+      x->value.push_back(value);
+      LUTHIER_RETURN_IF_ERROR(use(static_cast<int32_t>(j), value));
+    }
+  }
   LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->column));
   LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->value));
-  const double scale = 1.0 / std::sqrt(density);
   for (int32_t j = 0; j < cols; ++j) {
     LUTHIER_RETURN_IF_ERROR(pace->Poll(kDrawWork));
     if (density < 1.0 && random.Uniform() >= density) continue;
@@ -97,7 +116,7 @@ absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     std::fill(scores.begin(), scores.end(), 0.0);
     LUTHIER_RETURN_IF_ERROR(
-        DrawEntries(spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+        DrawEntries(spec.rows, spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
           if (j >= informative) return absl::OkStatus();
           const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
           for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
@@ -167,7 +186,7 @@ absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const b
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     double target = 0.0;
     LUTHIER_RETURN_IF_ERROR(
-        DrawEntries(spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+        DrawEntries(spec.rows, spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
           if (j < informative) {
             target += score_scale * weights[static_cast<size_t>(j)] *
                       ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));

@@ -20,12 +20,13 @@ using Residual = CenteredColumns::Residual;
 constexpr double kDense = 0.25;    // Share of entries above which a dense copy is faster.
 constexpr double kGramWork = 1e9;  // Multiplications.
 constexpr Index kLargestGram = 3000;
-constexpr int kSweepsARound = 20;    // Sweeps of coordinate descent before the support is solved for.
-constexpr int kCrossings = 20;       // Weights that may reach 0 while the support is solved for.
-constexpr double kSettled = 1e-2;    // A sweep that gains less than this share of the gap ends the round.
-constexpr size_t kLeastNew = 100;    // Least number of columns that may join the working set at once.
-constexpr int kFruitless = 5;        // Rounds without progress after which rounding prevents any.
-constexpr double kRounding = 1e-14;  // As a share of h(0); smaller differences are rounding.
+constexpr int kSweepsARound = 20;           // Sweeps of coordinate descent before the support is solved for.
+constexpr int kCrossings = 20;              // Weights that may reach 0 while the support is solved for.
+constexpr double kSettled = 1e-2;           // A sweep that gains less than this share of the gap ends the round.
+constexpr size_t kLeastNew = 100;           // Least number of columns that may join the working set at once.
+constexpr int kFruitless = 5;               // Rounds without progress after which rounding prevents any.
+constexpr double kRounding = 1e-14;         // As a share of h(0); smaller differences are rounding.
+constexpr double kProductRounding = 1e-13;  // Share of the size of a product that may be rounding.
 
 double SoftThreshold(double x, double by) {
   return x > by ? x - by : x < -by ? x + by : 0.0;
@@ -38,31 +39,44 @@ class Descent {
       : x_(x), y_(y), options_(options), stop_(stop), pace_(stop), half_(0.5 * y.squaredNorm()) {}
 
   absl::StatusOr<ElasticNetFit> Run() {
-    fit_.weights = VectorXd::Zero(x_.cols());
-    r_ = CenteredColumns::From(y_);
+    double top = 0.0;
+    if (options_.start != nullptr) {
+      LUTHIER_ASSIGN_OR_RETURN(c_, x_.DotAll(CenteredColumns::From(y_), stop_));
+      top = c_.size() > 0 ? c_.lpNorm<Eigen::Infinity>() : 0.0;
+    }
+    fit_.weights = options_.start != nullptr ? *options_.start : VectorXd::Zero(x_.cols());
+    LUTHIER_RETURN_IF_ERROR(Renew());
     double best = INFINITY;
     int fruitless = 0;
-    double top = 0.0;
-    for (bool first = true;; first = false) {
+    for (bool first = options_.start == nullptr;; first = false) {
       LUTHIER_ASSIGN_OR_RETURN(c_, x_.DotAll(r_, stop_));
       if (first) top = c_.size() > 0 ? c_.lpNorm<Eigen::Infinity>() : 0.0;
-      Certify(top);
+      const double away = Certify(top);
       if (!std::isfinite(fit_.gap)) return fit_;
-      if (fit_.gap <= options_.tolerance * half_) {
-        fit_.converged = true;
-        return fit_;
-      }
+      fit_.converged = fit_.gap <= options_.tolerance * half_;
+      if (fit_.converged) return fit_;
       fruitless = fit_.gap < 0.9 * best ? 0 : fruitless + 1;
       best = std::min(best, fit_.gap);
-      if (fruitless >= kFruitless && fit_.gap <= kRounding * half_) return fit_;
-      if (fit_.sweeps >= options_.max_sweeps) return fit_;
+      fit_.exact = fruitless >= kFruitless && (fit_.gap <= kRounding * half_ || away <= kProductRounding);
+      if (fit_.exact || fit_.sweeps >= options_.max_sweeps) return fit_;
       LUTHIER_RETURN_IF_ERROR(Round());
     }
   }
 
  private:
-  // Computes objective, gap and conditions at the weights, from c_.
-  void Certify(double top) {
+  // Computes the residual of the weights, whose updates drift.
+  absl::Status Renew() {
+    r_ = CenteredColumns::From(y_);
+    for (const Index j : SupportOf(fit_.weights)) {
+      LUTHIER_RETURN_IF_ERROR(pace_.Poll(x_.cost(j)));
+      x_.Add(j, -fit_.weights[j], &r_);
+    }
+    return absl::OkStatus();
+  }
+
+  // Computes objective, gap and conditions at the weights, from c_. Returns the largest violation of a condition as a
+  // share of the numbers whose rounding is in it.
+  double Certify(double top) {
     const VectorXd& w = fit_.weights;
     const double l1 = options_.l1, l2 = options_.l2;
     const VectorXd r = r_.value.array() + r_.shift;
@@ -81,6 +95,8 @@ class Descent {
     fit_.gap = std::max(0.0, fit_.objective - dual);
     fit_.violation = 0.0;
     fit_.kink_margin = 1.0;
+    double size = std::sqrt(2.0 * half_), rounded = 0.0;
+    for (Index j = 0; j < w.size(); ++j) size += std::abs(w[j]) * std::sqrt(x_.square(j));
     for (Index j = 0; j < w.size(); ++j) {
       double away = 0.0, margin = 1.0;
       if (w[j] == 0.0) {
@@ -91,9 +107,11 @@ class Descent {
         margin = std::abs(w[j]) * (x_.square(j) + l2) / l1;
       }
       fit_.violation = std::max(fit_.violation, away);
+      if (away > 0.0) rounded = std::max(rounded, away / (std::sqrt(x_.square(j)) * size + l2 * std::abs(w[j])));
       if (l1 > 0.0) fit_.kink_margin = std::min(fit_.kink_margin, std::max(0.0, margin));
     }
     if (top > 0.0) fit_.violation /= top;
+    return rounded;
   }
 
   absl::Status Round() {
@@ -129,13 +147,7 @@ class Descent {
       if (gained <= kSettled * fit_.gap) break;
     }
     LUTHIER_RETURN_IF_ERROR(SolveOnSupport());
-    // Computes the residual anew, since its updates have drifted.
-    r_ = CenteredColumns::From(y_);
-    for (const Index j : SupportOf(fit_.weights)) {
-      LUTHIER_RETURN_IF_ERROR(pace_.Poll(x_.cost(j)));
-      x_.Add(j, -fit_.weights[j], &r_);
-    }
-    return absl::OkStatus();
+    return Renew();
   }
 
   // Moves to the minimum over the weights with the present signs, and drops weights that reach 0 on the way. Each step
@@ -147,6 +159,9 @@ class Descent {
     if (!gram) return absl::OkStatus();
     MatrixXd hessian = *std::move(gram);
     hessian.diagonal().array() += options_.l2;
+    // In units of the columns, so that columns of other units do not look dependent.
+    VectorXd unit = hessian.diagonal().cwiseSqrt();
+    hessian = unit.cwiseInverse().asDiagonal() * hessian * unit.cwiseInverse().asDiagonal();
     const Residual target = CenteredColumns::From(y_);
     for (int k = 0; k < kCrossings && !support.empty(); ++k) {
       const auto size = static_cast<Index>(support.size());
@@ -154,8 +169,8 @@ class Descent {
       for (Index i = 0; i < size; ++i) {
         const Index j = support[static_cast<size_t>(i)];
         LUTHIER_RETURN_IF_ERROR(pace_.Poll(x_.cost(j)));
-        from[i] = fit_.weights[j];
-        b[i] = x_.Dot(j, target) - (from[i] > 0.0 ? options_.l1 : -options_.l1);
+        from[i] = fit_.weights[j] * unit[i];
+        b[i] = (x_.Dot(j, target) - (from[i] > 0.0 ? options_.l1 : -options_.l1)) / unit[i];
       }
       math::CholeskyOptions exact;
       exact.rungs = 0;
@@ -165,17 +180,19 @@ class Descent {
                                          kDependent * factor->lower().diagonal().cwiseAbs2().maxCoeff();
       if (!regular) {
         // The weights are not unique; those with the least l1 norm and the fewest columns are as good as others.
-        if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign(), &from)) return absl::OkStatus();
+        if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign().cwiseQuotient(unit), &from))
+          return absl::OkStatus();
         std::vector<Index> kept, places;
         for (Index i = 0; i < size; ++i) {
           const Index j = support[static_cast<size_t>(i)];
-          fit_.weights[j] = from[i];
+          fit_.weights[j] = from[i] / unit[i];
           if (from[i] == 0.0) continue;
           kept.push_back(j);
           places.push_back(i);
         }
         if (kept.size() == support.size()) return absl::OkStatus();
         hessian = MatrixXd(hessian(places, places));
+        unit = VectorXd(unit(places));
         support = std::move(kept);
         continue;
       }
@@ -191,13 +208,14 @@ class Descent {
         const Index j = support[static_cast<size_t>(i)];
         const double value = step == 1.0 ? to[i] : from[i] + step * (to[i] - from[i]);
         const bool crossed = from[i] * to[i] <= 0.0 && from[i] / (from[i] - to[i]) <= step;
-        fit_.weights[j] = crossed || value * from[i] <= 0.0 ? 0.0 : value;
+        fit_.weights[j] = crossed || value * from[i] <= 0.0 ? 0.0 : value / unit[i];
         if (fit_.weights[j] == 0.0) continue;
         kept.push_back(j);
         places.push_back(i);
       }
       if (kept.size() == support.size()) return absl::OkStatus();
       hessian = MatrixXd(hessian(places, places));
+      unit = VectorXd(unit(places));
       support = std::move(kept);
     }
     return absl::OkStatus();

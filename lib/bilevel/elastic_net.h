@@ -47,6 +47,8 @@ class CenteredColumns {
   double square(Eigen::Index j) const { return squares_[j]; }
   // Returns the number of multiplications that a product with column j takes.
   int64_t cost(Eigen::Index j) const;
+  // Returns the sum of the costs of all columns.
+  int64_t total_cost() const { return cols() + (dense_.size() > 0 ? dense_.size() : sparse_.nonZeros()); }
   // Returns X~_j' r.
   double Dot(Eigen::Index j, const Residual& r) const;
   // r += factor X~_j.
@@ -69,6 +71,8 @@ struct ElasticNetOptions {
   double l1 = 0.0, l2 = 0.0;  // >= 0
   double tolerance = 1e-10;   // Training has converged when the duality gap is at most this times h(0).
   int max_sweeps = 10000;     // Limit of passes of coordinate descent over its columns.
+  // Weights to begin with, p entries; null: 0. They change the work, and the result within the tolerance.
+  const Eigen::VectorXd* start = nullptr;
 };
 
 struct ElasticNetFit {
@@ -76,6 +80,8 @@ struct ElasticNetFit {
   double objective = 0.0;   // h
   double gap = 0.0;         // An upper bound on h - min h, up to rounding.
   bool converged = false;
+  // True if rounding prevents a smaller gap: the conditions hold as exactly as products with columns can be computed.
+  bool exact = false;
   int sweeps = 0;
   // Largest violation of the conditions above, as a multiple of |X~'y|_inf.
   double violation = 0.0;

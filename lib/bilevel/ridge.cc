@@ -115,6 +115,31 @@ absl::StatusOr<MatrixXd> LeastSquaresData::Gram(const base::StopToken& stop) con
   return gram;
 }
 
+absl::StatusOr<MatrixXd> LeastSquaresData::Kernel(const VectorXd& weight, const base::StopToken& stop) const {
+  constexpr Index kStrip = 64;
+  constexpr double kSparse = 0.1;  // Share of stored entries below which products with them are faster than dense ones.
+  const Index n = rows();
+  MatrixXd kernel(n, n);
+  if (static_cast<double>(x_.nonZeros()) < kSparse * static_cast<double>(n) * static_cast<double>(cols())) {
+    for (Index i = 0; i < n; ++i) {
+      const VectorXd row = weight.cwiseProduct(Dense(i, 1).transpose());
+      LUTHIER_ASSIGN_OR_RETURN(kernel.col(i), Multiply(row, stop));
+    }
+    return kernel;
+  }
+  for (Index begin = 0; begin < n; begin += kStrip) {
+    const Index count = std::min(kStrip, n - begin);
+    const MatrixXd strip = Dense(begin, count) * weight.asDiagonal();
+    for (Index other = begin; other < n; other += kStrip) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+      const Index columns = std::min(kStrip, n - other);
+      kernel.block(other, begin, columns, count).noalias() = Dense(other, columns) * strip.transpose();
+    }
+  }
+  kernel.triangularView<Eigen::StrictlyUpper>() = kernel.transpose();
+  return kernel;
+}
+
 absl::StatusOr<LeastSquaresGram> LeastSquaresGram::Create(const LeastSquaresData& data, const base::StopToken& stop) {
   LeastSquaresGram out;
   LUTHIER_ASSIGN_OR_RETURN(out.matrix, data.Gram(stop));
@@ -129,8 +154,27 @@ RidgeInner::RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gra
 }
 
 absl::StatusOr<LinearSolution> RidgeInner::Solve(double tolerance, int max_iterations, const base::StopToken& stop) {
-  if (gram_ != nullptr) return SolveQuadratic(*this, gram_->product, tolerance, max_iterations, stop);
+  if (gram_ != nullptr && kernel_.size() == 0) {
+    return SolveQuadratic(*this, gram_->product, tolerance, max_iterations, stop);
+  }
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd b, data_->MultiplyTransposed(data_->target(), stop));
+  if (kernel_.size() > 0) {
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, PreparePreconditioner(stop));
+    LinearSolution solution;
+    solution.weights = VectorXd::Zero(dim());
+    solution.products = 1;
+    if (!factored) {
+      solution.outcome = linear::CgOutcome::kNonFinite;
+      return solution;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data_->MultiplyTransposed(factor_->Solve(data_->target()), stop));
+    solution.weights = back.cwiseQuotient(l2_);
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd gradient, ExactGradient(solution.weights, stop));
+    solution.relative_gradient = b.norm() > 0.0 ? gradient.norm() / b.norm() : 0.0;
+    const bool met = solution.relative_gradient <= tolerance;
+    solution.outcome = met ? linear::CgOutcome::kConverged : linear::CgOutcome::kPrecision;
+    return solution;
+  }
   return SolveQuadratic(*this, b, tolerance, max_iterations, stop);
 }
 
@@ -173,10 +217,14 @@ absl::StatusOr<VectorXd> RidgeInner::HessianDiagonal(const base::StopToken&) {
 }
 
 absl::StatusOr<bool> RidgeInner::PreparePreconditioner(const base::StopToken& stop) {
-  if (gram_ == nullptr) return false;
+  if (gram_ == nullptr && kernel_.size() == 0) return false;
   if (factor_.has_value()) return true;
-  MatrixXd hessian = gram_->matrix;
-  hessian.diagonal() += l2_;
+  MatrixXd hessian = kernel_.size() > 0 ? kernel_ : gram_->matrix;
+  if (kernel_.size() > 0) {
+    hessian.diagonal().array() += 1.0;
+  } else {
+    hessian.diagonal() += l2_;
+  }
   math::CholeskyOptions options;
   options.jitter_scale = hessian.diagonal().maxCoeff();
   options.first_jitter = 1e-16;
@@ -185,7 +233,10 @@ absl::StatusOr<bool> RidgeInner::PreparePreconditioner(const base::StopToken& st
 }
 
 VectorXd RidgeInner::Precondition(const VectorXd& r) {
-  return factor_->Solve(r);
+  if (kernel_.size() == 0) return factor_->Solve(r);
+  const VectorXd scaled = r.cwiseQuotient(l2_);
+  const VectorXd product = data_->Multiply(scaled, {}).value();
+  return scaled - data_->MultiplyTransposed(factor_->Solve(product), {}).value().cwiseQuotient(l2_);
 }
 
 VectorXd RidgeInner::CrossTransposeVector(const VectorXd& q) {

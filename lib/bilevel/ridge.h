@@ -5,6 +5,7 @@
 #include <Eigen/SparseCore>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,9 @@ class LeastSquaresData {
   Eigen::MatrixXd Dense(Eigen::Index begin, Eigen::Index count) const;
   // Returns X~' X~ (p x p). O(p * entries).
   absl::StatusOr<Eigen::MatrixXd> Gram(const base::StopToken& stop) const;
+  // Returns X~ diag(weight) X~' (n x n). `weight` has p entries. O(n * entries), or O(n^2 p) if most entries are
+  // stored.
+  absl::StatusOr<Eigen::MatrixXd> Kernel(const Eigen::VectorXd& weight, const base::StopToken& stop) const;
   // Returns the squared norms of the columns of X~.
   const Eigen::VectorXd& column_squares() const { return column_squares_; }
 
@@ -81,7 +85,13 @@ class RidgeInner final : public InnerProblem {
   // X~. `l2` has the penalty of each column, p entries > 0.
   RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gram, ColumnPenalties groups, Eigen::VectorXd l2);
 
-  // Returns X(lambda) by SolveQuadratic: with a Gram matrix by Cholesky's factor.
+  // Makes everything that takes a factor take that of G + I, G = X~ diag(l2)^-1 X~' = `kernel` (n x n), which is
+  // smaller than H if there are fewer rows than columns, and better conditioned if penalties are small:
+  //   X(lambda) = diag(l2)^-1 X~' (G + I)^-1 y,    H^-1 = diag(l2)^-1 (I - X~' (G + I)^-1 X~ diag(l2)^-1)
+  void UseKernel(Eigen::MatrixXd kernel) { kernel_ = std::move(kernel); }
+
+  // Returns X(lambda): with a kernel by the formula above, else by SolveQuadratic, with a Gram matrix by Cholesky's
+  // factor.
   absl::StatusOr<LinearSolution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
 
   Eigen::Index dim() const override { return data_->cols(); }
@@ -93,7 +103,7 @@ class RidgeInner final : public InnerProblem {
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // Makes Cholesky's factor of H, if there is a Gram matrix.
+  // Makes Cholesky's factor of H, if there is a Gram matrix, or of G + I.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   // Returns the factor that PreparePreconditioner made.
@@ -107,6 +117,7 @@ class RidgeInner final : public InnerProblem {
   const LeastSquaresGram* const gram_;
   const ColumnPenalties groups_;
   const Eigen::VectorXd l2_;
+  Eigen::MatrixXd kernel_;  // Empty: none.
   std::optional<math::Cholesky> factor_;
   Eigen::VectorXd x_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
@@ -59,6 +60,73 @@ absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, 
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data.MultiplyTransposed(residual_bar, stop));
   const VectorXd q = factor.Solve(-back);
   out.gradient = groups.Sums(-l2.cwiseProduct(weights.cwiseProduct(q) + squares), 1);
+  return out;
+}
+
+namespace {
+
+// Returns P, from G, which is lost.
+absl::StatusOr<std::optional<MatrixXd>> ResidualMatrix(MatrixXd kernel, bool intercept, const base::StopToken& stop) {
+  const Index n = kernel.rows();
+  const double rows = static_cast<double>(n);
+  // Rows are centred, so that 1 is an eigenvector of G + I. A larger eigenvalue there, which is subtracted afterwards,
+  // has the size of the others.
+  const double lift = intercept ? kernel.trace() / rows : 0.0;
+  kernel.array() += lift / rows;
+  kernel.diagonal().array() += 1.0;
+  math::CholeskyOptions exact;
+  exact.rungs = 0;
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor, math::Cholesky::Factor(kernel, exact, stop));
+  if (!factor) return std::optional<MatrixXd>();
+  constexpr Index kColumns = 64;
+  kernel.setIdentity();
+  for (Index begin = 0; begin < n; begin += kColumns) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    auto strip = kernel.middleCols(begin, std::min(kColumns, n - begin));
+    factor->SolveLowerInPlace(strip);
+    factor->SolveLowerTransposedInPlace(strip);
+  }
+  if (intercept) kernel.array() -= 1.0 / (rows * (1.0 + lift));
+  return std::optional<MatrixXd>(std::move(kernel));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
+    RidgeCriterion criterion, const LeastSquaresData& data, MatrixXd kernel, const VectorXd& l2,
+    const ColumnPenalties& groups, bool intercept, bool gradient, const base::StopToken& stop) {
+  LUTHIER_CHECK(criterion != RidgeCriterion::kHeldOut && data.rows() > 0);
+  const Index n = data.rows();
+  const double rows = static_cast<double>(n);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<MatrixXd> made, ResidualMatrix(std::move(kernel), intercept, stop));
+  if (!made) return std::optional<RidgeCriterionValue>();
+  const MatrixXd& p = *made;
+  const VectorXd r = p * data.target();
+  const double trace = p.trace();
+  std::optional<RidgeCriterionValue> out(std::in_place);
+  out->degrees_of_freedom = rows - trace;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data.MultiplyTransposed(r, stop));
+  out->weights = back.cwiseQuotient(l2);
+  VectorXd rho, eta;
+  if (criterion == RidgeCriterion::kLeaveOneOut) {
+    const Eigen::ArrayXd left = p.diagonal().array();
+    out->value = (r.array() / left).square().sum() / rows;
+    rho = 2.0 / rows * r.array() / left.square();
+    eta = 2.0 / rows * r.array().square() / left.cube();
+  } else {
+    out->value = rows * r.squaredNorm() / (trace * trace);
+    rho = 2.0 * rows / (trace * trace) * r;
+    eta = VectorXd::Constant(n, 2.0 * rows * r.squaredNorm() / (trace * trace * trace));
+  }
+  if (!gradient) return out;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  const MatrixXd form = r * (p * rho).transpose() - p * eta.asDiagonal() * p;
+  VectorXd terms = VectorXd::Zero(data.cols());
+  for (Index i = 0; i < n; ++i) {
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data.MultiplyTransposed(form.row(i).transpose(), stop));
+    terms += data.Dense(i, 1).transpose().cwiseProduct(product);
+  }
+  out->gradient = groups.Sums(terms.cwiseQuotient(l2), 1);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_BILEVEL_RIDGE_CRITERION_H_
 
 #include <Eigen/Core>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
@@ -23,6 +24,7 @@ struct RidgeCriterionValue {
   // Derivatives by lambda_g = ln l2_g, one for each penalty of the groups:
   //   dE/dl2_j = -w_j Q_j - sum_i (dE/dS_ii) (H^-1 x_i)_j^2,    H Q = dE/dw at fixed S.
   Eigen::VectorXd gradient;
+  Eigen::VectorXd weights;  // Set by EvaluateCriterionByRows alone.
 };
 
 // Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor` is that of H; `weights` and `l2` have p
@@ -32,6 +34,16 @@ absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, 
                                                       const math::Cholesky& factor, const Eigen::VectorXd& weights,
                                                       const Eigen::VectorXd& l2, const ColumnPenalties& groups,
                                                       bool intercept, bool gradient, const base::StopToken& stop);
+
+// The same from the n x n matrix G = X~ diag(l2)^-1 X~' = `kernel`, without cancellation at small penalties, where r_i
+// and 1 - S_ii both vanish. With P = (G + I)^-1, with an intercept orthogonal to the constant residual, r = P y,
+// 1 - S_ii = P_ii and w = diag(l2)^-1 X~' r, and the derivatives are
+//   dE/dlambda_g = sum over columns j of g  x_j' (r (P rho)' - P diag(eta) P) x_j / l2_j,   rho = dE/dr, eta =
+//   -dE/dP_ii.
+// Returns std::nullopt if the matrix cannot be factored. O(n^3 + n * entries).
+absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
+    RidgeCriterion criterion, const LeastSquaresData& data, Eigen::MatrixXd kernel, const Eigen::VectorXd& l2,
+    const ColumnPenalties& groups, bool intercept, bool gradient, const base::StopToken& stop);
 
 }  // namespace luthier::bilevel
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/elastic_net.h"
+#include "lib/bilevel/elastic_net_path.h"
 #include "lib/bilevel/kernel_ridge.h"
 #include "lib/bilevel/mlp.h"
 #include "lib/bilevel/ridge.h"
@@ -116,10 +117,20 @@ class RidgeFold final : public RegressionFold {
     const double bytes = 16.0 * static_cast<double>(p) * static_cast<double>(p);
     const bool fits = bytes <= static_cast<double>(settings.max_memory_bytes);
     const bool needed = settings.criterion != bilevel::RidgeCriterion::kHeldOut;
+    const double n = static_cast<double>(train.rows());
+    fold->rows_fit_ = n <= kLargestGram && 24.0 * n * n <= static_cast<double>(settings.max_memory_bytes);
+    fold->by_rows_ = fold->rows_fit_ && train.rows() < p && !settings.unroll.method;
+    if (fold->by_rows_) {
+      if (columns.count == 1) {
+        LUTHIER_ASSIGN_OR_RETURN(fold->kernel_, train.Kernel(VectorXd::Ones(p), stop));
+      }
+      return std::shared_ptr<const RegressionFold>(std::move(fold));
+    }
     if (needed && (!fits || p > kLargestGram)) {
       return absl::ResourceExhaustedError(
           absl::StrCat(dataset.name, ": a criterion without held-out rows needs the factor of a matrix of ", p, " x ",
-                       p, " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
+                       p, " entries, at most ", kLargestGram,
+                       ", or as many rows, and within max_memory_mib; use criterion: validation"));
     }
     if (needed || (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows())))) {
       LUTHIER_ASSIGN_OR_RETURN(fold->gram_, bilevel::LeastSquaresGram::Create(train, stop));
@@ -133,6 +144,13 @@ class RidgeFold final : public RegressionFold {
     for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
     if (settings.recency) return FitSeries(settings, l2, gradient, stop);
     bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
+    if (settings.criterion != bilevel::RidgeCriterion::kHeldOut && !settings.unroll.method) {
+      return FitToCriterion(settings, l2, gradient, inner, stop);
+    }
+    if (by_rows_) {
+      LUTHIER_ASSIGN_OR_RETURN(MatrixXd kernel, Kernel(l2, stop));
+      inner.UseKernel(std::move(kernel));
+    }
     bilevel::RidgeOuter outer(&rows_.validation);
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
     LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
@@ -140,27 +158,69 @@ class RidgeFold final : public RegressionFold {
                                       l2.minCoeff(), tolerance, solve, stop));
     if (fit.diverged) return fit;
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
-    if (settings.criterion == bilevel::RidgeCriterion::kHeldOut) return fit;
-    LUTHIER_ASSIGN_OR_RETURN(const bool factored, inner.PreparePreconditioner(stop));
-    if (!factored) {
-      fit.singular = true;
-      return fit;
-    }
-    LUTHIER_ASSIGN_OR_RETURN(bilevel::RidgeCriterionValue error,
-                             bilevel::EvaluateCriterion(settings.criterion, rows_.train, inner.factor(), fit.weights,
-                                                        l2, columns_, settings.intercept, gradient, stop));
-    fit.validation_rows = static_cast<double>(rows_.train.rows());
-    fit.validation_sse = error.value * fit.validation_rows;
-    if (gradient) {
-      bilevel::ImplicitGradient& part = fit.gradient.emplace();
-      part.outer_value = error.value;
-      part.gradient = std::move(error.gradient);
-      part.error_bound = INFINITY;
-    }
     return fit;
   }
 
  private:
+  // Smallest pivot of the Gram matrix's factor, as a share of the largest, with which the criteria keep their digits.
+  static constexpr double kLeastPivot = 1e-9;
+
+  // Returns X~ diag(l2)^-1 X~' of the training rows.
+  absl::StatusOr<MatrixXd> Kernel(const VectorXd& l2, const base::StopToken& stop) const {
+    if (kernel_.size() > 0) return MatrixXd(kernel_ / l2[0]);
+    return rows_.train.Kernel(l2.cwiseInverse(), stop);
+  }
+
+  // Trains on all rows but the third set's, and estimates the error on others.
+  absl::StatusOr<RegressionFit> FitToCriterion(const RegressionSettings& settings, const VectorXd& l2, bool gradient,
+                                               bilevel::RidgeInner& inner, const base::StopToken& stop) const {
+    bool by_rows = by_rows_;
+    RegressionFit fit;
+    bilevel::RidgeCriterionValue error;
+    if (!by_rows) {
+      LUTHIER_ASSIGN_OR_RETURN(const bool factored, inner.PreparePreconditioner(stop));
+      const VectorXd pivots = factored ? VectorXd(inner.factor().lower().diagonal().cwiseAbs2()) : VectorXd();
+      const bool regular =
+          factored && inner.factor().jitter() == 0.0 && pivots.minCoeff() > kLeastPivot * pivots.maxCoeff();
+      by_rows = !regular && rows_fit_;
+      fit.singular = !by_rows && (!factored || inner.factor().jitter() > 0.0);
+      if (fit.singular) return fit;
+    }
+    if (by_rows) {
+      LUTHIER_ASSIGN_OR_RETURN(MatrixXd kernel, Kernel(l2, stop));
+      LUTHIER_ASSIGN_OR_RETURN(std::optional<bilevel::RidgeCriterionValue> found,
+                               bilevel::EvaluateCriterionByRows(settings.criterion, rows_.train, std::move(kernel), l2,
+                                                                columns_, settings.intercept, gradient, stop));
+      fit.singular = !found.has_value();
+      if (fit.singular) return fit;
+      error = *std::move(found);
+      fit.products = 1;
+      fit.weights = std::move(error.weights);
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd left, inner.ExactGradient(fit.weights, stop));
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd first, inner.ExactGradient(VectorXd::Zero(l2.size()), stop));
+      fit.relative_gradient = first.norm() > 0.0 ? left.norm() / first.norm() : 0.0;
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(bilevel::LinearSolution solution,
+                               inner.Solve(settings.tolerance, settings.max_iterations, stop));
+      fit.outcome = solution.outcome;
+      fit.products = solution.products;
+      fit.relative_gradient = solution.relative_gradient;
+      fit.weights = std::move(solution.weights);
+      LUTHIER_ASSIGN_OR_RETURN(
+          error, bilevel::EvaluateCriterion(settings.criterion, rows_.train, inner.factor(), fit.weights, l2, columns_,
+                                            settings.intercept, gradient, stop));
+    }
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    fit.validation_rows = static_cast<double>(rows_.train.rows());
+    fit.validation_sse = error.value * fit.validation_rows;
+    if (!gradient) return fit;
+    bilevel::ImplicitGradient& part = fit.gradient.emplace();
+    part.outer_value = error.value;
+    part.gradient = std::move(error.gradient);
+    part.error_bound = INFINITY;
+    return fit;
+  }
+
   // Lays out the data for weights of rows: the rows dense, and the times of the training rows in [0, 1].
   absl::Status LaySeries(const data::Dataset& dataset, const data::Partition& partition,
                          const RegressionSettings& settings, const base::StopToken& stop) {
@@ -218,6 +278,9 @@ class RidgeFold final : public RegressionFold {
   MatrixXd train_points_, validation_points_;  // Used with recency.
   VectorXd time_;
   std::optional<bilevel::LeastSquaresGram> gram_;
+  bool rows_fit_ = false;  // True if matrices of rows x rows are affordable.
+  bool by_rows_ = false;   // True if these are used, since there are fewer rows than columns.
+  MatrixXd kernel_;        // X~ X~', with a single penalty.
 };
 
 // Ridge of several targets.
@@ -405,17 +468,22 @@ class ElasticNetFold final : public RegressionFold {
     bilevel::ElasticNetOptions options{.l1 = settings.l1, .l2 = settings.l2[0]};
     options.tolerance = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosestTolerance) : 0.0);
     options.max_sweeps = settings.max_iterations;
+    VectorXd on_path;
+    if (settings.path) {
+      LUTHIER_ASSIGN_OR_RETURN(on_path, paths_.At(columns_, rows_.train.target(), options.l1, options.l2, stop));
+      options.start = &on_path;
+    }
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
                              bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));
     RegressionFit fit;
-    fit.outcome = trained.converged                      ? linear::CgOutcome::kConverged
-                  : trained.sweeps >= options.max_sweeps ? linear::CgOutcome::kIterationLimit
-                                                         : linear::CgOutcome::kPrecision;
+    fit.outcome = trained.converged ? linear::CgOutcome::kConverged
+                  : trained.exact   ? linear::CgOutcome::kPrecision
+                                    : linear::CgOutcome::kIterationLimit;
     fit.products = trained.sweeps;
     fit.relative_gradient = trained.violation;
     fit.near_kink = trained.kink_margin < kNearKink;
     fit.weights = std::move(trained.weights);
-    if (gradient && trained.converged && rows_.validation.rows() > 0) {
+    if (gradient && (trained.converged || trained.exact) && rows_.validation.rows() > 0) {
       LUTHIER_RETURN_IF_ERROR(Differentiate(options, tolerance, stop, &fit));
     }
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
@@ -447,6 +515,7 @@ class ElasticNetFold final : public RegressionFold {
 
   LinearRows rows_;
   bilevel::CenteredColumns columns_;
+  mutable bilevel::ElasticNetPaths paths_;
 };
 
 class MlpFold final : public RegressionFold {

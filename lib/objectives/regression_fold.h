@@ -34,6 +34,8 @@ struct RegressionSettings {
   // ridge: the penalty of no group (of no column, with a list), then that of each group or entry. Others: one.
   std::vector<double> l2;
   double l1 = 0.0;  // elastic_net.
+  // elastic_net: true if trials share l2, so that one path has the weights of all of them.
+  bool path = false;
   // mlp: units of the hidden layer, the penalty of the output layer, and the seed of the start.
   int units = 0;
   double l2_out = 0.0;

@@ -195,7 +195,9 @@ std::optional<study::Gradient> RegressionObjective::MakeGradient(const Regressio
 absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
-  const RegressionSettings regression = ParseRegressionSettings(info_, groups_, settings);
+  RegressionSettings regression = ParseRegressionSettings(info_, groups_, settings);
+  regression.path = std::none_of(space_.parameters().begin(), space_.parameters().end(),
+                                 [](const study::ParameterSpec& p) { return p.name == "l2"; });
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
   const bool gradient = wanted && metric != nullptr && metric->gradient && !space_.differentiable().empty() &&

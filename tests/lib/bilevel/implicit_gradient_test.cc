@@ -15,7 +15,8 @@
 #include "lib/bilevel/units.h"
 #include "lib/data/split.h"
 #include "lib/data/synth.h"
-#include "lib/linear/logistic_trainer.h"
+#include "lib/linear/logistic.h"
+#include "lib/linear/trainer.h"
 #include "lib/notation/synth_specs.h"
 
 namespace luthier::bilevel {
@@ -62,8 +63,14 @@ class HypergradientTest : public testing::TestWithParam<ModelCase> {
   }
 
   static VectorXd Optimum(const linear::LogisticProblem& problem) {
-    linear::LogisticTrainer trainer(&problem, {.solver = linear::Solver::kNewtonCg, .tolerance = 0.0});
-    linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
+    linear::LinearTrainOptions options;
+    options.solver = linear::LinearSolver::kNewtonCg;
+    options.tolerance = 0.0;
+    return Trained(problem, options);
+  }
+  static VectorXd Trained(const linear::LogisticProblem& problem, const linear::LinearTrainOptions& options) {
+    linear::LinearTrainer trainer = linear::LinearTrainer::Create(&problem, options).value();
+    while (trainer.Advance({}).value() == linear::TrainOutcome::kRunning) continue;
     return trainer.Weights();
   }
   // E as a function of l2, by training alone.
@@ -149,11 +156,11 @@ TEST_P(HypergradientTest, ErrorBoundHolds) {
 
 TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
   const linear::LogisticProblem problem(folds_[0].train.get(), 0.01);
-  linear::LogisticTrainer trainer(&problem, {.tolerance = 1e-4});
-  linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
-  VectorXd x = trainer.Weights();
+  linear::LinearTrainOptions loose;
+  loose.tolerance = loose.gap_share = 1e-4;
+  VectorXd x = Trained(problem, loose);
   const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value().error_bound;
   const double norm = PolishInner(inner, 0.0, {10}, {}, &x).value();
   EXPECT_LE(norm, 1e-11);

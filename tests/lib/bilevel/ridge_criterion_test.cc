@@ -149,5 +149,89 @@ TEST_F(RidgeCriterionTest, GradientsAgreeWithBackPropagationThroughTheFactor) {
   EXPECT_LT((got - expected).norm(), 1e-10 * expected.norm());
 }
 
+// Fewer rows than columns, and penalties down to where the Gram matrix' factor has lost all digits.
+class FewRowsTest : public ::testing::Test {
+ protected:
+  static constexpr int kFewRows = 30, kManyCols = 60;
+  // Columns are centred here. Without an intercept the mean of the targets is then left, and beside it, at a smaller
+  // penalty, the rest of a residual is rounding.
+  static constexpr double kLeastWithoutIntercept = 1e-4;
+  FewRowsTest() {
+    notation::RegressionSpec spec;
+    spec.rows = kFewRows;
+    spec.cols = kManyCols;
+    const data::Dataset dataset = data::Synthesize(spec).value();
+    std::vector<int32_t> rows(kFewRows);
+    std::iota(rows.begin(), rows.end(), 0);
+    double mean = 0.0;
+    for (const double y : dataset.target) mean += y / kFewRows;
+    data_ =
+        LeastSquaresData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), mean, {}).value();
+    groups_.count = 2;
+    for (int j = 0; j < kManyCols; ++j) groups_.column.push_back(j % 3 == 0 ? 1 : 0);
+  }
+  VectorXd L2(double first, double second) const {
+    VectorXd l2(kManyCols);
+    for (Index j = 0; j < kManyCols; ++j) l2[j] = groups_.column[static_cast<size_t>(j)] == 0 ? first : second;
+    return l2;
+  }
+  RidgeCriterionValue Evaluate(RidgeCriterion criterion, const VectorXd& l2, bool intercept) const {
+    return *EvaluateCriterionByRows(criterion, data_, data_.Kernel(l2.cwiseInverse(), {}).value(), l2, groups_,
+                                    intercept, true, {})
+                .value();
+  }
+
+  LeastSquaresData data_;
+  ColumnPenalties groups_;
+};
+
+TEST_F(FewRowsTest, LeaveOneOutIsTheErrorOfModelsWithoutARow) {
+  const MatrixXd x = data_.Dense(0, kFewRows);
+  for (const bool intercept : {true, false}) {
+    for (const double scale : {1e-8, 1e-3, 1.0, 1e4}) {
+      if (!intercept && scale < kLeastWithoutIntercept) continue;
+      const VectorXd l2 = L2(scale, 3.0 * scale);
+      const RidgeCriterionValue got = Evaluate(RidgeCriterion::kLeaveOneOut, l2, intercept);
+      const double expected = WithoutEachRow(x, data_.target(), l2, intercept);
+      EXPECT_NEAR(got.value, expected, 1e-6 * expected) << scale;
+      VectorXd gradient = x.transpose() * (x * got.weights - data_.target()) + l2.cwiseProduct(got.weights);
+      EXPECT_LE(gradient.norm(), 1e-10 * (x.transpose() * data_.target()).norm()) << scale;
+    }
+  }
+}
+
+TEST_F(FewRowsTest, GradientsAgreeWithDifferencesAtEveryStrength) {
+  for (const RidgeCriterion criterion : {RidgeCriterion::kLeaveOneOut, RidgeCriterion::kGcv}) {
+    for (const bool intercept : {true, false}) {
+      for (double scale = intercept ? 1e-12 : kLeastWithoutIntercept; scale < 1e7; scale *= 100.0) {
+        const RidgeCriterionValue at = Evaluate(criterion, L2(scale, 3.0 * scale), intercept);
+        const double h = 1e-4, up = std::exp(h), down = std::exp(-h);
+        for (int g = 0; g < 2; ++g) {
+          const auto value = [&](double by) {
+            return Evaluate(criterion, g == 0 ? L2(scale * by, 3.0 * scale) : L2(scale, 3.0 * scale * by), intercept)
+                .value;
+          };
+          EXPECT_NEAR(at.gradient[g], (value(up) - value(down)) / (2.0 * h), 1e-6 * at.value) << scale << " " << g;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(FewRowsTest, BothWaysAgreeWhereThePenaltiesAreLarge) {
+  const VectorXd l2 = L2(2.0, 0.7);
+  MatrixXd h = data_.Gram({}).value();
+  h.diagonal() += l2;
+  const math::Cholesky factor = *math::Cholesky::Factor(h, {}, {}).value();
+  for (const RidgeCriterion criterion : {RidgeCriterion::kLeaveOneOut, RidgeCriterion::kGcv}) {
+    const RidgeCriterionValue by_rows = Evaluate(criterion, l2, true);
+    const RidgeCriterionValue by_columns =
+        EvaluateCriterion(criterion, data_, factor, by_rows.weights, l2, groups_, true, true, {}).value();
+    EXPECT_NEAR(by_rows.value, by_columns.value, 1e-10 * by_columns.value);
+    EXPECT_NEAR(by_rows.degrees_of_freedom, by_columns.degrees_of_freedom, 1e-9);
+    EXPECT_TRUE(by_rows.gradient.isApprox(by_columns.gradient, 1e-9));
+  }
+}
+
 }  // namespace
 }  // namespace luthier::bilevel

@@ -64,9 +64,7 @@ ObjectiveInfo LogisticInfo() {
   info.parameters.push_back(
       MakeChoice("solver",
                  "Training algorithm; all find the same optimum. auto: by rows, columns, density, spread of the rows' "
-                 "norms; the trial says which and why. More than two classes: lbfgs and newton_cg only, and newton_cg "
-                 "is auto where columns are not standardized. dual needs "
-                 "penalize_intercept, or no intercept.",
+                 "norms; the trial says which and why. dual and svrg are for two classes.",
                  {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}, true));
   info.parameters.push_back(
       MakeNumber("max_iterations", ParameterKind::kInt,

@@ -21,6 +21,8 @@ constexpr double kFirstTau = -20.0;     // Logit of the dual variables at the st
 constexpr int kMaxNewton = 30;
 // Reduction of |F| by the Newton steps of one visit; more would be wasted, since w moves on.
 constexpr double kInnerReduction = 0.05;
+// Least weight of a free bias, and how much its curvature is to be that of its penalty.
+constexpr double kLeastWeight = 1e-3, kFreeCurvature = 40.0;
 constexpr double kRestShare = 0.02;  // In units of the mean gap of a row.
 constexpr int kLongestStreak = 5;
 
@@ -36,7 +38,13 @@ DualCoordinateDescent::DualCoordinateDescent(const LinearProblem* problem, uint6
       data_(problem->data()),
       seed_(seed),
       u_(VectorXd::Zero(static_cast<Eigen::Index>(data_.features()))) {
-  LUTHIER_CHECK(problem->l2() > 0.0 && data_.bias() != Bias::kFree);
+  LUTHIER_CHECK(problem->l2() > 0.0);
+  if (data_.bias() == Bias::kNone) weight_ = 0.0;
+  if (data_.bias() != Bias::kFree) return;
+  // The bias weighs about as much as the features; or more if these are dominated by the penalty, which does not count
+  // for the bias.
+  const double curvature = problem->loss().smoothness() * static_cast<double>(std::max<int64_t>(1, data_.rows()));
+  weight_ = std::max({kLeastWeight, data_.mean_norm2() - 1.0, kFreeCurvature * problem->l2() / curvature});
 }
 
 absl::Status DualCoordinateDescent::Allocate(const base::StopToken& stop) {
@@ -58,6 +66,7 @@ absl::StatusOr<SolveState> DualCoordinateDescent::Start(const VectorXd* w0, cons
   if (w0 != nullptr) {
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd scores, data_.Scores(*w0, stop));
     if (!scores.allFinite()) return SolveState::kNonFinite;
+    if (data_.bias() == Bias::kFree) bias_ = (*w0)[w0->size() - 1];
     LUTHIER_RETURN_IF_ERROR(base::InPieces(data_.rows(), LinearData::kRowWork, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const double t = data_.sign(i) * scores[i];
@@ -141,11 +150,11 @@ bool DualCoordinateDescent::Step(int64_t i) {
   const double sign = data_.sign(i);
   double score = data_.Dot(i, u_.data());
   if (data_.centered()) score += sigma_ * (data_.center_norm2() - data_.center_dot(i)) - center_dot_;
-  if (data_.bias() != Bias::kNone) score += sigma_;
+  score += bias_ + weight_ * sigma_;
   const double t = sign * score;
   const double old = alpha_[i];
   const double old_tau = tau_.empty() ? 0.0 : tau_[i];
-  const double q = data_.norm2(i) / problem_->l2();
+  const double q = (data_.norm2(i) + (data_.bias() == Bias::kNone ? 0.0 : weight_ - 1.0)) / problem_->l2();
   const double now = Solve(i, t, q);
   const double change = now - old;
   if (!std::isfinite(change)) return false;
@@ -190,6 +199,7 @@ absl::StatusOr<SolveState> DualCoordinateDescent::Advance(const base::StopToken&
   }
   gap_estimate_ = gap_sum_;
   rest_level_ = kRestShare * gap_sum_ / static_cast<double>(data_.rows());
+  if (data_.bias() == Bias::kFree) bias_ += weight_ * sigma_;
   ++epoch_;
   position_ = 0;
   order_.clear();
@@ -200,7 +210,8 @@ VectorXd DualCoordinateDescent::Weights() const {
   VectorXd w(data_.dim());
   w.head(u_.size()) = u_;
   if (data_.centered()) w.head(u_.size()) -= sigma_ * data_.center();
-  if (data_.bias() != Bias::kNone) w[u_.size()] = sigma_;
+  if (data_.bias() == Bias::kPenalized) w[u_.size()] = sigma_;
+  if (data_.bias() == Bias::kFree) w[u_.size()] = bias_;
   return w;
 }
 
@@ -218,6 +229,7 @@ void DualCoordinateDescent::Save(base::CheckpointWriter* writer) const {
   doubles(tau_);
   writer->Vector(u_);
   writer->F64(sigma_);
+  writer->F64(bias_);
   writer->F64(center_dot_);
   writer->U64(epoch_);
   writer->U64(static_cast<uint64_t>(position_));
@@ -249,6 +261,7 @@ bool DualCoordinateDescent::Load(base::CheckpointReader* reader) {
   const Eigen::Index p = u_.size();
   u_ = reader->Vector();
   sigma_ = reader->F64();
+  bias_ = reader->F64();
   center_dot_ = reader->F64();
   epoch_ = reader->U64();
   position_ = static_cast<int64_t>(reader->U64());

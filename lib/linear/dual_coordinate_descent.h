@@ -25,6 +25,11 @@
 // slope of at least 1, the root lies between tau_i and -t_i, Newton's steps need one exponential each and no logarithm,
 // and an alpha_i close to 0 or 1 keeps its relative precision. (The sources work in alpha, with two logarithms a step.)
 //
+// A free bias b has no dual variable; it is the multiplier of the constraint sum_i alpha_i s_i = 0. It is searched for
+// by the method of multipliers (Bertsekas 1982): every epoch goes on with D for the penalty l2 / (2 k) (b - b_0)^2 of
+// the bias, in which q_i = (|a_i - m|^2 + k) / l2, and then moves b_0 to where the bias is, b_0 + k sigma. Each move
+// makes b's distance from its optimum smaller by about 1 + k C / l2, C the curvature of h along b.
+//
 // Centred data stay sparse: w = u - sigma m with u = (1/l2) sum alpha_i s_i a_i and
 // sigma = (1/l2) sum alpha_i s_i. A step updates u, sigma and m'u, so it costs two passes over the
 // entries of its row.
@@ -32,7 +37,7 @@ namespace luthier::linear {
 
 class DualCoordinateDescent {
  public:
-  // `problem` must outlive this. It must have l2 > 0 and no free bias.
+  // `problem` must outlive this. It must have l2 > 0.
   DualCoordinateDescent(const LinearProblem* problem, uint64_t seed);
 
   // Starts from the dual variables that belong to the scores of `w0`, or from (almost) zero if `w0`
@@ -50,6 +55,7 @@ class DualCoordinateDescent {
   absl::StatusOr<SolveState> Advance(const base::StopToken& stop);
 
   Eigen::VectorXd Weights() const;
+  // Not for a free bias, with which alpha meets the constraint only in the limit.
   double DualValue() const;
   // Returns an estimate of h(w) - D from the steps of the last epoch.
   double gap_estimate() const { return gap_estimate_; }
@@ -76,7 +82,9 @@ class DualCoordinateDescent {
   std::vector<double> alpha_;  // All members with an entry a row are filled by Start or Load.
   std::vector<double> tau_;    // Logistic: the logit of alpha.
   Eigen::VectorXd u_;
-  double sigma_ = 0.0;       // Also the bias.
+  double sigma_ = 0.0;       // Also the bias, if that is penalised.
+  double bias_ = 0.0;        // b_0
+  double weight_ = 1.0;      // k; 1 for a penalised bias, 0 without one.
   double center_dot_ = 0.0;  // m'u
   uint64_t epoch_ = 0;
   int64_t position_ = 0;         // Position in order_; 0 at the start of an epoch.

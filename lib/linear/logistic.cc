@@ -1,5 +1,6 @@
 #include "lib/linear/logistic.h"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,16 +9,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/linear/blocked_sum.h"
+#include "lib/linear/logistic_function.h"
 #include "lib/linear/minimizer.h"
 
 namespace luthier::linear {
 namespace {
 
 using Eigen::Index;
+using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 // log(1 + e^-t) without overflow or cancellation.
@@ -98,6 +103,7 @@ absl::StatusOr<LogisticData> LogisticData::Create(const data::Dataset* dataset, 
                                                   const base::StopToken& stop) {
   LogisticData data(dataset, std::move(rows), std::move(standardization), intercept);
   LUTHIER_RETURN_IF_ERROR(data.ComputeLipschitz(stop));
+  LUTHIER_RETURN_IF_ERROR(data.ComputeColumnScale(stop));
   return data;
 }
 
@@ -112,6 +118,12 @@ LogisticData::LogisticData(const data::Dataset* dataset, std::vector<int32_t> ro
       stride_(scores_ == 1 ? 1 : (scores_ + 3) / 4 * 4),
       dim_(static_cast<Index>(features_) * scores_ + (intercept ? std::max(1, scores_ - 1) : 0)) {
   LUTHIER_CHECK(standardization_.identity() || standardization_.mean.size() == features_);
+  if (standardization_.identity()) return;
+  // Constant columns, centred, hold nothing but rounding.
+  inverse_ = standardization_.deviation.cwiseInverse();
+  for (size_t j = 0; j < standardization_.constant.size(); ++j) {
+    if (standardization_.constant[j]) inverse_[static_cast<Index>(j)] = 0.0;
+  }
 }
 
 absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
@@ -119,7 +131,7 @@ absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
   const bool plain = standardization_.identity();
   // |a_i - m|^2 (scaled) = sum over entries of (a - m)^2 - m^2, plus the whole |m|^2.
   double base = intercept_ ? 1.0 : 0.0;
-  if (!plain) base += standardization_.mean.cwiseQuotient(standardization_.deviation).squaredNorm();
+  if (!plain) base += standardization_.mean.cwiseProduct(inverse_).squaredNorm();
   BlockedSum total;
   double largest = 0.0;
   base::Pace pace(stop);
@@ -131,9 +143,9 @@ absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
       if (plain) {
         square += a * a;
       } else {
-        const double scale = standardization_.deviation[x.column[e]];
-        const double m = standardization_.mean[x.column[e]] / scale;
-        square += (a / scale) * (a / scale - 2.0 * m);
+        const double scale = inverse_[x.column[e]];
+        const double m = standardization_.mean[x.column[e]] * scale;
+        square += a * scale * (a * scale - 2.0 * m);
       }
     }
     square = std::max(square, 0.0);
@@ -141,6 +153,7 @@ absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
     largest = std::max(largest, square);
   }
   const double frobenius = total.Total();
+  largest_row_norm_ = std::sqrt(largest);
   const bool binary = scores_ == 1;
   gradient_lipschitz_ = frobenius * (binary ? 0.25 : 0.5);
   hessian_lipschitz_ = frobenius * std::sqrt(largest) * (binary ? 1.0 / (6.0 * std::sqrt(3.0)) : std::sqrt(0.5));
@@ -165,7 +178,7 @@ LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
     scorer.scaled = VectorXd::Zero(features_ * stride_);
     for (int64_t j = 0; j < features_; ++j) {
       for (int k = 0; k < K; ++k) {
-        const double v = plain ? w[j * K + k] : w[j * K + k] / standardization_.deviation[j];
+        const double v = plain ? w[j * K + k] : w[j * K + k] * inverse_[j];
         scorer.scaled[j * stride_ + k] = v;
         if (!plain) scorer.offset[k] -= v * standardization_.mean[j];
       }
@@ -238,8 +251,7 @@ VectorXd LogisticData::FinishScatter(const VectorXd& residual_sum, const VectorX
   for (int64_t j = 0; j < features_; ++j) {
     for (int k = 0; k < K; ++k) {
       const double g = sums[j * stride_ + k];
-      gradient[j * K + k] =
-          plain ? g : (g - standardization_.mean[j] * residual_sum[k]) / standardization_.deviation[j];
+      gradient[j * K + k] = plain ? g : (g - standardization_.mean[j] * residual_sum[k]) * inverse_[j];
     }
   }
   if (!intercept_) return gradient;
@@ -271,7 +283,11 @@ absl::StatusOr<double> LogisticData::Loss(const VectorXd& w, VectorXd* gradient,
       z[0] = label == 1 ? -Sigmoid(-margin) : Sigmoid(-margin);
     } else {
       total.Add(SoftmaxLoss(K, label, z.data()));
-      z[label] -= 1.0;
+      // The probabilities of the others are exact where that of the label is about 1.
+      z[label] = 0.0;
+      double others = 0.0;
+      for (int k = 0; k < K; ++k) others += z[k];
+      z[label] = -others;
     }
     if (gradient == nullptr) continue;
     for (int k = K; k < stride_; ++k) z[k] = 0.0;
@@ -299,6 +315,125 @@ absl::StatusOr<int64_t> LogisticData::CountCorrect(const VectorXd& w, const base
     correct += best == dataset_->label[rows_[i]] ? 1 : 0;
   }
   return correct;
+}
+
+absl::StatusOr<MatrixXd> LogisticData::AllScores(const VectorXd& w, const base::StopToken& stop) const {
+  const Scorer scorer = MakeScorer(w);
+  MatrixXd all(scores_, rows());
+  std::vector<double> z(stride_);
+  base::Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(Work(i)));
+    Scores(scorer, i, z.data());
+    std::copy_n(z.data(), scores_, all.col(i).data());
+  }
+  return all;
+}
+
+double LogisticData::LossAt(const MatrixXd& scores, const VectorXd& shift) const {
+  BlockedSum total;
+  std::vector<double> z(stride_, 0.0);
+  for (int64_t i = 0; i < rows(); ++i) {
+    for (int k = 0; k < scores_; ++k) z[k] = scores(k, i) + shift[k];
+    const int32_t label = dataset_->label[rows_[i]];
+    total.Add(scores_ == 1 ? Softplus(label == 1 ? z[0] : -z[0]) : SoftmaxLoss(scores_, label, z.data()));
+  }
+  return total.Total();
+}
+
+double LogisticData::SlopeAlong(const MatrixXd& scores, const MatrixXd& direction, double step,
+                                double* curvature) const {
+  const int K = scores_;
+  BlockedSum slope, bend;
+  std::vector<double> z(stride_, 0.0);
+  for (int64_t i = 0; i < rows(); ++i) {
+    const int32_t label = dataset_->label[rows_[i]];
+    const auto d = direction.col(i);
+    for (int k = 0; k < K; ++k) z[k] = scores(k, i) + step * d[k];
+    if (K == 1) {
+      const double s = label == 1 ? 1.0 : -1.0, q = Sigmoid(-s * z[0]);
+      slope.Add(-s * q * d[0]);
+      bend.Add(q * (1.0 - q) * d[0] * d[0]);
+      continue;
+    }
+    SoftmaxLoss(K, label, z.data());
+    // Relative to the label's, so that a row whose label is certain leaves no rounding.
+    double mean = 0.0, square = 0.0;
+    for (int k = 0; k < K; ++k) {
+      const double away = d[k] - d[label];
+      mean += z[k] * away;
+      square += z[k] * away * away;
+    }
+    slope.Add(mean);
+    bend.Add(square - mean * mean);
+  }
+  *curvature = bend.Total();
+  return slope.Total();
+}
+
+absl::StatusOr<VectorXd> LogisticData::MinimizeIntercepts(const MatrixXd& scores, const base::StopToken& stop) const {
+  // The gradient that counts as 0, a row; and the farthest that one step goes.
+  constexpr double kRoundingOfRow = 1e-14, kFarthest = 5.0;
+  constexpr int kMost = 100, kMostDense = 64;
+  const int K = scores_;
+  const int first = K == 1 ? 0 : 1;  // The first class of several has none.
+  const double n = static_cast<double>(rows());
+  VectorXd shift = VectorXd::Zero(K), best_shift = shift;
+  double best = std::numeric_limits<double>::infinity();
+  int fruitless = 0;
+  for (int step = 0; step < kMost && fruitless < 3; ++step) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    std::vector<BlockedSum> sums(static_cast<size_t>(K));
+    MatrixXd hessian = MatrixXd::Zero(K, K);
+    std::vector<double> z(stride_, 0.0);
+    VectorXd total = VectorXd::Zero(K);
+    for (int64_t i = 0; i < rows(); ++i) {
+      const int32_t label = dataset_->label[rows_[i]];
+      for (int k = 0; k < K; ++k) z[k] = scores(k, i) + shift[k];
+      if (K == 1) {
+        const double s = label == 1 ? 1.0 : -1.0, q = Sigmoid(-s * z[0]);
+        sums[0].Add(-s * q);
+        hessian(0, 0) += q * (1.0 - q);
+        continue;
+      }
+      SoftmaxLoss(K, label, z.data());
+      const Eigen::Map<const VectorXd> p(z.data(), K);
+      if (K <= kMostDense) hessian.selfadjointView<Eigen::Lower>().rankUpdate(p, -1.0);
+      total += p;
+      double others = 0.0;
+      for (int k = 0; k < K; ++k) {
+        if (k == label) continue;
+        sums[static_cast<size_t>(k)].Add(z[k]);
+        others += z[k];
+      }
+      sums[static_cast<size_t>(label)].Add(-others);
+    }
+    if (K > 1) hessian.diagonal() += total;
+    const VectorXd gradient = Totals(sums).tail(K - first);
+    const double largest = gradient.lpNorm<Eigen::Infinity>();
+    if (!std::isfinite(largest)) break;
+    fruitless = largest < 0.5 * best ? 0 : fruitless + 1;
+    if (largest < best) {
+      best = largest;
+      best_shift = shift;
+    }
+    if (largest == 0.0) break;
+    auto block = hessian.bottomRightCorner(K - first, K - first);
+    block.diagonal().array() += 1e-14 * n * 0.25;
+    const VectorXd move = -block.selfadjointView<Eigen::Lower>().ldlt().solve(gradient);
+    if (!move.allFinite()) break;
+    shift.tail(K - first) += move.cwiseMax(-kFarthest).cwiseMin(kFarthest);
+  }
+  if (!(best <= kRoundingOfRow * n)) return VectorXd();
+  return VectorXd(best_shift.tail(K - first));
+}
+
+LogisticData::Curvature LogisticData::LargestCurvature() const {
+  Curvature curvature;
+  const double classes = std::max(2, scores_);
+  curvature.probability = MatrixXd::Constant(scores_, rows(), 1.0 / classes);
+  curvature.factor = 0.5 * classes;
+  return curvature;
 }
 
 absl::StatusOr<LogisticData::Curvature> LogisticData::CurvatureAt(const VectorXd& w,
@@ -334,11 +469,11 @@ absl::StatusOr<VectorXd> LogisticData::HessianVector(const Curvature& curvature,
     Scores(scorer, i, r.data());
     const double* prob = curvature.probability.col(i).data();
     if (K == 1) {
-      r[0] *= prob[0] * (1.0 - prob[0]);
+      r[0] *= curvature.factor * prob[0] * (1.0 - prob[0]);
     } else {
       double mean = 0.0;
       for (int k = 0; k < K; ++k) mean += prob[k] * r[k];
-      for (int k = 0; k < K; ++k) r[k] = prob[k] * (r[k] - mean);
+      for (int k = 0; k < K; ++k) r[k] = curvature.factor * prob[k] * (r[k] - mean);
     }
     Scatter(i, r.data(), &sums);
     for (int k = 0; k < K && NeedsSums(); ++k) residual_sum[k].Add(r[k]);
@@ -360,7 +495,7 @@ absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvatur
     const int32_t row = rows_[i];
     for (int k = 0; k < K; ++k) {
       const double prob = curvature.probability(k, i);
-      d[k] = prob * (1.0 - prob);
+      d[k] = curvature.factor * prob * (1.0 - prob);
       totals[k] += d[k];
     }
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
@@ -375,10 +510,9 @@ absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvatur
   if (!plain) {
     for (int64_t j = 0; j < features_; ++j) {
       const double m = standardization_.mean[j];
-      const double scale = standardization_.deviation[j];
       for (int k = 0; k < K; ++k) {
         const double s = squares[j * K + k] - 2.0 * m * firsts[j * K + k] + m * m * totals[k];
-        squares[j * K + k] = std::max(s, 0.0) / (scale * scale);
+        squares[j * K + k] = std::max(s, 0.0) * inverse_[j] * inverse_[j];
       }
     }
   }
@@ -392,14 +526,37 @@ absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvatur
   return squares;
 }
 
+absl::Status LogisticData::ComputeColumnScale(const base::StopToken& stop) {
+  const data::SparseMatrix& x = dataset_->x;
+  const double n = static_cast<double>(std::max<int64_t>(1, rows()));
+  VectorXd squares = VectorXd::Zero(features_), stored = VectorXd::Zero(features_);
+  const bool plain = standardization_.identity();
+  base::Pace pace(stop);
+  for (const int32_t row : rows_) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * (x.row_start[row + 1] - x.row_start[row]) + 1));
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const int32_t j = x.column[e];
+      const double a = plain ? x.value[e] : (x.value[e] - standardization_.mean[j]) * inverse_[j];
+      squares[j] += a * a;
+      stored[j] += 1.0;
+    }
+  }
+  if (!plain) {
+    squares.array() += (n - stored.array()) * (standardization_.mean.array() * inverse_.array()).square();
+  }
+  column_scale_ = VectorXd::Ones(dim_);
+  for (int64_t j = 0; j < features_; ++j) {
+    const double scale = std::sqrt(squares[j] / n);
+    if (scale > 0.0 && std::isfinite(scale)) column_scale_.segment(j * scores_, scores_).setConstant(scale);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Eigen::MatrixXd> LogisticData::DenseRows(const std::vector<int64_t>& rows,
                                                         const base::StopToken& stop) const {
   std::vector<int32_t> numbers;
   for (const int64_t row : rows) numbers.push_back(rows_[static_cast<size_t>(row)]);
-  // Constant columns are standardized like the others, as in the products above.
-  data::Standardization map = standardization_;
-  map.constant.clear();
-  LUTHIER_ASSIGN_OR_RETURN(Eigen::MatrixXd x, data::DenseRows(dataset_->x, numbers, map, stop));
+  LUTHIER_ASSIGN_OR_RETURN(Eigen::MatrixXd x, data::DenseRows(dataset_->x, numbers, standardization_, stop));
   if (!intercept_) return x;
   x.conservativeResize(Eigen::NoChange, x.cols() + 1);
   x.col(x.cols() - 1).setOnes();
@@ -457,6 +614,45 @@ absl::StatusOr<VectorXd> LogisticProblem::HessianDiagonal(const LogisticData::Cu
   LUTHIER_ASSIGN_OR_RETURN(VectorXd diagonal, data_->HessianDiagonal(curvature, stop));
   diagonal.head(data_->penalized()) += Penalize(VectorXd::Ones(dim()));
   return diagonal;
+}
+
+absl::StatusOr<double> LogisticProblem::DualityGap(const VectorXd& w, const base::StopToken& stop) const {
+  const Index p = penalized();
+  if (!(l2_ > 0.0)) return INFINITY;
+  VectorXd at = w;
+  double above = 0.0;  // h(w, b) - h(w, b*).
+  if (p < dim()) {
+    LUTHIER_ASSIGN_OR_RETURN(const MatrixXd scores, data_->AllScores(w, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd shift, data_->MinimizeIntercepts(scores, stop));
+    if (shift.size() == 0) return INFINITY;
+    at.tail(dim() - p) += shift;
+    VectorXd all = VectorXd::Zero(data_->scores());
+    const double here = data_->LossAt(scores, all);
+    all.tail(shift.size()) = shift;
+    above = std::max(0.0, here - data_->LossAt(scores, all));
+  }
+  VectorXd gradient;
+  LUTHIER_RETURN_IF_ERROR(Value(at, &gradient, stop).status());
+  return above + 0.5 * gradient.head(p).cwiseAbs2().cwiseQuotient(PenaltyOfWeights().head(p)).sum();
+}
+
+VectorXd LogisticProblem::BoundDiagonal() const {
+  const double classes = std::max(2, data_->scores());
+  const double bend = 0.5 * (1.0 - 1.0 / classes) * static_cast<double>(std::max<int64_t>(1, rows()));
+  return bend * column_scale().cwiseAbs2() + PenaltyOfWeights();
+}
+
+absl::StatusOr<VectorXd> LogisticProblem::BoundVector(const VectorXd& v, const base::StopToken& stop) const {
+  return HessianVector(data_->LargestCurvature(), v, stop);
+}
+
+std::unique_ptr<SecondOrderFunction> LogisticProblem::MakeFunction(bool direct) const {
+  return std::make_unique<LogisticFunction>(this, direct);
+}
+
+std::string LogisticProblem::Describe() const {
+  return absl::StrCat(rows(), " rows, ", data_->features(), " columns, ", std::max(2, data_->scores()), " classes, l2 ",
+                      absl::StrFormat("%.3g", l2_));
 }
 
 Metrics EvaluateMetrics(const LogisticData& data, const VectorXd& w) {

@@ -3,11 +3,14 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/data/dataset.h"
 #include "lib/data/standardize.h"
+#include "lib/linear/penalized_problem.h"
 
 // Logistic regression, binary and multinomial, with one L2 penalty, or one for each feature.
 //
@@ -55,11 +58,18 @@ class LogisticData {
   // class.
   absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
-  // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need.
+  // Returns all scores, K x rows.
+  absl::StatusOr<Eigen::MatrixXd> AllScores(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+
+  // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need, and a factor of that Hessian.
   struct Curvature {
     Eigen::MatrixXd probability;
+    double factor = 1.0;
   };
   absl::StatusOr<Curvature> CurvatureAt(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+  // Returns the curvature of a matrix that is at least as large as the Hessian everywhere (Boehning 1992): psi'' <=
+  // (I - 11'/K) / 2, which is K/2 times psi'' at equal probabilities; with one score 1/4.
+  Curvature LargestCurvature() const;
   // Returns (sum_i psi_i''(w)) v. O(K * entries).
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
                                                 const base::StopToken& stop = {}) const;
@@ -71,6 +81,18 @@ class LogisticData {
   absl::StatusOr<Eigen::MatrixXd> DenseRows(const std::vector<int64_t>& rows, const base::StopToken& stop) const;
   // Returns the mean number of stored entries of a row.
   double mean_entries() const;
+  // Returns the root mean square of each weight's column as the model sees it: dim() entries, all > 0. Columns of zeros
+  // have 1.
+  const Eigen::VectorXd& column_scale() const { return column_scale_; }
+  double largest_row_norm() const { return largest_row_norm_; }
+  // Returns sum_i psi_i at scores (K x rows) to which `shift` is added.
+  double LossAt(const Eigen::MatrixXd& scores, const Eigen::VectorXd& shift) const;
+  // Returns intercepts to add (dim() - penalized() entries) at which the losses of these scores are least, or an empty
+  // vector if none was found. O(rows K^2) a step.
+  absl::StatusOr<Eigen::VectorXd> MinimizeIntercepts(const Eigen::MatrixXd& scores, const base::StopToken& stop) const;
+  // Returns the slope of the losses along scores + step * direction (both K x rows), and their curvature.
+  double SlopeAlong(const Eigen::MatrixXd& scores, const Eigen::MatrixXd& direction, double step,
+                    double* curvature) const;
 
   // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
   //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
@@ -100,6 +122,7 @@ class LogisticData {
   LogisticData(const data::Dataset* dataset, std::vector<int32_t> rows, data::Standardization standardization,
                bool intercept);
   absl::Status ComputeLipschitz(const base::StopToken& stop);
+  absl::Status ComputeColumnScale(const base::StopToken& stop);
   // Operations of going over row i once, for Pace.
   int64_t Work(int64_t i) const {
     const int32_t row = rows_[i];
@@ -109,6 +132,7 @@ class LogisticData {
   const data::Dataset* const dataset_;
   std::vector<int32_t> rows_;
   data::Standardization standardization_;
+  Eigen::VectorXd inverse_;  // 1 / deviation, 0 for constant columns; empty without a standardization.
   const bool intercept_;
   const int64_t features_;
   const int scores_;
@@ -116,10 +140,12 @@ class LogisticData {
   const Eigen::Index dim_;
   double gradient_lipschitz_ = 0.0;
   double hessian_lipschitz_ = 0.0;
+  double largest_row_norm_ = 0.0;
+  Eigen::VectorXd column_scale_;
 };
 
 // The training problem h. `data` must outlive it. It is immutable and may be used by any thread.
-class LogisticProblem {
+class LogisticProblem final : public PenalizedProblem {
  public:
   // l2 >= 0, finite.
   LogisticProblem(const LogisticData* data, double l2);
@@ -127,15 +153,32 @@ class LogisticProblem {
   LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
 
   const LogisticData& data() const { return *data_; }
-  // Returns the least penalty.
-  double l2() const { return l2_; }
+  double l2() const override { return l2_; }
   double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
   // Returns l2_j w_j for each penalised weight: the gradient of the penalty at w, and also its
   // Hessian times w.
-  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const override;
   // Returns the penalty of each of the dim() weights, 0 for intercepts.
   Eigen::VectorXd PenaltyOfWeights() const;
-  Eigen::Index dim() const { return data_->dim(); }
+  Eigen::Index dim() const override { return data_->dim(); }
+  Eigen::Index penalized() const override { return data_->penalized(); }
+  int64_t rows() const override { return data_->rows(); }
+  bool one_penalty() const override { return penalties_.size() == 0; }
+  const Eigen::VectorXd& column_scale() const override { return data_->column_scale(); }
+  double largest_row_norm() const override { return data_->largest_row_norm(); }
+  absl::StatusOr<double> Evaluate(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                                  const base::StopToken& stop) const override {
+    return Value(w, gradient, stop);
+  }
+  // Intercepts first move to the minimum along them, as a free bias does in LinearProblem::DualityGap: the bound is
+  //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*).
+  // Infinite if a weight has no penalty, or if b* was not found.
+  absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop) const override;
+  Eigen::VectorXd BoundDiagonal() const override;
+  absl::StatusOr<Eigen::VectorXd> BoundVector(const Eigen::VectorXd& v, const base::StopToken& stop) const override;
+  std::unique_ptr<SecondOrderFunction> MakeFunction(bool direct) const override;
+  SolverCosts Costs() const override;
+  std::string Describe() const override;
 
   // Returns h(w), and its gradient unless null. Returns CANCELLED when stopped, here and below.
   absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/linear/panel_cholesky.h"
 
@@ -35,93 +34,138 @@ int64_t SampleSize(const LogisticData& data) {
   return std::min<int64_t>(data.rows(), std::max<int64_t>(kFewestRows, kRowsPerWeight * data.dim()));
 }
 
+// Returns the cost of the Hessian of `rows` rows and of its factor, in passes.
+double CostInPasses(const LogisticData& data, double rows) {
+  const double k = data.scores(), dim = static_cast<double>(data.dim());
+  const double q = static_cast<double>(data.features()) + 1.0;
+  const double products = 0.5 * k * (k + 1.0) * rows * q * q + dim * dim * dim / 3.0;
+  const double pass = std::max(1.0, 2.0 * k * data.mean_entries() * static_cast<double>(data.rows()));
+  return products / kProductSpeed / pass;
+}
+
 }  // namespace
 
 double LogisticPreconditioner::Passes(const LogisticData& data) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (data.scores() == 1 || data.dim() > kMostWeights) return kNone;
-  const double k = data.scores(), dim = static_cast<double>(data.dim());
-  const double q = static_cast<double>(data.features()) + 1.0;
-  const double products = 0.5 * k * (k + 1.0) * static_cast<double>(SampleSize(data)) * q * q + dim * dim * dim / 3.0;
-  const double pass = std::max(1.0, 2.0 * k * data.mean_entries() * static_cast<double>(data.rows()));
-  const double passes = products / kProductSpeed / pass;
+  const double passes = CostInPasses(data, static_cast<double>(SampleSize(data)));
   return passes <= kMostPasses ? passes : kNone;
+}
+
+double LogisticPreconditioner::ExactPasses(const LogisticData& data) {
+  return CostInPasses(data, static_cast<double>(data.rows()));
+}
+
+VectorXd LogisticPreconditioner::Order::To(const VectorXd& w, double at_dummy) const {
+  VectorXd v(size());
+  for (Index k = 0; k < scores; ++k) {
+    for (Index j = 0; j < features; ++j) v[k * block + j] = w[j * scores + k];
+    if (block == features) continue;
+    const Index at = features * scores + (scores == 1 ? 0 : k - 1);
+    v[k * block + features] = k == 0 && scores > 1 ? at_dummy : w[at];
+  }
+  return v;
+}
+
+VectorXd LogisticPreconditioner::Order::From(const VectorXd& v) const {
+  VectorXd w(features * scores + (block == features ? 0 : std::max<Index>(1, scores - 1)));
+  for (Index k = 0; k < scores; ++k) {
+    for (Index j = 0; j < features; ++j) w[j * scores + k] = v[k * block + j];
+    if (block == features || (k == 0 && scores > 1)) continue;
+    w[features * scores + (scores == 1 ? 0 : k - 1)] = v[k * block + features];
+  }
+  return w;
+}
+
+absl::StatusOr<MatrixXd> LogisticPreconditioner::Hessian(const LogisticData& data,
+                                                         const LogisticData::Curvature& curvature, int64_t sample,
+                                                         const base::StopToken& stop) {
+  const Order order(data);
+  const Index q = order.block;
+  const int64_t n = data.rows();
+  const double share = static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, sample)) * curvature.factor;
+  MatrixXd m = MatrixXd::Zero(order.size(), order.size());
+  // A multiplication in matrix products takes an eighth of the time of others.
+  constexpr int64_t kStripWork = int64_t{1} << 23;
+  const int64_t strip = std::clamp<int64_t>(kStripWork / (q * q), 16, 512);
+  MatrixXd weighted;
+  VectorXd d;
+  for (int64_t begin = 0; begin < sample; begin += strip) {
+    const Index count = std::min(strip, sample - begin);
+    std::vector<int64_t> rows;
+    for (int64_t i = begin; i < begin + count; ++i) rows.push_back(i * n / sample);
+    LUTHIER_ASSIGN_OR_RETURN(const MatrixXd x, data.DenseRows(rows, stop));  // count x q
+    d.resize(count);
+    for (Index k = 0; k < order.scores; ++k) {
+      for (Index l = 0; l <= k; ++l) {
+        LUTHIER_RETURN_IF_ERROR(stop.Poll());
+        for (Index i = 0; i < count; ++i) {
+          const auto at = curvature.probability.col(rows[static_cast<size_t>(i)]);
+          d[i] = share * at[k] * ((k == l ? 1.0 : 0.0) - at[l]);
+        }
+        weighted.noalias() = d.asDiagonal() * x;
+        if (k == l) {
+          m.block(k * q, k * q, q, q).triangularView<Eigen::Lower>() += weighted.transpose() * x;
+        } else {
+          m.block(k * q, l * q, q, q).noalias() += weighted.transpose() * x;
+        }
+      }
+    }
+  }
+  if (order.dummy()) {
+    m.row(q - 1).setZero();
+    m.col(q - 1).setZero();
+  }
+  return m;
 }
 
 absl::StatusOr<std::optional<LogisticPreconditioner>> LogisticPreconditioner::Make(
     const LogisticData& data, const LogisticData::Curvature& curvature, const VectorXd& penalty,
     const base::StopToken& stop) {
   if (!std::isfinite(Passes(data))) return std::nullopt;
-  const int K = data.scores();
-  const Index p = data.features();
-  const Index q = p + (data.intercept() ? 1 : 0);
-  const int64_t n = data.rows(), s = SampleSize(data);
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < s; ++i) rows.push_back(i * n / s);
-  LUTHIER_ASSIGN_OR_RETURN(const MatrixXd sampled, data.DenseRows(rows, stop));
-  const MatrixXd x = sampled.transpose();  // q x s; with an intercept the last row is ones.
-  const double share = static_cast<double>(n) / static_cast<double>(s);
-  // Returns the index of weight (class, column), or -1: the first class has no intercept.
-  const auto index = [&](int k, Index j) {
-    if (j < p) return j * K + k;
-    return k == 0 ? Index{-1} : p * K + k - 1;
-  };
-  double largest = 0.0;  // Largest diagonal entry.
-  base::Pace pace(stop);
-  for (int k = 0; k < K; ++k) {
-    VectorXd squares = VectorXd::Zero(q);
-    for (Index i = 0; i < x.cols(); ++i) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(q));
-      const double prob = curvature.probability(k, rows[static_cast<size_t>(i)]);
-      squares += share * prob * (1.0 - prob) * x.col(i).cwiseAbs2();
-    }
-    largest = std::max(largest, squares.maxCoeff());
-  }
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, data.HessianDiagonal(curvature, stop));
+  const double largest = diagonal.maxCoeff();
   if (penalty.head(data.penalized()).minCoeff() >= kDominated * largest) return std::nullopt;
-  MatrixXd m = MatrixXd::Zero(data.dim(), data.dim());
-  MatrixXd block(q, q), weighted(q, x.cols());
-  VectorXd d(x.cols());
-  // A multiplication in matrix products takes an eighth of the time of others. The factorisation below has the same
-  // time between polls.
-  const Index strip = std::clamp<Index>(Index{8 * 64 * 64} * data.dim() / (q * q), 1, x.cols());
-  for (int k = 0; k < K; ++k) {
-    for (int l = 0; l <= k; ++l) {
-      for (Index i = 0; i < x.cols(); ++i) {
-        LUTHIER_RETURN_IF_ERROR(pace.Poll(2));
-        const auto at = curvature.probability.col(rows[static_cast<size_t>(i)]);
-        d[i] = share * at[k] * ((k == l ? 1.0 : 0.0) - at[l]);
-      }
-      block.setZero();
-      for (Index begin = 0; begin < x.cols(); begin += strip) {
-        const Index count = std::min(strip, x.cols() - begin);
-        LUTHIER_RETURN_IF_ERROR(pace.Poll(count * q * q / 8));
-        weighted.leftCols(count) = x.middleCols(begin, count) * d.segment(begin, count).asDiagonal();
-        block.noalias() += weighted.leftCols(count) * x.middleCols(begin, count).transpose();
-      }
-      // The block of classes k and l is symmetric, so it serves both orders.
-      for (Index a = 0; a < q; ++a) {
-        LUTHIER_RETURN_IF_ERROR(pace.Poll(4 * q));
-        for (Index b = 0; b < q; ++b) {
-          const Index row = index(k, a), column = index(l, b);
-          if (row < 0 || column < 0) continue;
-          m(row, column) = block(a, b);
-          m(column, row) = block(a, b);
-        }
-      }
-    }
-  }
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd m, Hessian(data, curvature, SampleSize(data), stop));
+  const Order order(data);
   // An intercept has no penalty, and a saturated model no curvature in it.
-  m.diagonal().array() += penalty.array() + kRidge * std::max(largest, penalty.maxCoeff());
+  m.diagonal() += order.To(penalty, 1.0);
+  m.diagonal().array() += kRidge * std::max(largest, penalty.maxCoeff());
   LUTHIER_ASSIGN_OR_RETURN(const bool factored, FactorInPlace(&m, stop));
   if (!factored) return std::nullopt;
-  return std::optional<LogisticPreconditioner>(LogisticPreconditioner(std::move(m)));
+  return std::optional<LogisticPreconditioner>(LogisticPreconditioner(order, std::move(m)));
+}
+
+absl::StatusOr<std::optional<LogisticPreconditioner>> LogisticPreconditioner::MakeExact(
+    const LogisticData& data, const LogisticData::Curvature& curvature, const VectorXd& penalty,
+    const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd m, Hessian(data, curvature, data.rows(), stop));
+  const Order order(data);
+  m.diagonal() += order.To(penalty, 1.0);
+  if (!m.diagonal().allFinite()) return std::nullopt;
+  // Columns without entries leave zeros on the diagonal where nothing is penalised.
+  for (Index i = 0; i < m.rows(); ++i) {
+    if (m(i, i) == 0.0) m(i, i) = 1.0;
+  }
+  // Dependent columns leave pivots that are rounding. What is added is a share of each column's own curvature, so that
+  // columns in small units keep theirs.
+  const MatrixXd hessian = m;
+  for (double ridge = 0.0; ridge < 1.0; ridge = ridge == 0.0 ? 1e-15 : 10.0 * ridge) {
+    if (ridge > 0.0) {
+      m = hessian;
+      m.diagonal() *= 1.0 + ridge;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, FactorInPlace(&m, stop));
+    if (factored) return std::optional<LogisticPreconditioner>(LogisticPreconditioner(order, std::move(m)));
+  }
+  return std::nullopt;
 }
 
 VectorXd LogisticPreconditioner::Solve(const VectorXd& r) const {
-  VectorXd x = r;
+  VectorXd x = order_.To(r, 0.0);
   factor_.triangularView<Eigen::Lower>().solveInPlace(x);
   factor_.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
-  return x;
+  return order_.From(x);
 }
 
 }  // namespace luthier::linear

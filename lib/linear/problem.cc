@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
@@ -27,7 +29,6 @@ constexpr double kLeastCurvature = 1e-14, kLeastStraightCurvature = 1e-3;
 constexpr double kVectorized = 8.0;
 constexpr double kLeastRidge = 1e-16;  // As a share of the first ridge.
 constexpr double kRidgeBesidePenalty = 0.1;
-constexpr double kLineSlope = 0.1;  // Share of the first slope at which a line search ends.
 // A column whose mean square after centring is below this share of that before is constant up to rounding.
 constexpr double kRoundingShare = 1e-12;
 
@@ -342,33 +343,29 @@ absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const Vecto
     *curvature = bend.Total() + second;
     return slope.Total() + first + a * second;
   };
-  double curvature = 0.0;
-  const double slope0 = derivatives(0.0, &curvature);
-  if (!(slope0 < 0.0) || !std::isfinite(slope0)) return 0.0;
-  double low = 0.0, high = INFINITY;
-  double a = 1.0;
-  constexpr int kMost = 60;
-  for (int k = 0; k < kMost; ++k) {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    const double slope = derivatives(a, &curvature);
-    if (!std::isfinite(slope)) {
-      high = a;
-      a = 0.5 * (low + a);
-      continue;
-    }
-    if (std::abs(slope) <= kLineSlope * -slope0) return a;
-    (slope < 0.0 ? low : high) = a;
-    double next = a - slope / curvature;
-    if (!(curvature > 0.0) || !(next > low)) next = std::isfinite(high) ? 0.5 * (low + high) : 8.0 * a;
-    if (std::isfinite(high)) {
-      if (!(next < high)) next = 0.5 * (low + high);
-    } else {
-      next = std::min(next, 8.0 * a);  // A loss that is flat far away suggests too long a step.
-    }
-    if (next > kMostStep) return low;
-    a = next;
-  }
-  return low;
+  return FindLineMinimum(derivatives, stop);
+}
+
+VectorXd LinearProblem::BoundDiagonal() const {
+  VectorXd diagonal =
+      static_cast<double>(std::max<int64_t>(1, data_->rows())) * loss_.smoothness() * data_->column_scale().cwiseAbs2();
+  diagonal.head(penalized()) += Penalize(VectorXd::Ones(dim()));
+  return diagonal;
+}
+
+absl::StatusOr<VectorXd> LinearProblem::BoundVector(const VectorXd& v, const base::StopToken& stop) const {
+  return HessianVector(VectorXd::Constant(static_cast<Index>(data_->rows()), loss_.smoothness()), v, stop);
+}
+
+std::unique_ptr<SecondOrderFunction> LinearProblem::MakeFunction(bool direct) const {
+  return std::make_unique<LinearFunction>(this, direct);
+}
+
+std::string LinearProblem::Describe() const {
+  const double per_row =
+      static_cast<double>(data_->nonzeros()) / static_cast<double>(std::max<int64_t>(1, data_->rows()));
+  return absl::StrCat(data_->rows(), " rows, ", data_->features(), " columns, ", std::llround(per_row),
+                      " entries a row, l2 ", absl::StrFormat("%.3g", l2_));
 }
 
 absl::StatusOr<VectorXd> LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,

@@ -2,15 +2,20 @@
 #define LUTHIER_LIB_LINEAR_PROBLEM_H_
 
 #include <Eigen/Core>
+#include <cmath>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/data/dataset.h"
 #include "lib/data/standardize.h"
+#include "lib/linear/line_minimum.h"
 #include "lib/linear/margin_loss.h"
 #include "lib/linear/newton_solver.h"
+#include "lib/linear/penalized_problem.h"
 
 // Linear classifiers of two classes, laid out for fast training.
 //
@@ -194,7 +199,7 @@ class LinearData {
 };
 
 // The training problem h. `data` must outlive it. It is immutable and may be used by any thread.
-class LinearProblem {
+class LinearProblem final : public PenalizedProblem {
  public:
   // l2 >= 0, finite.
   LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
@@ -203,16 +208,28 @@ class LinearProblem {
 
   const LinearData& data() const { return *data_; }
   const MarginLoss& loss() const { return loss_; }
-  // Returns the least penalty.
-  double l2() const { return l2_; }
+  double l2() const override { return l2_; }
   double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
-  bool one_penalty() const { return penalties_.size() == 0; }
+  bool one_penalty() const override { return penalties_.size() == 0; }
   // Returns l2_j w_j for each penalised weight: the gradient of the penalty at w, and also its
   // Hessian times w.
-  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
-  Eigen::Index dim() const { return data_->dim(); }
-  // Returns the number of penalised weights, which come first.
-  Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const override;
+  Eigen::Index dim() const override { return data_->dim(); }
+  Eigen::Index penalized() const override { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
+
+  int64_t rows() const override { return data_->rows(); }
+  const Eigen::VectorXd& column_scale() const override { return data_->column_scale(); }
+  double largest_row_norm() const override { return std::sqrt(data_->max_norm2()); }
+  absl::StatusOr<double> Evaluate(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                                  const base::StopToken& stop) const override {
+    return Value(w, gradient, nullptr, stop);
+  }
+  Eigen::VectorXd BoundDiagonal() const override;
+  absl::StatusOr<Eigen::VectorXd> BoundVector(const Eigen::VectorXd& v, const base::StopToken& stop) const override;
+  std::unique_ptr<SecondOrderFunction> MakeFunction(bool direct) const override;
+  SolverCosts Costs() const override;
+  std::string Describe() const override;
+  const LinearProblem* two_classes() const override { return this; }
 
   // Returns h(w). Unless null, fills in its gradient, the curvatures loss''(t_i) and the scores s_i
   // t_i. Returns CANCELLED when stopped, here and below.
@@ -224,7 +241,7 @@ class LinearProblem {
   //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*),
   // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite if a weight
   // has no penalty. Costs about a pass over the entries.
-  absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+  absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const override;
 
   // Returns the step a in (0, kMostStep] at which h(w + a d) is least, to a slope of a tenth of the
   // one at a = 0, which is negative. Returns 0 if nothing is finite. `scores` are those of w
@@ -232,7 +249,6 @@ class LinearProblem {
   // the rows and sums over them; writes their cost in passes over the entries to *passes.
   absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
                                      const Eigen::VectorXd& ridge, const base::StopToken& stop, double* passes) const;
-  static constexpr double kMostStep = 1e30;
 
   // Return the Hessian times v, its diagonal, and the Hessian itself (lower triangle; O(sum_i
   // nnz_i^2)), at the point of `curvature`. For losses with kinks it is an element of the

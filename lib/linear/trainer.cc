@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/linear/problem.h"
 
 namespace luthier::linear {
 namespace {
@@ -47,73 +47,13 @@ bool NeedsOnePenalty(LinearSolver solver) {
 
 namespace {
 
-// Estimates of the passes over the entries that solvers need. The numbers are fits to the runs in the table of
-// docs/reference/linear.md; they have to be right only within a factor of two.
-struct Costs {
-  explicit Costs(const LinearProblem& problem) {
-    const LinearData& data = problem.data();
-    const double n = static_cast<double>(std::max<int64_t>(1, data.rows()));
-    const double d = static_cast<double>(data.dim());
-    const double per_row = std::max(1.0, static_cast<double>(data.nonzeros())) / n;
-    const bool hinge = problem.loss().kind != MarginLoss::Kind::kLogistic;
-    // Strength of the penalty: 1 if it curves as much as the losses do along a typical column.
-    const double scale2 = data.mean_norm2() / std::max(1.0, d);
-    const double rule = problem.l2() / std::max(1e-300, n * problem.loss().smoothness() * scale2);
-    const double decades = std::max(0.0, -std::log10(std::max(1e-300, rule)));
-    const bool weak = decades > 3.0 && n < 8.0 * d;  // The penalty alone decides in many directions.
-    const bool fits = problem.l2() > 0.0 || !hinge;
-    const double hessian = 0.25 * per_row, factor = FactorPasses(data);
-    steps = rule > 3.0 ? 2.0 : hinge ? (weak ? 16.0 : 9.0) : (weak ? 10.0 : 6.0);
-    if (fits && d <= static_cast<double>(LinearTrainer::kMaxDirectColumns)) {
-      newton_cholesky = steps * (2.0 + hessian + factor);
-    }
-    const int64_t every = SampleEvery(data);
-    if (fits && every > 0) {
-      newton_cg = (steps + 1.0) * (10.0 + hessian / static_cast<double>(every) + factor);
-    }
-    lbfgs = rule > 3.0     ? 5.0
-            : n >= 8.0 * d ? std::min(60.0, 8.0 + 0.5 * d) * (hinge ? 1.4 : 1.0)
-            : hinge        ? 25.0 + 25.0 * decades * decades
-                           : 10.0 + 25.0 * decades;
-    // If a factor is too expensive, Newton's method can replace L-BFGS once that stalls, but is never the first choice.
-    if (fits && d > static_cast<double>(LinearTrainer::kMaxDirectColumns)) newton_cg = std::max(150.0, 1.5 * lbfgs);
-    if (problem.l2() > 0.0 && data.bias() != Bias::kFree) {
-      // Rows that share columns undo each other's steps the more, the weaker the penalty is.
-      dual = (8.0 + 16.0 * std::log1p(1.5 / rule)) * (hinge && decades > 0.0 ? 1.5 : 1.0);
-      // With more columns than rows, the rows hardly interfere.
-      if (n < 0.5 * d) dual = std::min(dual, hinge ? 45.0 + 20.0 * std::max(0.0, decades - 3.0) : 35.0);
-      if (data.mean_norm2() > 0.0 && data.max_norm2() > 20.0 * data.mean_norm2()) dual *= 4.0;
-    }
-  }
-
-  double Of(LinearSolver solver) const {
-    switch (solver) {
-      case LinearSolver::kLbfgs:
-        return lbfgs;
-      case LinearSolver::kNewtonCg:
-        return newton_cg;
-      case LinearSolver::kNewtonCholesky:
-        return newton_cholesky;
-      case LinearSolver::kDual:
-        return dual;
-      case LinearSolver::kSvrg:
-        break;
-    }
-    return INFINITY;
-  }
-
-  double lbfgs = INFINITY, newton_cg = INFINITY, newton_cholesky = INFINITY, dual = INFINITY;
-  double steps = 0.0;  // Steps of Newton's method.
-};
-
 constexpr LinearSolver kCandidates[] = {LinearSolver::kLbfgs, LinearSolver::kNewtonCholesky, LinearSolver::kNewtonCg,
                                         LinearSolver::kDual};
 
 }  // namespace
 
-SolverChoice ChooseSolver(const LinearProblem& problem) {
-  const LinearData& data = problem.data();
-  const Costs costs(problem);
+SolverChoice ChooseSolver(const PenalizedProblem& problem) {
+  const SolverCosts costs = problem.Costs();
   LinearSolver best = LinearSolver::kLbfgs;
   for (const LinearSolver solver : kCandidates) {
     if (NeedsOnePenalty(solver) && !problem.one_penalty()) continue;
@@ -125,10 +65,7 @@ SolverChoice ChooseSolver(const LinearProblem& problem) {
     estimates.push_back(
         absl::StrCat(LinearSolverNames()[static_cast<size_t>(solver)], " ", std::llround(costs.Of(solver))));
   }
-  const double per_row = static_cast<double>(data.nonzeros()) / static_cast<double>(std::max<int64_t>(1, data.rows()));
-  return {best, absl::StrCat(data.rows(), " rows, ", data.features(), " columns, ", std::llround(per_row),
-                             " entries a row, l2 ", absl::StrFormat("%.3g", problem.l2()),
-                             "; estimated passes: ", absl::StrJoin(estimates, ", "))};
+  return {best, absl::StrCat(problem.Describe(), "; estimated passes: ", absl::StrJoin(estimates, ", "))};
 }
 
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes) {
@@ -145,7 +82,7 @@ absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes) {
       " MiB; are the highest column numbers meant? Else another solver, or a larger max_memory_mib"));
 }
 
-LinearTrainer::LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options)
+LinearTrainer::LinearTrainer(const PenalizedProblem* problem, const LinearTrainOptions& options)
     : problem_(problem), options_(options), solver_(options.solver), start_(VectorXd::Zero(problem->dim())) {
   MakeSolver();
 }
@@ -156,14 +93,14 @@ void LinearTrainer::MakeSolver() {
   svrg_.reset();
   lbfgs_ = LbfgsSolver();
   newton_ = NewtonSolver();
-  lbfgs_.set_scale(problem_->data().column_scale());
-  newton_.set_scale(problem_->data().column_scale());
+  lbfgs_.set_scale(problem_->column_scale());
+  newton_.set_scale(problem_->column_scale());
   if (solver_ == LinearSolver::kDual) {
-    dual_ = std::make_unique<DualCoordinateDescent>(problem_, options_.svrg.seed);
+    dual_ = std::make_unique<DualCoordinateDescent>(problem_->two_classes(), options_.svrg.seed);
   } else if (solver_ == LinearSolver::kSvrg) {
-    svrg_ = std::make_unique<Svrg>(problem_, options_.svrg);
+    svrg_ = std::make_unique<Svrg>(problem_->two_classes(), options_.svrg);
   } else if (newton()) {
-    function_ = std::make_unique<LinearFunction>(problem_, solver_ == LinearSolver::kNewtonCholesky);
+    function_ = problem_->MakeFunction(solver_ == LinearSolver::kNewtonCholesky);
   }
   solver_started_ = false;
   solver_iteration_ = 0;
@@ -176,30 +113,33 @@ void LinearTrainer::MakeSolver() {
   if (zero_gradient_ >= 0.0) SetTolerance();
 }
 
-absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes) {
+absl::Status CheckSolver(const PenalizedProblem& problem, LinearSolver solver, int64_t max_bytes) {
   const std::string& name = LinearSolverNames()[static_cast<size_t>(solver)];
-  const bool dual = solver == LinearSolver::kDual;
+  const LinearProblem* const two = problem.two_classes();
+  if (NeedsOnePenalty(solver) && two == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("solver ", name, " is for two classes, and there are more (",
+                                                   problem.Describe(),
+                                                   "); use auto, lbfgs, newton_cg or "
+                                                   "newton_cholesky"));
+  }
   // In the straight parts of hinges, Newton's method has only the penalty's curvature.
-  const bool smooth = problem.loss().kind == MarginLoss::Kind::kLogistic;
-  if (!(problem.l2() > 0.0) && solver != LinearSolver::kLbfgs && (dual || solver == LinearSolver::kSvrg || !smooth)) {
+  const bool smooth = two == nullptr || two->loss().kind == MarginLoss::Kind::kLogistic;
+  if (!(problem.l2() > 0.0) && solver != LinearSolver::kLbfgs && (NeedsOnePenalty(solver) || !smooth)) {
     return absl::InvalidArgumentError(absl::StrCat("solver ", name, " needs l2 above 0 here; use lbfgs"));
   }
   if (NeedsOnePenalty(solver) && !problem.one_penalty()) {
     return absl::InvalidArgumentError(absl::StrCat("solver ", name, " is for a single strength; scale the columns"));
   }
-  if (dual && problem.data().bias() == Bias::kFree) {
-    return absl::InvalidArgumentError(
-        "solver dual needs a bias that is penalised, or none; use newton_cholesky or lbfgs");
-  }
   if (solver == LinearSolver::kNewtonCholesky && problem.dim() > LinearTrainer::kMaxDirectColumns) {
     return absl::InvalidArgumentError(absl::StrCat("solver newton_cholesky is for at most ",
-                                                   LinearTrainer::kMaxDirectColumns, " columns, not ", problem.dim(),
+                                                   LinearTrainer::kMaxDirectColumns, " weights, not ", problem.dim(),
                                                    "; use newton_cg or dual"));
   }
   return CheckVectors(solver, problem.dim(), max_bytes);
 }
 
-absl::StatusOr<LinearTrainer> LinearTrainer::Create(const LinearProblem* problem, const LinearTrainOptions& options) {
+absl::StatusOr<LinearTrainer> LinearTrainer::Create(const PenalizedProblem* problem,
+                                                    const LinearTrainOptions& options) {
   LUTHIER_CHECK(options.tolerance >= 0.0 && options.max_iterations >= 0);
   LUTHIER_RETURN_IF_ERROR(CheckSolver(*problem, options.solver, options.max_memory_bytes));
   return LinearTrainer(problem, options);
@@ -211,7 +151,7 @@ void LinearTrainer::WarmStart(VectorXd w) {
 }
 
 double LinearTrainer::PassesNow() const {
-  const double n = static_cast<double>(std::max<int64_t>(1, problem_->data().rows()));
+  const double n = static_cast<double>(std::max<int64_t>(1, problem_->rows()));
   if (dual_) return extra_passes_ + static_cast<double>(dual_->steps()) / n + static_cast<double>(dual_->rebuilds());
   if (svrg_) return extra_passes_ + static_cast<double>(svrg_->evaluations()) / n;
   if (newton()) return extra_passes_ + newton_.passes();
@@ -226,8 +166,8 @@ VectorXd LinearTrainer::Weights() const {
 }
 
 double LinearTrainer::DualityGap() const {
-  if (!dual_ || !solver_started_) return INFINITY;
-  return problem_->Value(dual_->Weights(), nullptr).value() - dual_->DualValue();
+  if (!dual_ || !solver_started_ || problem_->penalized() < problem_->dim()) return INFINITY;
+  return problem_->Evaluate(dual_->Weights(), nullptr, {}).value() - dual_->DualValue();
 }
 
 const VectorXd& LinearTrainer::gradient() const {
@@ -247,9 +187,9 @@ void LinearTrainer::SetTolerance() {
 // Computes the gradient at 0. A stop changes nothing.
 absl::Status LinearTrainer::ZeroGradient(const base::StopToken& stop) {
   VectorXd gradient;
-  LUTHIER_ASSIGN_OR_RETURN(zero_value_, problem_->Value(VectorXd::Zero(problem_->dim()), &gradient, nullptr, stop));
+  LUTHIER_ASSIGN_OR_RETURN(zero_value_, problem_->Evaluate(VectorXd::Zero(problem_->dim()), &gradient, stop));
   extra_passes_ += 1.0;
-  zero_gradient_ = LargestEntry(gradient, problem_->data().column_scale());
+  zero_gradient_ = LargestEntry(gradient, problem_->column_scale());
   SetTolerance();
   return absl::OkStatus();
 }
@@ -257,13 +197,9 @@ absl::Status LinearTrainer::ZeroGradient(const base::StopToken& stop) {
 // Sets the first Hessian of L-BFGS to the diagonal of the one that bounds h from above, and its first step to the
 // length that this bound allows.
 absl::Status LinearTrainer::SetMetric(const VectorXd& gradient, const base::StopToken& stop) {
-  const LinearData& data = problem_->data();
-  const double rows = static_cast<double>(std::max<int64_t>(1, data.rows()));
-  VectorXd diagonal = rows * problem_->loss().smoothness() * data.column_scale().cwiseAbs2();
-  diagonal.head(problem_->penalized()) += problem_->Penalize(VectorXd::Ones(problem_->dim()));
+  VectorXd diagonal = problem_->BoundDiagonal();
   const VectorXd direction = gradient.cwiseQuotient(diagonal);
-  const VectorXd largest = VectorXd::Constant(static_cast<Eigen::Index>(data.rows()), problem_->loss().smoothness());
-  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, problem_->HessianVector(largest, direction, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, problem_->BoundVector(direction, stop));
   const double bend = direction.dot(product);
   const double step = bend > 0.0 ? direction.dot(gradient) / bend : 1.0;
   lbfgs_.set_metric(std::move(diagonal), std::isfinite(step) && step > 0.0 ? std::min(1.0, step) : 0.0);
@@ -290,7 +226,7 @@ absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& sto
       return dual_->Start(from_zero ? nullptr : &start_, stop);
     }
     if (newton()) return newton_.Start(*function_, start_, stop);
-    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
+    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Evaluate(w, g, stop); };
     LUTHIER_ASSIGN_OR_RETURN(const SolveState state, lbfgs_.Start(f, start_));
     if (state == SolveState::kRunning) {
       LUTHIER_RETURN_IF_ERROR(SetMetric(lbfgs_.gradient(), stop));
@@ -305,7 +241,7 @@ absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& sto
   }
   if (shared) {
     zero_value_ = value();
-    zero_gradient_ = LargestEntry(gradient(), problem_->data().column_scale());
+    zero_gradient_ = LargestEntry(gradient(), problem_->column_scale());
     SetTolerance();
   }
   extra_passes_ += passes;
@@ -326,10 +262,10 @@ absl::StatusOr<SolveState> LinearTrainer::CheckStochastic(const base::StopToken&
     return SolveState::kRunning;
   }
   VectorXd gradient;
-  LUTHIER_ASSIGN_OR_RETURN(const double value, problem_->Value(Weights(), &gradient, nullptr, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const double value, problem_->Evaluate(Weights(), &gradient, stop));
   check_pending_ = false;
   extra_passes_ += 1.0;
-  const double largest = LargestEntry(gradient, problem_->data().column_scale());
+  const double largest = LargestEntry(gradient, problem_->column_scale());
   if (!std::isfinite(value) || !std::isfinite(largest)) return SolveState::kNonFinite;
   exact_gradient_ = std::move(gradient);
   exact_value_ = value;
@@ -356,16 +292,18 @@ absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& 
   if (!(problem_->l2() > 0.0) || zero_value_ == 0.0) return SolveState::kConverged;
   const Eigen::Index p = problem_->penalized();
   const VectorXd& g = gradient();
-  // Bounds as DualityGap does. A free bias first moves to where its own gradient is 0, which changes the others' by at
-  // most this much.
-  const double bias = p < g.size() ? std::abs(g[p]) * std::sqrt(problem_->data().max_norm2()) : 0.0;
-  VectorXd shares = VectorXd::Ones(problem_->dim());
-  const double squares =
-      (g.head(p).cwiseAbs().array() + bias).matrix().cwiseAbs2().cwiseQuotient(problem_->Penalize(shares)).sum();
   const double enough = options_.gap_share * value();
-  if (0.5 * squares <= enough) {
-    if (p == g.size()) relative_gap_ = 0.5 * squares / zero_value_;
-    return SolveState::kConverged;
+  if (g.size() - p <= 1) {
+    // Bounds as DualityGap does. A free bias first moves to where its own gradient is 0, which changes the others' by
+    // at most this much.
+    const double bias = p < g.size() ? std::abs(g[p]) * problem_->largest_row_norm() : 0.0;
+    const VectorXd shares = VectorXd::Ones(problem_->dim());
+    const double squares =
+        (g.head(p).cwiseAbs().array() + bias).matrix().cwiseAbs2().cwiseQuotient(problem_->Penalize(shares)).sum();
+    if (0.5 * squares <= enough) {
+      if (p == g.size()) relative_gap_ = 0.5 * squares / zero_value_;
+      return SolveState::kConverged;
+    }
   }
   if (newton() && newton_.promised() <= enough) return SolveState::kConverged;
   LUTHIER_ASSIGN_OR_RETURN(const double gap, problem_->DualityGap(Weights(), stop));
@@ -381,12 +319,12 @@ absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& 
 absl::StatusOr<SolveState> LinearTrainer::CheckPrecision(const base::StopToken& stop) {
   if (newton()) return SolveState::kPrecision;  // Newton's method has confirmed it itself.
   const VectorXd w = Weights();
-  LinearFunction function(problem_);
+  const std::unique_ptr<SecondOrderFunction> function = problem_->MakeFunction(false);
   NewtonSolver newton;
   newton.set_path(false);
-  LUTHIER_RETURN_IF_ERROR(newton.Start(function, w, stop).status());
+  LUTHIER_RETURN_IF_ERROR(newton.Start(*function, w, stop).status());
   const double before = newton.value();
-  LUTHIER_ASSIGN_OR_RETURN(const SolveState state, newton.Step(function, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const SolveState state, newton.Step(*function, stop));
   extra_passes_ += newton.passes();
   if (state != SolveState::kRunning || newton.value() >= before - kValueNoise * std::abs(before)) {
     return SolveState::kPrecision;
@@ -406,7 +344,7 @@ double LinearTrainer::Distance() const {
   // The gradient at the weights of dual variables fluctuates; the gains of the steps do not.
   if (dual_) return std::sqrt(dual_->gap_estimate() / (options_.gap_share * exact_value_));
   const double claimed =
-      LargestEntry(gradient(), problem_->data().column_scale()) / (options_.tolerance * tightened_ * zero_gradient_);
+      LargestEntry(gradient(), problem_->column_scale()) / (options_.tolerance * tightened_ * zero_gradient_);
   if (!(problem_->l2() > 0.0)) return claimed;
   return std::max(claimed, gradient().norm() / std::sqrt(2.0 * options_.gap_share * problem_->l2() * value()));
 }
@@ -427,7 +365,7 @@ void LinearTrainer::LookAround() {
   // A solver that has run for long was never as close as it seemed.
   const double used = passes - solver_passes_;
   if (now > 10.0) needed = std::max(needed, 0.5 * used);
-  const Costs costs(*problem_);
+  const SolverCosts costs = problem_->Costs();
   // Newton's method gains little for long and then all at once; coordinate descent is nearly as sudden.
   const double own = costs.Of(solver_);
   if (used < (newton() ? 3.0 : dual_ ? 1.0 : 0.0) * own) needed = std::min(needed, std::max(own - used, 0.3 * own));
@@ -464,7 +402,7 @@ absl::StatusOr<SolveState> LinearTrainer::StepSolver(const base::StopToken& stop
   } else if (newton()) {
     LUTHIER_ASSIGN_OR_RETURN(state, newton_.Step(*function_, stop));
   } else {
-    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
+    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Evaluate(w, g, stop); };
     LUTHIER_ASSIGN_OR_RETURN(state, lbfgs_.Step(f, stop));
   }
   ++iteration_;
@@ -472,7 +410,7 @@ absl::StatusOr<SolveState> LinearTrainer::StepSolver(const base::StopToken& stop
   if (stochastic()) {
     check_pending_ = state == SolveState::kRunning;
   } else if (zero_gradient_ > 0.0) {
-    relative_gradient_ = LargestEntry(gradient(), problem_->data().column_scale()) / zero_gradient_;
+    relative_gradient_ = LargestEntry(gradient(), problem_->column_scale()) / zero_gradient_;
   }
   return state;
 }

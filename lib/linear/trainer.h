@@ -14,14 +14,12 @@
 #include "lib/base/stop_token.h"
 #include "lib/linear/dual_coordinate_descent.h"
 #include "lib/linear/lbfgs_solver.h"
-#include "lib/linear/logistic_trainer.h"
 #include "lib/linear/newton_solver.h"
-#include "lib/linear/problem.h"
+#include "lib/linear/penalized_problem.h"
 #include "lib/linear/svrg.h"
+#include "lib/linear/training_state.h"
 
 namespace luthier::linear {
-
-enum class LinearSolver { kLbfgs, kNewtonCg, kNewtonCholesky, kDual, kSvrg };
 
 // "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg", in the order of the enum.
 const std::vector<std::string>& LinearSolverNames();
@@ -40,7 +38,7 @@ struct SolverChoice {
 // Returns the solver that is estimated to need the fewest passes for `problem` from w = 0. The
 // estimate depends on its rows, columns, entries, penalties, bias and loss alone, so the same
 // problem always gets the same answer. docs/reference/linear.md has the table. O(rows + entries).
-SolverChoice ChooseSolver(const LinearProblem& problem);
+SolverChoice ChooseSolver(const PenalizedProblem& problem);
 
 struct LinearTrainOptions {
   LinearSolver solver = LinearSolver::kLbfgs;
@@ -62,19 +60,19 @@ struct LinearTrainOptions {
 // matrices) that a solver holds for `dim` weights need more than `max_bytes`.
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
-// Checks that `solver` fits `problem`. Returns INVALID_ARGUMENT if it does not: "dual" and "svrg" need l2 > 0, the same
-// for all weights; Newton's method with hinges needs l2 > 0; "dual" takes no free bias; "newton_cholesky" takes at most
-// kMaxDirectColumns columns. Returns errors of CheckVectors, too.
-absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes);
+// Checks that `solver` fits `problem`. Returns INVALID_ARGUMENT if it does not: "dual" and "svrg" need two classes and
+// l2 > 0, the same for all weights; Newton's method with hinges needs l2 > 0; "newton_cholesky" takes at most
+// kMaxDirectColumns weights. Returns errors of CheckVectors, too.
+absl::Status CheckSolver(const PenalizedProblem& problem, LinearSolver solver, int64_t max_bytes);
 
-// Trains one linear classifier, with the guarantees of LogisticTrainer (logistic_trainer.h):
-// reading it and stopping it do not change the weights, `stop` is polled also within an iteration,
-// and a saved trainer continues bit for bit. An iteration is one of L-BFGS or Newton's method, or
-// about a pass over the rows. `problem` must outlive this. Not thread-safe.
+// Trains one linear classifier. Reading it and stopping it do not change the weights, `stop` is polled at the pace of
+// lib/base/pace.h, also within an iteration, which is then discarded, and a saved trainer continues bit for bit. An
+// iteration is one of L-BFGS or Newton's method, or about a pass over the rows. `problem` must outlive this. Not
+// thread-safe.
 //
 // A small gradient alone does not make a minimum: at weak penalties h may still fall far along
 // directions in which it is flat. So if l2 > 0, convergence is confirmed by a bound on h(w) - min h
-// (LinearProblem::DualityGap, or the gain that Newton's last step predicted); until the bound
+// (PenalizedProblem::DualityGap, or the gain that Newton's last step predicted); until the bound
 // holds, the tolerance is tightened. kPrecision of a solver other than Newton's method is confirmed
 // by a Newton step, at last with the Hessian that bounds h from above; if that lowers h, training
 // goes on.
@@ -84,7 +82,7 @@ class LinearTrainer {
   static constexpr int kMostChanges = 2;
 
   // Returns the errors of CheckSolver.
-  static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
+  static absl::StatusOr<LinearTrainer> Create(const PenalizedProblem* problem, const LinearTrainOptions& options);
 
   // Starts at w instead of 0. Before the first Advance only.
   void WarmStart(Eigen::VectorXd w);
@@ -110,8 +108,8 @@ class LinearTrainer {
   double relative_gradient() const { return relative_gradient_; }
   // Returns the bound on h(w) - min h as a multiple of h(0), or infinity if none was computed.
   double relative_gap() const { return relative_gap_; }
-  // Returns h(w) - D(alpha) >= 0 with the solver's own dual variables, or infinity if it has none.
-  // Costs two passes.
+  // Returns h(w) - D(alpha) >= 0 with the solver's own dual variables, or infinity if it has none that meet the
+  // constraint of a free bias. Costs two passes.
   double DualityGap() const;
 
   void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
@@ -122,7 +120,7 @@ class LinearTrainer {
   static constexpr int64_t kMaxDirectColumns = 4000;
 
  private:
-  LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options);
+  LinearTrainer(const PenalizedProblem* problem, const LinearTrainOptions& options);
   bool stochastic() const { return dual_ != nullptr || svrg_ != nullptr; }
   bool newton() const { return solver_ == LinearSolver::kNewtonCg || solver_ == LinearSolver::kNewtonCholesky; }
   // Creates the solver that solver_ names, without progress.
@@ -148,7 +146,7 @@ class LinearTrainer {
   const Eigen::VectorXd& gradient() const;
   double value() const;
 
-  const LinearProblem* problem_;
+  const PenalizedProblem* problem_;
   LinearTrainOptions options_;
   LinearSolver solver_;
   TrainOutcome outcome_ = TrainOutcome::kRunning;
@@ -165,7 +163,7 @@ class LinearTrainer {
   Eigen::VectorXd start_;
   LbfgsSolver lbfgs_;
   NewtonSolver newton_;
-  std::unique_ptr<LinearFunction> function_;
+  std::unique_ptr<SecondOrderFunction> function_;
   std::unique_ptr<DualCoordinateDescent> dual_;
   std::unique_ptr<Svrg> svrg_;
   // Gradient and value of the last exact evaluation for a stochastic solver.

@@ -30,10 +30,17 @@ class HostedTraining : public FoldTraining {
   virtual void Fix(VectorXd w) = 0;
 };
 
-// Trainer is LinearTrainer or LogisticTrainer.
-template <typename Trainer>
 class Training : public HostedTraining {
  public:
+  absl::Status Init(const linear::PenalizedProblem* problem, const LinearSettings& settings, LinearSolver solver) {
+    linear::LinearTrainOptions options = settings.train;
+    options.solver = solver;
+    options.adaptive = settings.solver == "auto";
+    LUTHIER_ASSIGN_OR_RETURN(linear::LinearTrainer trainer, linear::LinearTrainer::Create(problem, options));
+    trainer_ = std::make_unique<linear::LinearTrainer>(std::move(trainer));
+    return absl::OkStatus();
+  }
+  std::string changes() const final { return trainer_->changes(); }
   void Fix(VectorXd w) final { polished_ = std::move(w); }
   absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop) final { return trainer_->Advance(stop); }
   TrainOutcome outcome() const final { return trainer_->outcome(); }
@@ -81,7 +88,7 @@ class Training : public HostedTraining {
     return gradient;
   }
 
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<linear::LinearTrainer> trainer_;
   // In the trainer's coordinates.
   VectorXd polished_;  // Empty: the trainer's own.
   VectorXd adjoint_;   // Start of the solve for the adjoint, and then its solution. Empty: the start is 0.
@@ -213,7 +220,7 @@ class MarginFold final : public FoldData, public std::enable_shared_from_this<Ma
   const linear::LinearData train, validation, third;
 };
 
-class MarginTraining final : public Training<linear::LinearTrainer> {
+class MarginTraining final : public Training {
  public:
   MarginTraining(std::shared_ptr<const MarginFold> fold, const LinearSettings& settings)
       : fold_(std::move(fold)),
@@ -223,13 +230,7 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
         held_out_(&fold_->validation, loss_, 0.0),
         third_(&fold_->third, loss_, 0.0) {}
 
-  absl::Status Init(const linear::LinearTrainOptions& options) {
-    LUTHIER_ASSIGN_OR_RETURN(linear::LinearTrainer trainer, linear::LinearTrainer::Create(&problem_, options));
-    trainer_ = std::make_unique<linear::LinearTrainer>(std::move(trainer));
-    return absl::OkStatus();
-  }
-
-  std::string changes() const override { return trainer_->changes(); }
+  const linear::LinearProblem& problem() const { return problem_; }
   std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
     return std::make_unique<bilevel::LinearInner>(&problem_, fold_->groups());
   }
@@ -281,49 +282,39 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
 absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSettings& settings,
                                                                 LinearSolver solver) const {
   auto training = std::make_unique<MarginTraining>(shared_from_this(), settings);
-  linear::LinearTrainOptions options = settings.train;
-  options.solver = solver;
-  options.adaptive = settings.solver == "auto";
-  LUTHIER_RETURN_IF_ERROR(training->Init(options));
+  LUTHIER_RETURN_IF_ERROR(training->Init(&training->problem(), settings, solver));
   return Unrolled(std::move(training), settings.unroll);
 }
 
 // A fold with more than two classes and the logistic loss.
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
-  SoftmaxFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups, int number_of_classes,
+  SoftmaxFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups,
               linear::LogisticData train_rows, linear::LogisticData validation_rows, linear::LogisticData third_rows)
       : FoldData(std::move(standardization), groups),
-        classes(number_of_classes),
         train(std::move(train_rows)),
         validation(std::move(validation_rows)),
         third(std::move(third_rows)) {}
 
+  linear::LogisticProblem Problem(const LinearSettings& settings) const {
+    if (OnePenalty(settings)) return {&train, settings.l2};
+    return {&train, PenaltyOfWeights(groups(), settings, train)};
+  }
   linear::SolverChoice Choose(const LinearSettings& settings) const override {
-    if (settings.standardize) {
-      return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
-    }
-    return {LinearSolver::kNewtonCg,
-            absl::StrCat(classes, " classes, columns as they are: lbfgs is slow where they are not centred")};
+    return linear::ChooseSolver(Problem(settings));
   }
   absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                       LinearSolver solver) const override;
 
-  const int classes;
   const linear::LogisticData train, validation, third;
 };
 
-class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
+class SoftmaxTraining final : public Training {
  public:
-  SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, const LinearSettings& settings,
-                  const linear::TrainOptions& options)
-      : fold_(std::move(fold)),
-        problem_(OnePenalty(settings) ? linear::LogisticProblem(&fold_->train, settings.l2)
-                                      : linear::LogisticProblem(
-                                            &fold_->train, PenaltyOfWeights(fold_->groups(), settings, fold_->train))) {
-    trainer_ = std::make_unique<linear::LogisticTrainer>(&problem_, options);
-  }
+  SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, const LinearSettings& settings)
+      : fold_(std::move(fold)), problem_(fold_->Problem(settings)) {}
 
+  const linear::LogisticProblem& problem() const { return problem_; }
   std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
     return std::make_unique<bilevel::LogisticInner>(&problem_, fold_->groups());
   }
@@ -364,17 +355,9 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
 
 absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSettings& settings,
                                                                  LinearSolver solver) const {
-  if (solver != LinearSolver::kLbfgs && solver != LinearSolver::kNewtonCg) {
-    return absl::InvalidArgumentError(absl::StrCat("solver ", linear::LinearSolverNames()[static_cast<size_t>(solver)],
-                                                   " is for two classes, and there are ", classes,
-                                                   "; use auto, lbfgs or newton_cg"));
-  }
-  LUTHIER_RETURN_IF_ERROR(linear::CheckVectors(solver, train.dim(), settings.train.max_memory_bytes));
-  linear::TrainOptions options;
-  options.solver = solver == LinearSolver::kNewtonCg ? linear::Solver::kNewtonCg : linear::Solver::kLbfgs;
-  options.tolerance = settings.train.tolerance;
-  options.max_iterations = settings.train.max_iterations;
-  return Unrolled(std::make_unique<SoftmaxTraining>(shared_from_this(), settings, options), settings.unroll);
+  auto training = std::make_unique<SoftmaxTraining>(shared_from_this(), settings);
+  LUTHIER_RETURN_IF_ERROR(training->Init(&training->problem(), settings, solver));
+  return Unrolled(std::move(training), settings.unroll);
 }
 
 }  // namespace
@@ -456,8 +439,8 @@ absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset
                            linear::LogisticData::Create(dataset, partition.validation, s, intercept, stop));
   LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData third,
                            linear::LogisticData::Create(dataset, partition.third, s, intercept, stop));
-  return std::shared_ptr<const FoldData>(std::make_shared<SoftmaxFold>(
-      std::move(s), groups, dataset->num_classes(), std::move(train), std::move(validation), std::move(third)));
+  return std::shared_ptr<const FoldData>(
+      std::make_shared<SoftmaxFold>(std::move(s), groups, std::move(train), std::move(validation), std::move(third)));
 }
 
 }  // namespace luthier::objectives

@@ -22,8 +22,8 @@
 #include "lib/data/dataset.h"
 #include "lib/data/split.h"
 #include "lib/data/standardize.h"
-#include "lib/linear/logistic_trainer.h"
 #include "lib/linear/trainer.h"
+#include "lib/linear/training_state.h"
 #include "lib/objectives/differentiate.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.

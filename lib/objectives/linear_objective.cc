@@ -31,7 +31,7 @@ namespace {
 
 using linear::TrainOutcome;
 
-constexpr char kFoldsCheckpointKind[] = "objective.folds/4";
+constexpr char kFoldsCheckpointKind[] = "objective.folds/5";
 constexpr char kFoldsModelKind[] = "objective.folds.model/2";
 // Number of passes over the rows that a gradient may always take, and the number that stands for no limit.
 constexpr double kAlwaysPaid = 50.0, kLimitless = 1e9;

@@ -30,6 +30,7 @@
 #include "lib/data/readers.h"
 #include "lib/data/split.h"
 #include "lib/data/standardize.h"
+#include "lib/linear/problem.h"
 #include "lib/linear/trainer.h"
 
 ABSL_FLAG(std::string, data, ".", "folder with libsvm/");

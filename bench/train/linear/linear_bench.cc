@@ -15,6 +15,7 @@
 #include "bench/train/machine.h"
 #include "lib/data/readers.h"
 #include "lib/data/standardize.h"
+#include "lib/linear/problem.h"
 #include "lib/linear/trainer.h"
 
 namespace luthier {

@@ -8,10 +8,11 @@
 #include <numeric>
 
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/data/split.h"
 #include "lib/data/synth.h"
-#include "lib/linear/logistic_trainer.h"
+#include "lib/linear/trainer.h"
 #include "lib/math/finite_difference.h"
 #include "lib/notation/synth_specs.h"
 
@@ -21,6 +22,24 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
+
+// Trains until the end, or until `limit` iterations are made.
+absl::StatusOr<TrainOutcome> Train(LinearTrainer& trainer, const base::StopToken& stop = {}, int64_t limit = 1 << 20) {
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const TrainOutcome outcome, trainer.Advance(stop));
+    if (outcome != TrainOutcome::kRunning || trainer.iteration() >= limit) return outcome;
+  }
+}
+
+LinearTrainer MakeTrainer(const LogisticProblem& problem, const LinearTrainOptions& options) {
+  return LinearTrainer::Create(&problem, options).value();
+}
+
+LinearTrainOptions Within(double tolerance) {
+  LinearTrainOptions options;
+  options.tolerance = tolerance;
+  return options;
+}
 
 struct LogisticCase {
   int classes;
@@ -183,52 +202,47 @@ TEST_P(LogisticTest, BothSolversFindTheOptimumOfDenseNewton) {
       h.col(j) = problem.HessianVector(curvature, VectorXd::Unit(data.dim(), j)).value();
     w -= h.ldlt().solve(g);
   }
-  for (const Solver solver : {Solver::kLbfgs, Solver::kNewtonCg}) {
-    TrainOptions options;
+  for (const LinearSolver solver : {LinearSolver::kLbfgs, LinearSolver::kNewtonCg, LinearSolver::kNewtonCholesky}) {
+    LinearTrainOptions options;
     options.solver = solver;
     options.tolerance = 1e-12;
-    LogisticTrainer trainer(&problem, options);
-    const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
+    LinearTrainer trainer = MakeTrainer(problem, options);
+    const TrainOutcome outcome = Train(trainer).value();
     EXPECT_TRUE(outcome == TrainOutcome::kConverged || outcome == TrainOutcome::kPrecision);
     EXPECT_LT((trainer.Weights() - w).norm(), 1e-9 * (1.0 + w.norm()));
-    EXPECT_LT(trainer.gradient_passes(), 200);
+    EXPECT_LT(trainer.passes(), 300.0);
   }
 }
 
 TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
   const LogisticData data = Data();
   const LogisticProblem problem(&data, 0.01);
-  for (const Solver solver : {Solver::kLbfgs, Solver::kNewtonCg}) {
-    TrainOptions options;
+  for (const LinearSolver solver : {LinearSolver::kLbfgs, LinearSolver::kNewtonCg, LinearSolver::kNewtonCholesky}) {
+    LinearTrainOptions options;
     options.solver = solver;
-    LogisticTrainer plain(&problem, options);
-    Train(plain, [](const LogisticTrainer&) { return true; }, {}).value();
+    LinearTrainer plain = MakeTrainer(problem, options);
+    Train(plain).value();
     for (const int cut : {0, 1, 2, 5}) {
-      LogisticTrainer first(&problem, options);
-      Train(first,
-            [&](const LogisticTrainer& t) {
-              EvaluateMetrics(data, t.Weights());
-              return t.iteration() < cut;
-            },
-            {})
-          .value();
+      LinearTrainer first = MakeTrainer(problem, options);
+      do {
+        first.Advance({}).value();
+        EvaluateMetrics(data, first.Weights());
+      } while (first.outcome() == TrainOutcome::kRunning && first.iteration() < cut);
       base::CheckpointWriter writer("test");
       first.Save(&writer, "id");
       const std::string bytes = std::move(writer).Finish();
       base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test").value();
-      LogisticTrainer second(&problem, options);
+      LinearTrainer second = MakeTrainer(problem, options);
       ASSERT_TRUE(second.Load(&reader, "id").ok());
       EXPECT_EQ(second.iteration(), first.iteration());
-      Train(second, [](const LogisticTrainer&) { return true; }, {}).value();
+      Train(second).value();
       EXPECT_EQ(second.Weights(), plain.Weights());
       EXPECT_EQ(second.iteration(), plain.iteration());
       EXPECT_EQ(second.outcome(), plain.outcome());
 
       base::CheckpointReader wrong = base::CheckpointReader::Open(bytes, "test").value();
-      LogisticTrainer third(&problem, options);
+      LinearTrainer third = MakeTrainer(problem, options);
       EXPECT_EQ(third.Load(&wrong, "other").code(), absl::StatusCode::kFailedPrecondition);
-      Train(third, [](const LogisticTrainer&) { return true; }, {}).value();
-      EXPECT_EQ(third.Weights(), plain.Weights());
     }
   }
 }
@@ -252,20 +266,20 @@ data::Dataset TwoPoints(double a, double b) {
   return d;
 }
 
-TEST(LogisticTrainerTest, ClosedFormOptimum) {
+TEST(SoftmaxTrainerTest, ClosedFormOptimum) {
   // Points -1 (class 0) and 1 (class 1): h = 2 log(1 + e^-w) + l2 w^2 / 2, so l2 w = 2 / (1 + e^w).
   const data::Dataset d = TwoPoints(-1.0, 1.0);
   const LogisticData data = LogisticData::Create(&d, {0, 1}, {}, false).value();
   const double w = 1.5;
   const LogisticProblem problem(&data, 2.0 / (1.0 + std::exp(w)) / w);
-  LogisticTrainer trainer(&problem, {.tolerance = 1e-14});
-  Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
+  LinearTrainer trainer = MakeTrainer(problem, Within(1e-14));
+  Train(trainer).value();
   EXPECT_NEAR(trainer.Weights()[0], w, 1e-12);
   EXPECT_EQ(EvaluateMetrics(data, trainer.Weights()).accuracy, 1.0);
   EXPECT_NEAR(EvaluateMetrics(data, trainer.Weights()).loss, std::log1p(std::exp(-w)), 1e-13);
 }
 
-TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
+TEST(SoftmaxTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
   const data::Dataset big = TwoPoints(-1e4, 1e4);
   const LogisticData data = LogisticData::Create(&big, {0, 1}, {}, false).value();
   VectorXd g;
@@ -275,35 +289,37 @@ TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
   const LogisticData overflow =
       LogisticData::Create(&huge, {0, 1}, data::FitStandardization(huge.x, {0, 1}).value(), false).value();
   const LogisticProblem problem(&overflow, 1.0);
-  LogisticTrainer trainer(&problem, {});
+  LinearTrainer trainer = MakeTrainer(problem, {});
   trainer.WarmStart(VectorXd::Constant(1, 1e10));
-  const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
+  const TrainOutcome outcome = Train(trainer).value();
   EXPECT_NE(outcome, TrainOutcome::kRunning);
 }
 
-TEST(LogisticTrainerTest, StopsAndLimits) {
+TEST(SoftmaxTrainerTest, StopsAndLimits) {
   notation::SynthSpec spec;
   const data::Dataset d = data::Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
   const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();
   const LogisticProblem problem(&data, 1.0);
-  LogisticTrainer limited(&problem, {.max_iterations = 3});
-  EXPECT_EQ(Train(limited, [](const LogisticTrainer&) { return true; }, {}).value(), TrainOutcome::kIterationLimit);
+  LinearTrainOptions few;
+  few.max_iterations = 3;
+  LinearTrainer limited = MakeTrainer(problem, few);
+  EXPECT_EQ(Train(limited).value(), TrainOutcome::kIterationLimit);
   EXPECT_EQ(limited.iteration(), 3);
   const base::StopSource source;
   source.RequestStop();
-  LogisticTrainer stopped(&problem, {});
-  EXPECT_EQ(Train(stopped, [](const LogisticTrainer&) { return true; }, source.token()).status(), base::StoppedError());
+  LinearTrainer stopped = MakeTrainer(problem, {});
+  EXPECT_EQ(Train(stopped, source.token()).status(), base::StoppedError());
   EXPECT_EQ(stopped.outcome(), TrainOutcome::kRunning);
-  LogisticTrainer reference(&problem, {});
-  Train(reference, [](const LogisticTrainer&) { return true; }, {}).value();
-  Train(stopped, [](const LogisticTrainer&) { return true; }, {}).value();
+  LinearTrainer reference = MakeTrainer(problem, {});
+  Train(reference).value();
+  Train(stopped).value();
   EXPECT_EQ(stopped.Weights(), reference.Weights());
   EXPECT_EQ(stopped.outcome(), TrainOutcome::kConverged);
 }
 
-TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
+TEST(SoftmaxTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
   notation::SynthSpec spec;
   spec.noise = 0.1;
   const data::Dataset d = data::Synthesize(spec).value();
@@ -312,15 +328,15 @@ TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
   const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();
   const LogisticProblem near(&data, 1.0);
   const LogisticProblem problem(&data, 1.01);
-  LogisticTrainer first(&near, {.tolerance = 1e-10});
-  Train(first, [](const LogisticTrainer&) { return true; }, {}).value();
-  LogisticTrainer cold(&problem, {.tolerance = 1e-10});
-  Train(cold, [](const LogisticTrainer&) { return true; }, {}).value();
-  LogisticTrainer warm(&problem, {.tolerance = 1e-10});
+  LinearTrainer first = MakeTrainer(near, Within(1e-10));
+  Train(first).value();
+  LinearTrainer cold = MakeTrainer(problem, Within(1e-10));
+  Train(cold).value();
+  LinearTrainer warm = MakeTrainer(problem, Within(1e-10));
   warm.WarmStart(first.Weights());
-  Train(warm, [](const LogisticTrainer&) { return true; }, {}).value();
+  Train(warm).value();
   EXPECT_LT((warm.Weights() - cold.Weights()).norm(), 1e-8);
-  EXPECT_LT(warm.gradient_passes(), cold.gradient_passes());
+  EXPECT_LT(warm.passes(), cold.passes());
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "lib/data/readers.h"
 #include "lib/data/split.h"
 #include "lib/linear/logistic.h"
-#include "lib/linear/logistic_trainer.h"
 #include "lib/linear/trainer.h"
 #include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
@@ -184,9 +183,6 @@ std::string Bytes(const Trainer& trainer) {
 VectorXd WeightsOf(const LinearTrainer& trainer) {
   return trainer.Weights();
 }
-VectorXd WeightsOf(const LogisticTrainer& trainer) {
-  return trainer.Weights();
-}
 
 // Stopped at look after look, each time through bytes; `make` gives a trainer that has not started.
 template <typename Make>
@@ -264,16 +260,16 @@ TEST(StopTest, MulticlassSolversStopToo) {
   const LogisticData data =
       LogisticData::Create(&dataset, rows, data::FitStandardization(dataset.x, rows).value(), true).value();
   const LogisticProblem problem(&data, 1.0);
-  for (const Solver solver : {Solver::kLbfgs, Solver::kNewtonCg}) {
+  for (const LinearSolver solver : {LinearSolver::kLbfgs, LinearSolver::kNewtonCg, LinearSolver::kNewtonCholesky}) {
     for (const bool warm : {false, true}) {
-      const int64_t panel = data.dim() * 64 * 64;  // Of the preconditioner's factor.
-      const bool lbfgs = solver == Solver::kLbfgs;
-      CheckTrainer(lbfgs ? "lbfgs" : "newton_cg", lbfgs ? 2 * 3 * (60 + 16) : panel, [&] {
-        TrainOptions options;
+      const int64_t panel = data.dim() * 64 * 64;  // Of a factor.
+      const bool lbfgs = solver == LinearSolver::kLbfgs;
+      CheckTrainer(LinearSolverNames()[static_cast<size_t>(solver)], lbfgs ? 2 * 3 * (60 + 16) : panel, [&] {
+        LinearTrainOptions options;
         options.solver = solver;
         options.tolerance = 1e-4;
         options.max_iterations = 6;
-        auto trainer = std::make_unique<LogisticTrainer>(&problem, options);
+        auto trainer = std::make_unique<LinearTrainer>(LinearTrainer::Create(&problem, options).value());
         if (warm) trainer->WarmStart(VectorXd::Constant(data.dim(), 0.01));
         return trainer;
       });

@@ -20,7 +20,7 @@ struct Shape {
 
 // Dense and sparse, n >> d, n ~ d, n << d, separable, badly scaled, constant and doubled columns, imbalanced. `seed`
 // draws other data of the same shapes.
-std::vector<Shape> HardShapes(uint64_t seed);
+std::vector<Shape> HardShapes(uint64_t seed, int classes = 2);
 
 struct Optimum {
   double value = 0.0;  // h at the best point found.
@@ -30,6 +30,11 @@ struct Optimum {
 // Minimises h for the rows of `data` by damped Newton steps on dense matrices. l2 > 0.
 Optimum FindOptimum(const data::Dataset& dataset, const data::Standardization& standardization, const MarginLoss& loss,
                     Bias bias, double l2);
+
+// Returns h and a lower bound of its minimum, by duality, for more than two classes and weights `w` as LogisticData has
+// them, with intercepts. l2 > 0.
+Optimum CertifySoftmax(const data::Dataset& dataset, const data::Standardization& standardization, double l2,
+                       const Eigen::VectorXd& w);
 
 }  // namespace luthier::linear
 

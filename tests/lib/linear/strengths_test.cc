@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
+#include "lib/linear/logistic.h"
+#include "lib/linear/problem.h"
 #include "lib/linear/trainer.h"
 #include "tests/lib/linear/linear_testing.h"
 #include "tests/lib/linear/strength_cells.h"
@@ -130,6 +132,55 @@ TEST(StrengthsTest, NoSolverClaimsWhatIsNotSo) {
     }
   });
   EXPECT_GT(claims, 800);
+}
+
+// The bound is the test's own, from dense code, so that no optimum need be found twice.
+TEST(StrengthsTest, ManyClassesAreRightInEveryCell) {
+  for (const int classes : {3, 7, 10, 26}) {
+    int cells = 0, limits = 0;
+    for (const Shape& shape : HardShapes(41, classes)) {
+      const std::vector<int32_t> rows = AllRows(shape.dataset);
+      const data::Standardization s =
+          shape.standardize ? data::FitStandardization(shape.dataset.x, rows).value() : data::Standardization();
+      const LogisticData data = LogisticData::Create(&shape.dataset, rows, s, true).value();
+      const double zero = static_cast<double>(rows.size()) * std::log(classes);
+      for (int e = -10; e <= 10; e += 2) {
+        const double l2 = std::pow(10.0, e);
+        const std::string name = absl::StrCat(shape.name, ", ", classes, " classes, l2 ", l2);
+        const LogisticProblem problem(&data, l2);
+        LinearTrainOptions options;
+        options.solver = ChooseSolver(problem).solver;
+        options.adaptive = true;
+        LinearTrainer trainer = LinearTrainer::Create(&problem, options).value();
+        while (trainer.Advance({}).value() == TrainOutcome::kRunning) continue;
+        ++cells;
+        if (!Optimal(trainer.outcome())) {
+          EXPECT_EQ(trainer.outcome(), TrainOutcome::kIterationLimit) << name;
+          ++limits;
+          continue;
+        }
+        Optimum at = CertifySoftmax(shape.dataset, s, l2, trainer.Weights());
+        // The gradient decides about the bound, and at small penalties a point may be better than its bound. What
+        // rounding allows from there has a bound that is good enough.
+        options.solver =
+            problem.dim() <= LinearTrainer::kMaxDirectColumns ? LinearSolver::kNewtonCholesky : LinearSolver::kNewtonCg;
+        options.adaptive = false;
+        options.tolerance = 0.0;
+        VectorXd w = trainer.Weights();
+        for (int again = 0; again < 3 && at.value - at.bound > 1e-6 * zero; ++again) {
+          LinearTrainer finer = LinearTrainer::Create(&problem, options).value();
+          finer.WarmStart(w);
+          while (finer.Advance({}).value() == TrainOutcome::kRunning) continue;
+          w = finer.Weights();
+          at.bound = std::max(at.bound, CertifySoftmax(shape.dataset, s, l2, w).bound);
+        }
+        EXPECT_LE(at.value - at.bound, 1e-6 * zero) << name;
+        EXPECT_GE(trainer.relative_gap() + 1e-9, (at.value - at.bound) / zero) << name;
+      }
+    }
+    EXPECT_EQ(cells, 88);
+    EXPECT_LE(limits, cells / 20) << classes;
+  }
 }
 
 TEST(StrengthsTest, OneRowOfEachClass) {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
-#include "lib/linear/logistic_trainer.h"
+#include "lib/linear/problem.h"
 #include "lib/linear/trainer.h"
 #include "tests/lib/linear/linear_testing.h"
 

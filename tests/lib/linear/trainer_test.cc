@@ -89,7 +89,6 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
         RunToEnd(first);
         const double optimum = problem.Value(first.Weights(), nullptr).value();
         for (Case& c : Cases()) {
-          if (c.options.solver == LinearSolver::kDual && bias == Bias::kFree) continue;
           c.options.tolerance = 1e-8;
           c.options.max_iterations = 3000;
           LinearTrainer trainer = Make(problem, c.options);
@@ -99,7 +98,7 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
           const double value = problem.Value(trainer.Weights(), nullptr).value();
           EXPECT_NEAR(value, optimum, 1e-9 * (1.0 + optimum)) << c.name;
           EXPECT_LT((trainer.Weights() - first.Weights()).norm(), 1e-4) << c.name;
-          if (c.options.solver == LinearSolver::kDual) {
+          if (c.options.solver == LinearSolver::kDual && bias != Bias::kFree) {
             EXPECT_LT(trainer.DualityGap(), 1e-9 * (1.0 + optimum));
             EXPECT_GT(trainer.DualityGap(), -1e-11 * (1.0 + optimum));
           }
@@ -333,7 +332,7 @@ TEST(LinearTrainerTest, TheChoiceSaysWhy) {
   const LinearData text = LinearData::Create(wide, AllRows(wide), {}, Bias::kPenalized).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);
   const LinearData free_text = LinearData::Create(wide, AllRows(wide), {}, Bias::kFree).value();
-  EXPECT_EQ(ChooseSolver(LinearProblem(&free_text, MarginLoss{}, 1.0)).solver, LinearSolver::kLbfgs);
+  EXPECT_EQ(ChooseSolver(LinearProblem(&free_text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 namespace luthier::objectives {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -221,7 +222,7 @@ TEST(LogisticObjectiveTest, AGradientThatIsDearerThanTrainingIsLeftOut) {
     context.by_gradients_alone = alone;
     return Make(logistic, std::move(space), kLoss)->Evaluate(context).value();
   };
-  const study::Parameters one = {{"l2", 0.01}};
+  const study::Parameters one = {{"l2", 1e-4}};
   const EvaluationResult left_out = evaluate({}, one, L2Space());
   EXPECT_FALSE(left_out.measurement->gradient);
   EXPECT_THAT(left_out.note, HasSubstr("no gradient: it takes more work than the trainings it stands for"));
@@ -284,10 +285,6 @@ TEST(LogisticObjectiveTest, AllSolversGiveTheSameMeasurement) {
       for (const char* solver : {"auto", "newton_cg", "newton_cholesky", "svrg", "dual"}) {
         const auto made = Make(Logistic(with("solver", std::string(solver)), 3), L2Space(), kLoss);
         const absl::StatusOr<EvaluationResult> result = made->Evaluate(At({{"l2", 2.0}}));
-        if (solver == std::string("dual") && intercept && !penalize) {
-          EXPECT_THAT(std::string(result.status().message()), HasSubstr("needs a bias that is penalised"));
-          continue;
-        }
         ASSERT_TRUE(result.ok()) << solver << result.status();
         ASSERT_EQ(result->outcome, EvaluationOutcome::kComplete) << solver;
         for (const auto& [name, value] : expected.measurement->metrics) {
@@ -311,17 +308,17 @@ TEST(LogisticObjectiveTest, AutoSaysWhatItChoseAndWhy) {
   BuiltinObjective many = Logistic();
   many.data = "synth:logistic?rows=300&cols=5&classes=4";
   EXPECT_THAT(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note,
-              HasSubstr("solver auto is lbfgs: 4 classes"));
-  BuiltinObjective raw = Logistic({{"standardize", false}});
-  raw.data = "synth:logistic?rows=200&cols=6&classes=3&seed=1";
-  EXPECT_THAT(Make(raw, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note, HasSubstr("solver auto is newton_cg"));
+              ContainsRegex("solver auto is lbfgs: [0-9]+ rows, 5 columns, 4 classes, l2 1; estimated passes: lbfgs "));
+  // At small penalties the classes are all but separable.
+  EXPECT_THAT(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1e-6}}))->note,
+              HasSubstr("solver auto is newton_cholesky"));
 }
 
 TEST(LogisticObjectiveTest, BinaryOptionsAreRefusedForMoreClasses) {
   BuiltinObjective many = Logistic({{"solver", std::string("dual")}});
   many.data = "synth:logistic?rows=300&cols=5&classes=4";
   EXPECT_THAT(std::string(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}})).status().message()),
-              HasSubstr("solver dual is for two classes, and there are 4"));
+              HasSubstr("solver dual is for two classes, and there are more"));
   many.options = {{"penalize_intercept", true}};
   EXPECT_THAT(std::string(CreateObjective(many, L2Space(), kLoss, nullptr).status().message()),
               HasSubstr("penalize_intercept is for two classes"));

@@ -65,7 +65,11 @@ std::string Mebibytes(int64_t bytes) {
 
 }  // namespace
 
-absl::Status CheckSpecMemory(const v1::StudySpec& spec) {
+absl::Status CheckSpecSize(const v1::StudySpec& spec) {
+  if (spec.ByteSizeLong() > kMostSpecBytes) {
+    return base::BadField("", absl::StrCat("has ", spec.ByteSizeLong(), " bytes; at most ", kMostSpecBytes,
+                                           " are allowed: use fewer or shorter labels"));
+  }
   int64_t space = 0, largest = 0;
   int place = 0;
   for (int i = 0; i < spec.space_size(); ++i) {

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_SERVER_SERVICE_SPEC_MEMORY_H_
 #define LUTHIER_SERVER_SERVICE_SPEC_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -12,9 +13,12 @@ namespace luthier::service {
 // are the core's, its designer's, and those on the way to and from the database.
 inline constexpr int64_t kMostSpecMemory = int64_t{32} << 20;
 
-// Estimates these copies from the message, before any of them is made. INVALID_ARGUMENT LIMIT_EXCEEDED beyond
-// kMostSpecMemory, naming the part that takes the most. 130,000 short labels fit.
-absl::Status CheckSpecMemory(const v1::StudySpec& spec);
+// Bytes of a spec in a message. Leases carry the spec: with a trial it must fit a message.
+inline constexpr size_t kMostSpecBytes = size_t{2} << 20;
+
+// Checks the spec's bytes, and its copies, which are estimated before any of them is made. INVALID_ARGUMENT beyond
+// kMostSpecBytes or kMostSpecMemory, naming the part that takes the most memory. 130,000 short labels fit.
+absl::Status CheckSpecSize(const v1::StudySpec& spec);
 
 }  // namespace luthier::service
 

@@ -14,7 +14,6 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
-#include "lib/catalogue/registry.h"
 #include "lib/search/harmonica/report.h"
 #include "lib/search/lipschitz_certificate.h"
 #include "lib/search/registry.h"
@@ -22,6 +21,7 @@
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "luthier/v1/study_service.pb.h"
+#include "server/coordinator/messages/study_checks.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/service/lookup.h"
 #include "server/service/methods.h"
@@ -37,39 +37,12 @@ namespace {
 
 using coordinator::Control;
 
-// Leases carry the spec: with a trial it must fit a message.
-constexpr size_t kMaxSpecBytes = size_t{2} << 20;
-
-// Checks a spec's objective.
-absl::Status CheckObjective(const study::StudySpec& spec) {
-  base::Violations violations;
-  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
-    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
-    violations.AddAll("", catalogue::ValidateUse(spec));
-  }
-  return violations.ToStatus();
-}
-
-// Returns the checked spec, or all of its errors at once where possible.
+// Returns the checked spec. Errors name fields of the spec.
 absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
-  base::Violations violations;
-  if (message.ByteSizeLong() > kMaxSpecBytes) {
-    violations.Add("spec", absl::StrCat("has ", message.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes,
-                                        " are allowed: use fewer or shorter labels"));
-    return violations.ToStatus();
-  }
-  violations.AddAll("spec", CheckSpecMemory(message));
-  if (!violations.empty()) return violations.ToStatus();
-  absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
-  if (!spec.ok()) {
-    violations.AddAll("spec", spec.status());
-    return violations.ToStatus();
-  }
-  violations.AddAll("spec", study::ValidateNewSpec(*spec));
-  violations.AddAll("spec", search::Validate(*spec));
-  violations.AddAll("spec", CheckObjective(*spec));
-  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  spec->removed_options.clear();  // A new study, a copy of an older one perhaps, never had them.
+  LUTHIER_RETURN_IF_ERROR(CheckSpecSize(message));
+  LUTHIER_ASSIGN_OR_RETURN(study::StudySpec spec, wire::FromProto(message));
+  LUTHIER_RETURN_IF_ERROR(coordinator::CheckNew(spec));
+  spec.removed_options.clear();  // A new study, a copy of an older one perhaps, never had them.
   return spec;
 }
 
@@ -330,7 +303,7 @@ absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
   if (request.has_spec()) {
     spec = Checked(request.spec());
-    violations.AddAll("", spec.status());
+    violations.AddAll("spec", spec.status());
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   coordinator::CreateStudyOp op;
@@ -424,11 +397,8 @@ absl::StatusOr<coordinator::UpdateStudyOp> ParseUpdate(const Call&, const v1::Up
   violations.AddAll("", id.status());
   violations.AddAll("", CheckRequestId(request.request_id()));
   absl::StatusOr<study::SpecChange> change = study::SpecChange();
-  if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
-    violations.Add(
-        "spec", absl::StrCat("has ", request.spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes, " are allowed"));
-  } else if (const absl::Status within = CheckSpecMemory(request.spec()); !within.ok()) {
-    violations.AddAll("spec", within);
+  if (const absl::Status fits = CheckSpecSize(request.spec()); !fits.ok()) {
+    violations.AddAll("spec", fits);
   } else {
     change = wire::FromProto(request.spec(), request.update_mask());
     violations.AddAll("", change.status());
@@ -440,14 +410,9 @@ absl::StatusOr<coordinator::UpdateStudyOp> ParseUpdate(const Call&, const v1::Up
   v1::UpdateStudyRequest content = request;
   content.clear_request_id();
   op.content = Deterministic(content);
-  op.validate = [](const study::StudySpec& spec) {
-    const v1::StudySpec message = wire::ToProto(spec);
-    if (message.ByteSizeLong() > kMaxSpecBytes) {
-      return base::BadField("spec", absl::StrCat("would have more than ", kMaxSpecBytes, " bytes"));
-    }
+  op.fits = [](const study::StudySpec& spec) {
     base::Violations wrong;
-    wrong.AddAll("spec", CheckSpecMemory(message));
-    wrong.AddAll("", CheckObjective(spec));
+    wrong.AddAll("spec", CheckSpecSize(wire::ToProto(spec)));
     return wrong.ToStatus();
   };
   return op;

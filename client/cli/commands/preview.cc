@@ -3,17 +3,14 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/catalogue/registry.h"
-#include "lib/search/registry.h"
 #include "lib/wire/convert.h"
+#include "server/coordinator/messages/study_checks.h"
 
 namespace luthier::cli {
 namespace {
@@ -69,13 +66,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input, context.ReadStudy(options.file, "preview"));
   LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, wire::FromProto(input.file.spec()));
-  base::Violations violations;
-  violations.AddAll("", search::Validate(spec));
-  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
-    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
-    violations.AddAll("", catalogue::ValidateUse(spec));
-  }
-  if (!violations.empty()) return input.file.Locate(violations.ToStatus());
+  if (const absl::Status valid = coordinator::CheckNew(spec); !valid.ok()) return input.file.Locate(valid);
 
   const Preview preview = simulate::PreviewOf(spec, std::max(1, options.workers));
   if (context.structured()) {

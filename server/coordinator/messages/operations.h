@@ -53,8 +53,8 @@ struct UpdateStudyOp {
   std::string id;
   study::SpecChange change;
   std::string content;  // The request as it was sent. Equal contents are the same change.
-  // Checks the parts of the changed spec that the core does not know: builtin objectives. May be null.
-  std::function<absl::Status(const study::StudySpec&)> validate;
+  // Checks that the changed spec fits a message. May be null.
+  std::function<absl::Status(const study::StudySpec&)> fits;
   std::string request_id;
   std::string actor;
   Done<StudyReply> done;

@@ -10,10 +10,10 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/search/registry.h"
 #include "lib/study/encoding.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/size.h"
+#include "server/coordinator/messages/study_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/find.h"
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<ParameterSpec>> NewOnes(const study::SearchSpace& spa
   return fresh;
 }
 
-// Returns the larger space. The spec with it is checked as a new one.
+// Returns the larger space, with which the study is still one that is taken.
 absl::StatusOr<study::SearchSpace> Grown(const Context& c, const Study& s, const std::vector<ParameterSpec>& fresh) {
   std::vector<ParameterSpec> all = s.record().spec.space.parameters();
   all.insert(all.end(), fresh.begin(), fresh.end());
@@ -97,17 +97,14 @@ absl::StatusOr<study::SearchSpace> Grown(const Context& c, const Study& s, const
   absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(std::move(all));
   base::Violations violations;
   violations.AddAll("space", space.status());
-  if (space.ok()) {
-    study::StudySpec next = s.record().spec;
-    next.space = *space;
-    violations.AddAll("", study::ValidateSpec(next));
-    violations.AddAll("", search::Validate(next));
-    const int64_t limit = c.options.limits.open_space_bytes;
-    if (static_cast<int64_t>(BytesOf(next)) > limit) {
-      return LimitExceeded("open_space_bytes", limit, "the study's parameters and labels would take too much room");
-    }
-  }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  study::StudySpec next = s.record().spec;
+  next.space = *space;
+  const int64_t limit = c.options.limits.open_space_bytes;
+  if (static_cast<int64_t>(BytesOf(next)) > limit) {
+    return LimitExceeded("open_space_bytes", limit, "the study's parameters and labels would take too much room");
+  }
+  LUTHIER_RETURN_IF_ERROR(CheckChanged(s.record().spec, next));
   return space;
 }
 

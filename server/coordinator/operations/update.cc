@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/search/registry.h"
 #include "lib/study/spec_change.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
+#include "server/coordinator/messages/study_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
@@ -27,8 +27,8 @@ absl::Status CheckRangeChanges(const Context& c, const Study& s) {
                        absl::StrCat("the ranges of a study can be changed ", limit, " times; start another study"));
 }
 
-// Returns the changed spec. Errors: those of study::ChangeSpec, of the checks of a new spec, and a budget below the
-// number of trials.
+// Returns the changed spec. Errors: those of study::ChangeSpec and CheckChanged, and a budget below the number of
+// trials.
 absl::StatusOr<study::StudySpec> Changed(const Context& c, const Study& s, const UpdateStudyOp& op) {
   LUTHIER_RETURN_IF_ERROR(s.CheckMayGoOn());
   LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, study::ChangeSpec(s.record().spec, op.change));
@@ -38,11 +38,8 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const Study& s, const
     violations.Add("budget.max_trials",
                    absl::StrCat(next.budget.max_trials, " is less than the ", rows, " trials that the study has"));
   }
-  violations.AddAll("", study::ValidateSpec(next));
-  // An unchanged objective is not checked: an older version may have accepted what this one refuses.
-  if (next.objective != s.record().spec.objective) violations.AddAll("", study::ValidateNewSpec(next));
-  violations.AddAll("", search::Validate(next));
-  if (op.validate) violations.AddAll("", op.validate(next));
+  violations.AddAll("", CheckChanged(s.record().spec, next));
+  if (op.fits) violations.AddAll("", op.fits(next));
   if (!violations.empty()) return violations.ToStatus();
   if (!study::SameButMaxTrials(s.record().spec, next)) LUTHIER_RETURN_IF_ERROR(CheckRangeChanges(c, s));
   return next;

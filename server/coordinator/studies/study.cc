@@ -12,6 +12,7 @@
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
 #include "lib/study/project.h"
+#include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/context.h"
 #include "server/coordinator/studies/counts.h"
 #include "server/coordinator/studies/index.h"

@@ -156,6 +156,18 @@ TEST_F(OpenSpace, WrongDeclarationsChangeNothing) {
   EXPECT_THAT(std::string(study::ValidateSpec(laid_out).message()), HasSubstr("open_space: does not go with grid"));
 }
 
+TEST_F(OpenSpace, ABuiltinObjectiveTakesNoParameterThatItLacks) {
+  study::StudySpec spec = OpenSpec(4, study::RandomOptions());
+  spec.space = study::SearchSpace::Create({Float("x1", -5.0, 10.0), Float("x2", 0.0, 15.0)}).value();
+  spec.metric = {"value", study::Goal::kMinimize};
+  spec.objective = study::BuiltinObjective{"function:branin", "", {}, {}};
+  ASSERT_TRUE(h_.Create("s", spec).ok());
+  const Grant grant = h_.Get("s", "w");
+  EXPECT_TRUE(Declare(grant, {Float("x1", -5.0, 10.0)}).ok());
+  ExpectRefused(Declare(grant, {Float("x3")}), absl::StatusCode::kInvalidArgument, "BAD_FIELD",
+                "objective function:branin has no parameter \"x3\"");
+}
+
 TEST_F(OpenSpace, TheSpaceGrowsSoOftenAndNoMore) {
   ASSERT_TRUE(h_.Create("s", OpenSpec(4, study::RandomOptions())).ok());
   const Grant grant = h_.Get("s", "w");

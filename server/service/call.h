@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
 #include "lib/base/stop_token.h"
+#include "lib/wire/resource_name.h"
 #include "server/access/access.h"
 #include "server/service/backend.h"
 #include "server/service/calls.h"
@@ -36,6 +37,10 @@ class Call final : public OpenCall, public std::enable_shared_from_this<Call> {
   Kept& kept() const { return *kept_; }
   const access::Peer& peer() const { return peer_; }
   const access::Caller& caller() const { return admission_.caller; }
+  // Returns the name in the request of the resource that the call is about.
+  const wire::ResourceName& name() const { return name_; }
+  // Returns the project that the call is about: its caller's, if the request names none.
+  absl::StatusOr<std::string> Project() const;
   // Returns the caller's name for events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
   std::string actor() const;
   // Returns the caller's deadline on Clock::Monotonic(): after 30 s if it gave none, after at most 60 s.
@@ -86,6 +91,7 @@ class Call final : public OpenCall, public std::enable_shared_from_this<Call> {
   Responder* const responder_;  // Valid until it is told the end.
   const base::StopSource gone_;
   std::unique_ptr<google::protobuf::Message> request_, reply_;
+  wire::ResourceName name_;
   MemoryGuard::Promise memory_;
   access::Admitted admission_;
   base::Mutex mutex_;

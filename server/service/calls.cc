@@ -8,7 +8,6 @@
 
 #include "lib/base/status_macros.h"
 #include "lib/wire/deadline.h"
-#include "lib/wire/resource_name.h"
 #include "server/service/call.h"
 #include "server/service/methods.h"
 
@@ -86,9 +85,10 @@ std::shared_ptr<OpenCall> Calls::Start(const Method& method, Arrival arrival, ab
   const auto call = std::make_shared<Call>(backend_, kept_.get(), method, std::move(arrival), responder);
   // A request that can't be parsed is refused once its caller is known; its content is not used.
   const absl::Status parsed = call->Read(request);
+  Target target = method.target(method, *call->request_);
+  call->name_ = std::move(target.name);
   if (backend_.access != nullptr) {
-    const access::Refusal refusal =
-        backend_.access->Admit(call->peer_, method.subject(method, *call->request_), &call->admission_);
+    const access::Refusal refusal = backend_.access->Admit(call->peer_, target.request, &call->admission_);
     if (!refusal.status.ok()) {
       call->FinishRefused(refusal);
       return call;
@@ -129,6 +129,10 @@ absl::Status Call::Read(absl::string_view bytes) {
   if (request_->ParseFromArray(bytes.data(), size)) return absl::OkStatus();
   request_->Clear();
   return base::BadField("request", absl::StrCat("is not a ", method_.request->GetTypeName()));
+}
+
+absl::StatusOr<std::string> Call::Project() const {
+  return name_.empty() ? caller().project : name_.Project();
 }
 
 std::string Call::actor() const {
@@ -219,10 +223,6 @@ absl::Status CheckRequestId(const std::string& id, bool required) {
   return base::BadField("request_id",
                         id.empty() ? std::string("is required: a fresh UUID for each call")
                                    : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
-}
-
-absl::StatusOr<std::string> ProjectOf(const Call& call, const std::string& parent) {
-  return parent.empty() ? call.caller().project : wire::ParseProjectName("parent", parent);
 }
 
 absl::Status Busy(const Backend& backend, absl::string_view what) {

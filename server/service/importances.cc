@@ -13,7 +13,6 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/importance/importance.h"
-#include "lib/wire/resource_name.h"
 #include "server/service/lookup.h"
 #include "server/service/pages.h"
 
@@ -105,9 +104,8 @@ absl::Status Fill(storage::Storage* storage, const storage::StudyRecord& study, 
 
 }  // namespace
 
-absl::Status Importances::Read(storage::Storage* storage, const v1::GetImportanceRequest& request,
-                               v1::GetImportanceResponse* response) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+absl::Status Importances::Read(storage::Storage* storage, const std::string& id,
+                               const v1::GetImportanceRequest& request, v1::GetImportanceResponse* response) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
   v1::GetImportanceRequest unnamed = request;
   unnamed.clear_name();

@@ -18,7 +18,7 @@ namespace luthier::service {
 class Importances {
  public:
   // Errors as Storage and importance::Compute; NOT_FOUND; INVALID_ARGUMENT for a metric that no trial has.
-  absl::Status Read(storage::Storage* storage, const v1::GetImportanceRequest& request,
+  absl::Status Read(storage::Storage* storage, const std::string& id, const v1::GetImportanceRequest& request,
                     v1::GetImportanceResponse* response);
 
  private:

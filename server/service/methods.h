@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "lib/base/error.h"
+#include "lib/wire/resource_name.h"
 #include "server/service/call.h"
 #include "server/service/message_memory.h"
 
@@ -27,6 +27,12 @@ enum class Admission {
   kResult,  // Results and heartbeats: as kEnding, and counted among the results.
 };
 
+// Names what a call is about.
+struct Target {
+  access::Request request;
+  wire::ResourceName name;  // Empty: the request names no resource.
+};
+
 struct Method {
   std::string path;  // "/luthier.v1.StudyService/GetStudy".
   const char* name;  // "StudyService/GetStudy".
@@ -37,7 +43,7 @@ struct Method {
   const google::protobuf::Message* request;
   const google::protobuf::Message* reply;
   const MessageMemory* weight;  // Weighs requests.
-  access::Request (*subject)(const Method& method, const google::protobuf::Message& request);
+  Target (*target)(const Method& method, const google::protobuf::Message& request);
   std::function<void(const CallPtr&)> run;  // Sees to it that the call is finished.
 };
 
@@ -50,24 +56,28 @@ std::vector<Method> AdminMethods();
 
 // Returns the resource that a request is about. The fields that name it are the same in all requests.
 template <typename Message>
-access::Request SubjectOf(const Method& method, const google::protobuf::Message& any) {
+Target TargetOf(const Method& method, const google::protobuf::Message& any) {
   const Message& message = static_cast<const Message&>(any);
-  access::Request request;
+  Target target;
+  access::Request& request = target.request;
   request.method = method.name;
   request.right = method.right;
-  if constexpr (requires { message.parent(); }) request.object = message.parent();
-  if constexpr (requires { message.name(); }) request.object = message.name();
+  const auto names = [&](const char* field, const std::string& name) {
+    target.name = wire::ResourceName(field, name);
+    request.object = name;
+  };
+  if constexpr (requires { message.parent(); }) names("parent", message.parent());
+  if constexpr (requires { message.name(); }) names("name", message.name());
   if constexpr (requires { message.id(); }) request.object = message.id();
   if constexpr (requires { message.study(); }) {
-    if (!message.study().empty()) request.object = message.study();
+    if (!message.study().empty()) names("study", message.study());
   }
-  if constexpr (requires { message.trial(); }) request.object = message.trial();
+  if constexpr (requires { message.trial(); }) names("trial", message.trial());
   if constexpr (requires { message.request_id(); }) request.request_id = message.request_id();
   if constexpr (requires { message.spec().objective(); }) request.command = message.spec().objective().has_command();
-  absl::string_view rest = request.object;
-  if (absl::ConsumePrefix(&rest, "projects/")) request.project = std::string(rest.substr(0, rest.find('/')));
+  request.project = target.name.project();
   if constexpr (requires { message.study_id(); }) request.object = message.study_id();
-  return request;
+  return target;
 }
 
 template <typename Request, typename Reply>
@@ -81,7 +91,7 @@ Method Row(const char* name, access::Right right, Admission admission, std::func
           &Request::default_instance(),
           &Reply::default_instance(),
           weight,
-          SubjectOf<Request>,
+          TargetOf<Request>,
           std::move(run)};
 }
 
@@ -169,9 +179,6 @@ Method AdminChange(const char* name, absl::Status (*work)(const Call& call, cons
 
 // Checks that `id` has 1 to 64 printable ASCII characters, or is empty where that is allowed.
 absl::Status CheckRequestId(const std::string& id, bool required = false);
-
-// Returns the project that a call is about: its caller's, if `parent` is empty.
-absl::StatusOr<std::string> ProjectOf(const Call& call, const std::string& parent);
 
 // The error when too much waits: "reads".
 absl::Status Busy(const Backend& backend, absl::string_view what);

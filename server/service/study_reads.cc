@@ -10,7 +10,6 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/registry.h"
 #include "lib/wire/convert.h"
-#include "lib/wire/resource_name.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/service/explanation.h"
 #include "server/service/lookup.h"
@@ -24,10 +23,10 @@ namespace luthier::service {
 namespace {
 
 // Returns the study and, if `name` is that of a trial, its number; else 0.
-absl::StatusOr<wire::TrialId> StudyOrTrial(const std::string& name) {
-  absl::StatusOr<wire::TrialId> trial = wire::ParseTrialName("name", name);
+absl::StatusOr<wire::TrialId> StudyOrTrial(const wire::ResourceName& name) {
+  absl::StatusOr<wire::TrialId> trial = name.Trial();
   if (trial.ok()) return trial;
-  LUTHIER_ASSIGN_OR_RETURN(std::string id, wire::ParseStudyName("name", name));
+  LUTHIER_ASSIGN_OR_RETURN(std::string id, name.Study());
   return wire::TrialId{std::move(id), 0};
 }
 
@@ -78,7 +77,7 @@ constexpr int kMaxSettings = 1000;
 absl::Status Predict(const Call& call, const v1::PredictRequest& request, v1::PredictResponse* response) {
   const Backend& backend = call.backend();
   storage::Storage* const storage = backend.storage;
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
   if (request.settings_size() < 1 || request.settings_size() > kMaxSettings) {
     return base::BadField("settings",
                           absl::StrCat("has ", request.settings_size(), " entries, not 1 to ", kMaxSettings));
@@ -109,12 +108,13 @@ absl::Status Predict(const Call& call, const v1::PredictRequest& request, v1::Pr
 
 absl::Status GetTrialTable(const Call& call, const v1::GetTrialTableRequest& request,
                            v1::GetTrialTableResponse* response) {
-  return call.kept().tables.Read(call.backend().storage, request, response);
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
+  return call.kept().tables.Read(call.backend().storage, id, request, response);
 }
 
 absl::Status ListEvents(const Call& call, const v1::ListEventsRequest& request, v1::ListEventsResponse* response) {
   storage::Storage* const storage = call.backend().storage;
-  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, StudyOrTrial(request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, StudyOrTrial(call.name()));
   LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
   const std::string query = absl::StrCat("events ", request.name(), request.oldest_first() ? " oldest" : "");
   LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request.page_token()));
@@ -131,7 +131,8 @@ absl::Status ListEvents(const Call& call, const v1::ListEventsRequest& request, 
 
 absl::Status GetImportance(const Call& call, const v1::GetImportanceRequest& request,
                            v1::GetImportanceResponse* response) {
-  return call.kept().importances.Read(call.backend().storage, request, response);
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
+  return call.kept().importances.Read(call.backend().storage, id, request, response);
 }
 
 // Computing takes seconds, so only one thread does it, and the others go on.
@@ -143,10 +144,9 @@ absl::Status OneAtATime(const Call& call, const Request& request, Response* resp
   return status;
 }
 
-absl::Status ExplainTrial(const Call& call, const v1::ExplainTrialRequest& request,
-                          v1::ExplainTrialResponse* response) {
+absl::Status ExplainTrial(const Call& call, const v1::ExplainTrialRequest&, v1::ExplainTrialResponse* response) {
   storage::Storage* const storage = call.backend().storage;
-  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, call.name().Trial());
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
   LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
@@ -157,7 +157,7 @@ absl::Status ExplainTrial(const Call& call, const v1::ExplainTrialRequest& reque
 absl::Status ListWorkers(const Call& call, const v1::ListWorkersRequest& request, v1::ListWorkersResponse* response) {
   const Backend& backend = call.backend();
   LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  LUTHIER_ASSIGN_OR_RETURN(const std::string project, ProjectOf(call, request.parent()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string project, call.Project());
   LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("workers", request.page_token()));
   if (backend.workers == nullptr) return absl::OkStatus();
   const auto limit = static_cast<size_t>(page_size);

@@ -297,7 +297,7 @@ std::string LastIdOf(absl::string_view project) {
 absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v1::CreateStudyRequest& request) {
   base::Violations violations;
   violations.AddAll("", study::ValidateId("study_id", request.study_id()));
-  const absl::StatusOr<std::string> project = ProjectOf(call, request.parent());
+  const absl::StatusOr<std::string> project = call.Project();
   violations.AddAll("", project.status());
   if (!request.has_spec()) violations.Add("spec", "is required");
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
@@ -315,7 +315,7 @@ absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v
 
 absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::Study* response) {
   const Backend& backend = call.backend();
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
   LUTHIER_RETURN_IF_ERROR(backend.coordinator->DamageOf(id));
   LUTHIER_RETURN_IF_ERROR(FillStudy(backend.storage, id, response));
   SayWhyNothingRuns(backend, id, response);
@@ -333,7 +333,7 @@ absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request
   storage::Storage* const storage = call.backend().storage;
   LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
   LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request.page_token()));
-  LUTHIER_ASSIGN_OR_RETURN(const std::string project, ProjectOf(call, request.parent()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string project, call.Project());
   PageFill fill(page_size);
   for (std::string last = std::max(after, FirstIdOf(project));;) {
     // Studies are read one at a time: a spec of 2 MiB takes twenty times as much in memory.
@@ -356,9 +356,9 @@ absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request
 }
 
 template <Control control>
-absl::StatusOr<coordinator::ControlOp> ParseControl(const Call&, const v1::ControlStudyRequest& request) {
+absl::StatusOr<coordinator::ControlOp> ParseControl(const Call& call, const v1::ControlStudyRequest& request) {
   coordinator::ControlOp op;
-  LUTHIER_ASSIGN_OR_RETURN(op.id, wire::ParseStudyName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(op.id, call.name().Study());
   LUTHIER_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   op.control = control;
   return op;
@@ -391,9 +391,9 @@ void FillDeleted(const std::string&, const coordinator::StudyReply& reply, v1::D
   response->set_seq(reply.seq);
 }
 
-absl::StatusOr<coordinator::UpdateStudyOp> ParseUpdate(const Call&, const v1::UpdateStudyRequest& request) {
+absl::StatusOr<coordinator::UpdateStudyOp> ParseUpdate(const Call& call, const v1::UpdateStudyRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
+  const absl::StatusOr<std::string> id = call.name().Study();
   violations.AddAll("", id.status());
   violations.AddAll("", CheckRequestId(request.request_id()));
   absl::StatusOr<study::SpecChange> change = study::SpecChange();

@@ -9,7 +9,6 @@
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
-#include "lib/wire/resource_name.h"
 #include "luthier/v1/study_service.pb.h"
 #include "server/service/lookup.h"
 #include "server/service/methods.h"
@@ -191,7 +190,7 @@ coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string&
 
 absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::Trial* response) {
   storage::Storage* const storage = call.backend().storage;
-  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request.name()));
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, call.name().Trial());
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
   LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
@@ -223,7 +222,7 @@ bool Selects(const v1::ListTrialsRequest& request) {
 absl::Status ListTrials(const Call& call, const v1::ListTrialsRequest& request, v1::ListTrialsResponse* response) {
   storage::Storage* const storage = call.backend().storage;
   const bool selects = Selects(request);
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request.parent()));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
   LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
   storage::TrialFilter filter;
   std::string query = absl::StrCat("trials ", id);
@@ -253,8 +252,8 @@ absl::Status ListTrials(const Call& call, const v1::ListTrialsRequest& request, 
 
 // Checks the fields that EnqueueTrials and ImportTrials share.
 template <typename Request>
-absl::StatusOr<std::string> ParseNewTrials(const Request& request, base::Violations* violations) {
-  absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request.parent());
+absl::StatusOr<std::string> ParseNewTrials(const Call& call, const Request& request, base::Violations* violations) {
+  absl::StatusOr<std::string> id = call.name().Study();
   violations->AddAll("", id.status());
   violations->AddAll("", CheckRequestId(request.request_id()));
   if (request.trials_size() < 1 || request.trials_size() > kMaxEnqueued) {
@@ -263,9 +262,9 @@ absl::StatusOr<std::string> ParseNewTrials(const Request& request, base::Violati
   return id;
 }
 
-absl::StatusOr<coordinator::EnqueueOp> ParseEnqueue(const Call&, const v1::EnqueueTrialsRequest& request) {
+absl::StatusOr<coordinator::EnqueueOp> ParseEnqueue(const Call& call, const v1::EnqueueTrialsRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = ParseNewTrials(request, &violations);
+  const absl::StatusOr<std::string> id = ParseNewTrials(call, request, &violations);
   coordinator::EnqueueOp op;
   for (int i = 0; i < request.trials_size() && i < kMaxEnqueued; ++i) {
     const std::string at = absl::StrCat("trials[", i, "]");
@@ -283,9 +282,9 @@ absl::StatusOr<coordinator::EnqueueOp> ParseEnqueue(const Call&, const v1::Enque
   return op;
 }
 
-absl::StatusOr<coordinator::ImportOp> ParseImport(const Call&, const v1::ImportTrialsRequest& request) {
+absl::StatusOr<coordinator::ImportOp> ParseImport(const Call& call, const v1::ImportTrialsRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = ParseNewTrials(request, &violations);
+  const absl::StatusOr<std::string> id = ParseNewTrials(call, request, &violations);
   violations.AddAll("", study::ValidateText("source", request.source(), 1024, false));
   coordinator::ImportOp op;
   for (int i = 0; i < request.trials_size() && i < kMaxEnqueued; ++i) {
@@ -301,9 +300,9 @@ void FillImported(const std::string&, const coordinator::ImportReply& reply, v1:
   response->set_seq(reply.seq);
 }
 
-absl::StatusOr<coordinator::RetryOp> ParseRetry(const Call&, const v1::RetryTrialsRequest& request) {
+absl::StatusOr<coordinator::RetryOp> ParseRetry(const Call& call, const v1::RetryTrialsRequest& request) {
   base::Violations violations;
-  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request.parent());
+  const absl::StatusOr<std::string> id = call.name().Study();
   violations.AddAll("", id.status());
   violations.AddAll("", CheckRequestId(request.request_id()));
   if (request.numbers_size() > kMaxEnqueued) {
@@ -323,8 +322,8 @@ absl::StatusOr<coordinator::RetryOp> ParseRetry(const Call&, const v1::RetryTria
 
 // An operation on one trial.
 template <typename Op, typename Request>
-absl::StatusOr<Op> ParseOnTrial(const Call&, const Request& request) {
-  LUTHIER_ASSIGN_OR_RETURN(wire::TrialId id, wire::ParseTrialName("name", request.name()));
+absl::StatusOr<Op> ParseOnTrial(const Call& call, const Request&) {
+  LUTHIER_ASSIGN_OR_RETURN(wire::TrialId id, call.name().Trial());
   Op op;
   op.id = std::move(id.study);
   op.number = id.number;

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/wire/resource_name.h"
+#include "server/service/lookup.h"
 #include "server/service/pages.h"
 
 namespace luthier::service {
@@ -512,9 +512,8 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTables::Select(storage::S
   return selected;
 }
 
-absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
-                               v1::GetTrialTableResponse* response) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request.name()));
+absl::Status TrialTables::Read(storage::Storage* storage, const std::string& id,
+                               const v1::GetTrialTableRequest& request, v1::GetTrialTableResponse* response) {
   constexpr int kMaxColumns = 4096;
   if (request.columns_size() > kMaxColumns) {
     return base::BadField("columns", absl::StrCat("has more than ", kMaxColumns, " entries"));
@@ -534,17 +533,12 @@ absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTabl
       return base::BadField("page_token", absl::StrCat(base::Quote(request.page_token()), " is not a token of ours"));
     }
   }
-  const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
-  if (absl::IsNotFound(study.status())) {
-    return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                           absl::StrCat("study ", base::Quote(id), " does not exist"));
-  }
-  LUTHIER_RETURN_IF_ERROR(study.status());
-  const std::shared_ptr<Entry> entry = Find(study->key);
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id));
+  const std::shared_ptr<Entry> entry = Find(study.key);
   size_t bytes = 0;
   {
     base::MutexLock lock(&entry->mutex);
-    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, *study, memory_));
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, study, memory_));
     LUTHIER_ASSIGN_OR_RETURN(const int64_t last, entry->table.Fill(page, response));
     response->set_seq(position.empty() ? entry->table.seq() : seq);
     if (last != 0) {
@@ -552,7 +546,7 @@ absl::Status TrialTables::Read(storage::Storage* storage, const v1::GetTrialTabl
     }
     bytes = entry->table.bytes();
   }
-  Keep(study->key, bytes);
+  Keep(study.key, bytes);
   return absl::OkStatus();
 }
 

@@ -97,8 +97,8 @@ class TrialTables {
   // `memory` may be null; both must outlive it. Tables take an eighth of its limit at most, or 64 MiB.
   TrialTables(const MemoryGuard* memory, const base::Clock* clock) : memory_(memory), clock_(clock) {}
 
-  // Reads the page that `request` asks for. INVALID_ARGUMENT, NOT_FOUND; errors as Storage.
-  absl::Status Read(storage::Storage* storage, const v1::GetTrialTableRequest& request,
+  // Reads the page of the study `id` that `request` asks for. INVALID_ARGUMENT, NOT_FOUND; errors as Storage.
+  absl::Status Read(storage::Storage* storage, const std::string& id, const v1::GetTrialTableRequest& request,
                     v1::GetTrialTableResponse* response);
   // Returns the trials that are wanted (TrialTable::Select). Errors as there, and as Storage.
   absl::StatusOr<std::vector<TrialTable::Selected>> Select(storage::Storage* storage, const storage::StudyRecord& study,

@@ -33,12 +33,12 @@ class Watch final : public Call::Lasting, public std::enable_shared_from_this<Wa
   }
   ~Watch() override { --call_->kept().watchers; }
 
-  void Start(const std::string& name) {
+  void Start() {
     call_->Keep(shared_from_this());
     call_->OnTokenEnd([weak = weak_from_this()](const absl::Status& why) {
       if (const std::shared_ptr<Watch> self = weak.lock()) self->FinishOnce(why);
     });
-    if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
+    if (!backend_.readers->Schedule([self = shared_from_this()] { self->Open(); })) {
       FinishOnce(Busy(backend_, "reads"));
     }
   }
@@ -46,8 +46,8 @@ class Watch final : public Call::Lasting, public std::enable_shared_from_this<Wa
   void OnCancel() override { FinishOnce(absl::CancelledError()); }
 
  private:
-  void Open(const std::string& name) {
-    const absl::StatusOr<std::string> id = wire::ParseStudyName("name", name);
+  void Open() {
+    const absl::StatusOr<std::string> id = call_->name().Study();
     if (!id.ok()) return FinishOnce(id.status());
     const absl::StatusOr<storage::StudyRecord> record = FindStudy(backend_.storage, *id);
     if (!record.ok()) return FinishOnce(record.status());
@@ -235,7 +235,7 @@ void WatchStudy(const CallPtr& call, const v1::WatchStudyRequest& request) {
   if (call->kept().watchers > kMaxWatchers) {
     return call->Finish(call->backend().Refused(coordinator::QueueFull("watchers", absl::Seconds(5))));
   }
-  watch->Start(request.name());
+  watch->Start();
 }
 
 }  // namespace luthier::service

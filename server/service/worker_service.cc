@@ -9,7 +9,6 @@
 #include "lib/base/version.h"
 #include "lib/catalogue/registry.h"
 #include "lib/wire/convert.h"
-#include "lib/wire/resource_name.h"
 #include "luthier/v1/worker_service.pb.h"
 #include "server/service/methods.h"
 
@@ -75,8 +74,8 @@ void Fill(const coordinator::Grant& grant, const access::Caller& caller, v1::Lea
 
 // Sets which trial an operation is about, and checks its token.
 template <typename Op, typename Request>
-void TakeTrial(const Request& request, Op* op, base::Violations* violations) {
-  absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", request.trial());
+void TakeTrial(const Call& call, const Request& request, Op* op, base::Violations* violations) {
+  absl::StatusOr<wire::TrialId> id = call.name().Trial();
   violations->AddAll("", id.status());
   CheckToken(request.token(), violations);
   if (!id.ok()) return;
@@ -88,14 +87,21 @@ void TakeTrial(const Request& request, Op* op, base::Violations* violations) {
 void Suggest(const CallPtr& call, const v1::SuggestRequest& request, v1::SuggestResponse* response) {
   base::Violations violations;
   coordinator::SuggestOp op;
-  if (!request.study().empty()) {
-    const absl::StatusOr<std::string> id = wire::ParseStudyName("study", request.study());
+  absl::StatusOr<std::string> project;
+  if (request.study().empty()) {
+    project = call->Project();
+    violations.AddAll("", project.status());
+  } else {
+    const absl::StatusOr<std::string> id = call->name().Study();
     violations.AddAll("", id.status());
     if (id.ok()) op.id = *id;
+    project = std::string(study::ProjectOf(op.id));
+    if (id.ok() && !request.parent().empty() && request.parent() != wire::ProjectName(*project)) {
+      violations.Add("parent", absl::StrCat(base::Quote(request.parent()),
+                                            " is not the project of the study that is named; leave it out"));
+    }
   }
   const access::Caller& caller = call->caller();
-  const absl::StatusOr<std::string> project = ProjectOf(*call, request.parent());
-  violations.AddAll("", project.status());
   if (!request.pool().empty()) violations.AddAll("", study::ValidateId("pool", request.pool()));
   violations.AddAll("", study::ValidateId("worker", request.worker()));
   violations.AddAll("", CheckRequestId(request.request_id(), /*required=*/true));
@@ -157,10 +163,10 @@ void Heartbeat(const CallPtr& call, const v1::HeartbeatRequest& request, v1::Hea
       call->permit());
 }
 
-absl::StatusOr<coordinator::ReportOp> ParseReport(const Call&, const v1::ReportRequest& request) {
+absl::StatusOr<coordinator::ReportOp> ParseReport(const Call& call, const v1::ReportRequest& request) {
   base::Violations violations;
   coordinator::ReportOp op;
-  TakeTrial(request, &op, &violations);
+  TakeTrial(call, request, &op, &violations);
   if (request.measurements_size() < 1 || request.measurements_size() > kMaxPoints) {
     violations.Add("measurements",
                    absl::StrCat("has ", request.measurements_size(), " entries, not 1 to ", kMaxPoints));
@@ -187,7 +193,7 @@ void FillReported(const std::string&, const coordinator::ReportReply& reply, v1:
 
 // Takes over what the ends of a grant share. `violations` has those of the rest.
 template <typename Request>
-absl::StatusOr<coordinator::FinishOp> FinishedBy(const Request& request, coordinator::FinishOp op,
+absl::StatusOr<coordinator::FinishOp> FinishedBy(const Call& call, const Request& request, coordinator::FinishOp op,
                                                  base::Violations violations) {
   if constexpr (requires { request.unused(); }) {
     if (request.unused_size() > static_cast<int>(study::kMaxParameters))
@@ -203,12 +209,12 @@ absl::StatusOr<coordinator::FinishOp> FinishedBy(const Request& request, coordin
     const size_t size = request.output_tail().size();
     op.output_tail = request.output_tail().substr(size - std::min(size, kMaxOutputTail));
   }
-  TakeTrial(request, &op, &violations);
+  TakeTrial(call, request, &op, &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return op;
 }
 
-absl::StatusOr<coordinator::FinishOp> ParseComplete(const Call&, const v1::CompleteRequest& request) {
+absl::StatusOr<coordinator::FinishOp> ParseComplete(const Call& call, const v1::CompleteRequest& request) {
   base::Violations violations;
   coordinator::FinishOp op;
   coordinator::CompleteContent content;
@@ -228,10 +234,10 @@ absl::StatusOr<coordinator::FinishOp> ParseComplete(const Call&, const v1::Compl
   content.paused = request.paused();
   if (request.has_start_step()) op.start_step = request.start_step();
   op.content = std::move(content);
-  return FinishedBy(request, std::move(op), std::move(violations));
+  return FinishedBy(call, request, std::move(op), std::move(violations));
 }
 
-absl::StatusOr<coordinator::FinishOp> ParseFail(const Call&, const v1::FailRequest& request) {
+absl::StatusOr<coordinator::FinishOp> ParseFail(const Call& call, const v1::FailRequest& request) {
   base::Violations violations;
   coordinator::FinishOp op;
   absl::StatusOr<study::Failure> failure = wire::FromProto(request.failure());
@@ -239,13 +245,13 @@ absl::StatusOr<coordinator::FinishOp> ParseFail(const Call&, const v1::FailReque
     violations.AddAll("failure", failure.status());
   else
     op.content = *std::move(failure);
-  return FinishedBy(request, std::move(op), std::move(violations));
+  return FinishedBy(call, request, std::move(op), std::move(violations));
 }
 
-absl::StatusOr<coordinator::FinishOp> ParseRelease(const Call&, const v1::ReleaseRequest& request) {
+absl::StatusOr<coordinator::FinishOp> ParseRelease(const Call& call, const v1::ReleaseRequest& request) {
   coordinator::FinishOp op;
   op.content = coordinator::ReleaseContent{};
-  return FinishedBy(request, std::move(op), {});
+  return FinishedBy(call, request, std::move(op), {});
 }
 
 void FillFinished(const std::string&, const coordinator::FinishReply& reply, v1::FinishResponse* response) {
@@ -254,10 +260,10 @@ void FillFinished(const std::string&, const coordinator::FinishReply& reply, v1:
   response->set_seq(reply.seq);
 }
 
-absl::StatusOr<coordinator::DeclareOp> ParseDeclare(const Call&, const v1::DeclareParametersRequest& request) {
+absl::StatusOr<coordinator::DeclareOp> ParseDeclare(const Call& call, const v1::DeclareParametersRequest& request) {
   base::Violations violations;
   coordinator::DeclareOp op;
-  TakeTrial(request, &op, &violations);
+  TakeTrial(call, request, &op, &violations);
   if (request.parameters_size() < 1 || request.parameters_size() > kMaxDeclared) {
     violations.Add("parameters", absl::StrCat("has ", request.parameters_size(), " entries, not 1 to ", kMaxDeclared));
   } else if (request.ByteSizeLong() > kMaxDeclaredBytes) {

@@ -48,5 +48,16 @@ TEST(ResourceName, ErrorNamesTheFieldAndTheForm) {
             "name: is required: projects/{project}/studies/{study}");
 }
 
+TEST(ResourceName, ANameOfAnyFormNamesItsProject) {
+  EXPECT_EQ(ResourceName("name", "projects/vision/studies/s/trials/3").project(), "vision");
+  EXPECT_EQ(ResourceName("name", "projects/vision/what").project(), "vision");
+  EXPECT_EQ(ResourceName("name", "vision").project(), "");
+  EXPECT_TRUE(ResourceName("name", "").empty());
+  const ResourceName study("name", "projects/vision/studies/s");
+  EXPECT_EQ(*study.Study(), "vision/s");
+  EXPECT_EQ(std::string(study.Project().status().message()),
+            "name: \"projects/vision/studies/s\" is not of the form projects/{project}");
+}
+
 }  // namespace
 }  // namespace luthier::wire

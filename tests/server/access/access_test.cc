@@ -166,6 +166,19 @@ TEST_F(PeopleTest, AsksOfAnyStudyStayWithinTheProjectAndThePool) {
   EXPECT_EQ(ask("gpus"), "projects/vision/studies/s/trials/1");
 }
 
+TEST_F(PeopleTest, AnAskOfAStudyNamesNoOtherProject) {
+  ASSERT_TRUE(Create("user", Study("s")).ok());
+  v1::SuggestRequest ask = Ask("projects/vision/studies/s", "w", "r1");
+  ask.set_parent("projects/other");
+  v1::SuggestResponse response;
+  const auto worker = v1::WorkerService::NewStub(Channel("worker"));
+  const grpc::Status refused = worker->Suggest(Context().get(), ask, &response);
+  EXPECT_EQ(Reason(refused), base::reason::kBadField);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "parent: ")) << refused.error_message();
+  ask.set_parent("projects/vision");
+  EXPECT_TRUE(worker->Suggest(Context().get(), ask, &response).ok());
+}
+
 TEST_F(PeopleTest, ListsShowOneProject) {
   ASSERT_TRUE(Create("user", Study("a")).ok());
   ASSERT_TRUE(Create("user", Study("b")).ok());

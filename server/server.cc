@@ -297,14 +297,18 @@ class ServerImpl final : public Server {
         (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
         options.keep_tokens || !options.http_listen.empty() ||
         std::filesystem::exists(std::filesystem::path(options.data_dir) / access::AccessStore::kFile, error);
-    LUTHIER_ASSIGN_OR_RETURN(access_, access::Access::Open(keep ? options.data_dir : "", auth, &clock_));
-    access_->KeepQuotas(&quotas_);
+    LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<access::Registry> registry,
+                             access::Registry::Open(keep ? options.data_dir : "", &clock_));
+    registry->KeepQuotas(&quotas_);
+    access_ = std::make_unique<access::Access>(std::move(registry), auth, &clock_);
     return absl::OkStatus();
   }
 
   void MakeMetrics(const ServerOptions& options) {
     const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
-    const auto tokens = [this] { return access_ ? access_->TokensInForce() : std::map<std::string, int64_t>(); };
+    const auto tokens = [this] {
+      return access_ ? access_->registry().TokensInForce() : std::map<std::string, int64_t>();
+    };
     const auto certificates = [this] {
       return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
     };
@@ -409,7 +413,7 @@ class ServerImpl final : public Server {
     listener_check_ = std::make_unique<ListenerCheck>(address_, [this] { return LookAtListener(); });
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
     if (access_->auth() != access::Auth::kOff && !listen.unix_socket()) {
-      LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->MakeFirstToken());
+      LUTHIER_ASSIGN_OR_RETURN(const std::string first, access_->registry().MakeFirstToken());
       if (!first.empty()) {
         base::LogWarning("first_token", {{"file", first},
                                          {"warning",
@@ -494,7 +498,7 @@ class ServerImpl final : public Server {
   // Checks that all files are still in their place. Sockets whose file is missing are made again.
   absl::Status CheckHeld() {
     if (file_ != nullptr) LUTHIER_RETURN_IF_ERROR(file_->CheckFiles());
-    if (access_) LUTHIER_RETURN_IF_ERROR(access_->CheckHeld());
+    if (access_) LUTHIER_RETURN_IF_ERROR(access_->registry().CheckHeld());
     for (std::unique_ptr<Acceptor>* acceptor : {&acceptor_, &own_acceptor_}) {
       if (*acceptor) LUTHIER_RETURN_IF_ERROR(KeepSocket(acceptor));
     }

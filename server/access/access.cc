@@ -1,25 +1,11 @@
 #include "server/access/access.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "lib/base/descriptor.h"
 #include "lib/base/error.h"
-#include "lib/base/hash.h"
-#include "lib/base/log.h"
-#include "lib/base/status_macros.h"
-#include "lib/study/parameters.h"
-#include "lib/study/study_spec.h"
-#include "lib/wire/certificate.h"
-#include "server/access/token.h"
 
 namespace luthier::access {
 namespace {
@@ -28,28 +14,16 @@ namespace reason = base::reason;
 using base::MakeError;
 using base::Quote;
 
-constexpr size_t kMaxTokens = 10'000;  // Including those that are no longer in force.
-constexpr size_t kMaxProjects = 1000;
 constexpr size_t kMaxAuditText = 256;
-constexpr absl::Duration kToldFor = absl::Minutes(10);
-constexpr size_t kMaxTold = 1000;
-// Longest delay after which lasting calls hear that their token has expired.
-constexpr absl::Duration kTick = absl::Milliseconds(250);
-constexpr absl::string_view kBearer = "Bearer ";
 constexpr char kDone[] = "OK";  // Outcomes in the audit.
 constexpr char kHungUp[] = "CANCELLED";
 
-absl::Status Unauthenticated(const char* why, absl::string_view message) {
-  return MakeError(absl::StatusCode::kUnauthenticated, why, message);
-}
-
 absl::Status NoToken() {
-  return Unauthenticated(reason::kNoToken,
-                         "this coordinator asks for a token. On its machine: luthier admin token create --role user "
-                         "--name NAME --db DIR > "
-                         "NAME.token; then give it with --token-file or LUTHIER_TOKEN_FILE. Who trusts everybody who "
-                         "reaches the port starts "
-                         "luthierd with --auth off");
+  return MakeError(
+      absl::StatusCode::kUnauthenticated, reason::kNoToken,
+      "this coordinator asks for a token. On its machine: luthier admin token create --role user --name NAME "
+      "--db DIR > NAME.token; then give it with --token-file or LUTHIER_TOKEN_FILE. Who trusts everybody "
+      "who reaches the port starts luthierd with --auth off");
 }
 
 // Returns the beginning of a text in UTF-8. No character is cut in two, since no reply could carry that.
@@ -59,95 +33,21 @@ std::string Cut(absl::string_view text) {
   return std::string(text.substr(0, size));
 }
 
-// Returns the text that identifies the wanted token. No part of it has a space.
-std::string ContentOf(const TokenRecord& wanted) {
-  std::string content = absl::StrCat("create ", wanted.name, " ", wanted.project, " ", wanted.commands, " ",
-                                     wanted.certificate, " ", absl::FormatDuration(wanted.lifetime));
-  for (const Role role : wanted.roles) absl::StrAppend(&content, " ", ToString(role));
-  return content;
-}
-
 // True if the call changed nothing: it ended with an error other than REPLY_LOST. The effect of a call that hung up is
 // unknown.
 bool ChangedNothing(absl::string_view outcome) {
   return outcome != kDone && outcome != kHungUp && outcome != reason::kReplyLost;
 }
 
-// Writes a file that its owner alone can read. Existing files are replaced, and links not followed.
-absl::Status WriteSecret(const std::string& path, const std::string& text) {
-  const std::string made = path + ".new";
-  unlink(made.c_str());
-  const base::Descriptor file(open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  const std::string line = text + "\n";
-  if (file.get() < 0 || write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
-      fsync(file.get()) != 0 || rename(made.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("can't write ", path, ": ", strerror(errno)));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-Access::Ending Access::OnEnd(std::shared_ptr<const Standing> standing, WaitingCalls::Listener ended) const {
-  if (standing == nullptr) return nullptr;
-  WaitingCalls* const waiting = waiting_.get();
-  const uint64_t number = waiting->Add(std::move(standing), std::move(ended));
-  return Ending(nullptr, [waiting, number](void*) { waiting->Remove(number); });
-}
-
-Access::Access(std::string directory, Auth auth, const base::Clock* clock)
-    : directory_(std::move(directory)), auth_(auth), clock_(clock), refusals_(clock) {}
-
-absl::StatusOr<std::unique_ptr<Access>> Access::Open(const std::string& directory, Auth auth,
-                                                     const base::Clock* clock) {
-  std::unique_ptr<Access> access(new Access(directory, auth, clock));
-  if (!directory.empty()) LUTHIER_RETURN_IF_ERROR(access->Load());
-  return access;
-}
-
-absl::Status Access::Load() {
-  LUTHIER_ASSIGN_OR_RETURN(store_, AccessStore::Open(directory_));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<ProjectRecord> projects, store_->Projects());
-  audit_ = std::make_unique<Audit>(store_.get(), clock_);
-  waiting_ = std::make_unique<WaitingCalls>(clock_, kTick);
-  base::MutexLock lock(&mutex_);
-  for (const TokenRecord& token : tokens) Become(token, &tokens_[token.id]);
-  for (ProjectRecord& project : projects) projects_.emplace(project.id, std::move(project));
-  return absl::OkStatus();
-}
-
-absl::Status Access::CheckStore() const {
-  if (store_) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, reason::kNoStore,
-      "this coordinator has no tokens and no projects: it listens for its own user alone, or keeps nothing on "
-      "disk; start luthierd with --data-dir and --listen HOST:PORT");
-}
-
-absl::StatusOr<std::string> Access::MakeFirstToken() {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  {
-    base::MutexLock lock(&mutex_);
-    if (!tokens_.empty()) return std::string();
-  }
-  TokenRecord admin;
-  admin.name = "admin";
-  admin.roles = {Role::kAdmin};
-  admin.commands = true;
-  admin.lifetime = kLongestLifetime;
-  LUTHIER_ASSIGN_OR_RETURN(const auto made, CreateToken(std::move(admin)));
-  const std::string path = absl::StrCat(directory_, "/admin.token");
-  LUTHIER_RETURN_IF_ERROR(WriteSecret(path, made.second));
-  return path;
-}
 
 absl::StatusOr<Holder> Access::Identify(const Peer& peer) const {
   absl::StatusOr<Holder> holder = NoToken();
   if (!peer.authorization) {
-    holder = Unauthenticated(reason::kBadToken, "the call has more than one token; send one");
+    holder =
+        MakeError(absl::StatusCode::kUnauthenticated, reason::kBadToken, "the call has more than one token; send one");
   } else if (!peer.authorization->empty()) {
-    holder = HolderOf(*peer.authorization, peer.certificate);
+    holder = registry_->HolderOf(*peer.authorization, peer.certificate);
   }
   if (holder.ok()) return holder;
   // A caller who needs no token may still send one, even one that is unknown here: programs take it from their
@@ -156,67 +56,6 @@ absl::StatusOr<Holder> Access::Identify(const Peer& peer) const {
   caller.name = auth_ == Auth::kOff ? "anyone" : "socket";
   if (auth_ == Auth::kOff || (auth_ == Auth::kAuto && peer.own_user)) return Holder{std::move(caller), nullptr, false};
   return holder;
-}
-
-absl::StatusOr<Holder> Access::HolderOf(const std::string& authorization,
-                                        absl::FunctionRef<std::string()> certificate) const {
-  const absl::Status bad = Unauthenticated(reason::kBadToken, "this coordinator does not know the token");
-  if (!absl::StartsWithIgnoreCase(authorization, kBearer)) return bad;
-  const std::optional<TokenText> text = ParseToken(absl::string_view(authorization).substr(kBearer.size()));
-  if (!text) return bad;
-  const std::string hash = HashOf(text->secret);
-  const absl::Time now = clock_->Wall();
-  base::MutexLock lock(&mutex_);
-  const auto found = tokens_.find(text->id);
-  if (found == tokens_.end()) return bad;
-  const TokenRecord& token = found->second.record;
-  const bool newest = SameHash(hash, token.hash);
-  if (!newest && !SameHash(hash, token.previous_hash)) return bad;
-  if (!token.certificate.empty() && token.certificate != certificate()) {
-    return Unauthenticated(reason::kBadToken,
-                           absl::StrCat("token ", token.id,
-                                        " is bound to a client certificate, which this connection does not show; give "
-                                        "it with --tls-cert and --tls-key"));
-  }
-  const std::shared_ptr<Standing>& standing = newest ? found->second.newest : found->second.previous;
-  LUTHIER_RETURN_IF_ERROR(standing->Check(now));
-  return Holder{CallerWith(token), standing, newest && token.unclaimed};
-}
-
-Caller Access::CallerWith(const TokenRecord& token) {
-  Caller caller;
-  caller.token = token.id;
-  caller.name = token.name;
-  caller.project = token.project;
-  caller.roles = token.roles;
-  caller.commands = token.commands || caller.any_project();
-  return caller;
-}
-
-std::vector<std::shared_ptr<Standing>> Access::Become(const TokenRecord& token, Known* known) {
-  const auto known_as = [&](const std::string& hash) {
-    return hash.empty()                          ? nullptr
-           : hash == known->record.hash          ? known->newest
-           : hash == known->record.previous_hash ? known->previous
-                                                 : std::make_shared<Standing>(token.id, token.expire_time);
-  };
-  std::vector<std::shared_ptr<Standing>> before;
-  const auto newest = known_as(token.hash), previous = known_as(token.previous_hash);
-  for (const std::shared_ptr<Standing>& standing : {known->newest, known->previous}) {
-    if (standing == nullptr) continue;
-    before.push_back(standing);
-    if (standing != newest && standing != previous) standing->Replace();
-  }
-  known->newest = newest;
-  known->previous = previous;
-  known->newest->SetEnd(token.expire_time);
-  if (known->previous != nullptr) known->previous->GiveWay(std::min(token.overlap_end, token.expire_time));
-  if (token.revoked()) {
-    known->newest->Revoke();
-    if (known->previous != nullptr) known->previous->Revoke();
-  }
-  known->record = token;
-  return before;
 }
 
 AuditRecord Access::EntryOf(const std::string& address, const Request& request, const Caller& caller) {
@@ -241,7 +80,7 @@ Refusal Access::Refuse(const std::string& address, const Request& request, const
     const absl::Duration delay = refusals_.Count(entry.peer);
     if (entry.outcome != reason::kNoToken) refusal.delay = delay;
   }
-  if (audit_) audit_->Add(std::move(entry));
+  if (registry_->audit() != nullptr) registry_->audit()->Add(std::move(entry));
   return refusal;
 }
 
@@ -275,9 +114,9 @@ Refusal Access::Admit(const Peer& peer, const Request& request, Admitted* admitt
                                          " may not create or change studies with a command: commands run on workers "
                                          "with their rights; ask an admin for a token made with --commands")));
   }
-  NoteCall(*identified);
+  registry_->NoteCall(*identified);
   const bool told = request.right == Right::kWrite || request.right == Right::kAdmin;
-  if (audit_ && told) {
+  if (registry_->audit() != nullptr && told) {
     admitted->entry = EntryOf(peer.address, request, caller);
     if (caller.token.empty()) admitted->entry->token = caller.name;
   }
@@ -298,311 +137,7 @@ void Access::Ended(Admitted* admitted, const absl::Status& status) {
   AuditRecord entry = *std::exchange(admitted->entry, std::nullopt);
   entry.outcome = status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why;
   entry.refused = ChangedNothing(entry.outcome);
-  audit_->Add(std::move(entry));
-}
-
-std::map<std::string, int64_t> Access::TokensInForce() const {
-  std::map<std::string, int64_t> counts;
-  for (const Role role : {Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin}) {
-    counts[std::string(ToString(role))] = 0;
-  }
-  const absl::Time now = clock_->Wall();
-  base::MutexLock lock(&mutex_);
-  for (const auto& [id, token] : tokens_) {
-    if (!token.record.in_force(now)) continue;
-    for (const Role role : token.record.roles) ++counts[std::string(ToString(role))];
-  }
-  return counts;
-}
-
-absl::StatusOr<TokenRecord> Access::FindToken(const std::string& id) const {
-  base::MutexLock lock(&mutex_);
-  const auto found = tokens_.find(id);
-  if (found != tokens_.end()) return found->second.record;
-  return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
-                   absl::StrCat("token ", Quote(id), " does not exist; luthier admin token list shows those that do"));
-}
-
-void Access::NoteCall(const Holder& holder) {
-  const std::string& token = holder.caller.token;
-  if (token.empty()) return;
-  audit_->NoteUse(token);
-  if (!holder.first_use) return;
-  std::string hash;
-  {
-    base::MutexLock lock(&mutex_);
-    TokenRecord& record = tokens_.at(token).record;
-    if (!record.unclaimed) return;
-    record.unclaimed = false;
-    hash = record.hash;
-  }
-  audit_->NoteClaim(token, hash);
-}
-
-absl::StatusOr<std::pair<ChangeRecord, bool>> Access::Begin(const Change& change, const std::string& content) {
-  if (change.permit != nullptr) LUTHIER_RETURN_IF_ERROR(change.permit->Check(clock_->Wall()));
-  const ChangeRecord request{change.request_id, base::Sha256Hex(content), ""};
-  if (request.id.empty()) return std::make_pair(request, false);
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<ChangeRecord> before, store_->FindRequest(request.id));
-  if (!before) return std::make_pair(request, false);
-  if (before->digest == request.digest) return std::make_pair(*before, true);
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kRequestIdReused,
-                   "request_id was used for another change before; a fresh UUID for each change is safe");
-}
-
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::NewSecretFor(TokenRecord token,
-                                                                         const ChangeRecord& request) {
-  const TokenText text{token.id, NewSecret()};
-  token.hash = HashOf(text.secret);
-  token.request = request.id;
-  token.unclaimed = true;
-  LUTHIER_RETURN_IF_ERROR(Keep(token, request));
-  const absl::Duration now = clock_->Monotonic();
-  for (auto it = told_.begin(); it != told_.end();) it = it->second.until <= now ? told_.erase(it) : std::next(it);
-  if (!request.id.empty() && told_.size() < kMaxTold) told_[request.id] = {text.ToString(), now + kToldFor};
-  return std::make_pair(std::move(token), text.ToString());
-}
-
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::SecretAgain(const ChangeRecord& request) {
-  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(request.object));
-  if (token.revoked()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
-                     absl::StrCat("this request was answered before with token ", token.id,
-                                  ", which was revoked since; create another under a new request_id"));
-  }
-  if (token.request == request.id) {
-    const auto told = told_.find(request.id);
-    if (told != told_.end() && clock_->Monotonic() < told->second.until)
-      return std::make_pair(token, told->second.text);
-    if (token.unclaimed) return NewSecretFor(std::move(token), request);
-  }
-  return MakeError(absl::StatusCode::kAlreadyExists, reason::kTokenExists,
-                   absl::StrCat("this request was answered before with token ", token.id,
-                                ", whose secret is in use and was not kept; luthier admin token rotate ", token.id,
-                                " makes another"));
-}
-
-absl::Status Access::Keep(const TokenRecord& token, const ChangeRecord& request) {
-  LUTHIER_RETURN_IF_ERROR(store_->Put(token, request));
-  std::vector<std::shared_ptr<Standing>> changed;
-  {
-    base::MutexLock lock(&mutex_);
-    changed = Become(token, &tokens_[token.id]);
-  }
-  for (const std::shared_ptr<Standing>& standing : changed) waiting_->Look(standing.get());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::CreateToken(TokenRecord wanted, const Change& change) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  if (wanted.project.empty()) wanted.project = study::kDefaultProject;
-  if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
-  base::Violations violations;
-  violations.AddAll("", study::ValidateId("name", wanted.name));
-  if (wanted.roles.empty()) violations.Add("roles", "is empty; give viewer, user, worker or admin");
-  if (wanted.roles.count(Role::kAdmin) > 0 && wanted.project != study::kDefaultProject) {
-    violations.Add("project", "does not go with the role admin, which is for all projects; leave it out");
-  }
-  if (wanted.lifetime < kShortestLifetime || wanted.lifetime > kLongestLifetime) {
-    violations.Add("lifetime", absl::StrCat(absl::FormatDuration(wanted.lifetime), " is not between 1m and 10 years"));
-  }
-  if (!wanted.certificate.empty()) {
-    const absl::StatusOr<std::string> certificate = wire::ParseFingerprint(wanted.certificate);
-    if (certificate.ok())
-      wanted.certificate = *certificate;
-    else
-      violations.Add("certificate_sha256", certificate.status().message());
-  }
-  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  base::MutexLock changing(&changing_);
-  const absl::Time now = StoredTime(clock_->Wall());
-  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf(wanted)));
-  if (begun.second) return SecretAgain(begun.first);
-  {
-    base::MutexLock lock(&mutex_);
-    if (wanted.project != study::kDefaultProject && projects_.count(wanted.project) == 0) {
-      return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
-                       absl::StrCat("project ", Quote(wanted.project), " does not exist; luthier admin project create ",
-                                    wanted.project, " makes it"));
-    }
-    const auto taken = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
-      const TokenRecord& other = entry.second.record;
-      return other.name == wanted.name && other.project == wanted.project && other.in_force(now);
-    });
-    if (taken != tokens_.end()) {
-      return MakeError(
-          absl::StatusCode::kAlreadyExists, reason::kTokenExists,
-          absl::StrCat("project ", wanted.project, " has a token ", Quote(wanted.name), " already, ", taken->first,
-                       "; choose another name, or luthier admin token rotate or revoke ", taken->first));
-    }
-    if (tokens_.size() >= kMaxTokens) {
-      return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
-                       absl::StrCat("there are ", kMaxTokens, " tokens already; rotate one instead"));
-    }
-  }
-  wanted.id = begun.first.object = NewToken().id;
-  wanted.create_time = now;
-  wanted.lifetime = absl::Trunc(wanted.lifetime, absl::Microseconds(1));
-  wanted.expire_time = now + wanted.lifetime;
-  return NewSecretFor(std::move(wanted), begun.first);
-}
-
-absl::StatusOr<std::pair<TokenRecord, std::string>> Access::RotateToken(const std::string& id, absl::Duration overlap,
-                                                                        absl::Duration lifetime, const Change& change) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  base::MutexLock changing(&changing_);
-  const std::string content =
-      absl::StrCat("rotate ", id, " ", absl::FormatDuration(overlap), " ", absl::FormatDuration(lifetime));
-  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, content));
-  if (begun.second) return SecretAgain(begun.first);
-  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
-  if (lifetime == absl::ZeroDuration()) lifetime = token.lifetime;
-  lifetime = absl::Trunc(lifetime, absl::Microseconds(1));
-  overlap = absl::Trunc(overlap, absl::Microseconds(1));
-  base::Violations violations;
-  if (overlap < absl::ZeroDuration() || overlap > kLongestOverlap) {
-    violations.Add("overlap", absl::StrCat(absl::FormatDuration(overlap), " is not between 0 and 30 days"));
-  }
-  if (lifetime < kShortestLifetime || lifetime > kLongestLifetime) {
-    violations.Add("lifetime", absl::StrCat(absl::FormatDuration(lifetime), " is not between 1m and 10 years"));
-  }
-  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  const absl::Time now = StoredTime(clock_->Wall());
-  if (token.revoked()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kRevoked,
-                     absl::StrCat("token ", id, " was revoked; create another"));
-  }
-  // An old secret that has expired does not become valid again.
-  token.previous_hash = token.in_force(now) && overlap > absl::ZeroDuration() ? token.hash : "";
-  token.overlap_end = token.previous_hash.empty() ? absl::InfinitePast() : std::min(now + overlap, token.expire_time);
-  token.expire_time = now + lifetime;
-  token.lifetime = lifetime;
-  begun.first.object = id;
-  return NewSecretFor(std::move(token), begun.first);
-}
-
-absl::StatusOr<TokenRecord> Access::RevokeToken(const std::string& id, const Change& change) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  base::MutexLock changing(&changing_);
-  LUTHIER_RETURN_IF_ERROR(Begin({change.permit, ""}, "").status());
-  LUTHIER_ASSIGN_OR_RETURN(TokenRecord token, FindToken(id));
-  if (token.revoked()) return token;
-  token.revoke_time = StoredTime(clock_->Wall());
-  LUTHIER_RETURN_IF_ERROR(Keep(token));
-  return token;
-}
-
-absl::StatusOr<std::vector<TokenRecord>> Access::ListTokens(const std::string& project) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  audit_->Flush();  // Writes the last uses.
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
-  if (!project.empty()) {
-    tokens.erase(
-        std::remove_if(tokens.begin(), tokens.end(), [&](const auto& token) { return token.project != project; }),
-        tokens.end());
-  }
-  return tokens;
-}
-
-namespace {
-
-std::string ContentOf(absl::string_view verb, const std::string& id, const study::Quotas& quotas) {
-  return absl::StrCat(verb, " ", id, " ", quotas.studies, " ", quotas.running_trials, " ", quotas.waiting_asks, " ",
-                      study::FormatDouble(quotas.suggest_cpu), " ", quotas.bytes);
-}
-
-absl::Status CheckQuotas(const study::Quotas& quotas) {
-  base::Violations violations;
-  const auto check = [&](const char* name, double value) {
-    if (!std::isfinite(value) || value < 0) {
-      violations.Add(absl::StrCat("quotas.", name), absl::StrCat(value, " is below 0 (0: no limit) or not finite"));
-    }
-  };
-  check("studies", static_cast<double>(quotas.studies));
-  check("running_trials", static_cast<double>(quotas.running_trials));
-  check("waiting_asks", static_cast<double>(quotas.waiting_asks));
-  check("suggest_cpu", quotas.suggest_cpu);
-  check("bytes", static_cast<double>(quotas.bytes));
-  return violations.ToStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<ProjectRecord> Access::FindProject(const std::string& id) const {
-  base::MutexLock lock(&mutex_);
-  const auto found = projects_.find(id);
-  if (found != projects_.end()) return found->second;
-  if (id == study::kDefaultProject) return ProjectRecord{id, absl::UnixEpoch(), {}};
-  return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
-                   absl::StrCat("project ", Quote(id), " does not exist"));
-}
-
-void Access::KeepQuotas(study::QuotaTable* table) {
-  base::MutexLock lock(&mutex_);
-  quotas_ = table;
-  for (const auto& [id, project] : projects_) quotas_->Set(id, project.quotas);
-}
-
-absl::Status Access::Keep(const ProjectRecord& project, const ChangeRecord& request) {
-  LUTHIER_RETURN_IF_ERROR(store_->Put(project, request));
-  base::MutexLock lock(&mutex_);
-  projects_[project.id] = project;
-  if (quotas_ != nullptr) quotas_->Set(project.id, project.quotas);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ProjectRecord> Access::CreateProject(const std::string& id, const study::Quotas& quotas,
-                                                    const Change& change) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  LUTHIER_RETURN_IF_ERROR(study::ValidateId("id", id));
-  LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
-  base::MutexLock changing(&changing_);
-  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf("create", id, quotas)));
-  if (begun.second) return FindProject(id);
-  begun.first.object = id;
-  {
-    base::MutexLock lock(&mutex_);
-    if (id == study::kDefaultProject || projects_.count(id) > 0) {
-      return MakeError(absl::StatusCode::kAlreadyExists, reason::kProjectExists,
-                       absl::StrCat("project ", Quote(id), " exists already"));
-    }
-    if (projects_.size() >= kMaxProjects) {
-      return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
-                       absl::StrCat("there are ", kMaxProjects, " projects already"));
-    }
-  }
-  const ProjectRecord project{id, StoredTime(clock_->Wall()), quotas};
-  LUTHIER_RETURN_IF_ERROR(Keep(project, begun.first));
-  return project;
-}
-
-absl::StatusOr<ProjectRecord> Access::UpdateProject(const std::string& id, const study::Quotas& quotas,
-                                                    const Change& change) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  LUTHIER_RETURN_IF_ERROR(CheckQuotas(quotas));
-  base::MutexLock changing(&changing_);
-  LUTHIER_ASSIGN_OR_RETURN(auto begun, Begin(change, ContentOf("update", id, quotas)));
-  if (begun.second) return FindProject(id);
-  begun.first.object = id;
-  LUTHIER_ASSIGN_OR_RETURN(ProjectRecord project, FindProject(id));
-  project.quotas = quotas;
-  LUTHIER_RETURN_IF_ERROR(Keep(project, begun.first));
-  return project;
-}
-
-absl::StatusOr<std::vector<ProjectRecord>> Access::ListProjects() const {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  std::vector<ProjectRecord> all;
-  base::MutexLock lock(&mutex_);
-  if (projects_.count(study::kDefaultProject) == 0) all.push_back({study::kDefaultProject, absl::UnixEpoch(), {}});
-  for (const auto& [id, project] : projects_) all.push_back(project);
-  return all;
-}
-
-absl::StatusOr<std::vector<AuditRecord>> Access::ListAudit(int64_t before, int limit, AuditKind kind) {
-  LUTHIER_RETURN_IF_ERROR(CheckStore());
-  audit_->Flush();
-  return store_->Audit(before, limit, kind);
+  registry_->audit()->Add(std::move(entry));
 }
 
 }  // namespace luthier::access

@@ -141,14 +141,14 @@ absl::Status CreateToken(const Call& call, const v1::CreateTokenRequest& request
   wanted.certificate = request.certificate_sha256();
   wanted.lifetime = DurationOf(request.has_lifetime(), request.lifetime(), "lifetime", &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  LUTHIER_ASSIGN_OR_RETURN(const auto made, call.backend().access->CreateToken(std::move(wanted), change));
+  LUTHIER_ASSIGN_OR_RETURN(const auto made, call.backend().access->registry().CreateToken(std::move(wanted), change));
   Fill(made.first, response->mutable_token());
   response->set_secret(made.second);
   return absl::OkStatus();
 }
 
 absl::Status ListTokens(const Call& call, const v1::ListTokensRequest& request, v1::ListTokensResponse* response) {
-  LUTHIER_ASSIGN_OR_RETURN(const auto tokens, call.backend().access->ListTokens(request.project()));
+  LUTHIER_ASSIGN_OR_RETURN(const auto tokens, call.backend().access->registry().ListTokens(request.project()));
   for (const access::TokenRecord& token : tokens) Fill(token, response->add_tokens());
   return absl::OkStatus();
 }
@@ -160,7 +160,7 @@ absl::Status RotateToken(const Call& call, const v1::RotateTokenRequest& request
   const absl::Duration lifetime = DurationOf(request.has_lifetime(), request.lifetime(), "lifetime", &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   LUTHIER_ASSIGN_OR_RETURN(const auto made,
-                           call.backend().access->RotateToken(request.id(), overlap, lifetime, change));
+                           call.backend().access->registry().RotateToken(request.id(), overlap, lifetime, change));
   Fill(made.first, response->mutable_token());
   response->set_secret(made.second);
   return absl::OkStatus();
@@ -168,7 +168,7 @@ absl::Status RotateToken(const Call& call, const v1::RotateTokenRequest& request
 
 absl::Status RevokeToken(const Call& call, const v1::RevokeTokenRequest& request, v1::Token* response) {
   LUTHIER_ASSIGN_OR_RETURN(const access::TokenRecord token,
-                           call.backend().access->RevokeToken(request.id(), {call.permit(), ""}));
+                           call.backend().access->registry().RevokeToken(request.id(), {call.permit(), ""}));
   if (!call.backend().coordinator->AwaitBatch(kLongestBatch)) return NotYetStored(token.id);
   Fill(token, response);
   return absl::OkStatus();
@@ -176,22 +176,22 @@ absl::Status RevokeToken(const Call& call, const v1::RevokeTokenRequest& request
 
 absl::Status CreateProject(const Call& call, const v1::CreateProjectRequest& request, v1::Project* response) {
   LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
-  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                           call.backend().access->CreateProject(request.id(), FromProto(request.quotas()), change));
+  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project, call.backend().access->registry().CreateProject(
+                                                                    request.id(), FromProto(request.quotas()), change));
   Fill(project, response);
   return absl::OkStatus();
 }
 
 absl::Status UpdateProject(const Call& call, const v1::UpdateProjectRequest& request, v1::Project* response) {
   LUTHIER_ASSIGN_OR_RETURN(const access::Change change, ChangeOf(call, request.request_id()));
-  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project,
-                           call.backend().access->UpdateProject(request.id(), FromProto(request.quotas()), change));
+  LUTHIER_ASSIGN_OR_RETURN(const access::ProjectRecord project, call.backend().access->registry().UpdateProject(
+                                                                    request.id(), FromProto(request.quotas()), change));
   Fill(project, response);
   return absl::OkStatus();
 }
 
 absl::Status ListProjects(const Call& call, const v1::ListProjectsRequest&, v1::ListProjectsResponse* response) {
-  LUTHIER_ASSIGN_OR_RETURN(const auto projects, call.backend().access->ListProjects());
+  LUTHIER_ASSIGN_OR_RETURN(const auto projects, call.backend().access->registry().ListProjects());
   for (const access::ProjectRecord& project : projects) Fill(project, response->add_projects());
   return absl::OkStatus();
 }
@@ -203,7 +203,8 @@ absl::Status ListAudit(const Call& call, const v1::ListAuditRequest& request, v1
                           absl::StrCat(size, " is not between 1 and ", kMaxAuditPage, " (0: ", kDefaultAuditPage, ")"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const access::AuditKind kind, FromMessage(request.kind()));
-  LUTHIER_ASSIGN_OR_RETURN(const auto entries, call.backend().access->ListAudit(request.before(), size, kind));
+  LUTHIER_ASSIGN_OR_RETURN(const auto entries,
+                           call.backend().access->registry().ListAudit(request.before(), size, kind));
   for (const access::AuditRecord& entry : entries) Fill(entry, response->add_entries());
   return absl::OkStatus();
 }

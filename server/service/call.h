@@ -96,7 +96,7 @@ class Call final : public OpenCall, public std::enable_shared_from_this<Call> {
   access::Admitted admission_;
   base::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  access::Access::Ending ending_ ABSL_GUARDED_BY(mutex_);
+  access::Registry::Ending ending_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Lasting> lasting_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -145,7 +145,7 @@ absl::Status Call::StillAllowed() const {
 }
 
 void Call::Finish(const absl::Status& status) {
-  access::Access::Ending ending;
+  access::Registry::Ending ending;
   std::shared_ptr<Lasting> lasting;
   {
     const base::MutexLock lock(&mutex_);
@@ -168,7 +168,7 @@ void Call::FinishRefused(const access::Refusal& refusal) {
 
 void Call::OnTokenEnd(access::WaitingCalls::Listener ended) {
   if (backend_.access == nullptr) return;
-  access::Access::Ending ending = backend_.access->OnEnd(admission_.standing, std::move(ended));
+  access::Registry::Ending ending = backend_.access->registry().OnEnd(admission_.standing, std::move(ended));
   const base::MutexLock lock(&mutex_);
   if (!finished_) ending_.swap(ending);
 }

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
-#include "server/access/access.h"
+#include "server/access/registry.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::access::testing {
@@ -53,7 +53,7 @@ struct Stream {
   size_t secret = 0;
   std::string expected;                // Why it has ended; "": it goes on.
   std::shared_ptr<std::string> ended;  // What it was told.
-  Access::Ending ending;
+  Registry::Ending ending;
 };
 
 class Walk {
@@ -77,8 +77,8 @@ class Walk {
 
   void Restart() {
     streams_.clear();
-    access_.reset();
-    access_ = Access::Open(dir_.path(), Auth::kRequired, &clock_).value();
+    registry_.reset();
+    registry_ = Registry::Open(dir_.path(), &clock_).value();
     for (auto& [id, request] : requests_) request.told_until = absl::ZeroDuration();
   }
 
@@ -174,7 +174,7 @@ class Walk {
     std::optional<size_t> same;
     bool anew = false;
     const bool repeated = Repeated(id, content, &why, &same, &anew);
-    const Answer answer = access_->CreateToken(wanted, {nullptr, id});
+    const Answer answer = registry_->CreateToken(wanted, {nullptr, id});
     if (repeated) return Compare(answer, id, why, same, anew);
     const bool taken = std::any_of(tokens_.begin(), tokens_.end(), [&](const Token& token) {
       return token.name == wanted.name && token.in_force(now());
@@ -203,7 +203,7 @@ class Walk {
     std::optional<size_t> same;
     bool anew = false;
     const bool repeated = Repeated(id, content, &why, &same, &anew);
-    const Answer answer = access_->RotateToken(token.id, overlap, lifetime, {nullptr, id});
+    const Answer answer = registry_->RotateToken(token.id, overlap, lifetime, {nullptr, id});
     if (repeated) return Compare(answer, id, why, same, anew);
     ASSERT_EQ(base::GetReason(answer.status()), token.revoked ? reason::kRevoked : "") << answer.status();
     if (!answer.ok()) return;
@@ -222,12 +222,12 @@ class Walk {
   void Revoke() {
     if (tokens_.empty()) return;
     Token& token = tokens_[Pick(tokens_.size())];
-    ASSERT_TRUE(access_->RevokeToken(token.id).ok());
+    ASSERT_TRUE(registry_->RevokeToken(token.id).ok());
     token.revoked = true;
   }
 
   absl::StatusOr<Holder> HolderOf(const std::string& text) {
-    return access_->HolderOf(absl::StrCat("Bearer ", text), [] { return std::string(); });
+    return registry_->HolderOf(absl::StrCat("Bearer ", text), [] { return std::string(); });
   }
 
   // A call by some secret.
@@ -238,7 +238,7 @@ class Walk {
     if (!holder.ok()) return;
     Token& token = tokens_[secrets_[secret].token];
     EXPECT_EQ(holder->first_use, token.newest == secret && !token.used);
-    access_->NoteCall(*holder);
+    registry_->NoteCall(*holder);
     if (token.newest == secret) token.used = true;
   }
 
@@ -250,7 +250,7 @@ class Walk {
     Stream stream;
     stream.secret = secret;
     stream.ended = std::make_shared<std::string>();
-    stream.ending = access_->OnEnd(holder->standing, [this, ended = stream.ended](const absl::Status& why) {
+    stream.ending = registry_->OnEnd(holder->standing, [this, ended = stream.ended](const absl::Status& why) {
       base::MutexLock lock(&mutex_);
       EXPECT_EQ(*ended, "") << "it was told twice";
       *ended = base::GetReason(why);
@@ -269,7 +269,7 @@ class Walk {
   }
 
   void Check() {
-    access_->EndExpired();
+    registry_->EndExpired();
     for (size_t i = 0; i < secrets_.size(); ++i) {
       EXPECT_EQ(base::GetReason(HolderOf(secrets_[i].text).status()), Refusal(i)) << "secret " << i;
     }
@@ -289,7 +289,7 @@ class Walk {
   luthier::testing::TemporaryDirectory dir_;
   base::ManualClock clock_;
   absl::Duration off_ = absl::ZeroDuration();
-  std::unique_ptr<Access> access_;
+  std::unique_ptr<Registry> registry_;
   std::vector<Token> tokens_;
   std::vector<Secret> secrets_;
   std::map<std::string, Request> requests_;

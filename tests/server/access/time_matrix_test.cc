@@ -173,7 +173,7 @@ class TimeMatrixTest : public ::testing::Test {
  protected:
   void SetUp() override {
     base::SetLogLevel(base::LogLevel::kError);
-    access_ = Access::Open(dir_.path(), Auth::kRequired, &clock_).value();
+    access_ = std::make_unique<Access>(Registry::Open(dir_.path(), &clock_).value(), Auth::kRequired, &clock_);
     coordinator_ = coordinator::Coordinator::Start(&storage_, &clock_, {}).value();
     readers_ = std::make_unique<base::Executor>(kReaders, 256);
     service::Backend backend;
@@ -212,22 +212,22 @@ class TimeMatrixTest : public ::testing::Test {
     wanted.name = absl::StrCat("k", ++made_);
     wanted.roles = {Role::kAdmin};
     wanted.lifetime = absl::Hours(1);
-    const auto made = access_->CreateToken(wanted).value();
+    const auto made = access_->registry().CreateToken(wanted).value();
     return {made.first.id, made.second};
   }
 
   // Returns the reason with which calls of the key end from now on.
   std::string End(const Key& key, const std::string& how) {
     if (how == "revoked") {
-      EXPECT_TRUE(access_->RevokeToken(key.id).ok());
+      EXPECT_TRUE(access_->registry().RevokeToken(key.id).ok());
       return reason::kRevoked;
     }
     if (how == "replaced") {
-      EXPECT_TRUE(access_->RotateToken(key.id, absl::ZeroDuration(), absl::ZeroDuration()).ok());
+      EXPECT_TRUE(access_->registry().RotateToken(key.id, absl::ZeroDuration(), absl::ZeroDuration()).ok());
       return reason::kExpired;
     }
     clock_.JumpWall(absl::Hours(1));  // As the trial's lease does not run out.
-    access_->EndExpired();
+    access_->registry().EndExpired();
     return reason::kExpired;
   }
 
@@ -283,12 +283,12 @@ class TimeMatrixTest : public ::testing::Test {
   // All that changes could have changed.
   std::string Dump() {
     std::string text = absl::StrCat(storage_.LastSeq().value(), " ");
-    const std::vector<TokenRecord> tokens = access_->ListTokens("").value();
+    const std::vector<TokenRecord> tokens = access_->registry().ListTokens("").value();
     for (const TokenRecord& token : tokens) {
       if (token.id == victim_) absl::StrAppend(&text, token.hash, token.revoked());
       if (token.name == "made") absl::StrAppend(&text, "made");
     }
-    const std::vector<ProjectRecord> projects = access_->ListProjects().value();
+    const std::vector<ProjectRecord> projects = access_->registry().ListProjects().value();
     for (const ProjectRecord& project : projects) absl::StrAppend(&text, project.id, project.quotas.studies);
     return text;
   }

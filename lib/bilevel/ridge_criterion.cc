@@ -13,14 +13,14 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
+absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const RidgeProblem& problem,
                                                       const math::Cholesky& factor, const VectorXd& weights,
-                                                      const VectorXd& l2, const ColumnPenalties& groups, bool intercept,
-                                                      bool gradient, const base::StopToken& stop) {
+                                                      const base::StopToken& stop) {
+  const LeastSquaresData& data = problem.data;
   LUTHIER_CHECK(criterion != RidgeCriterion::kHeldOut && data.rows() > 0);
   const Index n = data.rows(), p = data.cols();
   const double rows = static_cast<double>(n);
-  const double constant = intercept ? 1.0 / rows : 0.0;
+  const double constant = problem.intercept ? 1.0 / rows : 0.0;
   const bool each = criterion == RidgeCriterion::kLeaveOneOut;
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data.Multiply(weights, stop));
   const VectorXd residual = data.target() - product;
@@ -46,20 +46,20 @@ absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, 
     } else {
       sum += r.square().sum();
     }
-    if (!gradient) continue;
+    if (!problem.gradient) continue;
     factor.SolveLowerTransposedInPlace(x);
     squares.noalias() += x.cwiseAbs2() * hat_bar.matrix();
   }
   const double left = 1.0 - out.degrees_of_freedom / rows;
   out.value = each ? sum / rows : sum / rows / (left * left);
-  if (!gradient) return out;
+  if (!problem.gradient) return out;
   if (!each) {
     residual_bar *= 2.0 / (rows * left * left);
     squares *= 2.0 * sum / (rows * rows * left * left * left);
   }
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data.MultiplyTransposed(residual_bar, stop));
   const VectorXd q = factor.Solve(-back);
-  out.gradient = groups.Sums(-l2.cwiseProduct(weights.cwiseProduct(q) + squares), 1);
+  out.gradient = problem.groups.Sums(-problem.l2.cwiseProduct(weights.cwiseProduct(q) + squares), 1);
   return out;
 }
 
@@ -92,13 +92,14 @@ absl::StatusOr<std::optional<MatrixXd>> ResidualMatrix(MatrixXd kernel, bool int
 
 }  // namespace
 
-absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
-    RidgeCriterion criterion, const LeastSquaresData& data, MatrixXd kernel, const VectorXd& l2,
-    const ColumnPenalties& groups, bool intercept, bool gradient, const base::StopToken& stop) {
+absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(RidgeCriterion criterion,
+                                                                           const RidgeProblem& problem, MatrixXd kernel,
+                                                                           const base::StopToken& stop) {
+  const LeastSquaresData& data = problem.data;
   LUTHIER_CHECK(criterion != RidgeCriterion::kHeldOut && data.rows() > 0);
   const Index n = data.rows();
   const double rows = static_cast<double>(n);
-  LUTHIER_ASSIGN_OR_RETURN(std::optional<MatrixXd> made, ResidualMatrix(std::move(kernel), intercept, stop));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<MatrixXd> made, ResidualMatrix(std::move(kernel), problem.intercept, stop));
   if (!made) return std::optional<RidgeCriterionValue>();
   const MatrixXd& p = *made;
   const VectorXd r = p * data.target();
@@ -106,7 +107,7 @@ absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
   std::optional<RidgeCriterionValue> out(std::in_place);
   out->degrees_of_freedom = rows - trace;
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data.MultiplyTransposed(r, stop));
-  out->weights = back.cwiseQuotient(l2);
+  out->weights = back.cwiseQuotient(problem.l2);
   VectorXd rho, eta;
   if (criterion == RidgeCriterion::kLeaveOneOut) {
     const Eigen::ArrayXd left = p.diagonal().array();
@@ -118,7 +119,7 @@ absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
     rho = 2.0 * rows / (trace * trace) * r;
     eta = VectorXd::Constant(n, 2.0 * rows * r.squaredNorm() / (trace * trace * trace));
   }
-  if (!gradient) return out;
+  if (!problem.gradient) return out;
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const MatrixXd form = r * (p * rho).transpose() - p * eta.asDiagonal() * p;
   VectorXd terms = VectorXd::Zero(data.cols());
@@ -126,7 +127,7 @@ absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data.MultiplyTransposed(form.row(i).transpose(), stop));
     terms += data.Dense(i, 1).transpose().cwiseProduct(product);
   }
-  out->gradient = groups.Sums(terms.cwiseQuotient(l2), 1);
+  out->gradient = problem.groups.Sums(terms.cwiseQuotient(problem.l2), 1);
   return out;
 }
 

@@ -27,13 +27,20 @@ struct RidgeCriterionValue {
   Eigen::VectorXd weights;  // Set by EvaluateCriterionByRows alone.
 };
 
-// Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor` is that of H; `weights` and `l2` have p
-// entries. The value is infinite or NaN if a row has S_ii = 1, since no other row then says anything about it. O(n
-// p^2). Returns CANCELLED when stopped.
-absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
+// A ridge regression whose error is to be estimated.
+struct RidgeProblem {
+  const LeastSquaresData& data;
+  const Eigen::VectorXd& l2;  // Penalty of each of the p columns.
+  const ColumnPenalties& groups;
+  bool intercept = true;
+  bool gradient = true;  // True if derivatives are wanted, too.
+};
+
+// Evaluates kLeaveOneOut or kGcv. `factor` is that of H; `weights` has p entries. The value is infinite or NaN if a row
+// has S_ii = 1, since no other row then says anything about it. O(n p^2). Returns CANCELLED when stopped.
+absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const RidgeProblem& problem,
                                                       const math::Cholesky& factor, const Eigen::VectorXd& weights,
-                                                      const Eigen::VectorXd& l2, const ColumnPenalties& groups,
-                                                      bool intercept, bool gradient, const base::StopToken& stop);
+                                                      const base::StopToken& stop);
 
 // The same from the n x n matrix G = X~ diag(l2)^-1 X~' = `kernel`, without cancellation at small penalties, where r_i
 // and 1 - S_ii both vanish. With P = (G + I)^-1, with an intercept orthogonal to the constant residual, r = P y,
@@ -41,9 +48,10 @@ absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, 
 //   dE/dlambda_g = sum over columns j of g  x_j' (r (P rho)' - P diag(eta) P) x_j / l2_j,   rho = dE/dr, eta =
 //   -dE/dP_ii.
 // Returns std::nullopt if the matrix cannot be factored. O(n^3 + n * entries).
-absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(
-    RidgeCriterion criterion, const LeastSquaresData& data, Eigen::MatrixXd kernel, const Eigen::VectorXd& l2,
-    const ColumnPenalties& groups, bool intercept, bool gradient, const base::StopToken& stop);
+absl::StatusOr<std::optional<RidgeCriterionValue>> EvaluateCriterionByRows(RidgeCriterion criterion,
+                                                                           const RidgeProblem& problem,
+                                                                           Eigen::MatrixXd kernel,
+                                                                           const base::StopToken& stop);
 
 }  // namespace luthier::bilevel
 

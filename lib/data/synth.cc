@@ -57,11 +57,13 @@ constexpr double kMostCells = 1e10;
 
 // Draws the entries of a row: each 0 with probability 1 - density, else standard normal / sqrt(density). Calls
 // use(column, value) for those that are not 0.
-template <typename Use>
-absl::Status DrawEntries(int64_t rows, int32_t cols, double density, RandomStream& random, base::Pace* pace,
-                         const base::StopToken& stop, SparseMatrix* x, Use&& use) {
+template <typename Spec, typename Use>
+absl::Status DrawEntries(const Spec& spec, RandomStream& random, base::Pace* pace, const base::StopToken& stop,
+                         SparseMatrix* x, Use&& use) {
+  const double density = spec.density;
   const double scale = 1.0 / std::sqrt(density);
-  if (density < 1.0 && static_cast<double>(rows) * cols > kMostCells) {
+  const int32_t cols = spec.cols;
+  if (density < 1.0 && static_cast<double>(spec.rows) * cols > kMostCells) {
     const double log_zero = std::log1p(-density);
     for (double j = -1.0;;) {
       LUTHIER_RETURN_IF_ERROR(pace->Poll(2 * kDrawWork));
@@ -115,13 +117,12 @@ absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::
   for (int64_t i = 0; i < spec.rows; ++i) {
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     std::fill(scores.begin(), scores.end(), 0.0);
-    LUTHIER_RETURN_IF_ERROR(
-        DrawEntries(spec.rows, spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
-          if (j >= informative) return absl::OkStatus();
-          const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
-          for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
-          return pace.Poll(spec.classes);
-        }));
+    LUTHIER_RETURN_IF_ERROR(DrawEntries(spec, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+      if (j >= informative) return absl::OkStatus();
+      const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
+      for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
+      return pace.Poll(spec.classes);
+    }));
     dataset.x.row_start.push_back(dataset.x.nonzeros());
     label[i] = Draw(scores, random.Uniform());
     if (random.Uniform() < spec.noise) label[i] = static_cast<int32_t>(random.UniformInt(spec.classes));
@@ -185,14 +186,13 @@ absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const b
   for (int64_t i = 0; i < spec.rows; ++i) {
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     double target = 0.0;
-    LUTHIER_RETURN_IF_ERROR(
-        DrawEntries(spec.rows, spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
-          if (j < informative) {
-            target += score_scale * weights[static_cast<size_t>(j)] *
-                      ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));
-          }
-          return absl::OkStatus();
-        }));
+    LUTHIER_RETURN_IF_ERROR(DrawEntries(spec, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+      if (j < informative) {
+        target += score_scale * weights[static_cast<size_t>(j)] *
+                  ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));
+      }
+      return absl::OkStatus();
+    }));
     dataset.x.row_start.push_back(dataset.x.nonzeros());
     dataset.target.push_back(target + spec.noise * random.Normal());
   }

@@ -20,10 +20,9 @@ constexpr Index kValues = 60, kRows = 150;
 
 }  // namespace
 
-absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const MatrixXd>& x,
-                                     const Eigen::Ref<const VectorXd>& y, const Slopes& slopes, Index axis,
-                                     const InferenceOptions& inference, base::RandomStream random,
-                                     const base::StopToken& stop) {
+absl::StatusOr<double> RelevanceGain(const RelevanceData& data, Index axis, const InferenceOptions& inference,
+                                     base::RandomStream random, const base::StopToken& stop) {
+  const auto& [shape, x, y, slopes] = data;
   LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && axis < x.cols());
   const Index n = std::min(kValues, y.size()), first = y.size() - n;
   Slopes used;

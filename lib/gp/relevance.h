@@ -11,17 +11,22 @@
 
 namespace luthier::gp {
 
+// Values and slopes that two models are to explain.
+struct RelevanceData {
+  const kernels::KernelShape& shape;
+  const Eigen::MatrixXd& x;  // n x d points of the cube.
+  const Eigen::VectorXd& y;  // n standardised outputs.
+  const Slopes& slopes;      // No slope has a part along the axis, as the model without it could not have it.
+};
+
 // Returns by how many nats a model of f that depends on coordinate `axis` explains values and slopes better than a
 // model that does not, both at the hyperparameters of largest posterior density. The result is below 0 to a few nats if
 // the coordinate has no effect, dozens as soon as it matters at some points.
 //
-// x: n x d points of the cube; y: n standardised outputs; slopes: none of them with a part along the axis, as the model
-// without it could not have them. The newest (last) 60 values are used, and their first slopes, up to 150 rows in all:
-// O(150^3), some 150 times. Returns CANCELLED if `stop` was raised.
-absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const Eigen::MatrixXd>& x,
-                                     const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
-                                     Eigen::Index axis, const InferenceOptions& inference, base::RandomStream random,
-                                     const base::StopToken& stop);
+// The newest (last) 60 values are used, and their first slopes, up to 150 rows in all: O(150^3), some 150 times.
+// Returns CANCELLED if `stop` was raised.
+absl::StatusOr<double> RelevanceGain(const RelevanceData& data, Eigen::Index axis, const InferenceOptions& inference,
+                                     base::RandomStream random, const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

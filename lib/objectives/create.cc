@@ -30,15 +30,12 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, space, metric, root, cache, stop);
-  if (catalogue::IsRegression(info)) {
-    return CreateRegressionObjective(info, objective, space, metric, root, cache, stop);
-  }
-  if (catalogue::IsVfIdca(info)) return CreateVfIdcaObjective(info, objective, space, root, cache, stop);
-  if (objective.model == "matrix_completion") {
-    return CreateMatrixObjective(info, objective, space, root, cache, stop);
-  }
-  return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
+  const NewObjective made{info, objective, space, metric, root, cache};
+  if (objective.model == "crf") return CreateCrfObjective(made, stop);
+  if (catalogue::IsRegression(info)) return CreateRegressionObjective(made, stop);
+  if (catalogue::IsVfIdca(info)) return CreateVfIdcaObjective(made, stop);
+  if (objective.model == "matrix_completion") return CreateMatrixObjective(made, stop);
+  return CreateLinearObjective(made, stop);
 }
 
 }  // namespace luthier::objectives

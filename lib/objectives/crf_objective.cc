@@ -524,17 +524,14 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
-                                                              const study::BuiltinObjective& objective,
-                                                              study::SearchSpace space, study::MetricSpec metric,
-                                                              const data::DataRoot* root, const data::DataCache* cache,
-                                                              const base::StopToken& stop,
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const NewObjective& of, const base::StopToken& stop,
                                                               const crf::Kernels& kernels) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
-  return std::unique_ptr<Objective>(
-      std::make_unique<CrfObjective>(catalogue::WithPenaltyGroups(info, groups), objective.options, std::move(space),
-                                     std::move(metric), groups, std::move(source), kernels));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(of.spec.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source,
+                           ChainSource::Open(of.spec, of.root, of.cache, stop));
+  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(catalogue::WithPenaltyGroups(of.info, groups),
+                                                                   of.spec.options, of.space, of.metric, groups,
+                                                                   std::move(source), kernels));
 }
 
 }  // namespace luthier::objectives

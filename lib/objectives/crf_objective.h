@@ -5,13 +5,9 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
-#include "lib/catalogue/objective_info.h"
 #include "lib/crf/inference/kernel.h"
-#include "lib/data/data_cache.h"
-#include "lib/data/data_root.h"
+#include "lib/objectives/new_objective.h"
 #include "lib/objectives/objective.h"
-#include "lib/study/search_space.h"
-#include "lib/study/study_spec.h"
 
 // Objective `crf` in three parts: crf_settings.h has the settings and their meaning, chain_source.h the data, and this
 // file trains all folds side by side.
@@ -22,13 +18,8 @@
 // themselves. A common class would carry the cases of both; they share only the loop, a page of code.
 namespace luthier::objectives {
 
-// `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Returns the errors of
-// ChainSource::Open. `kernels` are those of this machine, except in tests that count.
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
-                                                              const study::BuiltinObjective& objective,
-                                                              study::SearchSpace space, study::MetricSpec metric,
-                                                              const data::DataRoot* root, const data::DataCache* cache,
-                                                              const base::StopToken& stop,
+// Returns the errors of ChainSource::Open. `kernels` are those of this machine, except in tests that count.
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const NewObjective& of, const base::StopToken& stop,
                                                               const crf::Kernels& kernels = crf::BestKernels());
 
 }  // namespace luthier::objectives

@@ -551,19 +551,17 @@ absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::Objective
   return penalties;
 }
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kClassification, root, cache, stop));
-  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, source.dataset));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
+absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(const NewObjective& of, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(of.spec, data::Task::kClassification, of.root, of.cache, stop));
+  LUTHIER_RETURN_IF_ERROR(CheckClasses(of.info, of.spec, source.dataset));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(of.spec.options));
   LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
-                           PenaltiesFor(info, objective.options, groups,
-                                        catalogue::LengthOf("l2", objective.options, space), source.dataset));
-  catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
+                           PenaltiesFor(of.info, of.spec.options, groups,
+                                        catalogue::LengthOf("l2", of.spec.options, of.space), source.dataset));
+  catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(of.info, groups);
   return std::unique_ptr<Objective>(std::make_unique<LinearObjective>(
-      std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(source.dataset),
-      std::move(source.folds), std::move(source.identity), std::move(groups), columns));
+      std::move(with_groups), of.spec.options, of.space, of.metric, std::move(source.dataset), std::move(source.folds),
+      std::move(source.identity), std::move(groups), columns));
 }
 
 }  // namespace luthier::objectives

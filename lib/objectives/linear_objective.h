@@ -11,11 +11,9 @@
 #include "lib/bilevel/column_penalties.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
-#include "lib/data/data_cache.h"
-#include "lib/data/data_root.h"
 #include "lib/data/dataset.h"
+#include "lib/objectives/new_objective.h"
 #include "lib/objectives/objective.h"
-#include "lib/study/search_space.h"
 
 namespace luthier::objectives {
 
@@ -36,12 +34,9 @@ absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::Bui
 
 // `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
 // derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
-// cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
-// Validate. Returns the errors of data::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the
-// data; CANCELLED when stopped.
-absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+// cross-validation. Returns the errors of data::LoadDataset and of the split; INVALID_ARGUMENT for options that do not
+// fit the data; CANCELLED when stopped.
+absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(const NewObjective& of, const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

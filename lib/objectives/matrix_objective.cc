@@ -402,27 +402,22 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const catalogue::ObjectiveInfo& info,
-                                                                 const study::BuiltinObjective& objective,
-                                                                 study::SearchSpace space, const data::DataRoot* root,
-                                                                 const data::DataCache* cache,
-                                                                 const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(MatrixTable table, ReadTable(info, objective, root, cache, stop));
+absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const NewObjective& of, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(MatrixTable table, ReadTable(of.info, of.spec, of.root, of.cache, stop));
   if (table.rows > catalogue::kMostMatrixCells / table.cols) {
     return TooLarge(table, absl::StrCat(catalogue::kMostMatrixCells, " cells"), "leave some rows or columns out");
   }
-  return std::make_unique<MatrixObjective>(info, objective.options, std::move(space), std::move(table));
+  return std::make_unique<MatrixObjective>(of.info, of.spec.options, of.space, std::move(table));
 }
 
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfMatrixObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(MatrixTable table, ReadTable(info, objective, root, cache, stop));
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfMatrixObjective(const NewObjective& of,
+                                                                         const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(MatrixTable table, ReadTable(of.info, of.spec, of.root, of.cache, stop));
   if (table.rows + table.cols > catalogue::kMostMatrixSides) {
     return TooLarge(table, absl::StrCat(catalogue::kMostMatrixSides, " of both together are taken"),
                     "tune matrix_completion instead");
   }
-  return std::make_unique<VfMatrixObjective>(info, objective.options, std::move(space), std::move(table));
+  return std::make_unique<VfMatrixObjective>(of.info, of.spec.options, of.space, std::move(table));
 }
 
 }  // namespace luthier::objectives

@@ -5,28 +5,20 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
-#include "lib/catalogue/objective_info.h"
-#include "lib/data/data_cache.h"
-#include "lib/data/data_root.h"
+#include "lib/objectives/new_objective.h"
 #include "lib/objectives/objective.h"
 #include "lib/objectives/vf_idca_objective.h"
-#include "lib/study/search_space.h"
 
 // `matrix_completion` and `vf_matrix_completion`: known entries of a matrix, one a row of the data.
 namespace luthier::objectives {
 
-// Takes the arguments of CreateRegressionObjective. Returns the errors of LoadRows; INVALID_ARGUMENT for columns that
+// Returns the errors of LoadRows; INVALID_ARGUMENT for columns that
 // do not exist, groups that do not fit the data, and matrices that are too large; CANCELLED when stopped.
-absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const catalogue::ObjectiveInfo& info,
-                                                                 const study::BuiltinObjective& objective,
-                                                                 study::SearchSpace space, const data::DataRoot* root,
-                                                                 const data::DataCache* cache,
-                                                                 const base::StopToken& stop);
+absl::StatusOr<std::unique_ptr<Objective>> CreateMatrixObjective(const NewObjective& of, const base::StopToken& stop);
 
 // Does the same for vf_matrix_completion. Its Train is UNIMPLEMENTED: models of matrices are not stored.
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfMatrixObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfMatrixObjective(const NewObjective& of,
+                                                                         const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

@@ -177,6 +177,7 @@ class RidgeFold final : public RegressionFold {
     bool by_rows = by_rows_;
     RegressionFit fit;
     bilevel::RidgeCriterionValue error;
+    const bilevel::RidgeProblem problem{rows_.train, l2, columns_, settings.intercept, gradient};
     if (!by_rows) {
       LUTHIER_ASSIGN_OR_RETURN(const bool factored, inner.PreparePreconditioner(stop));
       const VectorXd pivots = factored ? VectorXd(inner.factor().lower().diagonal().cwiseAbs2()) : VectorXd();
@@ -189,8 +190,7 @@ class RidgeFold final : public RegressionFold {
     if (by_rows) {
       LUTHIER_ASSIGN_OR_RETURN(MatrixXd kernel, Kernel(l2, stop));
       LUTHIER_ASSIGN_OR_RETURN(std::optional<bilevel::RidgeCriterionValue> found,
-                               bilevel::EvaluateCriterionByRows(settings.criterion, rows_.train, std::move(kernel), l2,
-                                                                columns_, settings.intercept, gradient, stop));
+                               bilevel::EvaluateCriterionByRows(settings.criterion, problem, std::move(kernel), stop));
       fit.singular = !found.has_value();
       if (fit.singular) return fit;
       error = *std::move(found);
@@ -207,8 +207,7 @@ class RidgeFold final : public RegressionFold {
       fit.relative_gradient = solution.relative_gradient;
       fit.weights = std::move(solution.weights);
       LUTHIER_ASSIGN_OR_RETURN(
-          error, bilevel::EvaluateCriterion(settings.criterion, rows_.train, inner.factor(), fit.weights, l2, columns_,
-                                            settings.intercept, gradient, stop));
+          error, bilevel::EvaluateCriterion(settings.criterion, problem, inner.factor(), fit.weights, stop));
     }
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
     fit.validation_rows = static_cast<double>(rows_.train.rows());

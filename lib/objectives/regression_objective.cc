@@ -270,24 +270,23 @@ absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::Ob
   return PenaltiesFor(info, options, groups, length, dataset);
 }
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
-  if (catalogue::JudgesTrainingRows(objective.options)) {
+absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(const NewObjective& of,
+                                                                     const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(of.spec, data::Task::kRegression, of.root, of.cache, stop));
+  if (catalogue::JudgesTrainingRows(of.spec.options)) {
     data::Partition& all = source.folds.front();
     all.train.insert(all.train.end(), all.validation.begin(), all.validation.end());
     std::sort(all.train.begin(), all.train.end());
     all.validation.clear();
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(of.spec.options));
   LUTHIER_ASSIGN_OR_RETURN(
       const bilevel::ColumnPenalties columns,
-      RegressionPenalties(info, objective.options, groups, catalogue::LengthOf("l2", objective.options, space),
-                          catalogue::LengthOf("gamma", objective.options, space), source.dataset));
-  return std::unique_ptr<Objective>(std::make_unique<RegressionObjective>(
-      catalogue::WithPenaltyGroups(info, groups), objective.options, std::move(space), std::move(metric),
-      std::move(source), std::move(groups), columns));
+      RegressionPenalties(of.info, of.spec.options, groups, catalogue::LengthOf("l2", of.spec.options, of.space),
+                          catalogue::LengthOf("gamma", of.spec.options, of.space), source.dataset));
+  return std::unique_ptr<Objective>(
+      std::make_unique<RegressionObjective>(catalogue::WithPenaltyGroups(of.info, groups), of.spec.options, of.space,
+                                            of.metric, std::move(source), std::move(groups), columns));
 }
 
 }  // namespace luthier::objectives

@@ -10,22 +10,19 @@
 #include "lib/bilevel/column_penalties.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
-#include "lib/data/data_cache.h"
-#include "lib/data/data_root.h"
 #include "lib/data/dataset.h"
+#include "lib/objectives/new_objective.h"
 #include "lib/objectives/objective.h"
 #include "lib/objectives/regression_fold.h"
-#include "lib/study/search_space.h"
 
 // `ridge`, `kernel_ridge`, `elastic_net` and `mlp`: regressions.
 namespace luthier::objectives {
 
 // Creates a regression on a data set: trained on the training rows of every fold, judged on the others, with the
-// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Returns the errors of LoadRows;
+// derivatives by l1, l2 and gamma. Returns the errors of LoadRows;
 // INVALID_ARGUMENT for options that do not fit the data; CANCELLED when stopped.
-absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(const NewObjective& of,
+                                                                     const base::StopToken& stop);
 
 // Returns which penalty each column of ridge has; other regressions have one. `length` is that of a list l2, `gammas`
 // that of a list gamma; absent for single numbers. Returns INVALID_ARGUMENT if a list has not one entry for each column

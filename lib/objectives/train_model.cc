@@ -261,7 +261,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainVfIdca(const TrainRequest& re
                                                           const catalogue::Settings& settings,
                                                           const data::DataRoot* root, const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<VfIdcaObjective> objective,
-                           CreateVfIdcaObjective(info, request.objective, {}, root, nullptr, stop));
+                           CreateVfIdcaObjective({info, request.objective, {}, {}, root}, stop));
   EvaluationContext context;
   context.parameters = request.parameters;
   context.stop = stop;

@@ -313,37 +313,33 @@ EvaluationResult WithMeasurement(study::Measurement measurement, EvaluationResul
   return result;
 }
 
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  if (info.model == "vf_svm") return CreateVfSvmObjective(info, objective, std::move(space), root, cache, stop);
-  if (info.model == "vf_matrix_completion") {
-    return CreateVfMatrixObjective(info, objective, std::move(space), root, cache, stop);
-  }
-  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(const NewObjective& of,
+                                                                       const base::StopToken& stop) {
+  if (of.info.model == "vf_svm") return CreateVfSvmObjective(of, stop);
+  if (of.info.model == "vf_matrix_completion") return CreateVfMatrixObjective(of, stop);
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(of.spec, data::Task::kRegression, of.root, of.cache, stop));
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
-                           catalogue::Settings::Resolve(info, objective.options, {}));
+                           catalogue::Settings::Resolve(of.info, of.spec.options, {}));
   // Gram matrices of training and validation rows, a factor and a copy.
   const double cols = source.dataset.x.cols;
   const double bytes = 8.0 * 4.0 * cols * cols;
   const int64_t most = settings.Int("max_memory_mib");
   if (source.dataset.x.cols > kMostColumns) {
-    return absl::InvalidArgumentError(absl::StrCat(source.dataset.name, ": ", info.model, " takes at most ",
+    return absl::InvalidArgumentError(absl::StrCat(source.dataset.name, ": ", of.info.model, " takes at most ",
                                                    kMostColumns, " columns, and there are ", source.dataset.x.cols,
                                                    "; use elastic_net, or leave columns out"));
   }
   if (bytes > static_cast<double>(most << 20)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        source.dataset.name, ": ", info.model, " takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
+        source.dataset.name, ": ", of.info.model, " takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
         source.dataset.x.cols, " columns, and max_memory_mib is ", most, "; raise it, or leave columns out"));
   }
   ColumnGroups groups;
-  if (info.FindParameter("groups") != nullptr) {
+  if (of.info.FindParameter("groups") != nullptr) {
     const data::Dataset& dataset = source.dataset;
     LUTHIER_ASSIGN_OR_RETURN(groups, GroupsFor(settings, {dataset.name, dataset.x.cols, dataset.features}));
   }
-  return std::make_unique<SparseObjective>(info, objective.options, std::move(space), std::move(source),
-                                           std::move(groups));
+  return std::make_unique<SparseObjective>(of.info, of.spec.options, of.space, std::move(source), std::move(groups));
 }
 
 }  // namespace luthier::objectives

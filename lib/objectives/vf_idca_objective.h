@@ -13,6 +13,7 @@
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
 #include "lib/data/standardize.h"
+#include "lib/objectives/new_objective.h"
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 
@@ -63,11 +64,10 @@ absl::Status CheckComplete(const study::SearchSpace& space, const study::Paramet
 // Returns `result` with the measurement; failed as CONFIG NON_FINITE if a metric is not finite.
 EvaluationResult WithMeasurement(study::Measurement measurement, EvaluationResult result);
 
-// Arguments as of CreateRegressionObjective. Returns the errors of LoadRows; INVALID_ARGUMENT for groups that do not
+// Returns the errors of LoadRows; INVALID_ARGUMENT for groups that do not
 // fit the data; RESOURCE_EXHAUSTED for more columns than option max_memory_mib allows; CANCELLED when stopped.
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(const NewObjective& of,
+                                                                       const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

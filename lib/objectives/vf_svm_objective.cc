@@ -237,10 +237,9 @@ absl::StatusOr<SparseModel> SvmObjective::Train(const EvaluationContext& context
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfSvmObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kClassification, root, cache, stop));
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfSvmObjective(const NewObjective& of,
+                                                                      const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(of.spec, data::Task::kClassification, of.root, of.cache, stop));
   const data::Dataset& dataset = source.dataset;
   if (dataset.num_classes() != 2) {
     return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": vf_svm tells two classes apart, and there are ",
@@ -252,7 +251,7 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfSvmObjective(
         dataset.name, ": vf_svm takes at most ", kMostSize / (folds + 1), " columns with ", folds,
         folds == 1 ? " split" : " folds", ", and there are ", dataset.x.cols, "; use hsvm, or leave columns out"));
   }
-  return std::make_unique<SvmObjective>(info, objective.options, std::move(space), std::move(source));
+  return std::make_unique<SvmObjective>(of.info, of.spec.options, of.space, std::move(source));
 }
 
 }  // namespace luthier::objectives

@@ -60,7 +60,7 @@ absl::StatusOr<int> Bilevel(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* info, catalogue::FindObjective(objective.model));
   LUTHIER_ASSIGN_OR_RETURN(const data::DataRoot root, data::DataRoot::Open(directory));
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<objectives::VfIdcaObjective> made,
-                           objectives::CreateVfIdcaObjective(*info, objective, {}, &root, nullptr, {}));
+                           objectives::CreateVfIdcaObjective({*info, objective, {}, {}, &root}, {}));
   Json path = Json::array();
   objectives::EvaluationContext evaluation;
   evaluation.report = [&](const study::Measurement& point) {

@@ -51,7 +51,7 @@ class RidgeCriterionTest : public ::testing::Test {
     MatrixXd h = gram_;
     h.diagonal() += l2;
     const math::Cholesky factor = *math::Cholesky::Factor(h, {}, {}).value();
-    return EvaluateCriterion(criterion, data_, factor, Weights(l2), l2, groups_, intercept, gradient, {}).value();
+    return EvaluateCriterion(criterion, {data_, l2, groups_, intercept, gradient}, factor, Weights(l2), {}).value();
   }
 
   VectorXd L2() const {
@@ -176,8 +176,8 @@ class FewRowsTest : public ::testing::Test {
     return l2;
   }
   RidgeCriterionValue Evaluate(RidgeCriterion criterion, const VectorXd& l2, bool intercept) const {
-    return *EvaluateCriterionByRows(criterion, data_, data_.Kernel(l2.cwiseInverse(), {}).value(), l2, groups_,
-                                    intercept, true, {})
+    return *EvaluateCriterionByRows(criterion, {data_, l2, groups_, intercept},
+                                    data_.Kernel(l2.cwiseInverse(), {}).value(), {})
                 .value();
   }
 
@@ -226,7 +226,7 @@ TEST_F(FewRowsTest, BothWaysAgreeWhereThePenaltiesAreLarge) {
   for (const RidgeCriterion criterion : {RidgeCriterion::kLeaveOneOut, RidgeCriterion::kGcv}) {
     const RidgeCriterionValue by_rows = Evaluate(criterion, l2, true);
     const RidgeCriterionValue by_columns =
-        EvaluateCriterion(criterion, data_, factor, by_rows.weights, l2, groups_, true, true, {}).value();
+        EvaluateCriterion(criterion, {data_, l2, groups_}, factor, by_rows.weights, {}).value();
     EXPECT_NEAR(by_rows.value, by_columns.value, 1e-10 * by_columns.value);
     EXPECT_NEAR(by_rows.degrees_of_freedom, by_columns.degrees_of_freedom, 1e-9);
     EXPECT_TRUE(by_rows.gradient.isApprox(by_columns.gradient, 1e-9));

@@ -31,8 +31,8 @@ double GainOf(double effect, Index n, uint64_t seed, bool slopes, double noise =
   inference.max_searches = 1;
   inference.random_starts = 1;
   inference.max_evaluations = 30;
-  return RelevanceGain(kernels::ArdShape(kernels::Family::kMatern52, 3), x, y / deviation, known, 2, inference, stream,
-                       base::StopToken())
+  return RelevanceGain({kernels::ArdShape(kernels::Family::kMatern52, 3), x, y / deviation, known}, 2, inference,
+                       stream, base::StopToken())
       .value();
 }
 

@@ -203,7 +203,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
           Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"report_every", 1.0}, {"solver", std::string(solver)}});
       spec.data = "short.txt";
       spec.split.folds = folds;
-      const auto crf = CreateCrfObjective(info, spec, L2Space(), kLoss, &root_, nullptr, {}, kernels).value();
+      const auto crf = CreateCrfObjective({info, spec, L2Space(), kLoss, &root_}, {}, kernels).value();
       std::vector<Measurement> expected;
       EvaluationContext context = AtStrength(0.5);
       context.report = [&](const Measurement& m) {

@@ -32,7 +32,7 @@ SearchSpace Nuclear() {
 
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> MatrixObjective(const BuiltinObjective& spec,
                                                                  const data::DataRoot* root = nullptr) {
-  return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), root, nullptr, {});
+  return CreateVfIdcaObjective({**catalogue::FindObjective(spec.model), spec, {}, {}, root}, {});
 }
 
 // The refit of VF-iDCA is the penalised model at one strength for all groups where the data have one group.

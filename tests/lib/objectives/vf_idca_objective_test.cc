@@ -35,7 +35,7 @@ SearchSpace Start() {
 
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> Create(const BuiltinObjective& spec,
                                                         const data::DataRoot* root = nullptr) {
-  return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), root, nullptr, {});
+  return CreateVfIdcaObjective({**catalogue::FindObjective(spec.model), spec, {}, {}, root}, {});
 }
 
 // The refit is the elastic net with the strengths found, on the same split.

@@ -26,7 +26,7 @@ BuiltinObjective SvmSpec(int folds) {
 }
 
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> SvmObjective(const BuiltinObjective& spec) {
-  return CreateVfIdcaObjective(**catalogue::FindObjective(spec.model), spec, SearchSpace(), nullptr, nullptr, {});
+  return CreateVfIdcaObjective({**catalogue::FindObjective(spec.model), spec, {}, {}, nullptr}, {});
 }
 
 TEST(VfSvmObjectiveTest, BoundsSuppressUninformativeColumns) {

@@ -136,7 +136,7 @@ absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes
       along.Add(point, all->directions.row(i).transpose(), all->values(i), all->extra_variances(i));
     }
   }
-  return gp::RelevanceGain(options.choices[0].shape, Rows(values.x, points), outputs, along, axis,
+  return gp::RelevanceGain({options.choices[0].shape, Rows(values.x, points), outputs, along}, axis,
                            QuickInference(options), key.Stream("bo/relevance", static_cast<uint32_t>(axis)), stop);
 }
 

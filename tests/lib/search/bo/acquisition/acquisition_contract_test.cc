@@ -13,6 +13,7 @@
 #include "lib/search/bo/acquisition/basins.h"
 #include "lib/search/bo/acquisition/fantasies.h"
 #include "lib/search/bo/acquisition/feasible_acquisition.h"
+#include "lib/search/bo/acquisition/hypervolume_acquisition.h"
 #include "lib/search/bo/acquisition/pending_information.h"
 #include "lib/search/bo/acquisition/thompson.h"
 #include "lib/search/bo/acquisition/truncated.h"
@@ -125,6 +126,30 @@ std::vector<AcquisitionCase> Cases() {
     const auto* const ei = Keep<ImprovementAcquisition>(kept, &*land.model, land.best, true);
     return std::make_unique<FeasibleAcquisition>(ei, model, study::BoAcquisition::kLogEi, FailureValue(land.y));
   });
+  for (const int draws : {0, 8}) {
+    add(draws == 0 ? "hypervolume" : "hypervolume_of_draws", [draws](Land& land, auto& kept) {
+      const VectorXd other = -land.x.rowwise().norm();
+      const auto* const second = Keep<gp::Regression>(
+          kept, *gp::Regression::Fit(land.shape, land.theta, land.x, other, {}, base::StopToken()).value());
+      MatrixXd results(land.x.rows(), 2);
+      results << land.y, other;
+      const VectorXd reference = results.colwise().minCoeff();
+      std::vector<MetricPosterior> posteriors;
+      base::RandomStream random(4, "test/normals");
+      const gp::Regression* const models[] = {&*land.model, second};
+      for (const gp::Regression* const model : models) {
+        MatrixXd normals(land.open.rows(), draws);
+        for (double& n : normals.reshaped()) n = random.Normal();
+        posteriors.push_back(draws == 0 ? MetricPosterior(model)
+                                        : *MetricPosterior::Draw(model, land.open, normals, base::StopToken()).value());
+      }
+      std::vector<HypervolumeImprovement> improvements;
+      for (int f = 0; f < std::max(draws, 1); ++f) {
+        improvements.push_back(*HypervolumeImprovement::Create(results, reference));
+      }
+      return std::make_unique<HypervolumeAcquisition>(std::move(posteriors), std::move(improvements));
+    });
+  }
   add("elsewhere", [](Land& land, auto& kept) {
     gp::InferenceOptions inference;
     inference.min_noise = 1e-8;

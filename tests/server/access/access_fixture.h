@@ -109,17 +109,35 @@ class AccessTest : public ::testing::Test {
     return context;
   }
 
+  // A study that can be created.
+  static v1::CreateStudyRequest Study(const std::string& id) {
+    v1::CreateStudyRequest create;
+    create.set_study_id(id);
+    auto* parameter = create.mutable_spec()->add_space();
+    parameter->set_name("x");
+    parameter->mutable_float_()->set_min(0);
+    parameter->mutable_float_()->set_max(1);
+    create.mutable_spec()->mutable_metric()->set_name("loss");
+    create.mutable_spec()->mutable_metric()->set_goal(v1::MINIMIZE);
+    create.mutable_spec()->mutable_algorithm()->mutable_random();
+    create.mutable_spec()->mutable_budget()->set_max_trials(10);
+    return create;
+  }
+  static std::string Reason(const grpc::Status& status) { return base::GetReason(wire::FromGrpc(status)); }
+
   // Makes any call that has one answer, or a stream that is refused.
   static absl::Status Call(const std::shared_ptr<grpc::Channel>& channel,
                            const google::protobuf::MethodDescriptor* method, const google::protobuf::Message& request) {
-    const std::string bytes = request.SerializeAsString();
-    const grpc::Slice slice(bytes);
-    const grpc::ByteBuffer sent(&slice, 1);
+    const grpc::Slice bytes(request.SerializeAsString());
+    const std::string path = absl::StrCat("/", method->service()->full_name(), "/", method->name());
+    return wire::FromGrpc(CallPath(channel, path, grpc::ByteBuffer(&bytes, 1)));
+  }
+  static grpc::Status CallPath(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
+                               const grpc::ByteBuffer& sent) {
     grpc::GenericStub stub(channel);
     grpc::CompletionQueue queue;
     const auto context = Context();
-    auto call = stub.PrepareUnaryCall(
-        context.get(), absl::StrCat("/", method->service()->full_name(), "/", method->name()), sent, &queue);
+    auto call = stub.PrepareUnaryCall(context.get(), path, sent, &queue);
     call->StartCall();
     grpc::ByteBuffer received;
     grpc::Status status;
@@ -127,7 +145,7 @@ class AccessTest : public ::testing::Test {
     void* tag = nullptr;
     bool ok = false;
     queue.Next(&tag, &ok);
-    return wire::FromGrpc(status);
+    return status;
   }
 
   luthier::testing::TemporaryDirectory dir_;

@@ -66,20 +66,6 @@ TEST(Refusals, AreSlowedByAddress) {
   EXPECT_EQ(refusals.Count("a"), absl::ZeroDuration());
 }
 
-v1::CreateStudyRequest Study(const std::string& id) {
-  v1::CreateStudyRequest create;
-  create.set_study_id(id);
-  auto* parameter = create.mutable_spec()->add_space();
-  parameter->set_name("x");
-  parameter->mutable_float_()->set_min(0);
-  parameter->mutable_float_()->set_max(1);
-  create.mutable_spec()->mutable_metric()->set_name("loss");
-  create.mutable_spec()->mutable_metric()->set_goal(v1::MINIMIZE);
-  create.mutable_spec()->mutable_algorithm()->mutable_random();
-  create.mutable_spec()->mutable_budget()->set_max_trials(10);
-  return create;
-}
-
 v1::SuggestRequest Ask(const std::string& study, const std::string& worker, const std::string& request_id) {
   v1::SuggestRequest ask;
   ask.set_study(study);
@@ -94,7 +80,6 @@ class PeopleTest : public AccessTest {
     v1::Study study;
     return v1::StudyService::NewStub(Channel(who))->CreateStudy(Context().get(), request, &study);
   }
-  std::string Reason(const grpc::Status& status) { return base::GetReason(wire::FromGrpc(status)); }
 };
 
 TEST_F(PeopleTest, LeasesAndRequestsBelongToWhoMadeThem) {

@@ -64,19 +64,6 @@ class HostileTest : public AccessTest {
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
 
-  static v1::CreateStudyRequest Study(const std::string& id) {
-    v1::CreateStudyRequest create;
-    create.set_study_id(id);
-    auto* parameter = create.mutable_spec()->add_space();
-    parameter->set_name("x");
-    parameter->mutable_float_()->set_min(0);
-    parameter->mutable_float_()->set_max(1);
-    create.mutable_spec()->mutable_metric()->set_name("loss");
-    create.mutable_spec()->mutable_metric()->set_goal(v1::MINIMIZE);
-    create.mutable_spec()->mutable_algorithm()->mutable_random();
-    create.mutable_spec()->mutable_budget()->set_max_trials(10);
-    return create;
-  }
   v1::ReportRequest Report(const std::string& checkpoint) const {
     v1::ReportRequest report;
     report.set_trial(kTrial);
@@ -108,8 +95,6 @@ class HostileTest : public AccessTest {
                          "certificate FROM tokens ORDER BY id"));
     return text;
   }
-
-  static std::string Reason(const grpc::Status& status) { return base::GetReason(wire::FromGrpc(status)); }
 
   std::string lease_;
 };
@@ -325,18 +310,8 @@ TEST(HostileStudy, DataOutsideOfTheRoot) {
 // Contexts of such calls are gRPC's own: they must not be released as though they were ours.
 TEST_F(HostileTest, MethodsThatNobodyHas) {
   for (const char* who : {"", "user", "no-token"}) {
-    grpc::GenericStub stub(Channel(who));
     for (const char* path : {"/AWS.ALB/healthcheck", "/luthier.v1.StudyService/NoSuchMethod", "/"}) {
-      grpc::CompletionQueue queue;
-      const auto context = Context();
-      auto call = stub.PrepareUnaryCall(context.get(), path, grpc::ByteBuffer(), &queue);
-      call->StartCall();
-      grpc::ByteBuffer received;
-      grpc::Status status;
-      call->Finish(&received, &status, nullptr);
-      void* tag = nullptr;
-      bool ok = false;
-      queue.Next(&tag, &ok);
+      const grpc::Status status = CallPath(Channel(who), path, grpc::ByteBuffer());
       EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
       EXPECT_EQ(Reason(status), base::reason::kUnimplemented);
       EXPECT_TRUE(absl::StrContains(status.error_message(), absl::StrCat("no method \"", path, "\"")))

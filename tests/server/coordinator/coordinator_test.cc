@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "server/storage/memory_storage.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/overload.h"
@@ -25,13 +26,10 @@ namespace {
 using luthier::testing::FaultyStorage;
 using luthier::testing::GatedStorage;
 using testing::Future;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::Loss;
 using testing::MakeFinish;
 using testing::MakeSpec;
 using testing::MakeSuggest;
-using ::testing::SizeIs;
 
 absl::Status Full() {
   return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full");

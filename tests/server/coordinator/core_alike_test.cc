@@ -4,14 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/studies/alike_failures.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using study::FailureKind;
-using study::StudyState;
-using ::testing::HasSubstr;
 
 study::Failure Typo(int line) {
   return MakeFailure(

@@ -13,14 +13,8 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Pair;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-namespace reason = base::reason;
 
 class CoreAsks : public ::testing::Test {
  protected:

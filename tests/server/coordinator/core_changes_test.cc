@@ -14,16 +14,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::FailureKind;
-using study::StudyState;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-namespace reason = base::reason;
-
 study::SpecChange MaxTrials(int64_t trials) {
   study::SpecChange change;
   change.max_trials = trials;
@@ -43,14 +33,6 @@ ImportedTrial FailedElsewhere(double x) {
   trial.state = TrialState::kFailed;
   trial.failure = MakeFailure(FailureKind::kConfig, "IMPORTED", "");
   return trial;
-}
-
-study::StudySpec BoSpec(int64_t max_trials) {
-  study::StudySpec spec = MakeSpec(max_trials);
-  study::BoOptions bo;
-  bo.initial_points = 4;
-  spec.algorithm = bo;
-  return spec;
 }
 
 class CoreChanges : public ::testing::Test {

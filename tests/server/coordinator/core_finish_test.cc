@@ -12,16 +12,8 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::FailureKind;
-using study::TrialState;
-using ::testing::ElementsAre;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using ::testing::StartsWith;
-namespace reason = base::reason;
 
 const absl::Duration kTtl = absl::Seconds(60);
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

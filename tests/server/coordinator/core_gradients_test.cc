@@ -14,15 +14,11 @@
 #include "lib/base/random.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/proposals/replay.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Distrusts gradients of one sign: as a real check would, it judges by the reporter, not by the trial. Says in its
 // details who reported each result, so that a replay that numbers workers otherwise is found.

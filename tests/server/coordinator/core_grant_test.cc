@@ -8,12 +8,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 const absl::Duration kLeaseTtl = absl::Seconds(60);
 
 class CoreGrant : public ::testing::Test {

@@ -10,15 +10,11 @@
 
 #include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/replay.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using study::TrialState;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 const absl::Duration kDeadline = absl::Seconds(10);
 
@@ -29,11 +25,7 @@ Core::Options Impatient() {
 }
 
 study::StudySpec LateSpec(int64_t max_trials = 100) {
-  study::StudySpec spec = MakeSpec(max_trials);
-  study::BoOptions bo;
-  bo.initial_points = 2;
-  spec.algorithm = bo;
-  return spec;
+  return BoSpec(max_trials, 2);
 }
 
 class CoreLate : public ::testing::Test {

@@ -10,13 +10,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 const absl::Duration kShortTtl = absl::Seconds(60);
 
 class CoreLeases : public ::testing::Test {

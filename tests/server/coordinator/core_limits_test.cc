@@ -10,14 +10,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using study::FailureKind;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-namespace reason = base::reason;
-
 const absl::Duration kLimitsTtl = absl::Seconds(60);
 
 class CoreLimits : public ::testing::Test {

@@ -16,14 +16,7 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::FailureKind;
 using study::ParameterSpec;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 ParameterSpec Float(const std::string& name, double min = 0.0, double max = 1.0) {
   ParameterSpec p;

@@ -14,14 +14,7 @@ namespace luthier::coordinator::testing {
 namespace {
 
 using absl::StatusCode;
-using storage::EventType;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
-namespace reason = base::reason;
 
 TEST(CoreCheckpoints, KeepTheStepThatTheyHold) {
   Harness h;

@@ -4,15 +4,11 @@
 
 #include "lib/base/error.h"
 #include "lib/study/quotas.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 Core::Options WithQuotas(const study::QuotaTable* quotas) {
   Core::Options options = Harness::DefaultOptions();

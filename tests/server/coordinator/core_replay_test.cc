@@ -29,14 +29,6 @@ study::Measurement Answer(const study::Parameters& p) {
   return m;
 }
 
-study::StudySpec BoSpec(int64_t max_trials) {
-  study::StudySpec spec = MakeSpec(max_trials);
-  study::BoOptions bo;
-  bo.initial_points = 4;
-  spec.algorithm = bo;
-  return spec;
-}
-
 // What VerifyReplay checks, done the slow way: for each stored suggestion the history is built from nothing.
 void ExpectReplays(Harness& h, const std::string& id) {
   const storage::StudyRecord record = h.Study(id);

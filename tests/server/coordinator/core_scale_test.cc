@@ -20,8 +20,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using ::testing::SizeIs;
-
 constexpr int kFew = 100;
 constexpr int kMany = 5000;
 constexpr int64_t kMost = 40;     // Looks that a batch with one operation may take.

@@ -12,15 +12,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::Directive;
-using study::StudyState;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 const absl::Duration kStopTtl = absl::Seconds(60);
 
 class CoreStop : public ::testing::Test {

@@ -3,16 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using study::FailureKind;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 absl::Status Full() {
   return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full");

@@ -9,16 +9,6 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using storage::EventType;
-using study::FailureKind;
-using study::StudyState;
-using study::TrialState;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-namespace reason = base::reason;
-
 NewTrial Setting(double x) {
   NewTrial trial;
   trial.parameters["x"] = x;

@@ -19,6 +19,7 @@
 #include "server/storage/data_directory.h"
 #include "server/storage/row_sums.h"
 #include "server/storage/sqlite_storage.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/rung_designer.h"
@@ -26,10 +27,6 @@
 
 namespace luthier::coordinator::testing {
 namespace {
-
-using storage::EventType;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::unique_ptr<search::Designer> MakeDesigner(const study::StudySpec& spec) {
   if (spec.resource) return std::make_unique<RungDesigner>(spec);

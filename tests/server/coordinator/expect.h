@@ -10,8 +10,21 @@
 #include "absl/status/statusor.h"
 #include "lib/base/error.h"
 #include "server/coordinator/messages/operations.h"
+#include "server/storage/storage.h"
 
 namespace luthier::coordinator::testing {
+
+// Names that nearly every test of the core uses.
+using storage::EventType;
+using study::Directive;
+using study::FailureKind;
+using study::StudyState;
+using study::TrialState;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+namespace reason = base::reason;
 
 // `text`: part of the message.
 template <typename Reply>
@@ -20,7 +33,7 @@ void ExpectRefused(const absl::StatusOr<Reply>& reply, absl::StatusCode code, co
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.status().code(), code);
   EXPECT_EQ(base::GetReason(reply.status()), why);
-  EXPECT_THAT(std::string(reply.status().message()), ::testing::HasSubstr(text));
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr(text));
 }
 
 inline std::vector<int64_t> Numbers(const SuggestReply& reply) {

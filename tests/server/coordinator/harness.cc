@@ -27,6 +27,14 @@ study::StudySpec MakeSpec(int64_t max_trials) {
   return spec;
 }
 
+study::StudySpec BoSpec(int64_t max_trials, int initial_points) {
+  study::StudySpec spec = MakeSpec(max_trials);
+  study::BoOptions bo;
+  bo.initial_points = initial_points;
+  spec.algorithm = bo;
+  return spec;
+}
+
 study::Measurement Loss(double value, int64_t step) {
   study::Measurement m;
   m.step = step;

@@ -27,6 +27,8 @@ inline constexpr char kMetric[] = "loss";
 // One float `x` in [0, 1] and one integer `n` in [0, 9]; minimizes "loss"; random search; a command that any worker may
 // run; TTL 60 s, 3 attempts.
 study::StudySpec MakeSpec(int64_t max_trials = 100);
+// The same with Bayesian optimisation.
+study::StudySpec BoSpec(int64_t max_trials, int initial_points = 4);
 study::Measurement Loss(double value, int64_t step = 0);
 study::Failure MakeFailure(study::FailureKind kind, const std::string& reason = "EXIT_CODE",
                            const std::string& message = "exit code 1");

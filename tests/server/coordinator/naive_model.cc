@@ -79,6 +79,10 @@ bool GoodGradient(const study::Measurement& m) {
 bool Finished(StudyState state) {
   return state != StudyState::kActive && state != StudyState::kPaused;
 }
+// True for a study that goes on no more, whatever is added.
+bool Ended(StudyState state) {
+  return state == StudyState::kStopped || state == StudyState::kCancelled;
+}
 bool Open(TrialState state) {
   return state == TrialState::kPending || state == TrialState::kRunning || state == TrialState::kPaused;
 }
@@ -421,12 +425,27 @@ Expected NaiveModel::Control(const ControlOp& op) {
   return e;
 }
 
+template <typename Op>
+NaiveModel::Study* NaiveModel::Begin(const Op& op, Expected* answer) {
+  const std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
+  Study* const s = Find(op.id);
+  if (again && again->code != StatusCode::kOk) {
+    *answer = *again;
+  } else if (s == nullptr) {
+    *answer = Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  } else if (again) {
+    *answer = *again;
+    if constexpr (std::is_same_v<Op, UpdateStudyOp>) answer->study_state = s->state;
+  } else {
+    return s;
+  }
+  return nullptr;
+}
+
 Expected NaiveModel::Enqueue(const EnqueueOp& op) {
-  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
-  if (again && again->code != StatusCode::kOk) return *again;
-  Study* s = Find(op.id);
-  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
-  if (again) return *again;
+  Expected e;
+  Study* const s = Begin(op, &e);
+  if (s == nullptr) return e;
   if (Finished(s->state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
   if (op.trials.empty()) return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
   for (const NewTrial& t : op.trials) {
@@ -437,7 +456,6 @@ Expected NaiveModel::Enqueue(const EnqueueOp& op) {
   if (static_cast<int64_t>(s->trials.size() + op.trials.size()) > s->spec.budget.max_trials) {
     return Expected::Error(StatusCode::kResourceExhausted, reason::kLimitExceeded);
   }
-  Expected e;
   for (const NewTrial& t : op.trials) {
     const int64_t number = static_cast<int64_t>(s->trials.size()) + 1;
     s->trials[number].parameters = s->spec.space.Complete(t.parameters).value();
@@ -448,17 +466,10 @@ Expected NaiveModel::Enqueue(const EnqueueOp& op) {
 }
 
 Expected NaiveModel::Update(const UpdateStudyOp& op) {
-  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
-  if (again && again->code != StatusCode::kOk) return *again;
-  Study* s = Find(op.id);
-  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
-  if (again) {
-    again->study_state = s->state;
-    return *again;
-  }
-  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
-    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
-  }
+  Expected e;
+  Study* const s = Begin(op, &e);
+  if (s == nullptr) return e;
+  if (Ended(s->state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
   study::StudySpec next = s->spec;
   next.budget.max_trials = *op.change.max_trials;
   if (op.change.description) next.description = *op.change.description;
@@ -472,22 +483,16 @@ Expected NaiveModel::Update(const UpdateStudyOp& op) {
     GoOnOrEnd(*s);
   }
   if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, KeyOf(op.id), {}};
-  Expected e;
   e.study_state = s->state;
   return e;
 }
 
 Expected NaiveModel::Import(const ImportOp& op) {
-  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
-  if (again && again->code != StatusCode::kOk) return *again;
-  Study* s = Find(op.id);
-  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
-  if (again) return *again;
-  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
-    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
-  }
-  if (s->spec.reproducible) return Expected::Error(StatusCode::kFailedPrecondition, reason::kReproducible);
   Expected e;
+  Study* const s = Begin(op, &e);
+  if (s == nullptr) return e;
+  if (Ended(s->state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  if (s->spec.reproducible) return Expected::Error(StatusCode::kFailedPrecondition, reason::kReproducible);
   const auto count = static_cast<int64_t>(op.trials.size());
   s->spec.budget.max_trials += count;
   s->added += count;
@@ -511,14 +516,10 @@ Expected NaiveModel::Import(const ImportOp& op) {
 }
 
 Expected NaiveModel::Retry(const RetryOp& op) {
-  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
-  if (again && again->code != StatusCode::kOk) return *again;
-  Study* s = Find(op.id);
-  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
-  if (again) return *again;
-  if (s->state == StudyState::kStopped || s->state == StudyState::kCancelled) {
-    return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
-  }
+  Expected e;
+  Study* const s = Begin(op, &e);
+  if (s == nullptr) return e;
+  if (Ended(s->state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
   std::vector<int64_t> numbers = op.numbers;
   for (const auto& [number, t] : s->trials) {
     const bool wanted = t.state == TrialState::kFailed && !t.removed;
@@ -534,7 +535,6 @@ Expected NaiveModel::Retry(const RetryOp& op) {
       return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
     }
   }
-  Expected e;
   if (!numbers.empty()) {
     s->spec.budget.max_trials += static_cast<int64_t>(numbers.size());
     s->added += static_cast<int64_t>(numbers.size());

@@ -200,6 +200,9 @@ class NaiveModel {
   absl::Status TokenOf(const Waiting& w) const;
   // What earlier asks might still take.
   int64_t SpokenFor(int handle) const;
+  // Returns the study of an operation that is new; null: `answer` is the operation's.
+  template <typename Op>
+  Study* Begin(const Op& op, Expected* answer);
   std::optional<Expected> CheckRequest(const std::string& id, const std::string& content) const;
 
   const Options options_;

@@ -51,6 +51,16 @@ absl::StatusOr<search::Suggestion> UntilStopped(const base::StopToken& stop) {
   return base::StoppedError();
 }
 
+// Blocks whoever waits until it is opened.
+class Gate {
+ public:
+  void Open() { source_.RequestStop(); }
+  void Wait() const { source_.token().WaitFor(absl::InfiniteDuration()); }
+
+ private:
+  base::StopSource source_;
+};
+
 // A queue with its deliveries. Keys of studies are their seeds.
 class SuggestionQueueTest : public ::testing::Test {
  protected:
@@ -69,6 +79,37 @@ class SuggestionQueueTest : public ::testing::Test {
         },
         nullptr);
     return *queue_;
+  }
+  // Starts a queue of one thread, which takes `seconds` for each suggestion of a study.
+  SuggestionQueue& StartTimed(std::function<int(uint64_t seed)> seconds, const study::QuotaTable& quotas) {
+    SuggestionQueue::Options options;
+    options.threads = 1;
+    options.quotas = &quotas;
+    return Start(
+        [this, seconds = std::move(seconds)](uint64_t seed, const auto&, const auto&) {
+          clock_.Advance(absl::Seconds(seconds(seed)));
+          return Anything();
+        },
+        std::move(options));
+  }
+  // Starts the same, where no study is light. Study 9 waits for `gate`, and others behind it.
+  SuggestionQueue& StartBehind(const Gate& gate, std::function<int(uint64_t seed)> seconds) {
+    SuggestionQueue::Options options;
+    options.threads = 1;
+    options.light = absl::ZeroDuration();
+    return Start(
+        [this, &gate, seconds = std::move(seconds)](uint64_t seed, const auto&, const auto&) {
+          if (seed == 9) gate.Wait();
+          clock_.Advance(absl::Seconds(seconds(seed)));
+          return Anything();
+        },
+        std::move(options));
+  }
+  // Asks for suggestions of a study in a project.
+  void RequestIn(const char* project, StudyKey study, int count) {
+    ProposalRequest request = Request(study, 100, count);
+    request.project = project;
+    queue_->Request(request, Spec(study));
   }
   static ProposalRequest Request(StudyKey study, uint64_t first, int count = 1) {
     ProposalRequest request;
@@ -94,6 +135,13 @@ class SuggestionQueueTest : public ::testing::Test {
     delivered.resize(std::max(delivered.size(), count));  // So that callers may look at each.
     return delivered;
   }
+  // Counts the deliveries of each study from one place to another.
+  std::map<StudyKey, int> Counts(size_t begin, size_t end) {
+    const std::vector<ProposalsOp> delivered = Delivered(end);
+    std::map<StudyKey, int> counts;
+    for (size_t i = begin; i < end; ++i) ++counts[delivered[i].study];
+    return counts;
+  }
   std::vector<uint64_t> Made() {
     base::MutexLock lock(&mutex_);
     return made_;
@@ -106,16 +154,6 @@ class SuggestionQueueTest : public ::testing::Test {
   std::vector<ProposalsOp> delivered_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> made_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<SuggestionQueue> queue_;
-};
-
-// Blocks whoever waits until it is opened.
-class Gate {
- public:
-  void Open() { source_.RequestStop(); }
-  void Wait() const { source_.token().WaitFor(absl::InfiniteDuration()); }
-
- private:
-  base::StopSource source_;
 };
 
 TEST_F(SuggestionQueueTest, SuggestionsOfARequestAreDeliveredOneByOne) {
@@ -134,96 +172,44 @@ TEST_F(SuggestionQueueTest, SuggestionsOfARequestAreDeliveredOneByOne) {
 // However many studies a project has.
 TEST_F(SuggestionQueueTest, ProjectsShareTheTimeEqually) {
   Gate gate;
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.light = absl::ZeroDuration();
-  SuggestionQueue& queue = Start(
-      [&](uint64_t seed, const auto&, const auto&) {
-        if (seed == 9) gate.Wait();
-        clock_.Advance(absl::Seconds(1));
-        return Anything();
-      },
-      options);
-  const auto request = [&](StudyKey study, const char* project) {
-    ProposalRequest r = Request(study, 100, 30);
-    r.project = project;
-    queue.Request(r, Spec(study));
-  };
-  queue.Request(Request(9, 100), Spec(9));
-  for (StudyKey study = 1; study <= 5; ++study) request(study, "many");
-  request(6, "one");
+  StartBehind(gate, [](uint64_t) { return 1; }).Request(Request(9, 100), Spec(9));
+  for (StudyKey study = 1; study <= 5; ++study) RequestIn("many", study, 30);
+  RequestIn("one", 6, 30);
   gate.Open();
-  const std::vector<ProposalsOp> delivered = Delivered(41);
-  const auto of_one =
-      std::count_if(delivered.begin(), delivered.begin() + 41, [](const ProposalsOp& op) { return op.study == 6; });
-  EXPECT_NEAR(static_cast<double>(of_one), 20.0, 2.0);
+  EXPECT_NEAR(Counts(0, 41)[6], 20, 2);
 }
 
 TEST_F(SuggestionQueueTest, AProjectPausesOnceItsQuotaOfProcessorsIsUsed) {
   study::QuotaTable quotas;
   quotas.Set("p", {0, 0, 0, 0.1});
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.quotas = &quotas;
-  SuggestionQueue& queue = Start(
-      [&](uint64_t, const auto&, const auto&) {
-        clock_.Advance(absl::Seconds(1));
-        return Anything();
-      },
-      options);
-  ProposalRequest first = Request(1, 100, 30);
-  first.project = "p";
-  queue.Request(first, Spec(1));
+  SuggestionQueue& queue = StartTimed([](uint64_t) { return 1; }, quotas);
+  RequestIn("p", 1, 30);
   // Six seconds are a minute's; while they are computed six more tenths come.
   const size_t before = Delivered(6).size();
   queue.Request(Request(2, 0, 20), Spec(2));  // Another project goes on, and its 20 seconds are two for the first.
   Delivered(before + 20);
   queue_ = nullptr;
-  const std::vector<ProposalsOp> delivered = Delivered(0);
-  EXPECT_NEAR(static_cast<double>(std::count_if(delivered.begin(), delivered.end(),
-                                                [](const ProposalsOp& op) { return op.study == 1; })),
-              8.0, 2.0);
+  EXPECT_NEAR(Counts(0, Delivered(0).size())[1], 8, 2);
 }
 
 TEST_F(SuggestionQueueTest, UsedQuotaOutlivesTheStudiesThatUsedIt) {
   study::QuotaTable quotas;
   quotas.Set("p", {0, 0, 0, 0.1});
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.quotas = &quotas;
-  SuggestionQueue& queue = Start(
-      [&](uint64_t seed, const auto&, const auto&) {
-        clock_.Advance(absl::Seconds(seed == 1 ? 100 : 1));  // A hundred are 94 too many: they last 940 seconds.
-        return Anything();
-      },
-      options);
-  const auto request = [&](StudyKey study, const char* project, int count) {
-    ProposalRequest r = Request(study, 100, count);
-    r.project = project;
-    queue.Request(r, Spec(study));
-  };
-  request(1, "p", 1);
+  // A hundred seconds are 94 too many: they last 940 seconds.
+  SuggestionQueue& queue = StartTimed([](uint64_t seed) { return seed == 1 ? 100 : 1; }, quotas);
+  RequestIn("p", 1, 1);
   Delivered(1);
   queue.Forget(1);  // Its project has no study left.
-  request(2, "p", 1);
-  request(3, "another", 20);
+  RequestIn("p", 2, 1);
+  RequestIn("another", 3, 20);
   Delivered(21);
   queue_ = nullptr;
-  const std::vector<ProposalsOp> delivered = Delivered(0);
-  EXPECT_EQ(std::count_if(delivered.begin(), delivered.end(), [](const ProposalsOp& op) { return op.study == 2; }), 0);
+  EXPECT_EQ(Counts(0, Delivered(0).size())[2], 0);
 }
 
 TEST_F(SuggestionQueueTest, TimeUsedWithoutAQuotaDoesNotCountAgainstALaterOne) {
   study::QuotaTable quotas;
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.quotas = &quotas;
-  SuggestionQueue& queue = Start(
-      [&](uint64_t, const auto&, const auto&) {
-        clock_.Advance(absl::Seconds(1000));
-        return Anything();
-      },
-      options);
+  SuggestionQueue& queue = StartTimed([](uint64_t) { return 1000; }, quotas);
   ProposalRequest request = Request(1, 100);
   request.project = "p";
   for (const double quota : {0.0, 0.1, 0.0, 0.1}) {  // The second computes under a quota, and is forgiven by the third.
@@ -236,24 +222,14 @@ TEST_F(SuggestionQueueTest, TimeUsedWithoutAQuotaDoesNotCountAgainstALaterOne) {
 
 TEST_F(SuggestionQueueTest, StudiesShareTheTimeByWeight) {
   Gate gate;
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.light = absl::ZeroDuration();
-  SuggestionQueue& queue = Start(
-      [&](uint64_t seed, const auto&, const auto&) {
-        if (seed == 9) gate.Wait();
-        clock_.Advance(absl::Seconds(seed == 3 ? 2 : 1));  // Study 3 takes twice as long for each.
-        return Anything();
-      },
-      options);
+  // Study 3 takes twice as long for each.
+  SuggestionQueue& queue = StartBehind(gate, [](uint64_t seed) { return seed == 3 ? 2 : 1; });
   queue.Request(Request(9, 100), Spec(9));
   queue.Request(Request(1, 100, 60), Spec(1, 1.0));
   queue.Request(Request(2, 100, 60), Spec(2, 3.0));
   queue.Request(Request(3, 100, 60), Spec(3, 2.0));
   gate.Open();
-  const std::vector<ProposalsOp> delivered = Delivered(51);
-  std::map<StudyKey, int> counts;
-  for (size_t i = 1; i < 51; ++i) ++counts[delivered[i].study];
+  std::map<StudyKey, int> counts = Counts(1, 51);
   // Of 60 s: 10, 30 and 20.
   EXPECT_NEAR(counts[1], 10, 1);
   EXPECT_NEAR(counts[2], 30, 1);
@@ -262,25 +238,14 @@ TEST_F(SuggestionQueueTest, StudiesShareTheTimeByWeight) {
 
 TEST_F(SuggestionQueueTest, AStudyThatComesBackHasNotSavedUpTime) {
   Gate gate;
-  SuggestionQueue::Options options;
-  options.threads = 1;
-  options.light = absl::ZeroDuration();
-  SuggestionQueue& queue = Start(
-      [&](uint64_t seed, const auto&, const auto&) {
-        if (seed == 9) gate.Wait();
-        clock_.Advance(absl::Seconds(1));
-        return Anything();
-      },
-      options);
+  SuggestionQueue& queue = StartBehind(gate, [](uint64_t) { return 1; });
   queue.Request(Request(1, 100, 50), Spec(1));
   Delivered(50);
   queue.Request(Request(9, 100), Spec(9));
   queue.Request(Request(1, 150, 20), Spec(1));
   queue.Request(Request(2, 100, 20), Spec(2));
   gate.Open();
-  const std::vector<ProposalsOp> delivered = Delivered(71);
-  std::map<StudyKey, int> counts;
-  for (size_t i = 51; i < 71; ++i) ++counts[delivered[i].study];
+  std::map<StudyKey, int> counts = Counts(51, 71);
   EXPECT_NEAR(counts[1], 10, 1);
   EXPECT_NEAR(counts[2], 10, 1);
 }

@@ -1,25 +1,20 @@
 // What an answer to a write says when the study can't be read back: never OK with counts that are not so.
 #include <gmock/gmock.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
-#include "server/service/calls.h"
-#include "server/service/grpc_calls.h"
-#include "server/storage/memory_storage.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/service/fixture.h"
+#include "tests/server/service/over_storage.h"
 #include "tests/testing/forwarding_storage.h"
 
 namespace luthier::service::testing {
 namespace {
 
-using coordinator::Coordinator;
 using coordinator::SuggestReply;
 using coordinator::testing::MakeSuggest;
 
@@ -34,26 +29,11 @@ class UnreadableStorage final : public luthier::testing::ForwardingStorage {
   std::atomic<bool> unreadable{false};
 };
 
-class TrueReplies : public ::testing::Test {
+class TrueReplies : public OverStorage<UnreadableStorage> {
  protected:
   static constexpr size_t kPlaces = 4;
 
-  void SetUp() override {
-    coordinator_ = Coordinator::Start(&storage_, &clock_, {}).value();
-    readers_ = std::make_unique<base::Executor>(1, kPlaces);
-    calls_ = std::make_unique<Calls>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
-    service_ = std::make_unique<GrpcCalls>(calls_.get());
-    grpc::ServerBuilder builder;
-    builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
-    stub_ = v1::StudyService::NewStub(server_->InProcessChannel({}));
-  }
-  void TearDown() override {
-    coordinator_->Drain();
-    server_->Shutdown();
-    readers_.reset();
-    coordinator_.reset();
-  }
+  void SetUp() override { Start(kPlaces); }
 
   absl::StatusOr<v1::Study> Create() {
     v1::CreateStudyRequest request;
@@ -84,16 +64,6 @@ class TrueReplies : public ::testing::Test {
     EXPECT_GT(base::GetErrorDetail(status)->retry_delay, absl::ZeroDuration());
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("page 7 is damaged"));
   }
-
-  base::SystemClock clock_;
-  storage::MemoryStorage memory_;
-  UnreadableStorage storage_{&memory_};
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<base::Executor> readers_;
-  std::unique_ptr<Calls> calls_;
-  std::unique_ptr<GrpcCalls> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::StudyService::Stub> stub_;
 };
 
 TEST_F(TrueReplies, ARepeatedCreateHasTheCountsOrIsAnError) {

@@ -1,19 +1,15 @@
 // Watches at the moments when an event is easily lost.
 #include <gmock/gmock.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
-#include "server/service/calls.h"
-#include "server/service/grpc_calls.h"
-#include "server/storage/memory_storage.h"
 #include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/service/fixture.h"
+#include "tests/server/service/over_storage.h"
 #include "tests/testing/forwarding_storage.h"
 
 namespace luthier::service::testing {
@@ -30,28 +26,14 @@ using coordinator::testing::MakeFinish;
 using coordinator::testing::MakeSpec;
 using coordinator::testing::MakeSuggest;
 
-// The service over a coordinator and a storage that the test can get at, with one thread for reads.
-class WatchTest : public ::testing::Test {
+class WatchTest : public OverStorage<luthier::testing::HookedStorage> {
  protected:
   void SetUp() override {
     Coordinator::Options options;
     options.tick = absl::Milliseconds(5);
-    coordinator_ = Coordinator::Start(&storage_, &clock_, options).value();
-    readers_ = std::make_unique<base::Executor>(1, 1);
-    calls_ = std::make_unique<Calls>(Backend{coordinator_.get(), &storage_, readers_.get(), &clock_});
-    service_ = std::make_unique<GrpcCalls>(calls_.get());
-    grpc::ServerBuilder builder;
-    builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
-    stub_ = v1::StudyService::NewStub(server_->InProcessChannel({}));
+    Start(1, options);
     ASSERT_TRUE(Send<StudyReply>(coordinator::CreateStudyOp{"s", MakeSpec(2), "user", {}}).ok());
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  }
-  void TearDown() override {
-    coordinator_->Drain();
-    server_->Shutdown();
-    readers_.reset();
-    coordinator_.reset();
   }
 
   template <typename Reply, typename Op>
@@ -82,15 +64,6 @@ class WatchTest : public ::testing::Test {
     return types;
   }
 
-  base::SystemClock clock_;
-  storage::MemoryStorage memory_;
-  luthier::testing::HookedStorage storage_{&memory_};
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<base::Executor> readers_;
-  std::unique_ptr<Calls> calls_;
-  std::unique_ptr<GrpcCalls> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::StudyService::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::Event>> stream_;
 };

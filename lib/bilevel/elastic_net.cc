@@ -163,6 +163,20 @@ class Descent {
     VectorXd unit = hessian.diagonal().cwiseSqrt();
     hessian = unit.cwiseInverse().asDiagonal() * hessian * unit.cwiseInverse().asDiagonal();
     const Residual target = CenteredColumns::From(y_);
+    // Leaves weights that became 0 out of the problem. Returns false if there are none.
+    const auto drop_zeros = [&] {
+      std::vector<Index> kept, places;
+      for (size_t i = 0; i < support.size(); ++i) {
+        if (fit_.weights[support[i]] == 0.0) continue;
+        kept.push_back(support[i]);
+        places.push_back(static_cast<Index>(i));
+      }
+      if (kept.size() == support.size()) return false;
+      hessian = MatrixXd(hessian(places, places));
+      unit = VectorXd(unit(places));
+      support = std::move(kept);
+      return true;
+    };
     for (int k = 0; k < kCrossings && !support.empty(); ++k) {
       const auto size = static_cast<Index>(support.size());
       VectorXd b(size), from(size);
@@ -182,18 +196,8 @@ class Descent {
         // The weights are not unique; those with the least l1 norm and the fewest columns are as good as others.
         if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign().cwiseQuotient(unit), &from))
           return absl::OkStatus();
-        std::vector<Index> kept, places;
-        for (Index i = 0; i < size; ++i) {
-          const Index j = support[static_cast<size_t>(i)];
-          fit_.weights[j] = from[i] / unit[i];
-          if (from[i] == 0.0) continue;
-          kept.push_back(j);
-          places.push_back(i);
-        }
-        if (kept.size() == support.size()) return absl::OkStatus();
-        hessian = MatrixXd(hessian(places, places));
-        unit = VectorXd(unit(places));
-        support = std::move(kept);
+        for (Index i = 0; i < size; ++i) fit_.weights[support[static_cast<size_t>(i)]] = from[i] / unit[i];
+        if (!drop_zeros()) return absl::OkStatus();
         continue;
       }
       VectorXd to = factor->Solve(b);
@@ -203,20 +207,12 @@ class Descent {
       for (Index i = 0; i < size; ++i) {
         if (from[i] * to[i] <= 0.0) step = std::min(step, from[i] / (from[i] - to[i]));
       }
-      std::vector<Index> kept, places;
       for (Index i = 0; i < size; ++i) {
-        const Index j = support[static_cast<size_t>(i)];
         const double value = step == 1.0 ? to[i] : from[i] + step * (to[i] - from[i]);
         const bool crossed = from[i] * to[i] <= 0.0 && from[i] / (from[i] - to[i]) <= step;
-        fit_.weights[j] = crossed || value * from[i] <= 0.0 ? 0.0 : value / unit[i];
-        if (fit_.weights[j] == 0.0) continue;
-        kept.push_back(j);
-        places.push_back(i);
+        fit_.weights[support[static_cast<size_t>(i)]] = crossed || value * from[i] <= 0.0 ? 0.0 : value / unit[i];
       }
-      if (kept.size() == support.size()) return absl::OkStatus();
-      hessian = MatrixXd(hessian(places, places));
-      unit = VectorXd(unit(places));
-      support = std::move(kept);
+      if (!drop_zeros()) return absl::OkStatus();
     }
     return absl::OkStatus();
   }

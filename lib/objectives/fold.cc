@@ -190,6 +190,21 @@ data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
   return s;
 }
 
+// Counts the rows of a fold, and those that the weights get right.
+template <typename Fold>
+absl::Status Count(const Fold& fold, const VectorXd& w, const base::StopToken& stop, FoldTraining::Sums* sums) {
+  const auto count = [&](const auto& rows, double* correct, double* all) -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t right, rows.CountCorrect(w, stop));
+    *correct = static_cast<double>(right);
+    *all = static_cast<double>(rows.rows());
+    return absl::OkStatus();
+  };
+  sums->train_rows = static_cast<double>(fold.train.rows());
+  LUTHIER_RETURN_IF_ERROR(count(fold.validation, &sums->validation_correct, &sums->validation_rows));
+  if (fold.third.rows() == 0) return absl::OkStatus();
+  return count(fold.third, &sums->third_correct, &sums->third_rows);
+}
+
 // A fold with two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
@@ -242,16 +257,11 @@ class MarginTraining final : public Training {
     const VectorXd w = Trained();
     Sums sums;
     LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, held_out_.Value(w, nullptr, nullptr, stop));
-    LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
-    sums.validation_correct = static_cast<double>(correct);
-    sums.validation_rows = static_cast<double>(fold_->validation.rows());
     LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, train_.Value(w, nullptr, nullptr, stop));
-    sums.train_rows = static_cast<double>(fold_->train.rows());
-    if (fold_->third.rows() == 0) return sums;
-    LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, third_.Value(w, nullptr, nullptr, stop));
-    LUTHIER_ASSIGN_OR_RETURN(const int64_t third_correct, fold_->third.CountCorrect(w, stop));
-    sums.third_correct = static_cast<double>(third_correct);
-    sums.third_rows = static_cast<double>(fold_->third.rows());
+    if (fold_->third.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, third_.Value(w, nullptr, nullptr, stop));
+    }
+    LUTHIER_RETURN_IF_ERROR(Count(*fold_, w, stop, &sums));
     return sums;
   }
 
@@ -326,16 +336,11 @@ class SoftmaxTraining final : public Training {
     const VectorXd w = Trained();
     Sums sums;
     LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, fold_->validation.Loss(w, nullptr, stop));
-    LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
-    sums.validation_correct = static_cast<double>(correct);
-    sums.validation_rows = static_cast<double>(fold_->validation.rows());
     LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, fold_->train.Loss(w, nullptr, stop));
-    sums.train_rows = static_cast<double>(fold_->train.rows());
-    if (fold_->third.rows() == 0) return sums;
-    LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, fold_->third.Loss(w, nullptr, stop));
-    LUTHIER_ASSIGN_OR_RETURN(const int64_t third_correct, fold_->third.CountCorrect(w, stop));
-    sums.third_correct = static_cast<double>(third_correct);
-    sums.third_rows = static_cast<double>(fold_->third.rows());
+    if (fold_->third.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, fold_->third.Loss(w, nullptr, stop));
+    }
+    LUTHIER_RETURN_IF_ERROR(Count(*fold_, w, stop, &sums));
     return sums;
   }
 

@@ -309,11 +309,16 @@ class Reader {
     }
   }
 
-  void ReadMap(const YamlNode& node, const std::string& path, const FieldDescriptor* field, Message* message) {
-    if (node.kind == Kind::kNull) return;
-    if (node.kind != Kind::kMap) {
-      return Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), "; write {name: value}"));
+  // Returns true for a map. Nothing is an empty one, of which nothing is read; all else is an error.
+  bool IsMap(const YamlNode& node, const std::string& path) {
+    if (node.kind != Kind::kMap && node.kind != Kind::kNull) {
+      Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), "; write {name: value}"));
     }
+    return node.kind == Kind::kMap;
+  }
+
+  void ReadMap(const YamlNode& node, const std::string& path, const FieldDescriptor* field, Message* message) {
+    if (!IsMap(node, path)) return;
     for (size_t i = 0; i < node.keys.size(); ++i) {
       const YamlNode& key = node.keys[i];
       const YamlNode& value = node.items[i];
@@ -429,10 +434,7 @@ class Reader {
   }
 
   void ReadStruct(const YamlNode& node, const std::string& path, google::protobuf::Struct* structure) {
-    if (node.kind == Kind::kNull) return;
-    if (node.kind != Kind::kMap) {
-      return Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), "; write {name: value}"));
-    }
+    if (!IsMap(node, path)) return;
     for (size_t i = 0; i < node.keys.size(); ++i) {
       const YamlNode& key = node.keys[i];
       const YamlNode& value = node.items[i];

@@ -64,6 +64,18 @@ void Grow(const MatrixXd& gradient, Index columns, double size, MatrixXd* a, Mat
   b->rightCols(columns) = root * svd.v.leftCols(columns);
 }
 
+// Adds up to two columns to the factors of the point, or lowers the tolerance if they have all there can be.
+void GrowOrRefine(const MatrixProblem& problem, const MatrixXd& gradient, double size, FactoredPoint* point,
+                  double* tolerance) {
+  const Index most = std::min(problem.rows, problem.cols);
+  if (point->a.cols() >= most) DropIdleColumns(&point->a, &point->b);
+  if (point->a.cols() >= most) {
+    *tolerance *= 0.1;
+  } else {
+    Grow(gradient, std::min<Index>(2, most - point->a.cols()), size, &point->a, &point->b);
+  }
+}
+
 }  // namespace
 
 VfIdcaOptions MatrixVfOptions(const MatrixProblem& problem) {
@@ -131,7 +143,6 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
   if (RelativeGap(best.gap, best.value) <= gap) return best;
   Factor(svd, kSmallSingular * std::max(r[0], svd.values[0]), &point.a, &point.b);
   Grow(slope, 1, kNewShare * r[0], &point.a, &point.b);
-  const Index most = std::min(problem.rows, problem.cols);
   double tolerance = 0.1 * gap, work = 0.0;
   for (int k = 0; k < kMaxGrowths; ++k) {
     LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, nullptr, std::move(point), tolerance, stop));
@@ -140,13 +151,8 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
     if (RelativeGap(best.gap, best.value) <= gap) break;
     work += Work(problem, point.a.cols());
     if (work > most_work_) break;
-    if (point.a.cols() >= most) DropIdleColumns(&point.a, &point.b);
-    if (point.a.cols() >= most) {
-      tolerance *= 0.1;
-      if (tolerance < 1e-2 * gap) break;
-    } else {
-      Grow(slope, std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a, &point.b);
-    }
+    GrowOrRefine(problem, slope, kNewShare * r[0], &point, &tolerance);
+    if (tolerance < 1e-2 * gap) break;
   }
   return best;
 }
@@ -201,7 +207,6 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   const math::ThinSvd svd = math::ComputeThinSvd(step.low_rank);
   Factor(svd, kSmallSingular * std::max(r[0], svd.values[0]), &point.a, &point.b);
   Grow(LowRankOf(problem, gradient_at(x, 0.5 * alpha)), 1, kNewShare * r[0], &point.a, &point.b);
-  const Index most = std::min(problem.rows, problem.cols);
   double tolerance = 0.1 * gap, work = 0.0;
   for (int k = 0; k < kMaxGrowths; ++k) {
     LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, &step, std::move(point), tolerance, stop));
@@ -233,14 +238,8 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
     if (best.gap <= gap) break;
     work += Work(problem, point.a.cols());
     if (work > most_work_) break;
-    if (point.a.cols() >= most) DropIdleColumns(&point.a, &point.b);
-    if (point.a.cols() >= most) {
-      tolerance *= 0.1;
-      if (tolerance < 1e-2 * gap) break;
-    } else {
-      Grow(LowRankOf(problem, gradient), std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a,
-           &point.b);
-    }
+    GrowOrRefine(problem, LowRankOf(problem, gradient), kNewShare * r[0], &point, &tolerance);
+    if (tolerance < 1e-2 * gap) break;
   }
   return best;
 }

@@ -7,13 +7,11 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/rung_schedule.h"
-#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
-#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -113,37 +111,30 @@ int64_t Store(Study& s, study::Parameters setting, NewTrial added, const std::st
   return s.Enqueue(std::move(trial), storage::EventType::kTrialEnqueued, actor);
 }
 
-}  // namespace
-
-void Run(Context& c, EnqueueOp op) {
-  const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done, [&](const auto& stored) {
-        return RebuildTrials(c, op.id, op.request_id, stored);
-      })) {
-    return;
-  }
-  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
-  if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
-  Study& s = **found;
-  if (absl::Status bytes = CheckBytes(c, study::ProjectOf(op.id)); !bytes.ok()) {
-    return Answer<EnqueueReply>(c, op.done, std::move(bytes));
-  }
-  absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op, c.options.limits);
-  if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
+absl::StatusOr<EnqueueReply> Enqueue(Context& c, Study& s, EnqueueOp& op, storage::StoredTrials* stored) {
+  LUTHIER_RETURN_IF_ERROR(CheckBytes(c, study::ProjectOf(op.id)));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings, Check(s, op, c.options.limits));
   EnqueueReply reply;
-  storage::StoredTrials stored{s.record().key, {}};
-  for (size_t i = 0; i < settings->size(); ++i) {
-    const int64_t number = Store(s, std::move((*settings)[i]), std::move(op.trials[i]), op.actor);
+  stored->study = s.record().key;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const int64_t number = Store(s, std::move(settings[i]), std::move(op.trials[i]), op.actor);
     reply.trials.push_back(s.slot(number).record->trial);
-    stored.trials.push_back(number);
+    stored->trials.push_back(number);
   }
   // Suggestions stay valid though these trials took the room for which they were computed: they wait for later room.
   // But where trials are trained in parts, room may never come, and other suggestions wait behind them.
   if (s.spec()->resource) s.DropReady();
-  stored.seq = reply.seq = c.state.counters.seq;
-  stored.whole = reply.trials;
-  c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
-  Answer<EnqueueReply>(c, op.done, std::move(reply));
+  stored->seq = reply.seq = c.state.counters.seq;
+  stored->whole = reply.trials;
+  return reply;
+}
+
+}  // namespace
+
+void Run(Context& c, EnqueueOp op) {
+  RunOnce<storage::StoredTrials, EnqueueReply>(
+      c, op, [&](const auto& stored) { return RebuildTrials(c, op.id, op.request_id, stored); },
+      [&](Study& s, storage::StoredTrials* stored) { return Enqueue(c, s, op, stored); });
 }
 
 }  // namespace luthier::coordinator

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/messages/size.h"
@@ -17,7 +16,6 @@
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/counts.h"
-#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -138,30 +136,26 @@ absl::StatusOr<ImportReply> Rebuild(Context& c, const ImportOp& op, const storag
   return ImportReply{stored.trials, stored.seq != 0 ? stored.seq : s->record().update_seq};
 }
 
-}  // namespace
-
-void Run(Context& c, ImportOp op) {
-  const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::StoredTrials, ImportReply>(c, op.request_id, digest, op.done,
-                                                         [&](const auto& stored) { return Rebuild(c, op, stored); })) {
-    return;
-  }
-  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
-  if (!found.ok()) return Answer<ImportReply>(c, op.done, found.status());
-  Study& s = **found;
-  absl::Status status = Check(c, s, &op);
+absl::StatusOr<ImportReply> Import(Context& c, Study& s, ImportOp& op, storage::StoredTrials* stored) {
+  LUTHIER_RETURN_IF_ERROR(Check(c, s, &op));
   const auto count = static_cast<int64_t>(op.trials.size());
-  if (status.ok()) status = s.AddRoom(count, op.actor);
-  if (!status.ok()) return Answer<ImportReply>(c, op.done, status);
+  LUTHIER_RETURN_IF_ERROR(s.AddRoom(count, op.actor));
   ImportReply reply;
   for (ImportedTrial& trial : op.trials) reply.numbers.push_back(Store(s, std::move(trial), op.actor));
   // Failures from elsewhere do not count as failures in a row here.
   s.ForgetFailures();
   s.GoOnOrEnd(absl::StrCat(count, " trials imported"), op.actor);
   reply.seq = s.record().update_seq;
-  c.requests.Remember(op.request_id, digest, storage::StoredTrials{s.record().key, reply.numbers, reply.seq},
-                      c.batch.uptime);
-  Answer<ImportReply>(c, op.done, std::move(reply));
+  *stored = {s.record().key, reply.numbers, reply.seq};
+  return reply;
+}
+
+}  // namespace
+
+void Run(Context& c, ImportOp op) {
+  RunOnce<storage::StoredTrials, ImportReply>(
+      c, op, [&](const auto& stored) { return Rebuild(c, op, stored); },
+      [&](Study& s, storage::StoredTrials* stored) { return Import(c, s, op, stored); });
 }
 
 }  // namespace luthier::coordinator

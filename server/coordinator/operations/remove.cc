@@ -9,7 +9,6 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/rung_schedule.h"
-#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
@@ -173,21 +172,15 @@ absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) 
 }  // namespace
 
 void Run(Context& c, RetryOp op) {
-  const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done, [&](const auto& stored) {
-        return RebuildTrials(c, op.id, op.request_id, stored);
-      })) {
-    return;
-  }
-  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
-  if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
-  absl::StatusOr<EnqueueReply> reply = Retry(**found, op);
-  if (reply.ok()) {
-    storage::StoredTrials stored{(*found)->record().key, {}, reply->seq, reply->trials};
-    for (const study::Trial& trial : reply->trials) stored.trials.push_back(trial.number);
-    c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
-  }
-  Answer<EnqueueReply>(c, op.done, std::move(reply));
+  RunOnce<storage::StoredTrials, EnqueueReply>(
+      c, op, [&](const auto& stored) { return RebuildTrials(c, op.id, op.request_id, stored); },
+      [&](Study& s, storage::StoredTrials* stored) {
+        absl::StatusOr<EnqueueReply> reply = Retry(s, op);
+        if (!reply.ok()) return reply;
+        *stored = {s.record().key, {}, reply->seq, reply->trials};
+        for (const study::Trial& trial : reply->trials) stored->trials.push_back(trial.number);
+        return reply;
+      });
 }
 
 void Run(Context& c, DeleteTrialOp op) {

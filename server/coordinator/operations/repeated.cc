@@ -3,7 +3,6 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/proposals/timeline.h"
-#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 

@@ -8,9 +8,12 @@
 #include <utility>
 #include <variant>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/context.h"
+#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 
@@ -31,6 +34,21 @@ bool AnswerRepeated(Context& c, const std::string& id, const std::string& digest
   if (stored != nullptr) reply = rebuild(*stored);
   Answer<Reply>(c, done, std::move(reply));
   return true;
+}
+
+// Runs an operation on a study, and answers it. A repetition is answered with what `rebuild` makes of what was stored
+// when `apply` changed the study.
+template <typename Stored, typename Reply, typename Op>
+void RunOnce(Context& c, const Op& op, const std::function<absl::StatusOr<Reply>(const Stored&)>& rebuild,
+             absl::FunctionRef<absl::StatusOr<Reply>(Study& s, Stored* stored)> apply) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<Stored, Reply>(c, op.request_id, digest, op.done, rebuild)) return;
+  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<Reply>(c, op.done, found.status());
+  Stored stored;
+  absl::StatusOr<Reply> reply = apply(**found, &stored);
+  if (reply.ok()) c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);
+  Answer<Reply>(c, op.done, std::move(reply));
 }
 
 // Returns the row of a trial that the stored reply to the request `id` names. DATA_LOSS if there is none.

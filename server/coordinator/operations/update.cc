@@ -7,13 +7,11 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/spec_change.h"
-#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/study_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
-#include "server/coordinator/studies/find.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -48,24 +46,18 @@ absl::StatusOr<study::StudySpec> Changed(const Context& c, const Study& s, const
 }  // namespace
 
 void Run(Context& c, UpdateStudyOp op) {
-  const std::string digest = DigestOf(op);
-  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(
-          c, op.request_id, digest, op.done, [&](const auto& stored) { return RebuildStudy(c, op.id, stored); })) {
-    return;
-  }
-  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
-  if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
-  Study& s = **found;
-  absl::StatusOr<study::StudySpec> next = Changed(c, s, op);
-  if (!next.ok()) return Answer<StudyReply>(c, op.done, next.status());
-  if (!(*next == s.record().spec)) {
-    const std::string what = study::DescribeChange(s.record().spec, *next);
-    s.ChangeSpec(*std::move(next), op.actor);
-    s.GoOnOrEnd(what, op.actor);
-  }
-  const StudyReply reply{s.record(), s.record().update_seq};
-  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record().key}, c.batch.uptime);
-  Answer<StudyReply>(c, op.done, reply);
+  RunOnce<storage::ChangedStudy, StudyReply>(
+      c, op, [&](const auto& stored) { return RebuildStudy(c, op.id, stored); },
+      [&](Study& s, storage::ChangedStudy* stored) -> absl::StatusOr<StudyReply> {
+        LUTHIER_ASSIGN_OR_RETURN(study::StudySpec next, Changed(c, s, op));
+        if (!(next == s.record().spec)) {
+          const std::string what = study::DescribeChange(s.record().spec, next);
+          s.ChangeSpec(std::move(next), op.actor);
+          s.GoOnOrEnd(what, op.actor);
+        }
+        *stored = {s.record().update_seq, s.record().key};
+        return StudyReply{s.record(), s.record().update_seq};
+      });
 }
 
 }  // namespace luthier::coordinator

@@ -7,6 +7,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "Eigen/Core"
@@ -15,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 
 // What the trainers of every model promise, whatever their solver:
@@ -35,6 +37,33 @@ class TrainerUnderTest {
   virtual void Look() { Weights(); }
   virtual void Save(base::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) = 0;
+};
+
+// A trainer of the house, which all have the same names.
+template <typename Trainer>
+class TrainerOf : public TrainerUnderTest {
+ public:
+  explicit TrainerOf(Trainer trainer) : trainer_(std::move(trainer)) {}
+  absl::StatusOr<TrainingState> Advance(const base::StopToken& stop) override {
+    LUTHIER_ASSIGN_OR_RETURN(const auto outcome, trainer_.Advance(stop));
+    using Outcome = std::remove_const_t<decltype(outcome)>;
+    return outcome == Outcome::kRunning     ? TrainingState::kRunning
+           : outcome == Outcome::kConverged ? TrainingState::kConverged
+           : outcome == Outcome::kPrecision ? TrainingState::kPrecision
+           : outcome == Outcome::kDiverged  ? TrainingState::kDiverged
+                                            : TrainingState::kLimit;
+  }
+  Eigen::VectorXd Weights() const override { return trainer_.Weights(); }
+  double passes() const override { return trainer_.passes(); }
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
+    trainer_.Save(writer, identity);
+  }
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) override {
+    return trainer_.Load(reader, identity);
+  }
+
+ protected:
+  Trainer trainer_;
 };
 
 // When a training is over.

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "lib/base/status_macros.h"
 #include "lib/crf/training/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -11,9 +10,7 @@ namespace {
 
 using contract::TrainerCase;
 using contract::TrainerContract;
-using contract::TrainerUnderTest;
 using contract::TrainingEnd;
-using contract::TrainingState;
 using Eigen::VectorXd;
 
 constexpr double kL2 = 1.0;
@@ -24,45 +21,13 @@ const ChainData& Data(bool other) {
   return other ? wider : usual;
 }
 
-TrainingState StateOf(ChainOutcome outcome) {
-  switch (outcome) {
-    case ChainOutcome::kRunning:
-      return TrainingState::kRunning;
-    case ChainOutcome::kConverged:
-      return TrainingState::kConverged;
-    case ChainOutcome::kPrecision:
-      return TrainingState::kPrecision;
-    case ChainOutcome::kPassLimit:
-      return TrainingState::kLimit;
-    case ChainOutcome::kDiverged:
-      return TrainingState::kDiverged;
-  }
-  return TrainingState::kDiverged;
-}
-
-class ChainUnderTest final : public TrainerUnderTest {
+class ChainUnderTest final : public contract::TrainerOf<ChainTrainer> {
  public:
-  ChainUnderTest(bool other, const ChainTrainerOptions& options)
-      : trainer_(ChainTrainer::Create(&Data(other), kL2, options).value()) {}
-  absl::StatusOr<TrainingState> Advance(const base::StopToken& stop) override {
-    LUTHIER_ASSIGN_OR_RETURN(const ChainOutcome outcome, trainer_.Advance(stop));
-    return StateOf(outcome);
-  }
-  VectorXd Weights() const override { return trainer_.Weights(); }
-  double passes() const override { return trainer_.passes(); }
+  using TrainerOf::TrainerOf;
   void Look() override {
     trainer_.Weights();
     trainer_.RelativeGradient({}).value();
   }
-  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
-    trainer_.Save(writer, identity);
-  }
-  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) override {
-    return trainer_.Load(reader, identity);
-  }
-
- private:
-  ChainTrainer trainer_;
 };
 
 double RelativeGradient(const VectorXd& w) {
@@ -90,7 +55,7 @@ std::vector<TrainerCase> Cases() {
       options.rate = one.method == "pegasos" ? 1.0 : 0.01;
       options.max_passes = end.limit;
       options.tolerance = end.tolerance;
-      return std::make_unique<ChainUnderTest>(other, options);
+      return std::make_unique<ChainUnderTest>(ChainTrainer::Create(&Data(other), kL2, options).value());
     };
     // SAGA2's own steps are not foreseen within a block (block_average.h): it is near the optimum, and no nearer.
     const bool knows = !testing::IsBlind(one.method) && (one.method != "saga2" || one.threads == 1);

@@ -4,9 +4,12 @@
 #include <vector>
 
 #include "Eigen/Dense"
+#include "gtest/gtest.h"
 #include "lib/base/random.h"
+#include "lib/gp/hyper_inference.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/kernels/stationary.h"
+#include "lib/math/finite_difference.h"
 
 namespace luthier::gp {
 
@@ -45,6 +48,16 @@ inline Eigen::VectorXd RandomNormals(base::RandomStream& stream, Eigen::Index n)
   Eigen::VectorXd v(n);
   for (Eigen::Index i = 0; i < n; ++i) v(i) = stream.Normal();
   return v;
+}
+
+// Checks the posterior's gradient at `phi` against differences.
+inline void ExpectGradient(const HyperPosterior& posterior, const Eigen::VectorXd& phi) {
+  Eigen::VectorXd gradient;
+  posterior.Value(phi, &gradient, nullptr, base::StopToken()).value();
+  const math::GradientCheck check = math::CheckGradient(
+      [&](const Eigen::VectorXd& at) { return posterior.Value(at, nullptr, nullptr, base::StopToken()).value(); }, phi,
+      gradient);
+  EXPECT_LT(check.error, 1e-6) << check.Summary();
 }
 
 // C = K + noise I by the textbook, without our factorisation.

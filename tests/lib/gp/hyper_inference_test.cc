@@ -33,12 +33,7 @@ TEST(HyperPosterior, GradientMatchesDifferencesInEveryMode) {
       EXPECT_EQ(posterior.dimension(), 4 + noisy);
       VectorXd phi = VectorXd::Constant(posterior.dimension(), -0.4);
       if (noisy) phi(4) = std::log(0.02);
-      VectorXd gradient;
-      posterior.Value(phi, &gradient, nullptr, base::StopToken()).value();
-      const math::GradientCheck check = math::CheckGradient(
-          [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr, base::StopToken()).value(); }, phi,
-          gradient);
-      EXPECT_LT(check.error, 1e-6) << check.Summary();
+      ExpectGradient(posterior, phi);
     }
   }
 }

@@ -81,12 +81,7 @@ TEST(SlopeHyperPosterior, GradientMatchesDifferencesInEveryMode) {
       const HyperPosterior posterior(&likelihood, options);
       VectorXd phi = VectorXd::Constant(posterior.dimension(), -0.4);
       phi(posterior.dimension() - 1) = -4.0;
-      VectorXd gradient;
-      posterior.Value(phi, &gradient, nullptr, base::StopToken()).value();
-      const math::GradientCheck check = math::CheckGradient(
-          [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr, base::StopToken()).value(); }, phi,
-          gradient);
-      EXPECT_LT(check.error, 1e-6) << check.Summary();
+      ExpectGradient(posterior, phi);
       EXPECT_LT((posterior.Pack(posterior.Unpack(phi)) - phi).cwiseAbs().maxCoeff(), 1e-12);
     }
   }

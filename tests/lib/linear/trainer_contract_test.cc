@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/status_macros.h"
 #include "lib/linear/problem.h"
 #include "lib/linear/trainer.h"
 #include "tests/lib/linear/linear_testing.h"
@@ -13,27 +12,9 @@ namespace {
 
 using contract::TrainerCase;
 using contract::TrainerContract;
-using contract::TrainerUnderTest;
 using contract::TrainingEnd;
-using contract::TrainingState;
 using Eigen::VectorXd;
 using Kind = MarginLoss::Kind;
-
-TrainingState StateOf(TrainOutcome outcome) {
-  switch (outcome) {
-    case TrainOutcome::kRunning:
-      return TrainingState::kRunning;
-    case TrainOutcome::kConverged:
-      return TrainingState::kConverged;
-    case TrainOutcome::kPrecision:
-      return TrainingState::kPrecision;
-    case TrainOutcome::kIterationLimit:
-      return TrainingState::kLimit;
-    case TrainOutcome::kDiverged:
-      return TrainingState::kDiverged;
-  }
-  return TrainingState::kDiverged;
-}
 
 // 900 rows of two classes, and problems with them that live as long as the program.
 struct Rows {
@@ -58,29 +39,13 @@ const LinearProblem& Problem(Kind kind, bool other) {
   return *(kind == Kind::kLogistic ? logistic : hinge)[other ? 1 : 0];
 }
 
-class LinearUnderTest final : public TrainerUnderTest {
+class LinearUnderTest final : public contract::TrainerOf<LinearTrainer> {
  public:
-  LinearUnderTest(const LinearProblem* problem, const LinearTrainOptions& options)
-      : trainer_(LinearTrainer::Create(problem, options).value()) {}
-  absl::StatusOr<TrainingState> Advance(const base::StopToken& stop) override {
-    LUTHIER_ASSIGN_OR_RETURN(const TrainOutcome outcome, trainer_.Advance(stop));
-    return StateOf(outcome);
-  }
-  VectorXd Weights() const override { return trainer_.Weights(); }
-  double passes() const override { return trainer_.passes(); }
+  using TrainerOf::TrainerOf;
   void Look() override {
     trainer_.Weights();
     trainer_.DualityGap();
   }
-  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
-    trainer_.Save(writer, identity);
-  }
-  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) override {
-    return trainer_.Load(reader, identity);
-  }
-
- private:
-  LinearTrainer trainer_;
 };
 
 struct Variant {
@@ -135,7 +100,7 @@ std::vector<TrainerCase> Cases() {
         LinearTrainOptions options = variant.options;
         options.tolerance = end.tolerance;
         options.max_iterations = end.limit;
-        return std::make_unique<LinearUnderTest>(&Problem(kind, other), options);
+        return std::make_unique<LinearUnderTest>(LinearTrainer::Create(&Problem(kind, other), options).value());
       };
       c.convergence = {1e-8, 3000};
       c.relative_gradient = [&problem](const VectorXd& w) {

@@ -10,9 +10,7 @@
 namespace luthier::service {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
+using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
 
 v1::Trial SomeTrial() {
   v1::Trial trial;

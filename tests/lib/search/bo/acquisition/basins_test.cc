@@ -171,14 +171,18 @@ TEST(Basins, AcquisitionHasTheGradientOfItsValue) {
   EXPECT_GT(on_slopes, 10);
 }
 
+// The basins above 0.05.
+std::optional<OtherBasinsModel> Elsewhere(const Landscape& land) {
+  BasinsState state;
+  return FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.05}, &state,
+                        base::RandomStream(1, "test/fit"), base::StopToken())
+      .value();
+}
+
 TEST(Basins, TheSlopeOfAKnownBasinHasNoAcquisition) {
   const Landscape land(100, 6);
   const Index top = land.Best();
-  BasinsState state;
-  const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.05}, &state,
-                     base::RandomStream(1, "test/fit"), base::StopToken())
-          .value();
+  const std::optional<OtherBasinsModel> elsewhere = Elsewhere(land);
   ASSERT_TRUE(elsewhere.has_value());
   const OtherBasinsAcquisition acquisition(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);
   // Half a width from the top the function is high, and far from the unknown: no basin.
@@ -194,11 +198,7 @@ TEST(Basins, TheSlopeOfAKnownBasinHasNoAcquisition) {
 TEST(Basins, BoundsRuleSettingsOut) {
   const Landscape land(40, 8);
   const Index top = land.Best();
-  BasinsState state;
-  const std::optional<OtherBasinsModel> elsewhere =
-      FitOtherBasins(kShape, Inference(), {land.x, land.y, MatrixXd(0, 2), 0.05}, &state,
-                     base::RandomStream(1, "test/fit"), base::StopToken())
-          .value();
+  const std::optional<OtherBasinsModel> elsewhere = Elsewhere(land);
   ASSERT_TRUE(elsewhere.has_value());
   const LipschitzBounds bounds(land.x, land.y, 8.0);
   const OtherBasinsAcquisition free(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);

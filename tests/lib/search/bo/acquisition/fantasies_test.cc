@@ -18,9 +18,7 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using study::BoAcquisition;
-using study::BoOptions;
-using study::BoPending;
+using study::BoAcquisition, study::BoOptions, study::BoPending;
 
 const AcquisitionKind kKinds[] = {AcquisitionKind::kExpectedImprovement, AcquisitionKind::kLogExpectedImprovement,
                                   AcquisitionKind::kProbabilityOfImprovement,

@@ -57,7 +57,7 @@ std::string CheckMemoryLimit(const std::string& text) {
   return base::Quote(text) + " is not auto, none, or a number of bytes from 64M to 1024T, as in 512M or 2G";
 }
 
-// What the command line says.
+// Values of the command line.
 struct Flags {
   Flags() { options.data_dir = kDefaultDirectory; }
 

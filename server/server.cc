@@ -291,7 +291,7 @@ class ServerImpl final : public Server {
 
   absl::Status OpenAccess(const ServerOptions& options, const ListenAddress& listen) {
     LUTHIER_ASSIGN_OR_RETURN(const access::Auth auth, AuthOf(options, listen));
-    // A database more is opened only where it is of use: a coordinator of one person starts in no time.
+    // Tokens have a database of their own. It is opened only if it may be needed, since opening it delays the start.
     std::error_code error;
     const bool keep =
         (auth != access::Auth::kOff && !listen.unix_socket()) || auth == access::Auth::kRequired ||
@@ -371,7 +371,7 @@ class ServerImpl final : public Server {
       builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
     }
     builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-    // For the SETTINGS of a client whose preface has begun: the acceptor has seen the rest.
+    // Time for the SETTINGS frame of a client. The acceptor has seen to the earlier steps of the handshake.
     builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
     builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);

@@ -90,7 +90,7 @@ class TlsKeeper {
   const absl::Duration look_every_;
   base::Mutex looking_;                           // Held while the files are looked at.
   std::string stamps_ ABSL_GUARDED_BY(looking_);  // They change with the files.
-  absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Whatever the stamps say.
+  absl::Duration next_reading_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();  // Even if no stamp changed.
   std::string refused_ ABSL_GUARDED_BY(looking_);  // The reason why the files are not used; empty: they are.
   absl::Duration next_warning_ ABSL_GUARDED_BY(looking_) = -absl::InfiniteDuration();
   base::Mutex mutex_;

@@ -170,7 +170,7 @@ absl::Status SetDirectories(Flags* flags) {
   return absl::OkStatus();
 }
 
-// What the command line says and Flags has in other forms.
+// Values of the command line that Flags has in other forms.
 struct Texts {
   std::string token_file;
   std::string gpus;

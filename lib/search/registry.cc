@@ -431,9 +431,9 @@ absl::Status Validate(const study::StudySpec& spec) {
 }
 
 int VersionOf(const study::StudySpec& spec) {
-  if (!spec.removed_options.empty()) return 0;  // No program made suggestions with the options that are left.
+  if (!spec.removed_options.empty()) return 0;  // No version ever made suggestions with only the options that remain.
   const int newest = InfoOf(spec.algorithm).version;
-  // The newest version of these algorithms comes from another change.
+  // The change below made no new version of these algorithms.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
                      std::holds_alternative<study::HoagOptions>(spec.algorithm);
   if (older) return newest;
@@ -443,7 +443,7 @@ int VersionOf(const study::StudySpec& spec) {
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
   if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);
-  // The newest version is of studies that learn from their first gradients, the two before of those with many
+  // The newest version is for studies that learn from their first gradients, the two before it for studies with many
   // gradients.
   if (FirstGradientsCount(spec)) return newest;
   return newest - (NewestDiffers(spec) ? 1 : 3);

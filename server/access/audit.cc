@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxWaiting = 10'000;
 constexpr absl::Duration kMinute = absl::Minutes(1);
-constexpr absl::Duration kFoldedFor = absl::Seconds(1);  // Longest wait of a larger number before it is written.
+constexpr absl::Duration kFoldedFor = absl::Seconds(1);  // Longest time until a number that grew is written.
 constexpr char kOthers[] = "OTHERS";
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr char kPayload[] = "luthier.storage/damaged-study";
 absl::Status Make(StudyKey study, absl::string_view message) {
   absl::Status status = absl::DataLossError(message);
   const std::string text = absl::StrCat(study);
-  // Of a view: compilers disagree about the name of the constructor that takes a string.
+  // Made from a string_view: compilers mangle the constructor that takes a string in different ways.
   status.SetPayload(kPayload, absl::Cord(absl::string_view(text)));
   return status;
 }

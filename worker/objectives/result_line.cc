@@ -540,9 +540,9 @@ bool IsListOfResults(absl::string_view text, const std::string& metric) {
          (FindMetric(list.back(), metric, true) != nullptr || FindMetric(list.back(), metric, false) != nullptr);
 }
 
-constexpr size_t kMaxLinesOfObject = 8 << 20;  // Bytes; of a line there may be as many.
+constexpr size_t kMaxLinesOfObject = 8 << 20;  // Most bytes of an object on several lines; a line has the same limit.
 
-// Returns the number of brackets that are open behind `text`, `depth` of them before it; 0 once all are closed,
+// Returns the number of open brackets behind `text`, if `depth` are open before it; 0 as soon as all are closed,
 // whatever follows.
 int DepthBehind(absl::string_view text, int depth) {
   char quote = '\0';
@@ -595,7 +595,7 @@ LineContent ResultFinder::OfLine(const TextLine& line) const {
 
 LineContent ResultFinder::OfLines(const TextLine& line) {
   const absl::string_view text = Shown(line.text);
-  if (object_.empty() || line.text == "{") {  // Such a line begins another one, whatever was begun before.
+  if (object_.empty() || line.text == "{") {  // "{" alone begins a new object, even if another is open.
     object_.clear();
     const size_t begin = text == "[" ? 0 : text.find('{');
     if (begin == absl::string_view::npos) return {};

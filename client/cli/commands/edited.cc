@@ -87,7 +87,7 @@ std::string FingerprintOf(const v1::Objective& objective) {
     const std::string contents = Contents(argument);
     absl::StrAppend(&text, argument.size(), ":", argument, contents.size(), ":", contents);
     if (!contents.empty()) continue;
-    // What a shell is told names files as words: sh -c "python3 train.py --lr {lr}".
+    // The argument of a shell has file names as words: sh -c "python3 train.py --lr {lr}".
     for (const absl::string_view word :
          absl::StrSplit(argument, absl::ByAnyChar(" \t\n;&|()<>'\""), absl::SkipWhitespace())) {
       if (word.size() == argument.size()) continue;

@@ -155,7 +155,7 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
   if (!study.ok()) return input.file.Locate(study.status());
   const int64_t done = DoneTrials(study->trials());
   if (done > 0 && !IsOver(*study)) context.err() << "going on with " << input.id << ": " << Summary(*study) << "\n";
-  // Paused by too many failures, or by hand: running it again says that it shall go on.
+  // Whoever runs a study again that was paused, by failures or by hand, wants it to go on.
   if (study->state() == v1::Study::PAUSED) {
     context.err() << "note: study " << input.id << " was paused"
                   << (study->state_reason().empty() ? "" : absl::StrCat(" (", Printable(study->state_reason()), ")"))

@@ -30,7 +30,7 @@ void CheckDeadlines(Context& c) {
 
 void ExtendLeases(Context& c, absl::Duration by) {
   c.leases->ShiftAll(by);
-  // Some of these leases may no longer be expired; the others only end later than at their timers.
+  // A lease that had expired may be live again. Timers of live leases merely fire too early, and are set anew then.
   for (const storage::StudyKey key : c.state.expired) {
     c.state.studies.at(key).SetTimer(absl::ZeroDuration());
   }

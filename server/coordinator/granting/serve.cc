@@ -30,7 +30,7 @@ using study::TrialState;
 // that has grown to this.
 constexpr size_t kFullReply = size_t{1} << 20;
 const absl::Duration kRetryAfter = absl::Seconds(1);
-constexpr size_t kChecked = 16;  // Asks, in each batch.
+constexpr size_t kChecked = 16;  // Number of asks that each batch checks.
 
 const absl::Duration kLongestRetryAfter = absl::Seconds(30);
 
@@ -98,7 +98,7 @@ bool GrantFrom(Context& c, Study& s, uint64_t number, const Waiter& waiter, int 
   return true;
 }
 
-// Calls GrantFrom, then puts the study at its place: what it gave is no reason to look at it again.
+// Calls GrantFrom, then updates the study's place in its pool. A grant alone does not wake the study.
 bool ServeFrom(Context& c, Study& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   ++c.state.steps;
   const bool awake = c.state.woken.count(s.key()) > 0;
@@ -147,8 +147,8 @@ void AnswerWaiter(Context& c, uint64_t number, absl::StatusOr<SuggestReply> repl
   Answer<SuggestReply>(c, waiter.op.done, std::move(reply));
 }
 
-// One look at the asks that may get something: those that are unsettled, and, in order of arrival, those of changed
-// studies as long as these have something.
+// Looks once at the asks that may get something: those that are unsettled, and, in order of arrival, those that a
+// changed study may serve, until it has nothing more.
 class Round {
  public:
   Round(Context& c, bool answer_due) : c_(c), answer_due_(answer_due) {}
@@ -241,8 +241,8 @@ class Round {
     AnswerWaiter(c_, number, std::move(nothing));
   }
 
-  // A study that did not change has nothing for an ask that was looked at before. A study that computes for the ask
-  // comes before those behind it.
+  // Tries studies in order of rank: all of them for a new ask, only changed ones for an ask that was tried before. It
+  // stops at a study that computes a suggestion for this ask.
   bool ServeFromAny(uint64_t number, const Waiter& waiter, int count, bool due) {
     const Pool& pool = c_.state.pools[waiter.pool];
     const std::set<Rank>& candidates = unsettled_.count(number) > 0 ? pool.open() : pool.fresh();

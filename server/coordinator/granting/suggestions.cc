@@ -5,7 +5,7 @@
 namespace luthier::coordinator {
 
 void StoreLate(Context& c) {
-  // At least two studies wait for suggestions as long as there are two here.
+  // A study that computes alone never gets a late point, since nobody else waits.
   while (c.state.computing.size() >= 2) {
     const auto [since, key] = *c.state.computing.begin();
     if (c.batch.now - since < c.options.suggest_deadline) return;

@@ -177,7 +177,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
   ReplayReport report;
   const bool uses_history = UsesHistory(spec);
-  std::unique_ptr<search::Designer> designer;  // Made anew wherever the service makes it anew.
+  std::unique_ptr<search::Designer> designer;  // Created again wherever the service creates it again.
   size_t changes = 0;
   study::History history;
   std::set<int64_t> noted;      // Gradients set aside so far.

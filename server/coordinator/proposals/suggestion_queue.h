@@ -89,7 +89,7 @@ class SuggestionQueue {
     absl::Duration at;
   };
   struct Line {
-    Project* project = nullptr;  // Its own in `projects_`.
+    Project* project = nullptr;  // The entry in `projects_`.
     std::shared_ptr<Work> work;  // Null: forgotten while a thread computed.
     bool busy = false;           // A thread computes for this study.
     double time = 0.0;           // Virtual: seconds computed ÷ weight.

@@ -213,7 +213,7 @@ void Study::Retry(TrialSlot& slot) {
 void Study::PauseTrial(TrialSlot& slot, study::Measurement measurement, bool with_checkpoint) {
   TrialRecord& record = *slot.record;
   const study::Attempt& attempt = record.trial.attempts.back();
-  measurement.gradient.reset();  // The gradient is not one of the trial's result.
+  measurement.gradient.reset();  // It belongs to this part, not to the trial's result.
   const int64_t step = measurement.step;
   const double value = measurement.metrics.at(spec_->metric.name);
   EndAttempt(record, study::AttemptOutcome::kPaused);

@@ -54,7 +54,7 @@ TEST(ValidateTest, ModelsDataAndMetrics) {
   EXPECT_THAT(Problems(function, Space({Float("x1", -1, 1), Float("x2", -1, 1)}), kValue), HasSubstr("takes no data"));
 }
 
-TEST(ValidateTest, Options) {
+TEST(ValidateTest, WrongOptionsAreNamed) {
   EXPECT_THAT(Problems(Logistic({{"tolerence", 1e-6}}), L2Space(), kLoss), HasSubstr("did you mean \"tolerance\"?"));
   EXPECT_THAT(Problems(Logistic({{"tolerance", -1.0}}), L2Space(), kLoss),
               HasSubstr("objective.builtin.options.tolerance"));

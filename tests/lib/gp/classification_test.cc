@@ -148,7 +148,7 @@ TEST(Classifier, ProbabilitiesAreNearTheExactOnes) {
 }
 
 // One label: one-dimensional, so quadrature does for the latent's moments and the evidence.
-TEST(Classifier, OneLabelAgainstQuadrature) {
+TEST(Classifier, OneLabelAgreesWithQuadrature) {
   for (const double label : {1.0, -1.0}) {
     const ClassifierPrior prior;
     Problem p = MakeProblem(1, 1, 2.0, 11);
@@ -183,7 +183,7 @@ TEST(Classifier, SearchImprovesAndIsDeterministic) {
   EXPECT_NEAR(std::log(carried.lengthscales(0) / found.lengthscales(0)), 0.0, 0.1);
 }
 
-TEST(Classifier, HardInputs) {
+TEST(Classifier, HardInputsGiveFiniteProbabilities) {
   // All of one class, duplicates of both classes, a huge signal, one row.
   for (const double signal : {1e-3, 1.0, 1000.0}) {
     for (int kind = 0; kind < 4; ++kind) {

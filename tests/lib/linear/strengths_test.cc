@@ -183,7 +183,7 @@ TEST(StrengthsTest, ManyClassesAreRightInEveryCell) {
   }
 }
 
-TEST(StrengthsTest, OneRowOfEachClass) {
+TEST(StrengthsTest, OneRowOfEachClassIsEnough) {
   data::Dataset dataset;
   dataset.x.rows = 2;
   dataset.x.cols = 3;

@@ -25,7 +25,7 @@ std::vector<ModelChoice> Choices(int count, int groups) {
   return std::vector<ModelChoice>(static_cast<size_t>(count), choice);
 }
 
-TEST(LegacyState, WhatIsCurrentStaysAsItIs) {
+TEST(LegacyState, CurrentStatesStayAsTheyAre) {
   EXPECT_EQ(CurrentState(""), "");
   BoState state;
   state.index = 7;
@@ -36,7 +36,7 @@ TEST(LegacyState, WhatIsCurrentStaysAsItIs) {
   }
 }
 
-TEST(LegacyState, OfBo) {
+TEST(LegacyState, ReadsTheTextsOfBo) {
   const std::string text =
       "t8 9 2 5|8 0.25 -0.5 8.8263951919099695e-09 1 0.125 0.5 0.25 0.75 0.125 1 2,4,1,3 12|"
       "11 9 2 0x1.8p-1 0x1p-27 -0x1p-2 0x1p+0 0x1p-3 0x1p+1 g0x1p-4;0 -11.23 1.1948 1e-08 -1.0232 1 1.0583 "
@@ -97,7 +97,7 @@ TEST(LegacyState, OfBo) {
   EXPECT_TRUE(other.basins.maxima.empty());
 }
 
-TEST(LegacyState, OfBoWithFewParts) {
+TEST(LegacyState, ReadsTextsOfBoThatLackParts) {
   const BoState initial = ParseBoState(CurrentState("i0||"), Choices(1, 2));
   EXPECT_EQ(initial.kind, AskKind::kInitial);
   EXPECT_FALSE(initial.local.has_value());
@@ -107,7 +107,7 @@ TEST(LegacyState, OfBoWithFewParts) {
   EXPECT_EQ(boxed.box, 9);
 }
 
-TEST(LegacyState, OfHarmonica) {
+TEST(LegacyState, ReadsTheTextsOfHarmonica) {
   const HarmonicaState sample = ReadHarmonicaState(CurrentState(
       "s 1 0\nstage 0 1 20 2 1 0x1p-3 0x1p-1 0x1p-4 0x1.8p+0 -0x1p-2 2 0x1p-5 1 3 -0x1p-6 2 0 7 2 5 -0x1p+0 0 0x1p+1"));
   EXPECT_EQ(sample.kind, 's');
@@ -135,7 +135,7 @@ TEST(LegacyState, OfHarmonica) {
   EXPECT_EQ(ParseAskHead(base.base).index, 4);
 }
 
-TEST(LegacyState, OfHoagAndCmaEs) {
+TEST(LegacyState, ReadsTheTextsOfHoagAndCmaEs) {
   const HoagState hoag = DecodeState<HoagState>(kHoagStateKind, CurrentState("hoag 2 4")).value();
   EXPECT_EQ(hoag.chain, 2);
   EXPECT_EQ(hoag.evaluation, 4);

@@ -11,7 +11,7 @@
 namespace luthier::study {
 namespace {
 
-TEST(ParametersTest, Names) {
+TEST(ParametersTest, NamesAreOfLettersDigitsPointsAndUnderscores) {
   for (const char* good : {"a", "_", "learning_rate", "A.b.C9", "_0"}) EXPECT_TRUE(IsName(good)) << good;
   for (const char* bad : {"", "0", ".a", "a-b", "a b", "ä", "a\n", "a/b"}) EXPECT_FALSE(IsName(bad)) << bad;
   EXPECT_TRUE(IsName(std::string(64, 'x')));

@@ -91,7 +91,7 @@ TEST(OldOptions, ThatAreNoMoreAreNamedUnlessTheyHadTheirDefault) {
                                             "algorithm.iterdiff.expert.step_rule: LITERAL"));
 }
 
-TEST(OldOptions, OfClientsAreTakenOrRefusedWithWhatToWrite) {
+TEST(OldOptions, FormsOfOldClientsAreTakenOrRefusedWithWhatToWrite) {
   v1::Algorithm algorithm;
   Old(algorithm.mutable_bo()).Whole(4, v1::BoExpert::SE);
   EXPECT_EQ(std::get<study::BoOptions>(*FromProto(algorithm)).kernel, study::BoKernel::kSe);

@@ -39,7 +39,7 @@ TEST(Token, HashesAreCompared) {
   EXPECT_FALSE(SameHash(HashOf("a"), ""));
 }
 
-TEST(Caller, NamesOfItsOwn) {
+TEST(Caller, HasNamesOfItsOwn) {
   const Caller nobody;
   EXPECT_EQ(nobody.Worker("w"), "w");
   EXPECT_EQ(nobody.RequestId("r"), "r");

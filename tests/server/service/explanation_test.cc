@@ -53,7 +53,7 @@ TEST(Explain, SaysWhatWasAskedAndWhatWasNotUsed) {
                     HasSubstr("gradient set aside: it contradicts the losses")));
 }
 
-TEST(Explain, NeverSaysThatWhatWasDroppedWasTried) {
+TEST(Explain, NeverSaysThatADroppedValueWasTried) {
   v1::Trial message = SomeTrial();
   message.mutable_provenance()->set_designer("user");
   EXPECT_THAT(Explained(message), HasSubstr("tried because a user added it"));

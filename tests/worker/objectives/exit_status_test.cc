@@ -42,7 +42,7 @@ TEST_F(CommandTest, SignalsAreTold) {
   ExpectFailure(Run(), kInfra, "SIGNAL");
 }
 
-TEST_F(CommandTest, MemoryLimits) {
+TEST_F(CommandTest, MemoryBeyondTheLimitIsAFailure) {
   LUTHIER_NEEDS_PYTHON();
   Python("x = bytearray(1 << 30)\n").memory_limit_bytes = 256 << 20;
   RunOutcome outcome = Run();

@@ -23,8 +23,8 @@ namespace {
 // Distances in compact coordinates, in lengthscales.
 constexpr double kMerge = 0.1;          // A climb that comes this near the top of an ended one has ended, too.
 constexpr double kApart = 1.0;          // A climb begins only where no better result is nearer than this.
-constexpr double kFine = 1e-6;          // Share of the spread of the scores: smaller gains can wait.
-constexpr int kWorse = 2;               // A climb elsewhere begins above this many times d + 1 results.
+constexpr double kFine = 1e-6;          // Smallest gain worth a step now, as a share of the spread of the scores.
+constexpr int kWorse = 2;               // A climb elsewhere needs more than this many times d + 1 results.
 constexpr int kMaxSites = 4;            // Number of sites that are tried for one step.
 constexpr size_t kMaxSolved = 500;      // Number of ended climbs that are remembered, the newest.
 constexpr size_t kMaxCoordinates = 50;  // Above it there are more second derivatives than any study has trials.

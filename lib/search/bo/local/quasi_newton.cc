@@ -21,8 +21,8 @@ using Eigen::VectorXd;
 namespace {
 
 using math::kInfinity;
-constexpr double kFirstStep = 0.1;   // In sides of the cube, before any curvature is known.
-constexpr double kTolerance = 1e-6;  // In deviations of the results, for each side.
+constexpr double kFirstStep = 0.1;   // Length of the first step, in sides of the cube: no curvature is known yet.
+constexpr double kTolerance = 1e-6;  // Slope at which a climb ends, in deviations of the results per side.
 constexpr double kPendingSteps[] = {2.0, 0.5, 4.0, 0.25};
 // Evaluations beyond the number of trials: line searches may ask for a point again.
 constexpr int kMoreEvaluations = 100;

@@ -20,7 +20,7 @@ constexpr int kMostModelColumns = 5'000;
 }  // namespace
 
 bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptions& options) {
-  constexpr int kFewest = 4, kMost = 20;  // Fewer have a design of four in any case; more climb.
+  constexpr int kFewest = 4, kMost = 20;  // Below, the design has four points anyway; above, climbs take over.
   const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (builtin == nullptr || absl::StartsWith(builtin->model, "function:") || spec.resource) return false;
   if (options.gradients != study::BoGradients::kFull || options.noisy || options.initial_points != 0 ||

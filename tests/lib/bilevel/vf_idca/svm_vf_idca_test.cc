@@ -140,7 +140,7 @@ TEST(SvmVfIdca, FindsTheColumnsThatCount) {
   EXPECT_GT(penalties[2], 2.0 * penalties.tail(6).mean());
 }
 
-TEST(SvmVfIdca, OneClassAndConstantColumns) {
+TEST(SvmVfIdca, OneClassAndConstantColumnsAreSolved) {
   SvmProblem problem = RandomProblem(1, 3, 6);
   problem.folds[0].train.x.col(2).setZero();
   VfIdcaOptions options = SvmVfOptions(3);

@@ -190,7 +190,7 @@ TEST(FeaturesTest, HashingNeedsNoDictionary) {
   EXPECT_TRUE(CheckChainData(crowded.Encode(text, rows).value()).ok());
 }
 
-TEST(FeaturesTest, Errors) {
+TEST(FeaturesTest, DataThatDoNotFitAreNamed) {
   const data::ColumnText text = RandomText(1, 5);
   FeatureOptions options;
   options.templates = notation::ParseTemplates("c2[0]").value();

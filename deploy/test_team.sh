@@ -119,7 +119,7 @@ run_box() {
   done <<<"$2"
 }
 
-# What a person takes from one machine to the other.
+# Copies what a person takes from one machine to the other.
 carry() {
   install -d -o "${user[gpu1]}" -g "${user[gpu1]}" "$scratch/gpu1/folder/pki"
   install -o "${user[gpu1]}" -g "${user[gpu1]}" -m 0644 "$scratch/db1/folder/pki/ca.pem" "$scratch/gpu1/folder/pki/"

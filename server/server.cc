@@ -366,7 +366,7 @@ class ServerImpl final : public Server {
     builder->SetResourceQuota(quota);
     builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder->SetMaxSendMessageSize(kMaxMessageBytes);
-    // Whatever its limit on messages, gRPC 1.51 inflates the whole of a compressed one first.
+    // gRPC 1.51 inflates a compressed message as a whole before it compares its size with the limit.
     for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
       builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
     }

@@ -165,7 +165,7 @@ collect_licences() {
   {
     libraries | while read -r _ path; do package_of "$path"; done
     "$root/tools/install_packages.sh" --list build | grep -- '-dev$' | grep -vE '^lib(gtest|gmock|benchmark)-'
-    # What these bring along, where it is linked statically.
+    # These bring packages along that are linked statically.
     printf '%s\n' "libstdc++-$(g++ -dumpversion)-dev" libc-ares-dev libfmt-dev libgrpc-dev
   } | LC_ALL=C sort -u >"$work/packages"
   while read -r package; do
@@ -226,14 +226,14 @@ collect_licences "$stage/luthier/_bin/licenses"
 rm -rf "$stage/build"
 make_wheel "$stage" "$work/raw"
 
-# Those of former builds and versions: `pip install OUT/luthier-*-manylinux*.whl` means one.
+# Removes wheels of former builds and versions: `pip install OUT/luthier-*-manylinux*.whl` means one.
 rm -f "$out"/luthier-*-py3-none-manylinux*_"$machine.whl"
 find "$out" -maxdepth 1 -name 'luthier-*-py3-none-any.whl' ! -name "luthier-$version-*" -delete
 "$python" -m auditwheel repair --wheel-dir "$out" "$work/raw"/*.whl >"$work/log" 2>&1 ||
   { tail -n 20 "$work/log" >&2 && die 1 "auditwheel repair failed; its last lines are above"; }
 wheel=$(ls "$out/luthier-$version"-py3-none-manylinux*_"$machine.whl")
 
-# What the programs inside still need from outside must be on every system.
+# Every system must have what the programs inside still need.
 mkdir "$work/inside"
 "$python" -m zipfile -e "$wheel" "$work/inside"
 carried=$(find "$work/inside" -path '*/luthier.libs/*.so*' -printf '%f\n')

@@ -89,7 +89,7 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
   exit 0
 fi
 
-# Of alternatives A|B, prints the one that is installed, else all.
+# Prints which of the alternatives A|B is installed; all if none is.
 settle() {
   for name in $(printf '%s' "$1" | tr '|' ' '); do
     ! is_installed "$name" || { printf '%s' "$name" && return; }
@@ -162,7 +162,7 @@ else
   die 1 "packages are missing and there is no sudo; as root run: apt-get update && apt-get install -y --no-install-recommends$missing"
 fi
 
-# Of alternatives A|B, prints the first that apt can install; else the first, and apt says that it does not know it.
+# Prints the first of the alternatives A|B that apt can install; else the first, and apt says that it does not know it.
 choose() {
   for name in $(printf '%s' "$1" | tr '|' ' '); do
     if apt-cache policy "$name" 2>/dev/null | grep -q '^  Candidate: [^(]'; then

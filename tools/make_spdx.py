@@ -20,7 +20,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Only used to build and to test.
 NOT_INSIDE = re.compile(r"^lib(gtest|gmock|benchmark)-dev$")
-# What those of [build] bring along, where it is linked statically.
+# Packages that those of [build] bring along, if they are linked statically.
 BROUGHT = ["libc-ares-dev", "libfmt-dev", "libgrpc-dev"]
 
 

@@ -217,7 +217,7 @@ pack() {
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$2" -c "$3" | gzip -n9 >"$1"
 }
 
-# What `luthier` writes about itself: completions and the manual page, by the program for this machine in $1, below $2.
+# Writes what `luthier` says about itself: completions and the manual page, by the program for this machine in $1, below $2.
 self_descriptions() {
   mkdir -p "$2"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,man/man1}
   "$1/luthier" completion bash >"$2/share/bash-completion/completions/luthier"

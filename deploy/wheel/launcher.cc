@@ -52,7 +52,7 @@ int main(int, char** argv) {
     }
     if (level > first) first = level;
   }
-  // Where there is none that is low enough, the lowest says itself what the processor lacks.
+  // If the processor suits none of them, the lowest one says what it lacks.
   for (int level = first; level < kLevelCount; ++level) {
     snprintf(program, sizeof(program), "%s/%s/luthier-programs", self, kLevels[level]);
     execv(program, argv);

@@ -12,7 +12,7 @@
 
 int main(int argc, char** argv) {
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
-  // Else tools that list processes would show the file's name.
+  // Tools that list processes show this name instead of the file's.
   if (name.rfind("luthier", 0) == 0) prctl(PR_SET_NAME, name.c_str());
   if (name == "luthierd") return luthier::server::Main(argc, argv);
   if (name == "luthier-worker") return luthier::worker::Main(argc, argv);

@@ -18,7 +18,7 @@ namespace {
 constexpr absl::string_view kPrefix = "lut_";
 constexpr size_t kIdChars = 16;
 constexpr size_t kSecretBytes = 32;
-constexpr size_t kSecretChars = 43;  // Of base64 without padding.
+constexpr size_t kSecretChars = 43;  // The bytes in base64, without padding.
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');

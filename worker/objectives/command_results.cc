@@ -45,7 +45,7 @@ absl::Status CommandResults::PreparePatterns() {
 void CommandResults::Finish() {
   result_lines_.Finish();
   stdout_lines_.Finish();
-  if (interrupted_) return;  // What a program printed of a step in which it was stopped may be of a part of it.
+  if (interrupted_) return;  // The output of the step in which it was stopped may cover a part of it.
   if (command_.stdout_patterns.empty()) {
     const std::string last = last_line_;
     OnContent({last, stdout_line_, false, false, true}, finder_.End(), false);

@@ -132,7 +132,7 @@ class KeeperProcess {
       pid_t* const end = supervisors_ + count_;
       pid_t* const at = std::find(supervisors_, end, pid);
       if (at == end) continue;
-      if (WIFSTOPPED(status)) {  // Its own run may have stopped it; it has to see that run's end.
+      if (WIFSTOPPED(status)) {  // A run may have stopped its supervisor, which must see the run's end.
         kill(pid, SIGCONT);
         continue;
       }

@@ -156,7 +156,7 @@ class Supervisor {
       if (got != sizeof(order)) return;  // The worker is gone, or needs nothing more.
       if (order.signal == SupervisorOrder::kKillAll) {
         EndAll();
-      } else if (!reaped_) {  // Until the program is reaped, no other process gets its number, and so its group's.
+      } else if (!reaped_) {  // No other process or group can have its number before the program is reaped.
         kill(-program_, order.signal);
       }
     }

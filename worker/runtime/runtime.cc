@@ -105,7 +105,7 @@ void Runtime::HeartbeatLoop() {
     absl::StatusOr<std::vector<study::Directive>> directives;
     try {
       directives = api_->Heartbeat(options_.worker, tokens);
-    } catch (const std::exception& e) {  // Whatever fails here, the next heartbeat is sent.
+    } catch (const std::exception& e) {  // The next heartbeat is sent even so.
       directives = absl::InternalError(e.what());
     }
     contact_.Note(directives.status());

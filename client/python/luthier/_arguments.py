@@ -15,7 +15,7 @@ def representation(value: Any) -> str:
     """Returns the repr of a value, also of one that can't say it."""
     try:
         return repr(value)
-    except Exception:  # Of whatever class the value raises.
+    except Exception:  # The value may raise any class.
         return object.__repr__(value)
 
 

@@ -44,8 +44,8 @@ Catch = tuple[type[BaseException], ...]
 _log = logging.getLogger("luthier")
 _POLL_SECONDS = 30.0
 _MOST_ASKED = 64  # One worker holds no more leases.
-_HUNGRY_SECONDS = 10.0  # So long a program waits for a trial before it says so.
-_LOOK_SECONDS = 5.0  # So long an ask of `optimize` waits before it looks whether all is over.
+_HUNGRY_SECONDS = 10.0  # A program that waits longer for a trial says so.
+_LOOK_SECONDS = 5.0  # Longest wait of an ask of `optimize` before it looks whether all is over.
 _GROW = 100  # Trials by which a budget that nobody set is raised while a timeout decides.
 _UNREACHED = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 _GIVING_BACK = Policy(attempts=3, patience=2.0)
@@ -417,7 +417,7 @@ class Asking:
                 for e in self._calls.stream("StudyService", "WatchStudy", request):
                     quiet, retry = 0.0, Retry(ASK)
                     if e.seq <= request.after_seq:
-                        continue  # What came before the connection broke may come again.
+                        continue  # Events from before the connection broke may come again.
                     request.after_seq = e.seq
                     yield to_event(e)
                 if until_finished:
@@ -531,7 +531,7 @@ class Run:
         except TrialPruned:
             if trial._malformed is not None:
                 return _fail_malformed(trial, trial._malformed)
-            if trial._directive != "STOP":  # Else the service has pruned it.
+            if trial._directive != "STOP":  # With STOP the service has pruned it.
                 last = trial._last if trial._last is not None else _wire.message("Measurement")()
                 for warning in trial._complete(last, pruned=True):
                     trial._warn("%s", warning)
@@ -545,7 +545,7 @@ class Run:
             if error is trial._malformed:
                 return _fail_malformed(trial, error)
             memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
-            if getattr(error, "code", "") not in _UNREACHED:  # Else its lease ends by itself, and it is tried again.
+            if getattr(error, "code", "") not in _UNREACHED:  # Otherwise the lease expires: it is tried again.
                 trial._fail("MEMORY_LIMIT" if memory else "EXCEPTION", _tail(error))
             if not isinstance(error, self.catch):
                 raise

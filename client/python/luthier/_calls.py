@@ -25,10 +25,10 @@ class Calls:
     def __init__(self, place: Place) -> None:
         self.place: Place = place
         self.closed: bool = False  # For good.
-        self.used: bool = False  # Whether there has been a channel.
+        self.used: bool = False  # True if there has been a channel.
         self._lock = Lock()
         self._channel: Any = None
-        self._generation = 0  # How many channels were dropped.
+        self._generation = 0  # Number of channels that were dropped.
         self._methods: dict[tuple[str, str, bool], Any] = {}
 
     def _stub(self, service: str, name: str, stream: bool = False) -> tuple[Any, int]:

@@ -21,7 +21,7 @@ from luthier._server import LocalServer, Place, default_directory
 from luthier.errors import LuthierError
 
 _HEARTBEAT_SECONDS = 10.0
-_IDLE_SECONDS = 30.0  # So long the thread of heartbeats waits for leases before it ends.
+_IDLE_SECONDS = 30.0  # The thread of heartbeats ends after this time without leases.
 
 if sys.version_info < (3, 10):
     # `subprocess` forks there, and gRPC's handlers of forks start threads in the child, whose descriptors are then
@@ -137,7 +137,7 @@ class Heartbeats:
 
 
 _all: weakref.WeakSet[Client] = weakref.WeakSet()
-# Those of processes that forked this one: to end their channels would wait for threads that are not here.
+# Calls of the process that forked this one: closing their channels would wait for threads that are not here.
 _of_parents: list[Calls] = []
 _clients: dict[str, Client] = {}
 _clients_lock = threading.Lock()

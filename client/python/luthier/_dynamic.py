@@ -16,9 +16,9 @@ from luthier import _wire
 from luthier._fingerprint import objective_of
 from luthier.space import Domain, Float, Int, Parameter
 
-_VALUE = "luthier.value."  # What the attribute of a value begins with; the parameter's name follows.
+_VALUE = "luthier.value."  # Prefix of the attribute that holds a value; the parameter's name follows.
 _SHARE = " (share)"
-STATES = ("RUNNING", "COMPLETE", "PRUNED")  # Of trials whose ranges tell what an objective asks for.
+STATES = ("RUNNING", "COMPLETE", "PRUNED")  # States of trials whose ranges tell what an objective asks for.
 
 
 def share_of(name: str) -> str:

@@ -132,7 +132,7 @@ def check_gradient(
 
         h = step * (abs(x) or 1.0)
         long, short = ((value_at(x + d) - value_at(x - d)) / (2 * d) for d in (h, h / 2))
-        return (4 * short - long) / 3  # Their errors of second order cancel.
+        return (4 * short - long) / 3  # The errors of second order cancel.
 
     _, gradient = run(params)
     if not gradient:

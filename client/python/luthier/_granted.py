@@ -108,7 +108,7 @@ class Granted:
         self._last: Optional[Any] = None
         self._outcome: Optional[tuple[str, Optional[float], str]] = None  # State, value and failure, once it has ended.
         self._shared: dict[str, Any] = {}  # Values of parameters whose range is another one in each trial.
-        self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
+        self._malformed: Optional[Exception] = None  # The error of the newest report, if it was malformed.
         self._checkpoint: str = lease.resume_checkpoint
         self._checkpoint_step: int = lease.resume_step  # The step that it holds.
         self._step = 0
@@ -200,7 +200,7 @@ class Granted:
     def _hear(self, directive: str) -> None:
         with self._lock:
             if self._directive in ("LOST", "STOP") or (self._directive == "FINISH" and directive == "CONTINUE"):
-                return  # What was said of a trial's end is not taken back.
+                return  # A directive that ends the trial is never taken back.
             self._directive = directive
 
     # --- Reports ---

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Optional
 
-_MOST_LINKS = 40  # As many as the kernel follows.
+_MOST_LINKS = 40  # The kernel follows no more.
 _LOOK: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)  # Linux asks for no right to read.
 
 

@@ -14,8 +14,8 @@ from luthier._arguments import mapping, scalar, sequence, shown, text
 from luthier.space import LEGAL_NAME, Space
 
 
-_MOST_METRICS = 32  # As many as the service takes of a trial.
-Notes = dict[str, str]  # What is left out of a result, by its name, and why.
+_MOST_METRICS = 32  # The service takes no more of a trial.
+Notes = dict[str, str]  # Parts left out of a result, by name, with the reason.
 
 
 def split(result: Any, gradient: Optional[Mapping[str, Any]] = None) -> tuple[Any, Optional[Mapping[str, Any]]]:
@@ -92,11 +92,11 @@ def final(space: Space, metric: str, result: Any, step: int, notes: Notes) -> An
     is left out beside the study's metric is named in `notes`."""
     value, gradient = split(result)
     if inspect.isawaitable(value):
-        getattr(value, "close", lambda: None)()  # Else Python complains that nobody awaited it.
+        getattr(value, "close", lambda: None)()  # Keeps Python from warning that nobody awaited it.
         raise TypeError("the objective returned a coroutine: await it; async objectives are for luthier.aio.study")
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
-    bound = getattr(gradient, "error_bound", None)  # Of luthier.torch and luthier.jax.
+    bound = getattr(gradient, "error_bound", None)  # Gradients of luthier.torch and luthier.jax have it.
     m = measurement(space, metric, value, gradient=gradient, step=step, error_bound=bound, notes=notes)
     if metric not in m.metrics:
         raise ValueError(
@@ -112,9 +112,9 @@ def to_number(name: Any, value: Any) -> float:
         raise TypeError(f"{name} is {shown(value)}, which is no real number")
     if isinstance(value, Decimal) and value.is_nan():
         return math.nan  # Python refuses to convert one that signals.
-    mask = getattr(value, "mask", False)  # Of numpy; that of pandas is a method.
+    mask = getattr(value, "mask", False)  # An attribute in numpy; in pandas it is a method.
     if not callable(mask) and getattr(value, "size", 0) == 1 and bool(mask):
-        return math.nan  # What numpy masks has no value, though it converts to 0.
+        return math.nan  # A masked number has no value, though it converts to 0.
     try:
         return float(scalar(value))  # An array of one number will do.
     except OverflowError:

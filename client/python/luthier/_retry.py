@@ -155,7 +155,7 @@ def _parse_detail(data: bytes) -> Optional[Any]:
     try:
         return _wire.message("ErrorDetail").FromString(data)
     except DecodeError:
-        return None  # Of a proxy on the way.
+        return None  # A proxy on the way wrote the error.
 
 
 def lacks(failure: LuthierError, name: str) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, Optional
 from urllib.parse import quote
 
 Metadata = tuple[tuple[str, str], ...]
-_TOKEN_BYTES = 4096  # Of a file with one; tokens have 64.
-_SOCKET_BYTES = 107  # Of the path of a Unix socket.
+_TOKEN_BYTES = 4096  # Most bytes of a token's file; tokens have 64.
+_SOCKET_BYTES = 107  # Longest path of a Unix socket.
 _TOKEN_SECONDS = 60.0  # Somebody may have to type a password first.
 _MESSAGE_BYTES = 16 << 20
 _OPTIONS: list[tuple[str, Any]] = [

@@ -22,8 +22,8 @@ from luthier.errors import Unavailable
 _DEFAULT = "luthier.db.d"
 _PATH_LIMIT = 100  # Bytes of a socket's path.
 _START_SECONDS = 30.0
-_LEVEL = "LUTHIER_PROCESSOR"  # What the wheel's programs are chosen by.
-_IN_USE = "is in use"  # What a coordinator says of a directory that another one is starting on.
+_LEVEL = "LUTHIER_PROCESSOR"  # The variable by which the wheel's programs are chosen.
+_IN_USE = "is in use"  # Words of a coordinator whose directory another one is starting on.
 
 
 def default_directory() -> str:
@@ -69,7 +69,7 @@ def _is_script(path: str) -> bool:
 class Place:
     """Where a coordinator is, and what calls to it carry: of a server, or of a data directory."""
 
-    orphaned: bool = False  # Whether this process was forked from one with channels, by a gRPC without support for that.
+    orphaned: bool = False  # True in a fork of a process with channels, if gRPC does not support forks.
 
     def __init__(self, server: Optional[str], local: Optional[LocalServer], accept_plaintext: bool = False) -> None:
         self.server: Optional[str] = server

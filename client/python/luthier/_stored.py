@@ -19,7 +19,7 @@ from luthier.space import Space, SpaceLike, to_specs
 
 UNCAPPED = "luthier.budget"  # Label of a study whose max_trials nobody set: `optimize` raises it.
 OBJECTIVES = "luthier.objectives"  # Label of a study whose objective was edited: fingerprints of those that count.
-_OWN = "luthier."  # What the labels begin with that are this package's.
+_OWN = "luthier."  # Prefix of this package's own labels.
 _PAGE = 1000  # Trials, and settings, in one call.
 
 

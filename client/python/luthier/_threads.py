@@ -17,7 +17,7 @@ from luthier.errors import Unavailable
 if TYPE_CHECKING:
     from luthier._asking import Run
 
-_FAREWELL_SECONDS = 0.5  # So long an interrupt waits for threads that ask, which give back what they get.
+_FAREWELL_SECONDS = 0.5  # An interrupt waits this long for asking threads, which give back what they get.
 
 Lock = threading.RLock
 

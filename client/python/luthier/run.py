@@ -56,7 +56,7 @@ class RunTrial:
         self._heard = b""
         self._step = 0
         self._last: Optional[dict[str, Any]] = None
-        self._malformed: Optional[Exception] = None  # What was wrong with the newest report.
+        self._malformed: Optional[Exception] = None  # The error of the newest report, if it was malformed.
         self._noted: set[str] = set()
 
     @functools.cached_property
@@ -227,7 +227,7 @@ def run(reference: str) -> int:
     except TrialPruned:
         if trial._malformed is not None:
             return _malformed(trial, trial._malformed)
-        nothing = {"metrics": {_metric(): math.nan}}  # Where it reported nothing before.
+        nothing = {"metrics": {_metric(): math.nan}}  # Sent if nothing was reported before.
         trial._send({**(trial._last or nothing), "pruned": True, "final": True})
         return 0
     except Retry as error:

@@ -35,7 +35,7 @@ _FIELDS = (
     "started",
     "ended",
 )
-# What the columns of a table are called that are no parameters, and what names of others begin with. The command line
+# Names of the columns of a table that are no parameters, and prefixes of others. The command line
 # has the same (client/cli/commands/trial_csv.h); tests/data/tables/format.json is tested against both.
 RESERVED = (
     *("", "number", "state", "step", "value", "started", "ended", "seconds", "duration", "attempts", "origin"),
@@ -43,13 +43,13 @@ RESERVED = (
 )
 PREFIXES = ("metrics_", "metric.", "attrs_", "user_attrs_", "system_attrs_", "datetime_", "Unnamed: ")
 _OPEN = ("PENDING", "RUNNING", "WAITING", "CANCELLED")  # States of trials without a result.
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # What a spreadsheet would take for a formula begins so.
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # Beginnings that a spreadsheet takes for a formula.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\Z")
 _log = logging.getLogger("luthier")
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
 _WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,15}\.0\Z")
-_LARGEST = 2**53  # Of the integers of a parameter.
+_LARGEST = 2**53  # Largest integer of a parameter.
 
 
 # --- Results from elsewhere, as the service takes them ---
@@ -155,7 +155,7 @@ def grow(study: Study, records: Iterable[Mapping[str, Any]], names: Iterable[Any
     metric = metric_column(columns, study.metric)
     # An export from before parameters were marked: which of its columns are metrics, it does not say.
     older = columns[:2] == ["number", "state"] and columns[-4:] == ["attempts", "origin", "worker", "note"]
-    pandas = "datetime_start" in columns or "started" in columns  # Of an integer it makes 3.0, where some are missing.
+    pandas = "datetime_start" in columns or "started" in columns  # pandas writes an integer as 3.0 if some are missing.
     marked = [c for c in columns if c.startswith("params_")]
     reserved = set(RESERVED) - ({"step"} if older else set())
     plain = [c for c in columns if c not in reserved and not c.startswith(PREFIXES)]

@@ -88,7 +88,7 @@ absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storag
   return RebuildStudy(c, op.id, stored);
 }
 
-// Of a damaged study only the name is known, so it is unknown whether trials run. Its rows are not read.
+// Deletes a damaged study. Its rows are not read, so it is unknown whether trials run.
 StudyReply DeleteDamaged(Context& c, const ControlOp& op, storage::StudyKey key) {
   const uint64_t seq = AddEvent(c, key, op.id, EventType::kStudyDeleted).seq;
   c.batch.events.back().actor = op.actor;

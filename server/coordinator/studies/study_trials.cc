@@ -121,7 +121,7 @@ void Study::NoteTraining(TrialSlot& slot, std::optional<int64_t> start_step, int
   if (!spec_->resource) return;
   TrialRecord& record = *slot.record;
   study::Attempt& attempt = record.trial.attempts.back();
-  // Until now the attempt counts as going on from the checkpoint that it was given.
+  // Unless told otherwise, the attempt went on from the checkpoint that it was given.
   int64_t start = attempt.start_step;
   if (start_step)
     start = std::min(*start_step, first);

@@ -32,7 +32,7 @@ def get_param_importances(
         "get_param_importances", {"evaluator": evaluator, "target": target}, {"evaluator": None, "target": None},
         "study.importance(metric), which has one method",
     )  # fmt: skip
-    shares = study.importance()
+    shares: dict[str, float] = study.importance()
     if params is not None:
         unknown = sorted(set(params) - set(shares))
         if unknown:

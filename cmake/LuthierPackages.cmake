@@ -1,9 +1,6 @@
 # `cmake --install` and the Debian packages that `cpack` makes: luthier (the command line), luthier-server, luthier-worker.
 
 include(GNUInstallDirs)
-if(LUTHIER_CORE_ONLY)
-  return()
-endif()
 
 install(TARGETS luthier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT luthier)
 install(TARGETS luthierd RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT server)

@@ -14,7 +14,7 @@
 #   attacks   tests/attack with large numbers, and its wire fuzzer for $LUTHIER_TEST_WIRE_SECONDS (default 600)
 #   sanitized the C++ tests, tests/attack and the corpora of tests/fuzz with address and undefined-behaviour sanitizers: half an hour of
 #             compiler
-#   threads   the tests of what has threads, with the thread sanitizer, of all that links no gRPC
+#   threads   the C++ tests of what has threads, and tests/attack, with the thread sanitizer
 #   fuzz      each target of tests/fuzz for $LUTHIER_TEST_FUZZ_SECONDS (default 600); what was found stays in build/release_check/fuzz
 #   rates     bench/python/rates.py: wants a machine with nothing else to do
 #   soak      tests/attack/soak.py: mixed load for half an hour ($LUTHIER_SOAK_SECONDS); memory and descriptors must not rise
@@ -218,9 +218,11 @@ attacks() {
 # What sanitizers are told, here alone. Debian's gRPC, protobuf and Abseil are not instrumented: containers that they fill and our
 # code reads would be taken for overflown. Leaks are not looked for: programs are killed here, and what gRPC keeps for ever is its
 # own; the asan preset's tests look for them. A small quarantine, so that memory can be compared at all.
+# tests/testing/thread_sanitizer.cc tells the thread sanitizer about the same libraries.
 sanitizer_options() {
   export ASAN_OPTIONS="detect_container_overflow=0:detect_leaks=0:quarantine_size_mb=16:abort_on_error=1:log_path=$here/sanitizer/report"
   export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$here/sanitizer/report"
+  export TSAN_OPTIONS="halt_on_error=1:abort_on_error=1:log_path=$here/sanitizer/report"
   rm -rf "$here/sanitizer"
   mkdir -p "$here/sanitizer"
 }
@@ -233,34 +235,35 @@ build_sanitized() {
   (($# == 0)) || cmake --build build/fuzz --target "$@"
 }
 
-# Runs the C++ tests of folder $1 with labels $2. Scripts and Python are not instrumented, and have their own places.
+# Runs the C++ tests of folder build/$1 that have label $2, then tests/attack with the programs of that folder.
 run_sanitized() {
-  ctest --test-dir "$1" -L "$2" -LE 'slow|peers|e2e|attack|containers' -E 'house|python|docs|_script|build_test|tidy|page|data_test|install|shell|release|wheel' \
-    -j "$(nproc)" --output-on-failure
+  local status=0
+  ctest --test-dir "build/$1" -L cpp -L "$2" -LE 'slow|e2e' -j "$(nproc)" --output-on-failure || status=1
+  LUTHIER_BIN_DIR=$root/build/$1/bin LUTHIER_ATTACK_SANITIZED=1 run_tests /usr/bin/python3 -s "$root/tests/attack" || status=1
+  no_reports && return $status
 }
 
 no_reports() {
-  find "$here/sanitizer" -type f -exec head -n 60 {} +
+  find "$here/sanitizer" -type f -exec head -n 90 {} +
   [[ -z $(ls -A "$here/sanitizer") ]] || { echo "failed: sanitizers reported" && return 1; }
 }
 
 sanitized() {
   build_sanitized all
   sanitizer_options
-  run_sanitized build/fuzz 'unit|property|contract|fuzz'
-  LUTHIER_BIN_DIR=$root/build/fuzz/bin LUTHIER_ATTACK_SANITIZED=1 run_tests /usr/bin/python3 -s "$root/tests/attack"
   local target
   for target in tests/fuzz/corpus/*; do
     "build/fuzz/fuzz/fuzz_${target##*/}" -runs=0 "$target"
   done
-  no_reports
+  run_sanitized fuzz cpp
 }
 
 threads() {
   tools/install_packages.sh dev
   cmake --preset tsan
   cmake --build --preset tsan
-  TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1" run_sanitized build/tsan tsan
+  sanitizer_options
+  run_sanitized tsan tsan
 }
 
 fuzz() {

@@ -123,7 +123,9 @@ void AddRunningFlags(CLI::App* app, Flags* flags) {
       ->envname("LUTHIER_HTTP_LISTEN");
   app->add_option("--http-host", flags->options.http_hosts,
                   "A name of this machine by which browsers reach that port; may be repeated")
-      ->take_all();
+      ->take_all()
+      ->delimiter(' ')
+      ->envname("LUTHIER_HTTP_HOSTS");
   app->add_option("--metrics-listen", flags->options.metrics_listen,
                   "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");

@@ -42,7 +42,6 @@
 #include "server/listen_address.h"
 #include "server/listener_check.h"
 #include "server/memory_limit.h"
-#include "server/metrics/exposer.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
 #include "server/open_calls.h"
@@ -64,6 +63,7 @@ constexpr size_t kMaxGrpcBytes = size_t{1} << 30;  // Memory of connections and 
 constexpr int kMaxMetadataBytes = 8 << 10;
 // One connection may carry many long polls; results must still get through beside them.
 constexpr int kMaxStreams = 1000;
+constexpr int kPagePort = 7792;  // The usual port of a page that is opened by OpenPage.
 constexpr char kHealthService[] = "luthier.v1.Coordinator";
 
 // True if the socket is inside the data directory: the directory's lock keeps others off, and it may not exist yet.
@@ -211,12 +211,12 @@ class ServerImpl final : public Server {
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
     scanners_ = std::make_unique<base::Executor>(kScannerThreads, kMaxQueuedReads, /*low_priority=*/true);
+    if (!options.listen.empty()) MakeCalls(options);
     if (metrics_) {
-      LUTHIER_ASSIGN_OR_RETURN(exposer_,
-                               metrics::Exposer::Start(metrics_listen.host, metrics_listen.port, metrics_, &clock_));
-      metrics_listen.port = exposer_->port();
-      metrics_address_ = metrics_listen.Target();
-      base::LogInfo("metrics", {{"url", absl::StrCat("http://", metrics_address_, "/metrics")}});
+      LUTHIER_ASSIGN_OR_RETURN(const std::string url,
+                               OpenHttp(gateway::Serves::kMetrics, metrics_listen.host, metrics_listen.port));
+      metrics_address_ = url.substr(url.find("//") + 2);
+      base::LogInfo("metrics", {{"url", absl::StrCat(url, "/metrics")}});
     }
     ready_ = true;
     reminder_ = std::make_unique<ExposureReminder>(exposures_, &clock_);
@@ -226,13 +226,15 @@ class ServerImpl final : public Server {
       if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
       return absl::OkStatus();
     }
-    MakeCalls(options);
     return Listen(options, listen);
   }
 
   std::string address() const override { return address_; }
   std::string metrics_address() const override { return metrics_address_; }
-  std::string http_url() const override { return gateway_ ? gateway_->url() : ""; }
+  std::string http_url() const override {
+    const base::MutexLock lock(&page_mutex_);
+    return page_url_;
+  }
 
   void Stop() override {
     if (stopped_) return;
@@ -256,12 +258,12 @@ class ServerImpl final : public Server {
       calls_->WaitForNone(grace_);
       EndConnections(listening_);
       if (own_listening_) EndConnections(*own_listening_);
-      gateway_.reset();
+      EndGateway();
       grpc_->Shutdown(wire::DeadlineIn(latest - clock_.Monotonic()));
     }
+    EndGateway();  // Before the objects that it reads.
     readers_.reset();
     scanners_.reset();
-    exposer_.reset();  // Destroyed before the objects that it reads.
     coordinator_.reset();
     grpc_.reset();
     storage_.reset();
@@ -322,8 +324,10 @@ class ServerImpl final : public Server {
     memory.limit = options.memory_limit;
     memory.used = [limit = options.memory_limit] { return UsedMemory(limit); };
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
-                                   metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
+    service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,        memory_.get(),
+                             metrics_.get(),     &closing_,      access_.get(),  workers_.get(), scanners_.get()};
+    backend.page_url = [this] { return http_url(); };
+    backend.open_page = [this] { return OpenOwnPage(); };
     service_calls_ = std::make_unique<service::Calls>(backend);
     grpc_calls_ = std::make_unique<service::GrpcCalls>(service_calls_.get());
   }
@@ -421,7 +425,10 @@ class ServerImpl final : public Server {
                                           "one is an admin's"}});
       }
     }
-    LUTHIER_RETURN_IF_ERROR(OpenGateway(options));
+    if (!options.http_listen.empty()) {
+      LUTHIER_RETURN_IF_ERROR(
+          OpenHttp(gateway::Serves::kPage, http_listen_.host, http_listen_.port, options.http_hosts).status());
+    }
     base::LogInfo("serving", {{"version", base::kVersion},
                               {"listen", address_},
                               {"tls", tls_ ? "yes" : "no"},
@@ -434,13 +441,9 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
-  // Serves the page and all calls over HTTP, if that is asked for.
-  absl::Status OpenGateway(const ServerOptions& options) {
-    if (options.http_listen.empty()) return absl::OkStatus();
+  // Makes what serves HTTP, without a port yet.
+  std::unique_ptr<gateway::Gateway> MakeGateway() {
     gateway::GatewayOptions http;
-    http.host = http_listen_.host;
-    http.port = http_listen_.port;
-    http.other_hosts = options.http_hosts;
     http.ready = [this] { return ready_.load() && coordinator_->serving(); };
     if (tls_keeper_) {
       http.certificate = [this] {
@@ -449,13 +452,53 @@ class ServerImpl final : public Server {
       };
     }
     if (metrics_) {
+      http.metrics = [this] { return metrics_->Text(); };
       http.ended = [this](absl::string_view method, absl::string_view code, absl::Duration took) {
         metrics_->OnCall(method, code, took);
       };
     }
-    LUTHIER_ASSIGN_OR_RETURN(gateway_, gateway::Gateway::Start(std::move(http), service_calls_.get(), &clock_));
-    base::LogInfo("http", {{"url", gateway_->url()}});
-    return absl::OkStatus();
+    if (access_) {
+      http.may_see_metrics = [this](const access::Peer& peer) {
+        access::Request request;
+        request.method = "Metrics";
+        request.right = access::Right::kSee;
+        access::Admitted admitted;
+        return access_->Admit(peer, request, &admitted).status;
+      };
+    }
+    return gateway::Gateway::Create(std::move(http), service_calls_.get(), &clock_);
+  }
+
+  // Serves something over HTTP. Returns its address.
+  absl::StatusOr<std::string> OpenHttp(gateway::Serves what, const std::string& host, int port,
+                                       const std::vector<std::string>& names = {}) {
+    const base::MutexLock lock(&page_mutex_);
+    if (closing_) return coordinator::Draining();
+    if (gateway_ == nullptr) gateway_ = MakeGateway();
+    absl::StatusOr<std::string> url = gateway_->Listen(what, host, port, names);
+    if (!url.ok() || what == gateway::Serves::kMetrics) return url;
+    page_url_ = *url;
+    base::LogInfo("http", {{"url", page_url_}});
+    return url;
+  }
+
+  // Opens a page for this machine. Its usual port may be taken.
+  absl::StatusOr<std::string> OpenOwnPage() {
+    for (const int port : {kPagePort, 0}) {
+      if (std::string open = http_url(); !open.empty()) return open;
+      absl::StatusOr<std::string> url = OpenHttp(gateway::Serves::kPlainPage, "127.0.0.1", port);
+      if (url.ok() || port == 0) return url;
+    }
+    return coordinator::Draining();
+  }
+
+  // Ends it with all of its calls.
+  void EndGateway() {
+    std::unique_ptr<gateway::Gateway> gateway;
+    {
+      const base::MutexLock lock(&page_mutex_);
+      gateway = std::move(gateway_);
+    }
   }
 
   // Returns the options of the listener that clients are told of.
@@ -576,7 +619,6 @@ class ServerImpl final : public Server {
   std::shared_ptr<metrics::Metrics> metrics_;
   std::unique_ptr<service::WorkerLog> workers_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
-  std::unique_ptr<metrics::Exposer> exposer_;
   std::unique_ptr<base::Executor> readers_, scanners_;
   std::unique_ptr<access::Access> access_;  // Null without a listener.
   bool tls_ = false;
@@ -588,7 +630,9 @@ class ServerImpl final : public Server {
   std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
   ListenAddress http_listen_;
-  std::unique_ptr<gateway::Gateway> gateway_;  // Null without `http_listen`.
+  mutable base::Mutex page_mutex_;
+  std::unique_ptr<gateway::Gateway> gateway_ ABSL_GUARDED_BY(page_mutex_);  // Null before it is made, and at the end.
+  std::string page_url_ ABSL_GUARDED_BY(page_mutex_);
   // They hand connections to `grpc_`: those of the network, of Unix sockets, and of the coordinator's own user.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_, unix_connections_, own_connections_;
   std::atomic<uint64_t> accepted_{0};                  // Counted by `acceptor_`.

@@ -21,7 +21,7 @@ struct ServerOptions {
   std::string data_dir;
   // "host:port" (port 0: any free one) or "unix:/path". Empty: no listener.
   std::string listen = "localhost:7790";
-  // Encryption of that "host:port", and of the metrics; a Unix socket needs none.
+  // Encryption of that "host:port", and of the page; a Unix socket needs none.
   TlsFiles tls;
   // True allows plain text beyond loopback.
   bool accept_plaintext = false;

@@ -133,7 +133,7 @@ void Access::Ended(Admitted* admitted, const absl::Status& status) {
     request.method = admitted->method;
     admitted->entry = EntryOf(admitted->address, request, admitted->caller);
   }
-  if (!admitted->entry) return;
+  if (!admitted->entry || registry_->audit() == nullptr) return;
   AuditRecord entry = *std::exchange(admitted->entry, std::nullopt);
   entry.outcome = status.ok() ? kDone : why.empty() ? absl::StatusCodeToString(status.code()) : why;
   entry.refused = ChangedNothing(entry.outcome);

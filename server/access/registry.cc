@@ -114,6 +114,37 @@ absl::StatusOr<std::string> Registry::MakeFirstToken() {
   return path;
 }
 
+absl::StatusOr<std::string> Registry::PageToken() {
+  constexpr absl::Duration kLifetime = absl::Hours(12);
+  const base::MutexLock paging(&paging_);
+  const absl::Time now = StoredTime(clock_->Wall());
+  if (const std::optional<TokenText> before = ParseToken(page_token_)) {
+    const absl::StatusOr<TokenRecord> record = FindToken(before->id);
+    if (record.ok() && record->in_force(now + kLifetime / 2)) return page_token_;
+  }
+  const TokenText text = NewToken();
+  TokenRecord page;
+  page.name = absl::StrCat("page-", text.id);
+  page.project = study::kDefaultProject;
+  page.roles = {Role::kAdmin};
+  page.commands = true;
+  page.lifetime = kLifetime;
+  if (store_ != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(const auto made, CreateToken(std::move(page)));
+    page_token_ = made.second;
+    return page_token_;
+  }
+  page.id = text.id;
+  page.hash = HashOf(text.secret);
+  page.create_time = now;
+  page.expire_time = now + kLifetime;
+  if (waiting_ == nullptr) waiting_ = std::make_unique<WaitingCalls>(clock_, kTick);
+  const base::MutexLock lock(&mutex_);
+  Become(page, &tokens_[page.id]);
+  page_token_ = text.ToString();
+  return page_token_;
+}
+
 absl::StatusOr<Holder> Registry::HolderOf(const std::string& authorization,
                                           absl::FunctionRef<std::string()> certificate) const {
   const absl::Status bad =
@@ -190,7 +221,7 @@ absl::StatusOr<TokenRecord> Registry::FindToken(const std::string& id) const {
 
 void Registry::NoteCall(const Holder& holder) {
   const std::string& token = holder.caller.token;
-  if (token.empty()) return;
+  if (token.empty() || audit_ == nullptr) return;
   audit_->NoteUse(token);
   if (!holder.first_use) return;
   std::string hash;

@@ -64,6 +64,9 @@ class Registry {
   // Makes a first admin's token, unless there are tokens, and writes it to DIR/admin.token for its owner alone. Returns
   // the path of the file; empty if none was made.
   absl::StatusOr<std::string> MakeFirstToken();
+  // Returns a token for a page that is opened for an admin, which ends within twelve hours. It is the same one for some
+  // hours, and does not outlive this object where nothing is kept.
+  absl::StatusOr<std::string> PageToken();
   // Counts the tokens in force by role, "viewer", "user", …; one with several roles counts for each.
   std::map<std::string, int64_t> TokensInForce() const;
   // Keeps the quotas of all projects in `table`, which must outlive this.
@@ -129,7 +132,7 @@ class Registry {
   const base::Clock* const clock_;
   std::unique_ptr<AccessStore> store_;  // Null: nothing is kept.
   std::unique_ptr<Audit> audit_;
-  std::unique_ptr<WaitingCalls> waiting_;  // Null where nothing is kept.
+  std::unique_ptr<WaitingCalls> waiting_;  // Null while nobody needs it: nothing is kept, and there is no page.
   mutable base::Mutex mutex_;
   std::map<std::string, Known> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
@@ -141,6 +144,8 @@ class Registry {
     absl::Duration until;  // Clock::Monotonic().
   };
   std::map<std::string, Told> told_ ABSL_GUARDED_BY(changing_);
+  base::Mutex paging_;  // Held during PageToken.
+  std::string page_token_ ABSL_GUARDED_BY(paging_);
 };
 
 }  // namespace luthier::access

@@ -209,6 +209,24 @@ absl::Status ListAudit(const Call& call, const v1::ListAuditRequest& request, v1
   return absl::OkStatus();
 }
 
+absl::Status OpenPage(const Call& call, const v1::OpenPageRequest&, v1::OpenPageResponse* response) {
+  const Backend& backend = call.backend();
+  std::string url = backend.page_url ? backend.page_url() : "";
+  if (url.empty() && (!call.peer().own_user || !backend.open_page)) {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kNotOpen,
+                           "this coordinator has no page: start luthierd with --http-listen 127.0.0.1:7792, or call "
+                           "through the socket in its data directory");
+  }
+  if (url.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(url, backend.open_page());
+  }
+  response->set_url(std::move(url));
+  if (backend.access->auth() == access::Auth::kOff) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(std::string token, backend.access->registry().PageToken());
+  response->set_token(std::move(token));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Method> AdminMethods() {
@@ -222,6 +240,7 @@ std::vector<Method> AdminMethods() {
       AdminChange("AdminService/UpdateProject", UpdateProject),
       Read("AdminService/ListProjects", Right::kAdmin, ListProjects),
       Read("AdminService/ListAudit", Right::kAdmin, ListAudit),
+      AdminChange("AdminService/OpenPage", OpenPage),
   };
 }
 

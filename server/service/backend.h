@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -32,6 +34,10 @@ struct Backend {
   // Threads of low priority for reads that look at all of a study, so that results are accepted beside them. Null:
   // `readers`.
   base::Executor* scanners = nullptr;
+  // Returns the address of the page, "" if there is none; and opens one for this machine, unless there is one. Null:
+  // this coordinator has none, and opens none.
+  std::function<std::string()> page_url = nullptr;
+  std::function<absl::StatusOr<std::string>()> open_page = nullptr;
 
   // Admits a call that brings work, or one that ends it (MemoryGuard). UNAVAILABLE DRAINING when `closing`.
   absl::Status Admit(coordinator::OperationClass operation_class, MemoryGuard::Kind kind) const {

@@ -303,6 +303,7 @@ void GetServerInfo(const CallPtr& call, const v1::GetServerInfoRequest&, v1::Ser
   response->set_open(backend.access == nullptr || backend.access->auth() == access::Auth::kOff);
   response->set_project(call->caller().project);
   response->set_caller(call->caller().name);
+  if (backend.page_url) response->set_page_url(backend.page_url());
   for (const access::Role role : call->caller().roles) response->add_roles(std::string(access::ToString(role)));
   call->Finish(absl::OkStatus());
 }

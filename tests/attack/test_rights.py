@@ -29,7 +29,7 @@ MATRIX = {
         "DeclareParameters": WORK, "GetServerInfo": SEE},
     "AdminService": {
         "CreateToken": ADMIN, "ListTokens": ADMIN, "RotateToken": ADMIN, "RevokeToken": ADMIN, "CreateProject": ADMIN,
-        "UpdateProject": ADMIN, "ListProjects": ADMIN, "ListAudit": ADMIN},
+        "UpdateProject": ADMIN, "ListProjects": ADMIN, "ListAudit": ADMIN, "OpenPage": ADMIN},
 }
 STUDY, TRIAL = "projects/vision/studies/s", "projects/vision/studies/s/trials/1"
 UNKNOWN = "lut_0123456789abcdef_" + "A" * 43

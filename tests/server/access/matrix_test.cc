@@ -42,7 +42,7 @@ const std::map<std::string, Roles>& Matrix() {
       {"AdminService/ListTokens", kAdmin},    {"AdminService/RotateToken", kAdmin},
       {"AdminService/RevokeToken", kAdmin},   {"AdminService/CreateProject", kAdmin},
       {"AdminService/UpdateProject", kAdmin}, {"AdminService/ListProjects", kAdmin},
-      {"AdminService/ListAudit", kAdmin},
+      {"AdminService/ListAudit", kAdmin},     {"AdminService/OpenPage", kAdmin},
   };
   return *kMatrix;
 }

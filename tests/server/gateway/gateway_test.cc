@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/log.h"
 #include "lib/wire/status.h"
+#include "luthier/v1/admin_service.grpc.pb.h"
 #include "luthier/v1/admin_service.pb.h"
 #include "luthier/v1/study_service.pb.h"
 #include "luthier/v1/worker_service.pb.h"
@@ -41,19 +43,12 @@ struct Answer {
   std::string body;                           // Chunks are joined.
 };
 
-class GatewayTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    base::SetLogLevel(base::LogLevel::kError);
-    server::ServerOptions options;
-    options.data_dir = directory_.path() + "/data";
-    options.listen = "127.0.0.1:0";
-    options.http_listen = "127.0.0.1:0";
-    auto server = server::Server::Start(options);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    std::ifstream(options.data_dir + "/admin.token") >> token_;
-    ASSERT_TRUE(absl::SimpleAtoi(server_->http_url().substr(server_->http_url().rfind(':') + 1), &port_));
+// A port of this machine.
+class Loopback {
+ public:
+  explicit Loopback(int port) : port_(port) {}
+  explicit Loopback(const std::string& url) {
+    EXPECT_TRUE(absl::SimpleAtoi(url.substr(url.rfind(':') + 1), &port_)) << url;
   }
 
   int Connect() const {
@@ -84,6 +79,30 @@ class GatewayTest : public ::testing::Test {
     close(fd);
     return text;
   }
+
+ private:
+  int port_ = 0;
+};
+
+class GatewayTest : public ::testing::Test {
+ protected:
+  virtual void Configure(server::ServerOptions*) {}
+  void SetUp() override {
+    base::SetLogLevel(base::LogLevel::kError);
+    server::ServerOptions options;
+    options.data_dir = directory_.path() + "/data";
+    options.listen = "127.0.0.1:0";
+    options.http_listen = "127.0.0.1:0";
+    Configure(&options);
+    auto server = server::Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    std::ifstream(options.data_dir + "/admin.token") >> token_;
+    ASSERT_TRUE(absl::SimpleAtoi(server_->http_url().substr(server_->http_url().rfind(':') + 1), &port_));
+  }
+
+  int Connect() const { return Loopback(port_).Connect(); }
+  std::string Exchange(const std::string& request) const { return Loopback(port_).Exchange(request); }
 
   static Answer Parsed(const std::string& text) {
     Answer answer;
@@ -120,9 +139,9 @@ class GatewayTest : public ::testing::Test {
   Answer Call(const std::string& method, const json& body) const {
     return Post("/luthier.v1." + method, "application/json", body.dump(), token_);
   }
-  Answer Get(const std::string& path) const {
-    return Parsed(
-        Exchange(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost:", port_, "\r\nConnection: close\r\n\r\n")));
+  Answer Get(const std::string& path, const std::string& more = "") const {
+    return Parsed(Exchange(
+        absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost:", port_, "\r\n", more, "Connection: close\r\n\r\n")));
   }
 
   void CreateStudy() {
@@ -263,7 +282,37 @@ TEST_F(GatewayTest, WhatIsTooLargeOrCompressedIsRefused) {
                 .status,
             415);
   EXPECT_EQ(Call("StudyService/GetNothing", json::object()).status, 501);
-  EXPECT_EQ(Exchange("nonsense\r\n\r\n"), "") << "what is not HTTP gets no answer";
+}
+
+TEST_F(GatewayTest, WhatIsNotHttpOrMeansTwoThingsIsRefused) {
+  const std::string call = absl::StrCat("POST /luthier.v1.StudyService/ListStudies HTTP/1.1\r\nHost: localhost:", port_,
+                                        "\r\nContent-Type: application/json\r\nAuthorization: Bearer ", token_, "\r\n");
+  // Where the body ends must be said once.
+  for (const std::string& text :
+       {std::string("nonsense\r\n\r\n"), std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        call + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", call + "Content-Length: 2, 3\r\n\r\n{}",
+        call + "Content-Length: -1\r\n\r\n{}",
+        call + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        call + "Content-Length : 2\r\n\r\n{}", call + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        call + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"}) {
+    const Answer answer = Parsed(Exchange(text));
+    EXPECT_EQ(answer.status, 400) << text;
+  }
+}
+
+TEST_F(GatewayTest, AClientThatWaitsBeforeItSendsTheBodyIsTold) {
+  const int fd = Connect();
+  const std::string head = absl::StrCat("POST /luthier.v1.StudyService/ListStudies HTTP/1.1\r\nHost: localhost:", port_,
+                                        "\r\nContent-Type: application/json\r\nAuthorization: Bearer ", token_,
+                                        "\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  ASSERT_EQ(send(fd, head.data(), head.size(), MSG_NOSIGNAL), static_cast<ssize_t>(head.size()));
+  char buffer[4096];
+  ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+  EXPECT_EQ(std::string(buffer, static_cast<size_t>(std::max<ssize_t>(0, n))), "HTTP/1.1 100 Continue\r\n\r\n");
+  ASSERT_EQ(send(fd, "{}", 2, MSG_NOSIGNAL), 2);
+  n = recv(fd, buffer, sizeof(buffer), 0);
+  EXPECT_THAT(std::string(buffer, static_cast<size_t>(std::max<ssize_t>(0, n))), HasSubstr("HTTP/1.1 200"));
+  close(fd);
 }
 
 TEST_F(GatewayTest, FilesHaveTheirTypesAndThePolicy) {
@@ -273,7 +322,112 @@ TEST_F(GatewayTest, FilesHaveTheirTypesAndThePolicy) {
   EXPECT_THAT(script.fields.at("content-security-policy"), HasSubstr("default-src 'none'"));
   EXPECT_EQ(script.fields.at("x-content-type-options"), "nosniff");
   EXPECT_EQ(Get("/nothing.js").status, 404);
+  EXPECT_EQ(Get("/../../etc/passwd").status, 404);
+  EXPECT_EQ(Get("/%2e%2e/etc/passwd").status, 404);
   EXPECT_EQ(Get("/healthz").body, "ready\n");
+}
+
+TEST_F(GatewayTest, FilesAreSentCompressedAndOnlyOnce) {
+  const Answer plain = Get("/page.js");
+  const Answer zipped = Get("/page.js", "Accept-Encoding: gzip\r\n");
+  EXPECT_EQ(zipped.fields.at("content-encoding"), "gzip");
+  EXPECT_EQ(zipped.fields.at("vary"), "Accept-Encoding");
+  EXPECT_LT(3 * zipped.body.size(), 2 * plain.body.size());
+  EXPECT_NE(zipped.fields.at("etag"), plain.fields.at("etag"));
+  const Answer again =
+      Get("/page.js", absl::StrCat("Accept-Encoding: gzip\r\nIf-None-Match: ", zipped.fields.at("etag"), "\r\n"));
+  EXPECT_EQ(again.status, 304);
+  EXPECT_EQ(again.body, "");
+  EXPECT_EQ(Get("/page.js", "If-None-Match: \"other\"\r\n").status, 200);
+}
+
+TEST_F(GatewayTest, MetricsAreForThoseWhoMayCall) {
+  EXPECT_EQ(Get("/metrics").status, 404) << "none are kept";
+}
+
+class MetricsGatewayTest : public GatewayTest {
+ protected:
+  void Configure(server::ServerOptions* options) override { options->metrics_listen = "127.0.0.1:0"; }
+};
+
+TEST_F(MetricsGatewayTest, AreForThoseWhoMayCallAtThePageAndForEverybodyAtTheirOwnPort) {
+  EXPECT_EQ(Get("/metrics").status, 401);
+  EXPECT_EQ(Get("/metrics", "Authorization: Bearer nonsense\r\n").status, 401);
+  const Answer allowed = Get("/metrics", absl::StrCat("Authorization: Bearer ", token_, "\r\n"));
+  EXPECT_EQ(allowed.status, 200);
+  EXPECT_EQ(allowed.fields.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_THAT(allowed.body, HasSubstr("luthier_ready 1\n"));
+  const std::string address = server_->metrics_address();
+  ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port_));
+  EXPECT_THAT(Get("/metrics").body, ::testing::StartsWith("# HELP"));
+  EXPECT_EQ(Get("/healthz").body, "ready\n");
+  EXPECT_EQ(Get("/").status, 404);
+  EXPECT_EQ(Call("StudyService/ListStudies", json::object()).status, 405);
+}
+
+TEST_F(MetricsGatewayTest, SayThatTheirPortIsTaken) {
+  server::ServerOptions options;
+  options.listen = "";
+  options.metrics_listen = server_->metrics_address();
+  const auto second = server::Server::Start(options);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-listen"));
+}
+
+TEST(HalfRequests, BlockNobodyAndAreCutOff) {
+  const base::SystemClock clock;
+  GatewayOptions options;
+  options.metrics = [] { return std::string("metric 1\n"); };
+  options.head_patience = absl::Milliseconds(200);
+  const auto gateway = Gateway::Create(std::move(options), nullptr, &clock);
+  const auto url = gateway->Listen(Serves::kMetrics, "127.0.0.1", 0);
+  ASSERT_TRUE(url.ok()) << url.status();
+  const Loopback port(*url);
+  std::vector<int> half;
+  for (int i = 0; i < 100; ++i) {
+    half.push_back(port.Connect());
+    ASSERT_EQ(send(half.back(), "GET /me", 7, MSG_NOSIGNAL), 7);
+  }
+  EXPECT_THAT(port.Exchange("GET /metrics HTTP/1.0\r\n\r\n"), HasSubstr("metric 1\n"));
+  for (const int fd : half) {
+    char byte = 0;
+    const ssize_t n = recv(fd, &byte, 1, 0);
+    EXPECT_TRUE(n == 0 || (n < 0 && errno != EAGAIN)) << "a silent client is disconnected";
+    close(fd);
+  }
+}
+
+// A coordinator of one person: on a socket, without tokens.
+TEST(OwnPage, IsOpenedThroughTheSocketWithATokenThatEndsWithTheCoordinator) {
+  const testing::TemporaryDirectory directory;
+  server::ServerOptions options;
+  options.data_dir = directory.path() + "/data";
+  options.listen = "unix:" + directory.path() + "/data/socket";
+  auto server = server::Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto admin =
+      v1::AdminService::NewStub(grpc::CreateChannel((*server)->address(), grpc::experimental::LocalCredentials(UDS)));
+  v1::OpenPageResponse page, again;
+  grpc::ClientContext first, second;
+  const grpc::Status opened = admin->OpenPage(&first, v1::OpenPageRequest(), &page);
+  ASSERT_TRUE(opened.ok()) << opened.error_message();
+  ASSERT_TRUE(admin->OpenPage(&second, v1::OpenPageRequest(), &again).ok());
+  EXPECT_EQ(page.url(), again.url());
+  EXPECT_EQ(page.token(), again.token());
+  const Loopback port(page.url());
+  const auto list = [&](const std::string& token) {
+    return port.Exchange(absl::StrCat("POST /luthier.v1.StudyService/ListStudies HTTP/1.1\r\nHost: localhost\r\n",
+                                      "Content-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n",
+                                      token.empty() ? "" : absl::StrCat("Authorization: Bearer ", token, "\r\n"),
+                                      "\r\n{}"));
+  };
+  EXPECT_THAT(list(page.token()), HasSubstr("HTTP/1.1 200"));
+  EXPECT_THAT(list(""), HasSubstr("HTTP/1.1 401"));
+  EXPECT_THAT(list(page.token().substr(0, 50)), HasSubstr("HTTP/1.1 401"));
+  (*server)->Stop();
+  server = server::Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_EQ((*server)->http_url(), "") << "a page is opened for one run";
 }
 
 TEST_F(GatewayTest, StoppingEndsOpenStreams) {

@@ -35,7 +35,7 @@ USER 10001:10001
 # The first two are luthierd's; by the third, `docker exec CONTAINER luthier …` is the administrator.
 ENV LUTHIER_DATA=/data LUTHIER_LISTEN=0.0.0.0:7790 LUTHIER_SERVER=unix:/data/socket
 VOLUME /data
-EXPOSE 7790
+EXPOSE 7790 7792
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=2s --timeout=5s --start-period=30s --retries=5 CMD ["luthier", "health"]
 ENTRYPOINT ["luthierd"]

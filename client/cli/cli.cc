@@ -195,7 +195,8 @@ bool HasNames(const Options& options) {
                                 "study watch",   "trial explain",    "trial command",  "report",       "worker list",
                                 "worker up",     "worker status",    "worker logs",    "worker down",  "model train",
                                 "model show",    "model predict",    "model evaluate", "bilevel",      "simulate",
-                                "verify-replay", "completion",       "manual",         "version",      "health"};
+                                "verify-replay", "completion",       "manual",         "ui",           "version",
+                                "health"};
   return kOthers->count(options.path) == 0 && !absl::StartsWith(options.path, "admin ") &&
          !absl::StartsWith(options.path, "plot ") && !absl::StartsWith(options.path, "server ");
 }

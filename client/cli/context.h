@@ -54,6 +54,8 @@ class Context {
   absl::StatusOr<wire::ChannelSecurity> Security() const;
   // Makes the client talk to `local` from now on.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);
+  // True if the client talks to a coordinator of this process.
+  bool serves() const { return local_ != nullptr && local_->own(); }
   void Disconnect();
   // Returns the key of this server's studies in the token store.
   std::string ServerKey() const;

@@ -17,9 +17,11 @@ struct Environment {
   std::ostream* err = nullptr;  // Takes everything for people.
   std::istream* in = nullptr;   // Read for the file name "-".
   std::function<std::optional<std::string>(const std::string&)> getenv;
-  uint64_t seed = 0;              // Seed of request ids and jitter: different in each process.
-  int terminal_width = 0;         // Columns of `err`; 0: not a terminal.
-  int out_width = 0;              // Columns of `out`; 0: not a terminal.
+  uint64_t seed = 0;       // Seed of request ids and jitter: different in each process.
+  int terminal_width = 0;  // Columns of `err`; 0: not a terminal.
+  int out_width = 0;       // Columns of `out`; 0: not a terminal.
+  // Opens a page in the user's browser. Null: there is no terminal, or no screen.
+  std::function<void(const std::string& address)> open_browser = nullptr;
   std::string program_directory;  // The folder in which luthier-worker is looked for.
   std::string host;               // For the default name of the worker that asks.
 };

@@ -14,8 +14,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/context.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
+#include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/proposals/replay.h"
 #include "server/server.h"
@@ -81,6 +83,7 @@ class OwnServer final : public LocalServer {
     return absl::OkStatus();
   }
   const std::string& address() const override { return address_; }
+  bool own() const override { return true; }
 
  private:
   std::string temporary_;
@@ -92,6 +95,7 @@ class OthersServer final : public LocalServer {
  public:
   explicit OthersServer(std::string address) : address_(std::move(address)) {}
   const std::string& address() const override { return address_; }
+  bool own() const override { return false; }
 
  private:
   const std::string address_;
@@ -110,6 +114,14 @@ absl::StatusOr<std::unique_ptr<storage::SqliteStorage>> OpenToLook(const std::st
 }
 
 }  // namespace
+
+absl::Status CheckDefaultDirectory() {
+  const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
+  if (owned.ok() || absl::IsNotFound(owned)) return absl::OkStatus();
+  return UsageError(
+      "--db", absl::StrCat("is not given, and the database of this folder is not taken unasked: ", owned.message(),
+                           "; write --db ", kDefaultDirectory, " if it is to be this one, else name another"));
+}
 
 std::string DataDirectory(const std::string& path) {
   fs::path p = fs::absolute(path).lexically_normal();

@@ -10,6 +10,13 @@
 
 namespace luthier::cli {
 
+// The directory that `luthier run` and Python use where none is named.
+inline constexpr char kDefaultDirectory[] = "luthier.db.d";
+
+// Refuses that directory if other users could write to its database, or replace its socket: they would decide what the
+// workers run.
+absl::Status CheckDefaultDirectory();
+
 // Returns the data directory that `--db PATH` means: PATH, or the directory of PATH if it names the file luthier.db.
 // Absolute.
 std::string DataDirectory(const std::string& path);
@@ -26,6 +33,8 @@ class LocalServer {
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& directory, Use use);
   virtual ~LocalServer() = default;
   virtual const std::string& address() const = 0;
+  // False if another process has it.
+  virtual bool own() const = 0;
 };
 
 // Reads from the database, without locking it, the newest leases of running trials whose worker's name begins with

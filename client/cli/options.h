@@ -89,6 +89,7 @@ struct Options {
 
   // run
   bool update = false;
+  bool ui = false;
 
   // worker up, status, logs, down
   std::string engine;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "client/cli/browser.h"
 #include "client/cli/cli.h"
 #include "client/cpp/client.h"
 #include "lib/base/heap.h"
@@ -48,6 +49,7 @@ int Main(int argc, char** argv, const std::string& program_directory) {
   environment.seed = client::EntropySeed();
   environment.terminal_width = TerminalWidth(STDERR_FILENO);
   environment.out_width = TerminalWidth(STDOUT_FILENO);
+  if (environment.out_width > 0) environment.open_browser = FindBrowser();
   environment.program_directory = program_directory;
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);

@@ -50,7 +50,7 @@ std::string Uuid(base::RandomStream random) {
 
 class Client::Impl {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
+  Impl(const std::shared_ptr<grpc::Channel>& channel, const ClientOptions& options)
       : options_(options),
         clock_(options.clock != nullptr ? *options.clock : system_clock_),
         sleeper_(options.sleeper != nullptr ? *options.sleeper : own_sleeper_),
@@ -459,7 +459,7 @@ absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t 
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
 }
 
-absl::StatusOr<v1::PredictResponse> Client::Predict(v1::PredictRequest request) {
+absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& request) {
   return impl_->Ask(&v1::StudyService::Stub::Predict, request);
 }
 
@@ -592,6 +592,11 @@ absl::StatusOr<std::vector<v1::Token>> Client::ListTokens(const std::string& pro
                            impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListTokens, request,
                                        impl_->options().timeout, impl_->Policy()));
   return std::vector<v1::Token>(response.tokens().begin(), response.tokens().end());
+}
+
+absl::StatusOr<v1::OpenPageResponse> Client::OpenPage() {
+  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::OpenPage, v1::OpenPageRequest(), impl_->options().timeout,
+                     impl_->Policy());
 }
 
 absl::StatusOr<v1::Token> Client::RevokeToken(const std::string& id) {

@@ -119,7 +119,7 @@ class Client {
   absl::StatusOr<v1::Trial> SetAttributes(const std::string& study, int64_t number,
                                           const std::map<std::string, std::string>& attributes);
   absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
-  absl::StatusOr<v1::PredictResponse> Predict(v1::PredictRequest request);
+  absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   absl::StatusOr<v1::ExplainTrialResponse> ExplainTrial(const std::string& study, int64_t number);
   absl::StatusOr<v1::Trial> StopTrial(const std::string& study, int64_t number);
   // Lists workers in order of name.
@@ -170,6 +170,7 @@ class Client {
   // Lists entries newest first, before the entry of that number (0: from the newest); at most 1,000.
   absl::StatusOr<std::vector<v1::AuditEntry>> ListAudit(int64_t before, int count,
                                                         v1::AuditKind kind = v1::AUDIT_KIND_UNSPECIFIED);
+  absl::StatusOr<v1::OpenPageResponse> OpenPage();
 
  private:
   class Impl;

@@ -14,6 +14,7 @@ namespace luthier::cli {
 using Handler = absl::StatusOr<int> (*)(Context& context);
 
 absl::StatusOr<int> Run(Context& context);
+absl::StatusOr<int> Ui(Context& context);
 
 absl::StatusOr<int> StudyCreate(Context& context);
 absl::StatusOr<int> StudyPreview(Context& context);

@@ -15,11 +15,11 @@
 #include "client/cli/commands/edited.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/commands/remarks.h"
+#include "client/cli/commands/ui.h"
 #include "client/cli/show.h"
 #include "client/cli/worker_pool.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
-#include "lib/base/ownership.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/command_template.h"
 #include "lib/wire/json.h"
@@ -31,7 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr char kDefaultDirectory[] = "luthier.db.d";
 // Prefix of the names of the workers that `run` starts. Workers of another host or user are never mistaken for ours.
 constexpr char kWorkerPrefix[] = "local-";
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
@@ -124,16 +123,6 @@ absl::Status CheckProgram(const Context& context, const v1::Objective::Command& 
     }
   }
   return violations.ToStatus();
-}
-
-// Refuses a default directory in which other users could write to the database, or replace its socket: they would
-// decide what the workers run.
-absl::Status CheckDefaultDirectory() {
-  const absl::Status owned = base::CheckOwnership(kDefaultDirectory, geteuid(), base::CurrentFolder::kTrusted);
-  if (owned.ok() || absl::IsNotFound(owned)) return absl::OkStatus();
-  return UsageError(
-      "--db", absl::StrCat("is not given, and the database of this folder is not taken unasked: ", owned.message(),
-                           "; write --db ", kDefaultDirectory, " if it is to be this one, else name another"));
 }
 
 // Returns the study of the file: a new one, or the one that an earlier run left.
@@ -282,6 +271,14 @@ absl::StatusOr<Followed> RunWorkers(Context& context, client::Client& client, co
   return outcome;
 }
 
+// Says where the page of the study is, and opens it where there is a screen.
+absl::Status ShowPage(Context& context, client::Client& client, const std::string& study) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string address, PageAddress(client, study));
+  context.err() << "page: " << address << "\n";
+  if (context.environment().open_browser) context.environment().open_browser(address);
+  return absl::OkStatus();
+}
+
 // Says what came out, and what a user should know of it.
 absl::Status Conclude(Context& context, client::Client& client, const v1::Study& study, const std::string& directory,
                       Ending ending) {
@@ -345,6 +342,7 @@ absl::StatusOr<int> Run(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(input.id, LookForEdit(context, *client, input.id, fingerprint));
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
   context.options().verbose ? PrintResolution(context.err(), study) : PrintChoice(context.err(), study);
+  if (options.ui) LUTHIER_RETURN_IF_ERROR(ShowPage(context, *client, input.id));
 
   Ending ending = Ending::kOver;
   if (!IsOver(study)) {
@@ -361,6 +359,8 @@ absl::StatusOr<int> Run(Context& context) {
   // Read again now that no worker changes it any more.
   LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
   LUTHIER_RETURN_IF_ERROR(Conclude(context, *client, study, directory, ending));
+  if (options.ui)
+    context.err() << "the page ends with this command; to see it again: luthier ui --db " << directory << "\n";
   return ExitCode(context, study, ending);
 }
 

@@ -23,6 +23,11 @@ void RunOptions(CLI::App& app, Options& o) {
   app.add_option("--data-root", o.data_root, "Directory below which data sets are looked for")->capture_default_str();
   app.add_flag("--update", o.update,
                "Where the file differs from the study that is there: change what may change (see study update)");
+  app.add_flag("--ui", o.ui, "Show the study in a browser while it runs: prints the page's address, with a token");
+}
+
+void UiOptions(CLI::App& app, Options& o) {
+  app.add_option("STUDY", o.study, "Id of the study to show; default: all studies");
 }
 
 void UpdateOptions(CLI::App& app, Options& o) {
@@ -135,6 +140,11 @@ std::vector<Verb> RunVerbs() {
        "luthier run examples/logistic.yaml --workers 2",
        RunOptions,
        Run},
+      {{"ui"},
+       "Show studies in a browser: prints the page's address, and opens it where there is a terminal and a screen",
+       "luthier ui --db luthier.db.d",
+       UiOptions,
+       Ui},
       {{"study", "create"},
        "Store a study at the server",
        "luthier study create -f study.yaml --name my-study",

@@ -61,7 +61,9 @@ class Progress:
             pass  # There is none yet.
         self._total = more
         more_text = f"{more} more" if more is not None else f"more {until}"
-        self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}")
+        page = self._study._page()
+        seen = f"; its page: {page}" if page is not None else ""
+        self._say(f"study {self._study._full_name} in {place_of(self._study)}: {there} trials there, {more_text}{seen}")
 
     def _say(self, text: str) -> None:
         _log.info("%s", text)

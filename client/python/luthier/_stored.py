@@ -148,6 +148,26 @@ class Stored:
         return self.name if self.project == "default" else f"{self.project}/{self.name}"
 
     @property
+    def url(self) -> Optional[str]:
+        """Where a browser shows the study: at the page of its coordinator; None where that has none.
+
+        The coordinator of a directory (`db=`) opens a page for this machine, if need be, which ends with it. That
+        address has an admin's token, which ends within twelve hours: do not pass it on."""
+        if self._client.local is None:
+            return self._page()
+        request = _wire.message("OpenPageRequest")()
+        page = self._client.call("AdminService", "OpenPage", request)
+        return self._at_page(page.url, page.token)
+
+    def _page(self) -> Optional[str]:
+        """Returns where the study's page is, without a token; None where there is none."""
+        info = self._client.call("WorkerService", "GetServerInfo", _wire.message("GetServerInfoRequest")())
+        return self._at_page(info.page_url) if info.page_url else None
+
+    def _at_page(self, url: str, token: str = "") -> str:
+        return f"{url}/#{'token=' + token + '&' if token else ''}/studies/{self.project}/{self.name}"
+
+    @property
     def created(self) -> str:
         """When it was made: tells it from an earlier study of the same name."""
         return f"{self._message.create_time.seconds}.{self._message.create_time.nanos:09d}"

@@ -137,6 +137,11 @@ class Study(Asking):
         return await asyncio.to_thread(lambda: self.sync.state_reason)
 
     @property
+    async def url(self) -> Optional[str]:
+        """Where a browser shows the study; None where its coordinator has no page."""
+        return await asyncio.to_thread(lambda: self.sync.url)
+
+    @property
     async def spec(self) -> dict[str, Any]:
         """The study file as it is stored, as plain dictionaries and lists."""
         return await asyncio.to_thread(lambda: self.sync.spec)

@@ -69,6 +69,17 @@ TEST_F(CliTest, RefusalsOfTheServerHaveFileLineAndColumnToo) {
   EXPECT_THAT(result.err, HasSubstr("objective.builtin.model"));
 }
 
+TEST_F(CliTest, UiPrintsWhereThePageIs) {
+  StartServer();
+  Run({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const std::string all = Json({"ui"})["url"];
+  EXPECT_THAT(all, ::testing::MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/#/"));
+  EXPECT_EQ(Out({"ui", "s"}), absl::StrCat(all, "studies/default/s\n"));
+  const Result missing = Run({"ui", "missing"});
+  EXPECT_EQ(missing.code, kExitNotFound);
+  EXPECT_EQ(missing.out, "");
+}
+
 TEST_F(CliTest, StudyIsPausedResumedStoppedAndDeleted) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

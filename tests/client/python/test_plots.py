@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,20 @@ def test_importance_has_intervals(name: str, session_db: str) -> None:
         low, high = importance.intervals[parameter]
         assert 0.0 <= low <= high <= 1.0 and 0.0 <= share <= 1.0
     assert importance.trials == 60 and importance.left_out == 0 and importance.predicted > 0.3
+
+
+def test_a_browser_shows_the_study_at_its_url(name: str, db: str) -> None:
+    study = tuned(name, db, n=3)
+    url = study.url
+    assert url is not None and re.fullmatch(rf"http://127\.0\.0\.1:\d+/#token=lut_[\w-]+&/studies/default/{name}", url)
+    assert study.url == url, "one token for all"
+    token, address = re.search(r"token=([\w-]+)", url), url.split("/#")[0]
+    assert token is not None
+    body = json.dumps({"name": f"projects/default/studies/{name}"}).encode()
+    request = urllib.request.Request(
+        f"{address}/luthier.v1.StudyService/GetStudy",
+        body,
+        {"Content-Type": "application/json", "Authorization": f"Bearer {token[1]}"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert json.loads(answer.read())["trials"]["complete"] == "3"

@@ -20,6 +20,7 @@
 #include "lib/study/project.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "lib/wire/yaml_spec.h"
 #include "luthier/v1/study_service.pb.h"
 #include "server/coordinator/messages/study_checks.h"
 #include "server/coordinator/proposals/timeline.h"
@@ -313,6 +314,23 @@ absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v
   return op;
 }
 
+absl::Status CheckStudyFile(const Call&, const v1::CheckStudyFileRequest& request,
+                            v1::CheckStudyFileResponse* response) {
+  if (request.text().size() > wire::kMaxYamlBytes) {
+    return base::BadField("text",
+                          absl::StrCat("has ", request.text().size(), " bytes; a study file has at most 1 MiB"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const wire::StudyFile file, wire::StudyFile::Parse(request.text(), "line"));
+  const absl::StatusOr<study::StudySpec> spec = Checked(file.spec());
+  if (!spec.ok()) return file.Locate(spec.status());
+  v1::Study study;
+  FillSpec(*spec, &study);
+  *response->mutable_spec() = file.spec();
+  *response->mutable_algorithm_reasons() = study.algorithm_reasons();
+  if (study.has_resolved_algorithm()) *response->mutable_resolved_algorithm() = study.resolved_algorithm();
+  return absl::OkStatus();
+}
+
 absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::Study* response) {
   const Backend& backend = call.backend();
   LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
@@ -466,6 +484,7 @@ std::vector<Method> StudyMethods() {
   using access::Right;
   return {
       StudyOperation("StudyService/CreateStudy", Admission::kWork, ParseCreate),
+      Read("StudyService/CheckStudyFile", Right::kRead, CheckStudyFile),
       Read("StudyService/GetStudy", Right::kSee, GetStudy, LooksAtAllOf),
       Read("StudyService/ListStudies", Right::kRead, ListStudies),
       StudyOperation("StudyService/UpdateStudy", Admission::kWork, ParseUpdate),

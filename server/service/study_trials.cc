@@ -188,17 +188,33 @@ coordinator::ImportedTrial Imported(const v1::Trial& message, const std::string&
   return trial;
 }
 
+// Leaves `most` points of a curve, spread evenly, the first and the last among them; 0: all.
+void Thin(size_t most, std::vector<study::Measurement>* curve) {
+  if (most == 0 || curve->size() <= most) return;
+  const size_t last = curve->size() - 1;
+  for (size_t i = 0; i < most; ++i) {
+    const size_t from = i * last / (most - 1);
+    if (from != i) (*curve)[i] = std::move((*curve)[from]);
+  }
+  curve->resize(most);
+}
+
 absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::Trial* response) {
   storage::Storage* const storage = call.backend().storage;
   LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, call.name().Trial());
+  if (request.max_measurements() < 0 || request.max_measurements() == 1) {
+    return base::BadField("max_measurements",
+                          absl::StrCat(request.max_measurements(), " is neither 0, for all, nor at least 2"));
+  }
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord study, FindStudy(storage, id.study));
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
   LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
   if (!request.with_measurements()) return absl::OkStatus();
   // An imported trial has no attempts; its curve is that of number 0.
   const int32_t attempt = record.trial.attempts.empty() ? 0 : record.trial.attempts.back().number;
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Measurement> curve,
                            storage->ListMeasurements(study.key, id.number, attempt));
+  Thin(static_cast<size_t>(request.max_measurements()), &curve);
   size_t bytes = response->ByteSizeLong();
   for (const study::Measurement& m : curve) {
     v1::Measurement point = wire::ToProto(m);

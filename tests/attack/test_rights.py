@@ -23,7 +23,7 @@ MATRIX = {
         "StopStudy": WRITE, "CancelStudy": WRITE, "DeleteStudy": WRITE, "GetTrial": SEE, "ListTrials": READ, "EnqueueTrials": WRITE,
         "ImportTrials": WRITE, "RetryTrials": WRITE, "DeleteTrial": WRITE, "SetAttributes": WRITE, "CancelTrial": WRITE,
         "StopTrial": WRITE, "Predict": READ, "ExplainTrial": SEE, "ListWorkers": READ, "GetTrialTable": READ, "ListEvents": READ,
-        "GetImportance": READ, "WatchStudy": READ},
+        "GetImportance": READ, "WatchStudy": READ, "CheckStudyFile": READ},
     "WorkerService": {
         "Suggest": WORK, "Heartbeat": WORK, "Report": WORK, "Complete": WORK, "Fail": WORK, "Release": WORK,
         "DeclareParameters": WORK, "GetServerInfo": SEE},

@@ -111,6 +111,8 @@ export async function stream(method: string, request: Json, signal: AbortSignal,
 }
 
 export function bytes(base64: string): Uint8Array {
+  const decode = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
+  if (decode !== undefined) return decode.call(Uint8Array, base64); // Browsers of 2025 and later have it, twenty times as fast.
   const text = atob(base64);
   const out = new Uint8Array(text.length);
   for (let i = 0; i < text.length; ++i) out[i] = text.charCodeAt(i);

@@ -1,9 +1,12 @@
 // The page of a coordinator.
 import { render, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { Admin } from "./admin";
 import { call, takeToken, type Json } from "./api";
+import { Compare } from "./compare";
+import { Create } from "./create";
 import { short } from "./figure";
-import { ago, Failure, href, setQuery, State, studyHref, useLoaded, usePlace, type Place } from "./parts";
+import { ago, AskToken, Failure, href, setQuery, State, studyHref, useLoaded, usePlace, useTitle, type Place } from "./parts";
 import { StudyPage } from "./study";
 import { TrialPage } from "./trial";
 
@@ -36,6 +39,8 @@ async function allStudies(signal: AbortSignal): Promise<Json[]> {
   return out;
 }
 
+const MOST_ROWS = 500;
+const MOST_COMPARED = 8;
 const PARTS: [string, string][] = [["complete", "complete"], ["pruned", "stopped early"], ["failed", "failed"], ["running", "running"]];
 
 function Bar({ study }: { study: Json }): JSX.Element {
@@ -51,7 +56,9 @@ function Bar({ study }: { study: Json }): JSX.Element {
 
 function Studies({ place }: { place: Place }): JSX.Element {
   const { value, error, again } = useLoaded(allStudies, [], 2000);
-  useEffect(() => { document.title = "Studies – Luthier"; });
+  const [chosen, setChosen] = useState<string[]>([]);
+  useTitle("Studies");
+  const choose = (name: string, on: boolean) => setChosen(on ? [...chosen, name] : chosen.filter((c) => c !== name));
   const find = place.query.get("find") ?? "", state = place.query.get("state") ?? "";
   if (error !== null && (value === null || !error.passing)) return <Failure error={error} again={again} />;
   if (value === null) return <p role="status">…</p>;
@@ -64,19 +71,22 @@ function Studies({ place }: { place: Place }): JSX.Element {
         <label>State <select value={state} onChange={(e) => setQuery(place, "state", e.currentTarget.value)}><option value="">all</option>{["ACTIVE", "PAUSED", "STOPPED", "CANCELLED", "COMPLETED"].map((s) => <option key={s}>{s}</option>)}</select></label>
         <label>Find <input value={find} onInput={(e) => setQuery(place, "find", e.currentTarget.value)} /></label>
         <span role="status">{shown.length} {shown.length === 1 ? "study" : "studies"}</span>
+        <a class="button" href={href("new")}>New study</a>
+        {chosen.length > 1 && <a class="button" href={`${href("compare")}?studies=${chosen.map((c) => encodeURIComponent(c)).join(",")}`}>Compare {chosen.length}</a>}
       </p>
-      {value.length === 0 ? <p>There is no study yet. Make one: <code>luthier study create -f study.yaml</code></p> : (
+      {value.length === 0 ? <p>There is no study yet. <a href={href("new")}>State one here</a>, or <code>luthier study create -f study.yaml</code></p> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
-          <thead><tr>{["study", "state", "trials", "best", "changed"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-          <tbody>{shown.map((s) => (
+          <thead><tr>{["", "study", "state", "trials", "best", "changed"].map((h) => (h ? <th key={h} scope="col">{h}</th> : <td key={h} />))}</tr></thead>
+          <tbody>{shown.slice(0, MOST_ROWS).map((s) => (
             <tr key={s["name"]}>
-              <td><a href={studyHref(s["name"])}>{s["spec"].displayName || s["name"].split("/")[3]}</a>{s["spec"].displayName && <span class="faint"> {s["name"].split("/")[3]}</span>}</td>
+              <td><input type="checkbox" aria-label={`compare ${s["name"].split("/")[3]}`} checked={chosen.includes(s["name"])} disabled={chosen.length >= MOST_COMPARED && !chosen.includes(s["name"])} onChange={(e) => choose(s["name"], e.currentTarget.checked)} /></td>
+              <td><a href={studyHref(s["name"])}><bdi>{s["spec"].displayName || s["name"].split("/")[3]}</bdi></a>{s["spec"].displayName && <span class="faint"> {s["name"].split("/")[3]}</span>}</td>
               <td><State name={String(s["state"] ?? "")} />{s["stateReason"] && <span class="faint"> {s["stateReason"]}</span>}</td>
               <td><Bar study={s} /> {Number(s["trials"]?.complete ?? 0)} of {s["spec"].budget?.maxTrials ?? 100}</td>
               <td class="number">{s["bestValue"] === undefined ? "" : short(Number(s["bestValue"]))}</td>
               <td>{ago(s["updateTime"])}</td>
             </tr>))}</tbody>
-        </table></div>
+        </table>{shown.length > MOST_ROWS && <p>{shown.length - MOST_ROWS} more: search for them.</p>}</div>
       )}
     </>
   );
@@ -84,7 +94,7 @@ function Studies({ place }: { place: Place }): JSX.Element {
 
 function Workers(): JSX.Element {
   const { value, error, again } = useLoaded(async (signal) => ({ workers: (await call("StudyService/ListWorkers", { pageSize: 1000 }, signal))["workers"] ?? [], studies: await allStudies(signal) }), [], 2000);
-  useEffect(() => { document.title = "Workers – Luthier"; });
+  useTitle("Workers");
   if (error !== null && (value === null || !error.passing)) return <Failure error={error} again={again} />;
   if (value === null) return <p role="status">…</p>;
   const waiting = value.studies.filter((s) => s["state"] === "ACTIVE" && s["stateReason"]);
@@ -108,23 +118,38 @@ function Workers(): JSX.Element {
   );
 }
 
+/** Who the coordinator takes this page for; and a way to be somebody else. */
+function Who({ info }: { info: Json | null }): JSX.Element | null {
+  const [asks, setAsks] = useState(false);
+  if (info === null || info["open"]) return null;
+  return (
+    <span class="who">
+      {info["caller"]} ({((info["roles"] ?? []) as string[]).join(", ")}){" "}
+      <button type="button" class="link" aria-expanded={asks} onClick={() => setAsks(!asks)}>other token</button>
+      {asks && <AskToken />}
+    </span>
+  );
+}
+
 function App(): JSX.Element {
   const place = usePlace();
   const [kind = "studies", project, id, part, trial] = place.parts;
   const main = useLoaded(async (signal) => call("WorkerService/GetServerInfo", {}, signal), []);
   useEffect(() => { document.querySelector("main")?.scrollTo(0, 0); }, [place.parts.join("/")]);
+  const isAdmin = main.value !== null && (main.value["open"] || ((main.value["roles"] ?? []) as string[]).includes("admin"));
   const name = project && id ? `projects/${project}/studies/${id}` : "";
   return (
     <>
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
       <div class="top" role="banner">
         <a class="brand" href={href("studies")}>Luthier</a>
-        <nav aria-label="Pages"><a href={href("studies")} aria-current={kind === "studies" ? "page" : undefined}>Studies</a><a href={href("workers")} aria-current={kind === "workers" ? "page" : undefined}>Workers</a></nav>
+        <nav aria-label="Pages"><a href={href("studies")} aria-current={kind === "studies" ? "page" : undefined}>Studies</a><a href={href("workers")} aria-current={kind === "workers" ? "page" : undefined}>Workers</a>{isAdmin && <a href={href("admin")} aria-current={kind === "admin" ? "page" : undefined}>Admin</a>}</nav>
         <span class="faint">{main.value ? `luthierd ${main.value["version"]}` : ""}</span>
+        <Who info={main.value} />
         <Theme />
       </div>
       <main id="main" tabIndex={-1}>
-        {kind === "workers" ? <Workers /> : name === "" ? <Studies place={place} />
+        {kind === "workers" ? <Workers /> : kind === "admin" ? <Admin place={place} /> : kind === "new" ? <Create /> : kind === "compare" ? <Compare place={place} /> : name === "" ? <Studies place={place} />
           : <StudyPage key={name} name={name} place={place} {...(part === "trials" && trial ? { children: (study: Json) => <TrialPage key={trial} study={study} number={Number(trial)} /> } : {})} />}
       </main>
     </>

@@ -19,11 +19,13 @@ export interface Layer {
   colour?: Numbers;
   trials?: ArrayLike<number>;
   shade?: number;
+  series?: number; // Of several that are compared: which one.
 }
 
 export interface Axis {
   label: string;
   log?: boolean;
+  whole?: boolean; // Ticks at whole numbers alone.
   min?: number;
   max?: number;
   ticks?: { at: number; text: string }[];
@@ -70,8 +72,14 @@ const COLOURS: Record<Role, [string, string]> = {
   gradient: ["#be185d", "#f472b6"],
   shaded: ["#1d4ed8", "#60a5fa"],
 };
+// Colours and dashes of what is compared.
+const SERIES: [string, string, number[]][] = [
+  ["#0072b2", "#56b4e9", []], ["#b45f06", "#ffb454", [8, 4]], ["#00795a", "#3ddbb0", [2, 3]], ["#a8326f", "#f29bc8", [10, 3, 2, 3]],
+  ["#5b3fb0", "#b8a5ff", [5, 3]], ["#c0392b", "#ff8a7a", [2, 2, 8, 2]], ["#6b5a00", "#e0cf60", [14, 4]], ["#3d3d3d", "#d8d8d8", [1, 3]],
+];
 const PALE: [number[], number[]] = [[0xcb, 0xd5, 0xe1], [0x33, 0x41, 0x55]];
 const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
+const WHOLE = [1, 2, 5].flatMap((m) => Array.from({ length: 9 }, (_, k) => m * 10 ** k)).sort((a, b) => a - b);
 const NEAR = 14; // Pixels within which a mark is found.
 
 function themeOf(element: Element): Theme {
@@ -254,6 +262,7 @@ export class PanelView {
         size: source === "x" ? 34 : Math.min(190, Math.max(56, longest * 7.5 + 28)),
         grid: { stroke: theme.faint, width: 1 },
         ticks: { stroke: theme.faint, width: 1 },
+        ...(this.panel[source].whole ? { incrs: WHOLE } : {}),
         ...(ticks
           ? {
               splits: () => ticks.map((t) => t.at),
@@ -293,6 +302,15 @@ export class PanelView {
     this.plot.over.addEventListener("click", () => this.choose());
   }
 
+  // As u.valToPos(value, source, true), for many numbers.
+  private placer(u: uPlot, source: "x" | "y"): (value: number) => number {
+    const scale = u.scales[source]!, log = this.panel[source].log === true;
+    const low = log ? Math.log(scale.min!) : scale.min!, high = log ? Math.log(scale.max!) : scale.max!;
+    const { left, top, width, height } = u.bbox;
+    const share = (value: number) => ((log ? Math.log(value) : value) - low) / (high - low);
+    return source === "x" ? (value) => left + width * share(value) : (value) => top + height * (1 - share(value));
+  }
+
   private draw(u: uPlot, theme: Theme): void {
     const ctx = u.ctx;
     ctx.save();
@@ -315,6 +333,7 @@ export class PanelView {
   }
 
   private colourOf(layer: Layer, theme: Theme): string {
+    if (layer.series !== undefined) return SERIES[layer.series % SERIES.length]![theme.dark ? 1 : 0];
     return layer.shade === undefined ? COLOURS[layer.role][theme.dark ? 1 : 0] : shaded(layer.shade, theme);
   }
 
@@ -325,13 +344,14 @@ export class PanelView {
 
   private drawLayer(u: uPlot, ctx: CanvasRenderingContext2D, layer: Layer, theme: Theme): void {
     const ratio = devicePixelRatio;
-    const px = (values: Numbers | undefined, i: number) => u.valToPos(number(values, i), "x", true);
-    const py = (values: Numbers | undefined, i: number) => u.valToPos(number(values, i), "y", true);
+    const across = this.placer(u, "x"), up = this.placer(u, "y");
+    const px = (values: Numbers | undefined, i: number) => across(number(values, i));
+    const py = (values: Numbers | undefined, i: number) => up(number(values, i));
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
     ctx.strokeStyle = ctx.fillStyle = this.colourOf(layer, theme);
-    ctx.lineWidth = (layer.role === "incumbent" ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
-    ctx.setLineDash(layer.role === "reference" ? [5 * ratio, 4 * ratio] : []);
-    ctx.globalAlpha = layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
+    ctx.lineWidth = (layer.role === "incumbent" || layer.series !== undefined ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
+    ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : []);
+    ctx.globalAlpha = layer.series === undefined && layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
     if (layer.mark === "points") this.drawPoints(u, ctx, layer, theme);
     if (layer.mark === "line" || layer.mark === "steps") {
       ctx.beginPath();
@@ -397,13 +417,14 @@ export class PanelView {
     const size = (many ? 1.6 : 2.6) * ratio;
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
     const width = Math.ceil(u.bbox.width) + 1;
+    const across = this.placer(u, "x"), up = this.placer(u, "y");
     const taken = new Uint8Array(width * (Math.ceil(u.bbox.height) + 1));
     const cell = many ? Math.max(1, Math.round(ratio)) : 1;
     ctx.beginPath();
     // The last ones are on top, so that they are drawn first where pixels are taken once.
     for (let k = 0; k < layer.x.length; ++k) {
       const i = layer.x.length - 1 - k;
-      const x = u.valToPos(number(layer.x, i), "x", true), y = u.valToPos(number(layer.y, i), "y", true);
+      const x = across(number(layer.x, i)), y = up(number(layer.y, i));
       const column = Math.round((x - u.bbox.left) / cell), row = Math.round((y - u.bbox.top) / cell);
       if (!(column >= 0 && row >= 0 && column < width && x <= u.bbox.left + u.bbox.width + 1 && y <= u.bbox.top + u.bbox.height + 1)) continue;
       const at = row * width + column;
@@ -512,19 +533,21 @@ export function short(value: number): string {
 }
 
 /** Returns the lines of a legend: what each named layer of a panel looks like. */
-export function legendOf(panel: Panel): { name: string; role: Role; mark: Mark; shade?: number }[] {
+export interface LegendSign { name: string; role: Role; mark: Mark; shade?: number; series?: number }
+export function legendOf(panel: Panel): LegendSign[] {
   const seen = new Set<string>();
-  return panel.layers.filter((l) => l.name !== "" && !seen.has(l.name) && seen.add(l.name)).map((l) => ({ name: l.name, role: l.role, mark: l.mark, ...(l.shade === undefined ? {} : { shade: l.shade }) }));
+  return panel.layers.filter((l) => l.name !== "" && !seen.has(l.name) && seen.add(l.name)).map((l) => ({ name: l.name, role: l.role, mark: l.mark, ...(l.shade === undefined ? {} : { shade: l.shade }), ...(l.series === undefined ? {} : { series: l.series }) }));
 }
 
 /** Draws what a legend shows beside a name. */
-export function drawSign(canvas: HTMLCanvasElement, sign: { role: Role; mark: Mark; shade?: number }): void {
+export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name">): void {
   const ratio = devicePixelRatio;
   canvas.width = 22 * ratio;
   canvas.height = 12 * ratio;
   const ctx = canvas.getContext("2d")!;
   const theme = themeOf(canvas);
-  ctx.strokeStyle = ctx.fillStyle = sign.shade === undefined ? COLOURS[sign.role][theme.dark ? 1 : 0] : shaded(sign.shade, theme);
+  const series = sign.series === undefined ? undefined : SERIES[sign.series % SERIES.length]!;
+  ctx.strokeStyle = ctx.fillStyle = series !== undefined ? series[theme.dark ? 1 : 0] : sign.shade === undefined ? COLOURS[sign.role][theme.dark ? 1 : 0] : shaded(sign.shade, theme);
   ctx.lineWidth = 2 * ratio;
   const middle = 6 * ratio;
   ctx.beginPath();
@@ -536,7 +559,8 @@ export function drawSign(canvas: HTMLCanvasElement, sign: { role: Role; mark: Ma
     ctx.globalAlpha = sign.mark === "band" ? 0.25 : 0.75;
     ctx.fillRect(2 * ratio, 2 * ratio, 18 * ratio, 8 * ratio);
   } else {
-    if (sign.role === "reference") ctx.setLineDash([5 * ratio, 4 * ratio]);
+    if (series !== undefined) ctx.setLineDash(series[2].map((d) => d * ratio));
+    else if (sign.role === "reference") ctx.setLineDash([5 * ratio, 4 * ratio]);
     ctx.moveTo(0, middle);
     ctx.lineTo(22 * ratio, middle);
     ctx.stroke();

@@ -3,6 +3,7 @@ import type { Json } from "./api";
 import type { Axis, Figure, Layer, Panel } from "./figure";
 import { short } from "./figure";
 import type { Table } from "./columns";
+import { metricsOf } from "./metrics";
 
 const BEST_LINES = 1000, OTHER_LINES = 500, SHADES = 8;
 
@@ -12,11 +13,14 @@ export interface Subject {
   metric: string;
 }
 
-export const maximize = (s: Subject): boolean => s.study["spec"].metric.goal === "MAXIMIZE" && s.metric === s.study["spec"].metric.name;
+const maximizes = (s: Subject, metric: string): boolean => metricsOf(s.study).some((m) => m.name === metric && m.goal === "MAXIMIZE");
+export const maximize = (s: Subject): boolean => maximizes(s, s.metric);
+/** Returns whether a trial meets the bounds of all metrics. */
+const feasible = (s: Subject, row: number): boolean => !s.table.has("feasible") || (s.table.isText("feasible") ? s.table.word("feasible", row) !== "false" : s.table.number("feasible")[row] !== 0);
 export const values = (s: Subject): Float64Array => s.table.number(`metrics.${s.metric}`);
 const better = (s: Subject, a: number, b: number): boolean => (maximize(s) ? a > b : a < b);
 const hasResult = (s: Subject, row: number): boolean => {
-  const state = s.table.word("state", row);
+  const state = s.table.state(row);
   return (state === "COMPLETE" || state === "PRUNED") && Number.isFinite(values(s)[row]);
 };
 
@@ -25,7 +29,7 @@ export function bestRow(s: Subject): number {
   const value = values(s);
   let best = -1;
   for (let row = 0; row < s.table.rows; ++row) {
-    if (s.table.word("state", row) !== "COMPLETE" || !Number.isFinite(value[row])) continue;
+    if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(value[row]) || !feasible(s, row)) continue;
     if (best < 0 || better(s, value[row]!, value[best]!)) best = row;
   }
   return best;
@@ -72,12 +76,23 @@ function made(role: Layer["role"], name: string, mark: Layer["mark"] = "points")
   return { layer: { mark, role, name, x, y, trials }, x, y, trials, colour };
 }
 
+const axes = new WeakMap<Float64Array, { seq: string; axis: Axis }>();
+
+/** The axis of the subject's metric, which all of its figures share. */
+function axisOf(s: Subject): Axis {
+  const numbers = values(s), known = axes.get(numbers);
+  if (known !== undefined && known.seq === s.table.seq) return known.axis;
+  const axis = metricAxis(s.metric, numbers, maximize(s));
+  axes.set(numbers, { seq: s.table.seq, axis });
+  return axis;
+}
+
 function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
   const complete = made(colour ? "shaded" : "trial", "a trial"), pruned = made("pruned", "stopped early");
   const far = made("outside", "worse than the frame shows"), failed = made("failed", "failed");
   const value = values(s), edge = edgeOf(axis, maximize(s));
   for (let row = 0; row < s.table.rows; ++row) {
-    const at = x(row), state = s.table.word("state", row);
+    const at = x(row), state = s.table.state(row);
     let y = value[row]!, into: Made | null = null;
     if (state === "FAILED") [into, y] = [failed, edge];
     else if (hasResult(s, row)) {
@@ -94,12 +109,17 @@ function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boo
   return [complete, pruned, far, failed].filter((m) => m.x.length > 0).map((m) => m.layer);
 }
 
+/** Returns the best values so far, and the trials that had them. */
+export function bestLine(s: Subject): { x: number[]; y: number[]; trials: number[] } {
+  return bestSoFar(s, "");
+}
+
 function bestSoFar(s: Subject, origin: string): Made {
   const out = made("incumbent", "best so far", "steps");
   const value = values(s);
   let last = 0;
   for (let row = 0; row < s.table.rows; ++row) {
-    if (s.table.word("state", row) !== "COMPLETE" || !Number.isFinite(value[row])) continue;
+    if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(value[row]) || !feasible(s, row)) continue;
     if (origin !== "" && s.table.word("origin", row) !== origin) continue;
     last = row + 1;
     if (out.y.length > 0 && !better(s, value[row]!, out.y[out.y.length - 1]!)) continue;
@@ -121,7 +141,7 @@ function words(s: Subject): string {
   for (let row = 0; row < s.table.rows; ++row) {
     if (!s.table.exists(row)) continue;
     ++all;
-    if (s.table.word("state", row) === "FAILED") ++failed;
+    if (s.table.state(row) === "FAILED") ++failed;
   }
   return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}; ` +
     (best < 0 ? "no trial is complete" : `the best value is ${short(values(s)[best]!)} in trial ${best + 1}`) + ".";
@@ -130,9 +150,9 @@ function words(s: Subject): string {
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
 
 export function history(s: Subject): Figure {
-  const y = metricAxis(s.metric, values(s), maximize(s));
+  const y = axisOf(s);
   const layers = scatter(s, y, (row) => row + 1, false);
-  const panel: Panel = { x: { label: "trial" }, y, layers };
+  const panel: Panel = { x: { label: "trial", whole: true }, y, layers };
   if (layers.length === 0) panel.empty = `no trial has a value of ${s.metric} yet`;
   const explored = bestSoFar(s, "explore");
   if (explored.x.length > 1) layers.push({ ...explored.layer, role: "other", shade: 0.5, name: "best of its own explorations" });
@@ -143,6 +163,36 @@ export function history(s: Subject): Figure {
   const line = bestSoFar(s, "");
   if (line.x.length > 0) layers.push(line.layer);
   return figure("history", "History", words(s), [panel]);
+}
+
+/** Trials by two objectives, and those of which no other is as good in both. */
+export function front(s: Subject, a: string, b: string): Figure {
+  const x = s.table.number(`metrics.${a}`), y = s.table.number(`metrics.${b}`);
+  const trials = made("trial", "a trial"), beyond = made("failed", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "", "steps");
+  const rows: number[] = [];
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(x[row]) || !Number.isFinite(y[row])) continue;
+    const into = feasible(s, row) ? trials : beyond;
+    into.x.push(x[row]!);
+    into.y.push(y[row]!);
+    into.trials.push(row + 1);
+    if (into === trials) rows.push(row);
+  }
+  const sx = maximizes(s, a) ? -1 : 1, sy = maximizes(s, b) ? -1 : 1;
+  rows.sort((p, q) => sx * (x[p]! - x[q]!) || sy * (y[p]! - y[q]!) || p - q);
+  let least = Infinity;
+  for (const row of rows) {
+    if (sy * y[row]! >= least) continue;
+    least = sy * y[row]!;
+    for (const into of [best, line]) {
+      into.x.push(x[row]!);
+      into.y.push(y[row]!);
+      into.trials.push(row + 1);
+    }
+  }
+  const panel: Panel = { x: metricAxis(a, trials.x, sx < 0), y: metricAxis(b, trials.y, sy < 0), layers: [trials, beyond, line, best].filter((m) => m.x.length > 0).map((m) => m.layer) };
+  if (panel.layers.length === 0) panel.empty = "no trial has both values yet";
+  return figure("front", `${b} against ${a}`, `${best.x.length} ${best.x.length === 1 ? "trial is" : "trials are"} on the front of ${a} and ${b}: no other is at least as good in both.`, [panel]);
 }
 
 /** A parameter as a coordinate: plot::ParameterAxis. */
@@ -220,7 +270,7 @@ export function places(c: Coordinate, most: number): number[] {
 export interface Slope { trial: number; value: number; parameters: Json; gradient: Map<string, number> }
 
 export function slice(s: Subject, c: Coordinate, model: { x: number[]; predictions: Json[] } | null, slopes: Slope[]): Figure {
-  const y = metricAxis(s.metric, values(s), maximize(s));
+  const y = axisOf(s);
   const layers = scatter(s, y, c.at, true);
   const panel: Panel = { title: "", x: c.axis, y, colour: { label: "trial" }, layers };
   if (layers.length === 0) panel.empty = "no trial has a value here yet";
@@ -234,7 +284,7 @@ export function slice(s: Subject, c: Coordinate, model: { x: number[]; predictio
   if (best >= 0 && Number.isFinite(c.at(best))) {
     layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [c.at(best)], y: [values(s)[best]!], trials: [best + 1] });
   }
-  return figure("slice", `${s.metric} over ${c.axis.label}`, "Newer trials are darker." + (model ? " The line is what the model expects of the best setting when this parameter alone changes." : ""), [panel]);
+  return figure("slice", `${s.metric} over ${c.axis.label}`, "Newer trials have the stronger colour." + (model ? " The line is what the model expects of the best setting when this parameter alone changes." : ""), [panel]);
 }
 
 function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
@@ -260,18 +310,57 @@ function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
   return x.length === 0 ? [] : [{ mark: "segments", role: "gradient", name: "reported slope", x, y: y1, x2, y2, trials }];
 }
 
+/** The metric over two parameters: what the model expects, if there is one, and the trials. */
+export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null): Figure {
+  const value = values(s);
+  const points = made("trial", "a trial");
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (!hasResult(s, row) || !Number.isFinite(a.at(row)) || !Number.isFinite(b.at(row))) continue;
+    points.x.push(a.at(row));
+    points.y.push(b.at(row));
+    points.trials.push(row + 1);
+    points.colour.push(value[row]!);
+  }
+  const panel: Panel = { x: a.axis, y: b.axis, dark_low: !maximize(s), layers: [] };
+  if (model !== null) {
+    const edges = (at: number[], axis: Axis): number[] => {
+      const middle = (p: number, q: number) => (axis.log ? Math.sqrt(p * q) : (p + q) / 2);
+      return [axis.min!, ...at.slice(1).map((q, i) => middle(at[i]!, q)), axis.max!];
+    };
+    const x = edges(model.x, a.axis), y = edges(model.y, b.axis);
+    const cells = model.means.map((_, i) => [i % model.x.length, Math.floor(i / model.x.length)] as const);
+    panel.colour = metricAxis(s.metric, model.means, maximize(s));
+    panel.layers.push({ mark: "boxes", role: "model", name: "", colour: model.means, x: cells.map(([i]) => x[i]!), x2: cells.map(([i]) => x[i + 1]!), y: cells.map(([, k]) => y[k]!), y2: cells.map(([, k]) => y[k + 1]!) });
+  } else {
+    panel.colour = metricAxis(s.metric, points.colour, maximize(s));
+    points.layer.colour = points.colour;
+  }
+  if (points.x.length > 0) panel.layers.push(points.layer);
+  else panel.empty = "no trial has a value here yet";
+  const best = bestRow(s);
+  if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
+    panel.layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
+  }
+  const ends = panel.colour.min === undefined ? "" : ` from ${short(panel.colour.min)} to ${short(panel.colour.max!)}`;
+  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, `The stronger the colour, the better:${ends}. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : "Colours are those of the trials, since there is no model."), [panel]);
+}
+
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const value = values(s);
-  const metric = metricAxis(s.metric, value, maximize(s));
+  const metric = axisOf(s);
   const rows: number[] = [];
   for (let row = 0; row < s.table.rows; ++row) if (hasResult(s, row)) rows.push(row);
-  rows.sort((a, b) => (maximize(s) ? value[b]! - value[a]! : value[a]! - value[b]!));
-  const all = rows.length;
+  const all = rows.length, sign = maximize(s) ? -1 : 1;
+  const order = (p: number, q: number) => sign * (value[p]! - value[q]!) || p - q;
   let kept = rows;
   if (all > BEST_LINES + OTHER_LINES) {
-    kept = rows.slice(0, BEST_LINES);
-    for (let i = 0; i < OTHER_LINES; ++i) kept.push(rows[BEST_LINES + Math.floor((i * (all - BEST_LINES)) / OTHER_LINES)]!);
+    // Numbers alone are sorted fast; a hundred thousand rows are not.
+    const limit = Float64Array.from(rows, (row) => sign * value[row]!).sort()[BEST_LINES - 1]!;
+    const best = rows.filter((row) => sign * value[row]! <= limit).sort(order).slice(0, BEST_LINES);
+    const others = rows.filter((row) => sign * value[row]! > limit);
+    kept = [...best, ...Array.from({ length: Math.min(OTHER_LINES, others.length) }, (_, i) => others[Math.floor((i * others.length) / Math.min(OTHER_LINES, others.length))]!)];
   }
+  kept.sort(order);
   const layers: Made[] = Array.from({ length: SHADES }, (_, i) => {
     const layer = made("shaded", "", "line");
     layer.layer.shade = i / (SHADES - 1);
@@ -302,7 +391,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: short(axis.min), above: false }, { x: k, y: 1, text: short(axis.max!), above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
-  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the darker the better.` + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
+  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.` + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
 }
 
 export function importance(answer: Json): Figure {
@@ -349,7 +438,7 @@ export function curves(s: Subject, trials: Json[]): Figure {
   if (ends.x.length > 0) lines.push(ends.layer);
   const panel: Panel = { x: { label: s.study["spec"].resource?.unit || "step" }, y: metricAxis(s.metric, all, maximize(s)), layers: lines };
   if (count === 0) panel.empty = "no trial has reported a learning curve";
-  return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"} of the best trials and of some others, the darker the better.`, [panel]);
+  return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"} of the best trials and of some others, the stronger the better.`, [panel]);
 }
 
 /** When trials ran, in a row for each worker. */
@@ -367,7 +456,7 @@ export function timeline(s: Subject): Figure {
   const rows = new Map<string, number>();
   const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["pruned", "waits to go on"], CANCELLED: ["failed", "cancelled"] };
   for (let row = 0; row < s.table.rows; ++row) {
-    const state = states[s.table.word("state", row)];
+    const state = states[s.table.state(row)];
     if (state === undefined || !Number.isFinite(start[row])) continue;
     const worker = s.table.word("worker", row) || "nobody";
     if (!rows.has(worker)) rows.set(worker, Math.min(rows.size, 40));

@@ -1,6 +1,6 @@
 // Parts that pages share.
 import type { ComponentChildren, JSX } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, setToken } from "./api";
 import { drawSign, legendOf, PanelView, rowsOf, type Figure } from "./figure";
 
@@ -37,18 +37,35 @@ export const studyHref = (name: string, ...more: (string | number)[]): string =>
   return href("studies", project, id, ...more);
 };
 
-export function Failure({ error, again }: { error: CallError; again?: () => void }): JSX.Element {
+export function useTitle(title: string): void {
+  useEffect(() => { document.title = `${title} – Luthier`; }, [title]);
+}
+
+/** Asks for a token, which is kept for this tab alone. */
+export function AskToken(): JSX.Element {
   const [text, setText] = useState("");
   return (
+    <form class="form" onSubmit={(event) => { event.preventDefault(); setToken(text); location.reload(); }}>
+      <label>Token <input type="password" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
+      <button type="submit">Use it</button>
+    </form>
+  );
+}
+
+const WHY: Record<string, string> = {
+  NO_TOKEN: "This page needs a token: that of luthier ui, of an admin, or DIR/admin.token.",
+  BAD_TOKEN: "The coordinator does not know this token. It may be that of another one, or of one that ended since.",
+  EXPIRED: "Your token has expired.",
+  REVOKED: "Your token was revoked.",
+};
+
+export function Failure({ error, again }: { error: CallError; again?: () => void }): JSX.Element {
+  const unknown = error.code === "unauthenticated";
+  return (
     <div class="failure" role="alert">
-      <p>{error.code === "unauthenticated" ? "This page needs a token: " : ""}{error.message}</p>
-      {error.code === "unauthenticated" && (
-        <form onSubmit={(event) => { event.preventDefault(); setToken(text); location.reload(); }}>
-          <label>Token <input type="password" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
-          <button type="submit">Use it</button>
-        </form>
-      )}
-      {again && error.code !== "unauthenticated" && <button type="button" onClick={again}>Try again</button>}
+      <p>{unknown ? WHY[error.details.reason ?? ""] ?? error.message : error.message}</p>
+      {unknown && <AskToken />}
+      {again && !unknown && <button type="button" onClick={again}>Try again</button>}
     </div>
   );
 }
@@ -167,6 +184,45 @@ export function Plot({ figure, height, onTrial }: { figure: Figure; height?: num
       )}
     </figure>
   );
+}
+
+/** Returns a place for an element, and whether it is in view, or nearly so. */
+export function useNear(): [{ current: HTMLDivElement | null }, boolean] {
+  const box = useRef<HTMLDivElement>(null);
+  const [near, setNear] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => setNear(entries[entries.length - 1]!.isIntersecting), { rootMargin: "200px" });
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  return [box, near];
+}
+
+/** A figure that is made when it comes near to where one looks, and anew only while it is there. */
+export function LazyPlot({ make, inputs, height, onTrial }: { make: () => Figure; inputs: unknown[]; height: number; onTrial?: (trial: number) => void }): JSX.Element {
+  const [box, near] = useNear();
+  const last = useRef<Figure | null>(null);
+  const figure = useMemo(() => (near ? (last.current = make()) : last.current), [near, ...inputs]);
+  return (
+    <div ref={box}>
+      {figure === null ? <div style={{ minHeight: height }} /> : <Plot figure={figure} height={height} {...(onTrial ? { onTrial } : {})} />}
+    </div>
+  );
+}
+
+/** Returns a number that rises when `version` does, at most every so many seconds. */
+export function useTurn(version: number, seconds: number): number {
+  const [turn, setTurn] = useState(0);
+  const last = useRef(Date.now()), first = useRef(version);
+  useEffect(() => {
+    if (version === first.current) return;
+    const timer = setTimeout(() => {
+      last.current = Date.now();
+      setTurn((t) => t + 1);
+    }, Math.max(0, last.current + 1000 * seconds - Date.now()));
+    return () => clearTimeout(timer);
+  }, [version]);
+  return turn;
 }
 
 export function Section({ title, children }: { title: string; children: ComponentChildren }): JSX.Element {

@@ -4,8 +4,21 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, CallError, requestId, stream, type Json } from "./api";
 import { Table } from "./columns";
 import * as figures from "./figures";
-import { short, type Figure } from "./figure";
-import { Action, ago, Failure, Plot, Section, setQuery, State, studyHref, useLoaded, type Place } from "./parts";
+import { short } from "./figure";
+import { mainMetric, metricsOf, objectivesOf } from "./metrics";
+import { Action, ago, Failure, LazyPlot, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
+
+const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
+const MOST_PARAMETERS = 60; // Columns of parameters that the page takes.
+const FIXED = ["number", "state", "update_seq", "create_time", "start_time", "end_time", "seconds", "attempts", "worker", "designer", "origin", "step"];
+
+/** Returns the columns that the page asks for; none: all. */
+function columnsOf(study: Json): string[] {
+  const space = (study["spec"].space ?? []) as Json[];
+  if (space.length <= MOST_PARAMETERS) return [];
+  const parts = (p: Json) => (p["count"] === undefined ? [""] : [".min", ".median", ".max"]).map((part) => `params.${p["name"]}${part}`);
+  return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`)];
+}
 
 /** A study that is kept up to date: a watch wakes, columns bring what changed, at most twice a second. */
 export function useStudy(name: string): { study: Json | null; table: Table; version: number; error: CallError | null; away: string } {
@@ -13,15 +26,19 @@ export function useStudy(name: string): { study: Json | null; table: Table; vers
   const table = useMemo(() => new Table(), [name]);
   useEffect(() => {
     const stop = new AbortController();
-    let woken = true, running = false, timer = 0, version = 0;
+    let woken = true, running = false, timer = 0, version = 0, cost = 0; // Milliseconds that the last change took to draw.
     const refresh = async () => {
       if (running || stop.signal.aborted) return;
       running = true;
       try {
         while (woken && !stop.signal.aborted) {
           woken = false;
-          const [study] = await Promise.all([call("StudyService/GetStudy", { name }, stop.signal), table.refresh(name, stop.signal)]);
-          if (!stop.signal.aborted) setState({ study, version: ++version, error: null, away: "" });
+          const study = await call("StudyService/GetStudy", { name }, stop.signal);
+          await table.refresh(name, columnsOf(study), stop.signal);
+          if (stop.signal.aborted) return;
+          const begin = performance.now();
+          setState({ study, version: ++version, error: null, away: "" });
+          requestAnimationFrame(() => setTimeout(() => { cost = performance.now() - begin; }));
         }
       } catch (failure) {
         const error = failure as CallError;
@@ -32,7 +49,7 @@ export function useStudy(name: string): { study: Json | null; table: Table; vers
     };
     const wake = () => {
       woken = true;
-      if (timer === 0) timer = window.setTimeout(() => { timer = 0; void refresh(); }, 250);
+      if (timer === 0) timer = window.setTimeout(() => { timer = 0; void refresh(); }, Math.min(2000, 200 + 3 * cost));
     };
     const watch = async () => {
       await refresh();
@@ -79,6 +96,20 @@ function Counts({ study }: { study: Json }): JSX.Element {
   return <span>{names.length === 0 ? "no trials yet" : names.map((n) => `${counts[n]} ${n}`).join(", ")} of {most}</span>;
 }
 
+/** What a study with bounds, or with several objectives, has come to. */
+function Outcome({ study }: { study: Json }): JSX.Element {
+  const front = ((study["front"] ?? []) as unknown[]).length, infeasible = Number(study["infeasible"] ?? 0), least = study["leastViolatingTrial"];
+  return (
+    <>
+      {front > 0 && <>; {front} on the front</>}
+      {study["frontOverflowed"] && <>; more trials on the front than are listed</>}
+      {study["hypervolume"] !== undefined && <>; hypervolume {short(Number(study["hypervolume"]))}</>}
+      {infeasible > 0 && <>; {infeasible} beyond a bound</>}
+      {least !== undefined && <>, the least so <a href={studyHref(String(study["name"]), "trials", String(least))}>trial {least}</a></>}
+    </>
+  );
+}
+
 function Head({ name, study, place }: { name: string; study: Json; place: Place }): JSX.Element {
   const control = (verb: string) => () => call(`StudyService/${verb}Study`, { name, requestId: requestId() });
   const state = String(study["state"] ?? "");
@@ -88,11 +119,12 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
   );
   return (
     <header class="head">
-      <h1>{study["spec"].displayName || name.split("/")[3]} <State name={state} /></h1>
+      <h1><bdi>{study["spec"].displayName || name.split("/")[3]}</bdi> <State name={state} /></h1>
       {study["stateReason"] && <p class="why"><strong>{state === "ACTIVE" ? "Why nothing runs: " : ""}</strong>{study["stateReason"]}</p>}
       <p>
         <Counts study={study} />
-        {best !== undefined && <>; best {study["spec"].metric.name} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
+        {best !== undefined && <>; best {mainMetric(study)} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
+        <Outcome study={study} />
       </p>
       {(study["algorithmReasons"] ?? []).length > 0 && <details><summary>Why this algorithm</summary><ul>{(study["algorithmReasons"] as string[]).map((r) => <li key={r}>{r}</li>)}</ul></details>}
       <p class="actions">
@@ -106,39 +138,109 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
   );
 }
 
-function useModel(s: figures.Subject, coordinates: figures.Coordinate[], version: number): Map<string, { x: number[]; predictions: Json[] }> {
-  const [models, setModels] = useState(new Map<string, { x: number[]; predictions: Json[] }>());
-  const best = figures.bestRow(s);
+let asked: Promise<unknown> = Promise.resolve();
+
+/** Asks the study's model. One question follows the other, since the coordinator fits one model at a time; one that
+ * comes too early is asked again. */
+async function predict(name: string, settings: Json[], atSeq: string, signal: AbortSignal): Promise<Json[]> {
+  const before = asked;
+  let done: () => void = () => undefined;
+  asked = new Promise<void>((resolve) => { done = resolve; });
+  await before;
+  try {
+    for (let turn = 0; ; ++turn) {
+      try {
+        const answer = await call("StudyService/Predict", { name, settings, ...(atSeq === "" ? {} : { atSeq }) }, signal);
+        return (answer["predictions"] ?? []) as Json[];
+      } catch (failure) {
+        if (!(failure as CallError).passing || signal.aborted || turn === 4) throw failure;
+        await new Promise((resolve) => setTimeout(resolve, 500 * (turn + 1)));
+      }
+    }
+  } finally {
+    done();
+  }
+}
+
+/** Returns the best setting with all that never changes; a parameter may have any name. */
+function bestSetting(s: figures.Subject, best: number): Json {
+  const setting: Json = Object.create(null);
+  for (const c of figures.coordinates(s, 1e9)) if (Number.isFinite(c.at(best))) setting[c.name] = c.value(c.at(best));
+  for (const p of s.study["spec"].space as Json[]) {
+    const range = p["float"] ?? p["int"];
+    if (range && Number(range["min"]) === Number(range["max"])) setting[p["name"]] = Number(range["min"]);
+  }
+  return setting;
+}
+
+interface Shown { s: figures.Subject; coordinates: figures.Coordinate[]; version: number; place: Place; atSeq: string; open: (trial: number) => void }
+
+/** What the model expects over two parameters. */
+function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown & { likely: string[] }): JSX.Element {
+  const [model, setModel] = useState<{ of: string; x: number[]; y: number[]; means: number[] } | null>(null);
+  const [box, near] = useNear();
+  const turn = useTurn(version, MODEL_SECONDS);
+  const names = coordinates.map((c) => c.name);
+  const known = likely.filter((n) => names.includes(n));
+  const pick = (query: string, other: string | undefined) => coordinates.find((c) => c.name === place.query.get(query)) ?? coordinates.find((c) => c.name === known[query === "x" ? 0 : 1] && c.name !== other) ?? coordinates.find((c) => c.name !== other)!;
+  const a = pick("x", undefined), b = pick("y", a.name);
+  const best = figures.bestRow(s), of = `${a.name}\n${b.name}\n${atSeq}`;
   useEffect(() => {
     const stop = new AbortController();
+    if (!near || best < 0 || !a.ask || !b.ask || a.name === b.name || s.metric !== mainMetric(s.study)) return;
+    const timer = setTimeout(() => {
+      const setting = bestSetting(s, best), x = figures.places(a, 30), y = figures.places(b, 30);
+      const settings = y.flatMap((v) => x.map((u) => ({ ...setting, [a.name]: a.value(u), [b.name]: b.value(v) })));
+      predict(s.study["name"], settings, atSeq, stop.signal).then(
+        (answer) => setModel({ of, x, y, means: answer.map((p) => Number(p["mean"] ?? 0)) }),
+        () => setModel(null));
+    }, 300);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [near, of, turn]);
+  const select = (query: string, chosen: figures.Coordinate) => (
+    <select value={chosen.name} onChange={(e) => setQuery(place, query, e.currentTarget.value)}>{names.map((n) => <option key={n} value={n}>{n}</option>)}</select>
+  );
+  return (
+    <div ref={box}>
+      <p class="filters"><label>Across {select("x", a)}</label><label>Up {select("y", b)}</label></p>
+      <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null)} inputs={[version, model, of, s.metric]} height={360} onTrial={open} />
+    </div>
+  );
+}
+
+function useModel(s: figures.Subject, coordinates: figures.Coordinate[], near: boolean, version: number, atSeq: string): Map<string, { x: number[]; predictions: Json[] }> {
+  const [models, setModels] = useState(new Map<string, { x: number[]; predictions: Json[] }>());
+  const best = figures.bestRow(s), turn = useTurn(version, MODEL_SECONDS);
+  useEffect(() => {
+    const stop = new AbortController();
+    if (!near) return;
     const asked = coordinates.filter((c) => c.ask && Number.isFinite(c.at(best)));
     if (best < 0 || asked.length === 0) return;
-    const setting: Json = {};
-    for (const c of figures.coordinates(s, 1e9)) if (Number.isFinite(c.at(best))) setting[c.name] = c.value(c.at(best));
-    for (const p of s.study["spec"].space as Json[]) {
-      const range = p["float"] ?? p["int"];
-      if (range && Number(range["min"]) === Number(range["max"])) setting[p["name"]] = Number(range["min"]);
-    }
+    const setting = bestSetting(s, best);
     const per = Math.min(40, Math.floor(1000 / asked.length));
     const x = asked.map((c) => figures.places(c, per));
     const settings = asked.flatMap((c, k) => x[k]!.map((at) => ({ ...setting, [c.name]: c.value(at) })));
-    call("StudyService/Predict", { name: s.study["name"], settings }, stop.signal).then(
-      (answer) => {
-        const all = (answer["predictions"] ?? []) as Json[];
+    predict(s.study["name"], settings, atSeq, stop.signal).then(
+      (all) => {
         let from = 0;
         setModels(new Map(asked.map((c, k) => [c.name, { x: x[k]!, predictions: all.slice(from, (from += x[k]!.length)) }])));
       },
-      () => undefined, // Algorithms without a model are drawn without one.
+      () => setModels(new Map()), // Algorithms without a model are drawn without one.
     );
     return () => stop.abort();
-  }, [best, Math.floor(version / 8)]);
+  }, [near, best < 0, turn, atSeq, s.metric]);
   return models;
 }
 
-function useSlopes(s: figures.Subject, version: number): figures.Slope[] {
+function useSlopes(s: figures.Subject, near: boolean, version: number): figures.Slope[] {
   const [slopes, setSlopes] = useState<figures.Slope[]>([]);
+  const turn = useTurn(version, MODEL_SECONDS);
   useEffect(() => {
     const stop = new AbortController();
+    if (!near) return;
     const order = `metrics.${s.metric}${figures.maximize(s) ? " desc" : ""}`;
     call("StudyService/ListTrials", { parent: s.study["name"], pageSize: 60, states: ["COMPLETE"], orderBy: order }, stop.signal).then(
       (answer) => {
@@ -156,14 +258,17 @@ function useSlopes(s: figures.Subject, version: number): figures.Slope[] {
       () => undefined,
     );
     return () => stop.abort();
-  }, [Math.floor(version / 8), s.metric]);
+  }, [near, turn, s.metric]);
   return slopes;
 }
 
-function useCurves(s: figures.Subject, version: number): Json[] {
+function Curves({ s, version, open }: Shown): JSX.Element {
   const [trials, setTrials] = useState<Json[]>([]);
+  const [box, near] = useNear();
+  const turn = useTurn(version, 30);
   useEffect(() => {
     const stop = new AbortController();
+    if (!near) return;
     const value = figures.values(s), rows: number[] = [];
     for (let row = 0; row < s.table.rows; ++row) if (s.table.exists(row)) rows.push(row);
     const rank = (row: number) => (Number.isFinite(value[row]) ? (figures.maximize(s) ? -value[row]! : value[row]!) : Infinity);
@@ -172,7 +277,7 @@ function useCurves(s: figures.Subject, version: number): Json[] {
     const load = async () => {
       const got: Json[] = [];
       for (let i = 0; i < chosen.length; i += 6) {
-        const part = await Promise.all(chosen.slice(i, i + 6).map((row) => call("StudyService/GetTrial", { name: `${s.study["name"]}/trials/${row + 1}`, withMeasurements: true }, stop.signal).catch(() => ({}))));
+        const part = await Promise.all(chosen.slice(i, i + 6).map((row) => call("StudyService/GetTrial", { name: `${s.study["name"]}/trials/${row + 1}`, withMeasurements: true, maxMeasurements: 300 }, stop.signal).catch(() => ({}))));
         if (stop.signal.aborted) return;
         got.push(...part.filter((t) => (t as Json)["measurements"]));
         // Studies without curves are not asked sixty times.
@@ -182,47 +287,85 @@ function useCurves(s: figures.Subject, version: number): Json[] {
     };
     void load();
     return () => stop.abort();
-  }, [Math.floor(version / 16), s.metric]);
-  return trials;
+  }, [near, turn, s.metric, s.table.rows === 0]);
+  return <div ref={box}><LazyPlot make={() => figures.curves(s, trials)} inputs={[trials, s.metric]} height={300} onTrial={open} /></div>;
+}
+
+/** The metric over each parameter, with the model and the slopes. */
+function Slices({ s, coordinates, version, atSeq, open }: Shown): JSX.Element {
+  const [box, near] = useNear();
+  const models = useModel(s, s.metric === mainMetric(s.study) ? coordinates : [], near, version, atSeq);
+  const slopes = useSlopes(s, near, version);
+  return (
+    <div ref={box} class="grid">
+      {coordinates.map((c) => <LazyPlot key={c.name} make={() => figures.slice(s, c, models.get(c.name) ?? null, slopes)} inputs={[version, s.metric, models, slopes, atSeq]} height={240} onTrial={open} />)}
+    </div>
+  );
+}
+
+/** Trials by two objectives. */
+function Front({ s, version, place, atSeq, open, objectives }: Shown & { objectives: string[] }): JSX.Element {
+  const chosen = (query: string, i: number) => (objectives.includes(place.query.get(query) ?? "") ? place.query.get(query)! : objectives[i]!);
+  const select = (query: string, i: number) => (
+    <select value={chosen(query, i)} onChange={(e) => setQuery(place, query, e.currentTarget.value)}>{objectives.map((n) => <option key={n} value={n}>{n}</option>)}</select>
+  );
+  const a = chosen("a", 0), b = chosen("b", 1);
+  return (
+    <>
+      {objectives.length > 2 && <p class="filters"><label>Across {select("a", 0)}</label><label>Up {select("b", 1)}</label></p>}
+      <LazyPlot make={() => figures.front(s, a, b)} inputs={[version, a, b, atSeq]} height={360} onTrial={open} />
+    </>
+  );
 }
 
 function Plots({ name, study, table, version, place }: { name: string; study: Json; table: Table; version: number; place: Place }): JSX.Element {
   const metrics = table.names().filter((n) => n.startsWith("metrics.")).map((n) => n.slice(8));
-  const metric = place.query.get("metric") ?? String(study["spec"].metric.name);
+  const metric = place.query.get("metric") ?? mainMetric(study);
   const s: figures.Subject = { study, table, metric };
-  const coordinates = figures.coordinates(s, 8);
-  const models = useModel(s, metric === study["spec"].metric.name ? coordinates : [], version);
-  const slopes = useSlopes(s, version);
-  const trials = useCurves(s, version);
-  const importance = useLoaded(async (signal) => figures.importance(await call("StudyService/GetImportance", { name, metric }, signal)), [name, metric, Math.floor(version / 16)]);
-  const made = useMemo(() => ({ history: figures.history(s), parallel: figures.parallel(s, coordinates), timeline: figures.timeline(s) }), [version, metric, study]);
-  const slices = useMemo(() => coordinates.map((c) => figures.slice(s, c, models.get(c.name) ?? null, slopes)), [version, metric, models, slopes]);
-  const curves = useMemo(() => figures.curves(s, trials), [trials, metric]);
+  const at = Math.min(table.rows, Math.max(0, Number(place.query.get("at") ?? 0) || 0));
+  const atSeq = table.lookBack(at);
+  const coordinates = figures.coordinates(s, 8), objectives = objectivesOf(study).map((m) => m.name);
+  const turn = useTurn(version, 60);
+  const importance = useLoaded(async (signal) => figures.importance(await call("StudyService/GetImportance", { name, metric }, signal)), [name, metric, turn]);
   const open = (trial: number) => { location.hash = studyHref(name, "trials", trial); };
+  const shown: Shown = { s, coordinates, version, place, atSeq, open };
+  const inputs = [version, metric, at];
+  const likely = importance.value?.panels[0]!.y.ticks?.map((t) => t.text) ?? [];
   return (
     <>
       {metrics.length > 1 && (
         <p><label>Metric <select value={metric} onChange={(e) => setQuery(place, "metric", e.currentTarget.value)}>{metrics.map((m) => <option key={m} value={m}>{m}</option>)}</select></label></p>
       )}
-      <Section title="History"><Plot figure={made.history} height={340} onTrial={open} /></Section>
-      <Section title="Settings and values"><Plot figure={made.parallel} height={340} onTrial={open} /></Section>
-      <Section title="Over each parameter"><div class="grid">{slices.map((f: Figure) => <Plot key={f.title} figure={f} height={240} onTrial={open} />)}</div></Section>
-      <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>
-      <Section title="Learning curves"><Plot figure={curves} height={300} onTrial={open} /></Section>
-      <Section title="Who ran what, when"><Plot figure={made.timeline} height={Math.min(500, 120 + 24 * (made.timeline.panels[0]!.y.ticks?.length ?? 1))} onTrial={open} /></Section>
+      {table.rows > 1 && (
+        <p class="filters">
+          <label>As it was after trial <input ref={(input) => { if (input) input.value = String(at || table.rows); }} type="range" min="1" max={table.rows} aria-valuetext={at ? `trial ${at}` : "now"} onInput={(e) => setQuery(place, "at", Number(e.currentTarget.value) >= table.rows ? "" : e.currentTarget.value)} /></label>
+          <output>{at ? `${at} of ${table.rows}` : "now"}</output>
+          {at > 0 && <button type="button" onClick={() => setQuery(place, "at", "")}>Now</button>}
+        </p>
+      )}
+      {objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
+      <Section title="History"><LazyPlot make={() => figures.history(s)} inputs={inputs} height={340} onTrial={open} /></Section>
+      <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>
+      <Section title="Over each parameter"><Slices {...shown} /></Section>
+      {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
+      {at === 0 && <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
+      {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
+      <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.texts("worker")))} onTrial={open} /></Section>
     </>
   );
 }
 
 const ROW = 30; // Pixels of a row.
+const MOST_SHOWN = 40; // Columns of parameters in the table.
 
 function Trials({ name, study, table, version, place }: { name: string; study: Json; table: Table; version: number; place: Place }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const order = place.query.get("order") ?? "number", state = place.query.get("state") ?? "", find = place.query.get("find") ?? "";
-  const metric = String(study["spec"].metric.name);
+  const metric = mainMetric(study);
+  table.lookBack(0);
   const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`),
-                   ...table.names().filter((n) => n.startsWith("params.")).slice(0, 40), "seconds", "attempts", "worker", "designer", "origin"];
+                   ...table.names().filter((n) => n.startsWith("params.")).slice(0, MOST_SHOWN), "seconds", "attempts", "worker", "designer", "origin"];
   const rows = useMemo(() => {
     const out: number[] = [];
     for (let row = 0; row < table.rows; ++row) {
@@ -231,7 +374,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
       out.push(row);
     }
     const column = order.replace(/^-/, ""), sign = order.startsWith("-") ? -1 : 1;
-    if (table.isText(column)) out.sort((a, b) => sign * table.word(column, a).localeCompare(table.word(column, b)) || a - b);
+    if (table.isText(column)) out.sort((a, b) => sign * compare(table.word(column, a), table.word(column, b)) || a - b);
     else {
       const value = table.number(column);
       out.sort((a, b) => (Number.isNaN(value[a]) ? 1 : 0) - (Number.isNaN(value[b]) ? 1 : 0) || sign * (value[a]! - value[b]!) || a - b);
@@ -266,6 +409,8 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
   );
 }
 
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
 function cell(table: Table, column: string, row: number): string {
   if (table.isText(column)) return table.word(column, row);
   const value = table.number(column)[row]!;
@@ -274,7 +419,7 @@ function cell(table: Table, column: string, row: number): string {
 
 export function StudyPage({ name, place, children }: { name: string; place: Place; children?: (study: Json) => JSX.Element }): JSX.Element {
   const { study, table, version, error, away } = useStudy(name);
-  useEffect(() => { document.title = `${study?.["spec"].displayName || name.split("/")[3]} – Luthier`; });
+  useTitle(String(study?.["spec"].displayName || name.split("/")[3]));
   if (error !== null) return <Failure error={error} again={() => location.reload()} />;
   if (study === null) return away ? <Failure error={new CallError("unavailable", away)} /> : <p role="status">…</p>;
   return (

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { call, requestId, type Json } from "./api";
+import { mainMetric } from "./metrics";
 import { short, type Figure, type Layer } from "./figure";
 import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
@@ -41,7 +42,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
   const [note, setNote] = useState("");
   const loaded = useLoaded(async (signal) => {
     const [trial, why, events] = await Promise.all([
-      call("StudyService/GetTrial", { name, withMeasurements: true }, signal),
+      call("StudyService/GetTrial", { name, withMeasurements: true, maxMeasurements: 2000 }, signal),
       call("StudyService/ExplainTrial", { name }, signal),
       call("StudyService/ListEvents", { name, pageSize: 50 }, signal)]);
     return { trial, why, events };
@@ -49,7 +50,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
   if (loaded.error !== null) return <Failure error={loaded.error} again={loaded.again} />;
   if (loaded.value === null) return <p role="status">…</p>;
   const { trial, why, events } = loaded.value;
-  const metric = String(study["spec"].metric.name);
+  const metric = mainMetric(study);
   const result = trial["finalMeasurement"]?.metrics ?? {};
   const provenance = trial["provenance"] ?? {};
   const open = ["RUNNING", "PENDING", "PAUSED"].includes(trial["state"]);
@@ -59,7 +60,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
   const settings = Object.entries(trial["parameters"] ?? {}).map(([k, v]) => [k, text(v)] as [string, string]);
   return (
     <article>
-      <h2>Trial {number} <State name={String(trial["state"])} /></h2>
+      <h2>Trial {number} <State name={String(trial["state"])} />{trial["feasible"] === false && <span class="bad"> beyond a bound</span>}</h2>
       <nav aria-label="Other trials">{number > 1 && link(number - 1)} {link(number + 1)}</nav>
       <p class="actions">
         {trial["state"] === "RUNNING" && <Action label="Stop, keep its value" run={() => call("StudyService/StopTrial", { name }).then(loaded.again)} />}

@@ -43,6 +43,7 @@ const std::map<std::string, Roles>& Matrix() {
       {"AdminService/RevokeToken", kAdmin},   {"AdminService/CreateProject", kAdmin},
       {"AdminService/UpdateProject", kAdmin}, {"AdminService/ListProjects", kAdmin},
       {"AdminService/ListAudit", kAdmin},     {"AdminService/OpenPage", kAdmin},
+      {"StudyService/CheckStudyFile", kRead},
   };
   return *kMatrix;
 }

@@ -210,6 +210,35 @@ TEST_F(ServiceTest, LearningCurveIsReadBackWithNonFiniteValues) {
   ASSERT_EQ(trial.measurements_size(), 3);
   EXPECT_TRUE(std::isinf(trial.measurements(1).metrics().at("loss")));
   EXPECT_EQ(trial.checkpoint(), "file:abc");
+  // Plots need no more points than they have pixels.
+  get.set_max_measurements(2);
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  ASSERT_EQ(trial.measurements_size(), 2);
+  EXPECT_EQ(trial.measurements(0).step(), 1);
+  EXPECT_EQ(trial.measurements(1).step(), 3);
+  for (const int32_t wrong : {1, -1}) {
+    get.set_max_measurements(wrong);
+    EXPECT_EQ(base::GetReason(wire::FromGrpc(studies_->GetTrial(Context().get(), get, &trial))),
+              base::reason::kBadField);
+  }
+}
+
+TEST_F(ServiceTest, AStudyFileIsCheckedWithoutMakingAStudy) {
+  v1::CheckStudyFileRequest request;
+  request.set_text("space:\n  - {name: x, float: {min: 0, max: 1}}\nmetric: {name: loss, goal: MINIMIZE}\n");
+  v1::CheckStudyFileResponse checked;
+  const grpc::Status right = studies_->CheckStudyFile(Context().get(), request, &checked);
+  ASSERT_TRUE(right.ok()) << right.error_message();
+  EXPECT_EQ(checked.spec().space(0).name(), "x");
+  EXPECT_NE(checked.resolved_algorithm().kind_case(), v1::Algorithm::KIND_NOT_SET);
+  EXPECT_GT(checked.algorithm_reasons_size(), 0);
+  ASSERT_TRUE(Create("s", checked.spec()).ok()) << "CreateStudy takes it as it is";
+  request.set_text("space:\n  - {name: x, float: {min: 2, max: 1}}\nmetrik: {name: loss}\n");
+  const grpc::Status wrong = studies_->CheckStudyFile(Context().get(), request, &checked);
+  EXPECT_EQ(wrong.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(wrong.error_message(), HasSubstr("line:3:1: metrik"));
+  request.set_text(std::string((1 << 20) + 1, ' '));
+  EXPECT_THAT(studies_->CheckStudyFile(Context().get(), request, &checked).error_message(), HasSubstr("1 MiB"));
 }
 
 TEST_F(ServiceTest, CancelledTrialStopsItsWorker) {

@@ -1,0 +1,87 @@
+// Several studies beside each other: how fast they got how good, and in what they differ.
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { call, idOf, type Json } from "./api";
+import { Table } from "./columns";
+import { bestLine, metricAxis, type Subject } from "./figures";
+import { short, type Figure, type Layer } from "./figure";
+import { aims, mainMetric, objectivesOf } from "./metrics";
+import { Failure, Plot, Section, setQuery, studyHref, useLoaded, useTitle, type Place } from "./parts";
+
+const MOST = 8;
+
+interface Compared { study: Json; table: Table }
+
+const titleOf = (study: Json): string => String(study["spec"].displayName || idOf(String(study["name"])));
+
+/** Best values so far, by trial or by time, a line for each study. */
+function bests(all: Compared[], by: string): Figure {
+  const layers: Layer[] = [], values: number[] = [];
+  all.forEach(({ study, table }, i) => {
+    const s: Subject = { study, table, metric: mainMetric(study) };
+    const line = bestLine(s);
+    const times = table.number("end_time");
+    const begin = table.number("start_time").reduce((least, t) => Math.min(least, Number.isFinite(t) ? t : Infinity), Infinity);
+    const x = by === "time" ? line.trials.map((n) => (times[n - 1]! - begin) / 60) : line.x;
+    values.push(...line.y);
+    if (x.length > 0) layers.push({ mark: "steps", role: "shaded", series: i, name: titleOf(study).slice(0, 60), x, y: line.y, trials: line.trials });
+  });
+  const most = all[0] !== undefined && objectivesOf(all[0].study)[0]?.goal === "MAXIMIZE";
+  const panel = { x: { label: by === "time" ? "minutes since the first trial began" : "trial", whole: by === "trial" }, y: metricAxis(all[0] === undefined ? "" : mainMetric(all[0].study), values, most), layers, ...(layers.length === 0 ? { empty: "no trial is complete" } : {}) };
+  return { kind: "compare", title: "Best so far", caption: all.map((c) => `${titleOf(c.study).slice(0, 60)}: ${c.study["bestValue"] === undefined ? "no value" : short(Number(c.study["bestValue"]))}`).join("; ") + ".", columns: 1, panels: [panel] };
+}
+
+/** Returns the paths of a specification, as texts: "budget.maxTrials" → "100". */
+function flat(value: unknown, path: string, out: Map<string, string>): Map<string, string> {
+  if (Array.isArray(value)) value.forEach((v, i) => flat(v, `${path}[${(v as Json | null)?.["name"] ?? i}]`, out));
+  else if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) flat(v, path ? `${path}.${k}` : k, out);
+  else out.set(path, String(value));
+  return out;
+}
+
+function Differences({ all }: { all: Compared[] }): JSX.Element {
+  const rows = useMemo(() => {
+    const specs = all.map((c) => flat({ ...c.study["spec"], algorithm: c.study["resolvedAlgorithm"] ?? c.study["spec"].algorithm }, "", new Map()));
+    const paths = [...new Set(specs.flatMap((s) => [...s.keys()]))].sort();
+    return paths.map((path) => [path, ...specs.map((s) => s.get(path) ?? "")]).filter((row) => new Set(row.slice(1)).size > 1).slice(0, 200);
+  }, [all]);
+  if (rows.length === 0) return <p>They are stated alike.</p>;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Differences"><table>
+      <thead><tr><th scope="col">field</th>{all.map((c) => <th key={c.study["name"]} scope="col"><bdi>{titleOf(c.study)}</bdi></th>)}</tr></thead>
+      <tbody>{rows.map((row) => <tr key={row[0]}><th scope="row">{row[0]}</th>{row.slice(1).map((text, i) => <td key={i}>{text}</td>)}</tr>)}</tbody>
+    </table></div>
+  );
+}
+
+export function Compare({ place }: { place: Place }): JSX.Element {
+  useTitle("Compare");
+  const names = (place.query.get("studies") ?? "").split(",").filter((n) => n !== "").slice(0, MOST);
+  const by = place.query.get("by") === "time" ? "time" : "trial";
+  const tables = useMemo(() => new Map(names.map((n) => [n, new Table()])), [names.join(",")]);
+  const { value, error, again } = useLoaded(async (signal) => Promise.all(names.map(async (name): Promise<Compared> => {
+    const table = tables.get(name)!;
+    const [study] = await Promise.all([call("StudyService/GetStudy", { name }, signal), table.refresh(name, [], signal)]);
+    return { study, table };
+  })), [names.join(",")], 3000);
+  const figure = useMemo(() => (value === null ? null : bests(value, by)), [value, by]);
+  if (error !== null && (value === null || !error.passing)) return <Failure error={error} again={again} />;
+  if (value === null || figure === null) return <p role="status">…</p>;
+  const metrics = new Set(value.map((c) => aims(c.study)));
+  return (
+    <>
+      <h1>Compare</h1>
+      {error && <p class="away" role="status">Connection lost, trying again: {error.message}</p>}
+      {metrics.size > 1 && <p class="away">Their metrics differ, so that the lines do not mean the same: {[...metrics].join("; ")}.</p>}
+      <p class="filters"><label>By <select value={by} onChange={(e) => setQuery(place, "by", e.currentTarget.value)}><option value="trial">trial</option><option value="time">time</option></select></label></p>
+      <Plot figure={figure} height={400} />
+      <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
+        <thead><tr>{["study", "state", "trials", "best", "algorithm"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
+        <tbody>{value.map(({ study }) => (
+          <tr key={study["name"]}><td><a href={studyHref(String(study["name"]))}><bdi>{titleOf(study)}</bdi></a></td><td>{study["state"]}</td><td class="number">{Number(study["trials"]?.complete ?? 0)}</td>
+            <td class="number">{study["bestValue"] === undefined ? "" : short(Number(study["bestValue"]))}</td><td>{Object.keys(study["resolvedAlgorithm"] ?? study["spec"].algorithm ?? { auto: {} })[0]}</td></tr>))}</tbody>
+      </table></div>
+      <Section title="In what they differ"><Differences all={value} /></Section>
+    </>
+  );
+}

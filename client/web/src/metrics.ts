@@ -23,6 +23,8 @@ function read(study: Json): Metric[] {
 
 export const objectivesOf = (study: Json): Metric[] => metricsOf(study).filter((m) => m.goal !== "");
 
+export const hasBounds = (study: Json): boolean => metricsOf(study).some((m) => m.atLeast !== undefined || m.atMost !== undefined);
+
 /** The metric that is shown first. */
 export const mainMetric = (study: Json): string => (objectivesOf(study)[0] ?? metricsOf(study)[0])!.name;
 

@@ -5,7 +5,7 @@ import { call, CallError, requestId, stream, type Json } from "./api";
 import { Table } from "./columns";
 import * as figures from "./figures";
 import { short } from "./figure";
-import { mainMetric, metricsOf, objectivesOf } from "./metrics";
+import { hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Action, ago, Failure, LazyPlot, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
@@ -17,7 +17,7 @@ function columnsOf(study: Json): string[] {
   const space = (study["spec"].space ?? []) as Json[];
   if (space.length <= MOST_PARAMETERS) return [];
   const parts = (p: Json) => (p["count"] === undefined ? [""] : [".min", ".median", ".max"]).map((part) => `params.${p["name"]}${part}`);
-  return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`)];
+  return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`), ...(hasBounds(study) ? ["feasible"] : [])];
 }
 
 /** A study that is kept up to date: a watch wakes, columns bring what changed, at most twice a second. */
@@ -364,7 +364,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
   const order = place.query.get("order") ?? "number", state = place.query.get("state") ?? "", find = place.query.get("find") ?? "";
   const metric = mainMetric(study);
   table.lookBack(0);
-  const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`),
+  const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`), ...(table.has("feasible") ? ["feasible"] : []),
                    ...table.names().filter((n) => n.startsWith("params.")).slice(0, MOST_SHOWN), "seconds", "attempts", "worker", "designer", "origin"];
   const rows = useMemo(() => {
     const out: number[] = [];

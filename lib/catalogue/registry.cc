@@ -18,6 +18,7 @@
 #include "lib/catalogue/vf_idca_info.h"
 #include "lib/notation/synth_specs.h"
 #include "lib/notation/synth_uri.h"
+#include "lib/study/metrics.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::catalogue {
@@ -253,17 +254,20 @@ void CheckTargets(const study::BuiltinObjective& objective, const study::SearchS
   }
 }
 
-void CheckMetric(const ObjectiveInfo& info, const study::MetricSpec& metric, base::Violations* violations) {
+void CheckMetric(const ObjectiveInfo& info, const study::MetricSpec& metric, absl::string_view at,
+                 base::Violations* violations) {
   const MetricInfo* m = info.FindMetric(metric.name);
   if (m == nullptr) {
     std::vector<std::string> names;
     for (const MetricInfo& known : info.metrics) names.push_back(known.name);
-    violations->Add("metric.name", absl::StrCat("objective ", info.model, " has no metric ", Quote(metric.name),
-                                                base::DidYouMean(metric.name, names), "; it reports ", Joined(names)));
-  } else if (m->goal != metric.goal) {
-    violations->Add("metric.goal", absl::StrCat(metric.name, " is to be ",
-                                                m->goal == study::Goal::kMinimize ? "minimised; write MINIMIZE"
-                                                                                  : "maximised; write MAXIMIZE"));
+    violations->Add(absl::StrCat(at, ".name"),
+                    absl::StrCat("objective ", info.model, " has no metric ", Quote(metric.name),
+                                 base::DidYouMean(metric.name, names), "; it reports ", Joined(names)));
+  } else if (metric.objective && m->goal != metric.goal) {
+    violations->Add(
+        absl::StrCat(at, ".goal"),
+        absl::StrCat(metric.name, " is to be ",
+                     m->goal == study::Goal::kMinimize ? "minimised; write MINIMIZE" : "maximised; write MAXIMIZE"));
   }
 }
 
@@ -308,7 +312,7 @@ absl::StatusOr<const ObjectiveInfo*> FindObjective(absl::string_view model) {
 }
 
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
-                      const study::MetricSpec& metric) {
+                      const study::MetricSpec& metric, absl::string_view metric_field) {
   base::Violations violations;
   const absl::StatusOr<const ObjectiveInfo*> found = FindObjective(objective.model);
   if (!found.ok()) {
@@ -343,7 +347,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   CheckSplit(info, objective, &violations);
   CheckRecency(info, objective, space, &violations);
   CheckTargets(objective, space, &violations);
-  CheckMetric(info, metric, &violations);
+  CheckMetric(info, metric, metric_field, &violations);
   return violations.ToStatus();
 }
 
@@ -442,6 +446,19 @@ absl::Status CheckWarmStart(const study::StudySpec& spec) {
                                      "; leave one of the two out"));
 }
 
+// Checks the metrics besides that of Validate.
+absl::Status CheckOtherMetrics(const study::StudySpec& spec) {
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr) return absl::OkStatus();
+  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(builtin->model);
+  base::Violations violations;
+  for (size_t i = 0; info.ok() && i < spec.metrics.size(); ++i) {
+    const std::string at = absl::StrCat("metrics[", i, "]");
+    if (at != study::ObjectiveField(spec)) CheckMetric(**info, spec.metrics[i], at, &violations);
+  }
+  return violations.ToStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateUse(const study::StudySpec& spec) {
@@ -449,6 +466,7 @@ absl::Status ValidateUse(const study::StudySpec& spec) {
   violations.AddAll("", CheckCurve(spec));
   violations.AddAll("", CheckGradients(spec));
   violations.AddAll("", CheckWarmStart(spec));
+  violations.AddAll("", CheckOtherMetrics(spec));
   return violations.ToStatus();
 }
 

@@ -31,13 +31,14 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 // the data's name, the options (names, kinds, ranges), that every parameter of the space is accepted and within its
 // legal range, that every required parameter is there, and that the metric is known and has the right goal. Returns
 // INVALID_ARGUMENT with all violations, their fields as in the study file ("objective.builtin.options.nois",
-// "space[0].float.min", "metric.name").
+// "space[0].float.min", "metric.name"; `metric_field` is the metric's, study::ObjectiveField).
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
-                      const study::MetricSpec& metric);
+                      const study::MetricSpec& metric, absl::string_view metric_field = "metric");
 
 // Checks that the builtin objective of a study provides what its algorithm and rules need: a learning curve for a
 // `resource` or a stopping rule, gradients for a search by gradients alone, and no warm starts (option warm_start)
-// where trials are compared by their curves or promise not to depend on each other. Returns INVALID_ARGUMENT naming the
+// where trials are compared by their curves or promise not to depend on each other; and that it reports the metrics
+// besides that of Validate. Returns INVALID_ARGUMENT naming the
 // fields. Returns OK for other objectives, and for a study that Validate refuses.
 absl::Status ValidateUse(const study::StudySpec& spec);
 

@@ -54,7 +54,7 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
   if (spec.reproducible) return plainly("the study is reproducible");
   if (spec.stopping) return plainly("its stopping rule ends the bad ones");
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
-  if (command != nullptr && !command->stdout_patterns.empty() && !study::HasStepPattern(*command, spec.metric)) {
+  if (command != nullptr && !command->stdout_patterns.empty() && !study::HasStepPattern(*command, spec)) {
     return plainly("its stdout_patterns have no step");
   }
   study::AshaOptions asha;

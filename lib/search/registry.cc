@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 #include "lib/search/auto.h"
 #include "lib/search/bo/bo_designer.h"
 #include "lib/search/bo/model/bo_options.h"
@@ -13,6 +14,7 @@
 #include "lib/search/harmonica/designer.h"
 #include "lib/search/harmonica/plan.h"
 #include "lib/search/hoag/hoag_designer.h"
+#include "lib/search/metrics_taken.h"
 #include "lib/search/multi_fidelity/asha_designer.h"
 #include "lib/search/multi_fidelity/halving_designer.h"
 #include "lib/search/multi_fidelity/rung_options.h"
@@ -427,6 +429,8 @@ absl::Status Validate(const study::StudySpec& spec) {
                                                     spec.space.scalars(), ": use bo, fobo or auto with an objective ",
                                                     "that reports gradients, or shorten the vectors"));
   }
+  const bool chosen = std::holds_alternative<study::AutoOptions>(spec.algorithm) && !spec.metrics.empty();
+  LUTHIER_RETURN_IF_ERROR(CheckMetrics(spec, chosen ? Resolve(spec).algorithm : spec.algorithm));
   return entry.validate(spec);
 }
 

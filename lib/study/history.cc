@@ -8,6 +8,16 @@
 
 namespace luthier::study {
 
+void HistoryTrial::ClearResult() {
+  value.reset();
+  values.clear();
+  standard_errors.clear();
+  feasible = true;
+  step = 0;
+  gradient.reset();
+  failure.reset();
+}
+
 const HistoryTrial* History::LastAskBefore(uint64_t ask_index) const {
   const HistoryTrial* last = nullptr;
   for (const HistoryTrial& trial : trials_) {
@@ -58,6 +68,15 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
   Settle(number);
 }
 
+void History::NoteMetrics(int64_t number, const HistoryTrial& result) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(!trial.open());
+  trial.values = result.values;
+  trial.standard_errors = result.standard_errors;
+  trial.feasible = result.feasible;
+}
+
 void History::Change(int64_t number, Parameters parameters) {
   LUTHIER_CHECK(number >= 1 && number <= stored_ && trials_[number - 1].open());
   trials_[number - 1].parameters = std::move(parameters);
@@ -77,10 +96,7 @@ void History::Remove(int64_t number) {
   HistoryTrial& trial = trials_[number - 1];
   LUTHIER_CHECK(!trial.open());
   trial.state = TrialState::kCancelled;
-  trial.value.reset();
-  trial.step = 0;
-  trial.gradient.reset();
-  trial.failure.reset();
+  trial.ClearResult();
   trial.points.clear();
 }
 
@@ -92,16 +108,16 @@ void History::Settle(int64_t number) {
   settled_.push_back(static_cast<int>(index));
 }
 
-void History::Report(int64_t number, int64_t step, double value) {
+void History::Report(int64_t number, CurvePoint point) {
   LUTHIER_CHECK(number >= 1 && number <= stored_);
   HistoryTrial& trial = trials_[number - 1];
   LUTHIER_CHECK(trial.open());
   auto place = trial.points.end();
-  while (place != trial.points.begin() && std::prev(place)->step >= step) --place;
-  if (place != trial.points.end() && place->step == step)
-    place->value = value;
+  while (place != trial.points.begin() && std::prev(place)->step >= point.step) --place;
+  if (place != trial.points.end() && place->step == point.step)
+    *place = std::move(point);
   else
-    trial.points.insert(place, {step, value});
+    trial.points.insert(place, std::move(point));
 }
 
 void History::Pause(int64_t number) {
@@ -142,10 +158,7 @@ std::optional<History> History::ReproducibleView(int64_t parallel) const {
       view.Settle(static_cast<int64_t>(i) + 1);
     } else {
       trial.state = TrialState::kPending;
-      trial.value.reset();
-      trial.step = 0;
-      trial.gradient.reset();
-      trial.failure.reset();
+      trial.ClearResult();
     }
   }
   return view;

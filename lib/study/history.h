@@ -16,6 +16,7 @@ namespace luthier::study {
 struct CurvePoint {
   int64_t step = 0;
   double value = 0.0;
+  std::vector<double> values = {};  // In studies with StudySpec::metrics: of all of them; NaN where one is missing.
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 
@@ -26,11 +27,16 @@ struct HistoryTrial {
   Parameters parameters;
   uint64_t setting = 0;  // HashOf(parameters): History keeps it, so that designers see cheaply what they have seen.
   TrialState state = TrialState::kPending;
-  std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
-  int64_t step = 0;                    // Step of the final measurement; 0: there is none.
-  std::optional<Gradient> gradient;    // Gradient of the study's metric, valid for the space.
-  std::optional<FailureKind> failure;  // In FAILED.
-  std::string designer_state;          // Text that the designer stored with this suggestion.
+  std::optional<double> value;  // The study's metric in user units; COMPLETE (always finite) or PRUNED.
+  // In studies with StudySpec::metrics: the values of all of them, in that order. Empty without a result, or if it
+  // lacks one, which may be in PRUNED.
+  std::vector<double> values = {};
+  std::vector<std::optional<double>> standard_errors = {};  // Those of `values` that were reported; empty: none was.
+  bool feasible = true;                                     // False if one of `values` is beyond a bound.
+  int64_t step = 0;                                         // Step of the final measurement; 0: there is none.
+  std::optional<Gradient> gradient;                         // Gradient of the study's metric, valid for the space.
+  std::optional<FailureKind> failure;                       // In FAILED.
+  std::string designer_state;                               // Text that the designer stored with this suggestion.
   // Who reported the result: workers are numbered by their first final result in the log, from 0. Wrong gradients are
   // mostly one worker's. In a reproducible study, where nothing may depend on who was faster, always 0.
   int32_t reporter = 0;
@@ -40,6 +46,8 @@ struct HistoryTrial {
   int64_t resource = 0;  // The step until which it is to be trained; 0: no target.
 
   bool open() const { return !IsFinal(state); }
+  // Forgets the result, but neither the state nor the reporter.
+  void ClearResult();
 };
 
 // The part of a study's log that a designer may depend on, in log order. Designers see nothing else: no times, no
@@ -64,6 +72,9 @@ class History {
   // their numbers (HistoryTrial::reporter); if empty, the trial's reporter stays as it is. `step`: that of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
+  // Notes the values of all metrics of final trial `number`, in studies with StudySpec::metrics: `values`,
+  // `standard_errors` and `feasible` of `result`.
+  void NoteMetrics(int64_t number, const HistoryTrial& result);
 
   // Notes the present parameters of open trial `number` (open spaces: those that its objective asked for).
   void Change(int64_t number, Parameters parameters);
@@ -76,8 +87,9 @@ class History {
   void Remove(int64_t number);
 
   // --- Studies with a `resource` ---
-  // Notes that a worker reported the metric of open trial `number`.
-  void Report(int64_t number, int64_t step, double value);
+  // Notes that a worker reported a point of open trial `number`.
+  void Report(int64_t number, CurvePoint point);
+  void Report(int64_t number, int64_t step, double value) { Report(number, CurvePoint{step, value}); }
   // Notes that open trial `number` reached its target and is PAUSED. Its reports there came before.
   void Pause(int64_t number);
   // Notes that ask `ask_index` continues PAUSED trial `number` up to `resource`, its new target, which is above the old

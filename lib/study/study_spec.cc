@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/study/command_template.h"
+#include "lib/study/metrics.h"
 #include "lib/study/output_pattern.h"
 
 namespace luthier::study {
@@ -19,7 +20,7 @@ std::string PatternField(const std::string& metric) {
   return absl::StrCat("objective.command.stdout_patterns[", base::Quote(metric), "]");
 }
 
-void CheckObjective(const CommandObjective& command, const MetricSpec& metric, base::Violations* violations) {
+void CheckObjective(const CommandObjective& command, const StudySpec& spec, base::Violations* violations) {
   const std::string at = "objective.command";
   if (command.argv.empty()) violations->Add(at + ".argv", "is empty; give the program and its arguments");
   if (command.argv.size() > 1000) violations->Add(at + ".argv", "has more than 1000 entries");
@@ -41,7 +42,8 @@ void CheckObjective(const CommandObjective& command, const MetricSpec& metric, b
   for (const auto& [name, pattern] : command.stdout_patterns) {
     if (pattern.size() > kMaxPattern) violations->Add(PatternField(name), "is longer than 1024 bytes");
   }
-  if (!command.stdout_patterns.empty() && command.stdout_patterns.count(metric.name) == 0) {
+  for (const MetricSpec& metric : MetricsOf(spec)) {
+    if (command.stdout_patterns.empty() || command.stdout_patterns.contains(metric.name)) continue;
     violations->Add(at + ".stdout_patterns",
                     absl::StrCat("has no pattern for the study's metric ", base::Quote(metric.name)));
   }
@@ -70,7 +72,7 @@ void CheckSplitColumns(const Split& split, const std::string& at, base::Violatio
   }
 }
 
-void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Violations* violations) {
+void CheckObjective(const BuiltinObjective& builtin, const StudySpec&, base::Violations* violations) {
   const std::string at = "objective.builtin";
   if (builtin.model.empty()) violations->Add(at + ".model", "is required; `luthier objectives` lists the models");
   if (builtin.model.size() > 256) violations->Add(at + ".model", "is longer than 256 bytes");
@@ -93,7 +95,7 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
   CheckSplitColumns(split, at + ".split", violations);
 }
 
-void CheckObjective(const ExternalObjective&, const MetricSpec&, base::Violations*) {}
+void CheckObjective(const ExternalObjective&, const StudySpec&, base::Violations*) {}
 
 void CheckResource(const Resource& resource, base::Violations* violations) {
   if (resource.max < 1 || resource.max > kMaxResource) {
@@ -203,8 +205,11 @@ const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm) {
   return nullptr;
 }
 
-bool HasStepPattern(const CommandObjective& command, const MetricSpec& metric) {
-  return metric.name != kStepPattern && command.stdout_patterns.contains(kStepPattern);
+bool HasStepPattern(const CommandObjective& command, const StudySpec& spec) {
+  for (const MetricSpec& metric : MetricsOf(spec)) {
+    if (metric.name == kStepPattern) return false;
+  }
+  return command.stdout_patterns.contains(kStepPattern);
 }
 
 absl::Status ValidateNewSpec(const StudySpec& spec) {
@@ -236,14 +241,8 @@ absl::Status ValidateSpec(const StudySpec& spec) {
     violations.Add("open_space", absl::StrCat("does not go with ", AlgorithmName(spec.algorithm),
                                               ", which lays its settings out over the space from the start"));
   }
-  if (!IsName(spec.metric.name)) {
-    violations.Add("metric.name", spec.metric.name.empty()
-                                      ? std::string("is required: the name of the value to optimize")
-                                      : absl::StrCat(base::Quote(spec.metric.name),
-                                                     " is not a name: letters, digits, '_' and '.', not starting with "
-                                                     "a digit, at most 64"));
-  }
-  std::visit([&](const auto& objective) { CheckObjective(objective, spec.metric, &violations); }, spec.objective);
+  ValidateMetrics(spec, &violations);
+  std::visit([&](const auto& objective) { CheckObjective(objective, spec, &violations); }, spec.objective);
   if (const auto* command = std::get_if<CommandObjective>(&spec.objective)) {
     ValidateTemplates(*command, spec.space, &violations);
   }
@@ -293,7 +292,7 @@ absl::Status ValidateSpec(const StudySpec& spec) {
       violations.Add("reproducible", "does not go with stopping: what is stopped depends on who was faster");
     }
     const auto* command = std::get_if<CommandObjective>(&spec.objective);
-    if (command != nullptr && !command->stdout_patterns.empty() && !HasStepPattern(*command, spec.metric)) {
+    if (command != nullptr && !command->stdout_patterns.empty() && !HasStepPattern(*command, spec)) {
       violations.Add("objective.command.stdout_patterns",
                      "give one result at the end, but stopping needs reports on the way; add a pattern step, or print "
                      "JSON lines instead (docs/guide/command_objective.md)");
@@ -317,6 +316,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   }
   if (a.metric.name != b.metric.name) return "metric.name";
   if (a.metric.goal != b.metric.goal) return "metric.goal";
+  if (a.metrics != b.metrics) return "metrics";
   if (!SameAlgorithm(a.algorithm, b.algorithm)) return "algorithm";
   if (!(a.objective == b.objective)) return "objective";
   if (const std::string budget = BudgetDifference(a.budget, b.budget); !budget.empty()) return budget;

@@ -18,9 +18,14 @@ namespace luthier::study {
 
 enum class Goal { kMinimize, kMaximize };
 
+// A metric that results must have: an objective, bounds on the outcome, or both.
 struct MetricSpec {
   std::string name;
-  Goal goal = Goal::kMinimize;
+  Goal goal = Goal::kMinimize;                    // Of an objective.
+  bool objective = true;                          // False: it has no goal, only bounds.
+  std::optional<double> at_least = std::nullopt;  // Bounds of feasible results, in user units; both ends are feasible.
+  std::optional<double> at_most = std::nullopt;
+  std::optional<double> reference = std::nullopt;  // Of several objectives: what is worse than it is worth nothing.
   friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
 };
 
@@ -242,10 +247,6 @@ struct CommandObjective {
   friend bool operator==(const CommandObjective&, const CommandObjective&) = default;
 };
 
-// Returns true if the standard output of the command has a learning curve: one of its patterns is that of the step
-// (kStepPattern).
-bool HasStepPattern(const CommandObjective& command, const MetricSpec& metric);
-
 // Nobody's worker: users ask and tell.
 struct ExternalObjective {
   friend bool operator==(const ExternalObjective&, const ExternalObjective&) = default;
@@ -322,7 +323,9 @@ struct StudySpec {
   std::string display_name;
   std::string description;
   SearchSpace space;
-  MetricSpec metric;
+  MetricSpec metric;  // The objective; of several the first one.
+  // All metrics in the user's order, if there are bounds or several: SetMetrics (metrics.h). Else empty.
+  std::vector<MetricSpec> metrics = {};
   AlgorithmSpec algorithm;
   ObjectiveSpec objective;
   Budget budget;
@@ -341,6 +344,10 @@ struct StudySpec {
   std::vector<std::string> removed_options;
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
+
+// Returns true if the standard output of the study's command has a learning curve: one of its patterns is that of the
+// step (kStepPattern).
+bool HasStepPattern(const CommandObjective& command, const StudySpec& spec);
 
 inline constexpr int64_t kMaxTrials = 1'000'000;
 inline constexpr int64_t kMaxParallel = 10'000;

@@ -15,6 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/convert_algorithm.h"
 #include "lib/wire/old_options.h"
@@ -215,9 +216,13 @@ study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::Parame
 
 // --- Metric ---
 
-study::MetricSpec MetricFrom(const v1::MetricSpec& proto, base::Violations* violations) {
+// `at`: the field of the metric.
+study::MetricSpec MetricFrom(const v1::MetricSpec& proto, const std::string& at, base::Violations* violations) {
   study::MetricSpec result;
   result.name = proto.name();
+  if (proto.has_at_least()) result.at_least = proto.at_least();
+  if (proto.has_at_most()) result.at_most = proto.at_most();
+  if (proto.has_reference()) result.reference = proto.reference();
   switch (proto.goal()) {
     case v1::MINIMIZE:
       result.goal = study::Goal::kMinimize;
@@ -226,13 +231,44 @@ study::MetricSpec MetricFrom(const v1::MetricSpec& proto, base::Violations* viol
       result.goal = study::Goal::kMaximize;
       break;
     case v1::GOAL_UNSPECIFIED:
-      violations->Add("metric.goal", "is required: MINIMIZE or MAXIMIZE");
+      result.objective = false;
       break;
     default:
-      violations->Add("metric.goal", absl::StrCat("has the unknown value ", static_cast<int>(proto.goal()),
-                                                  "; use MINIMIZE or MAXIMIZE"));
+      violations->Add(at + ".goal", absl::StrCat("has the unknown value ", static_cast<int>(proto.goal()),
+                                                 "; use MINIMIZE or MAXIMIZE"));
   }
   return result;
+}
+
+void MetricsFrom(const v1::StudySpec& proto, study::StudySpec* spec, base::Violations* violations) {
+  if (proto.metrics().empty()) {
+    const study::MetricSpec metric = MetricFrom(proto.metric(), "metric", violations);
+    if (!metric.objective) violations->Add("metric.goal", "is required: MINIMIZE or MAXIMIZE");
+    const char* const bound = metric.at_least ? "at_least" : metric.at_most ? "at_most" : nullptr;
+    if (const char* const field = metric.reference ? "reference" : bound; field != nullptr) {
+      violations->Add(absl::StrCat("metric.", field),
+                      "is for the entries of metrics; write metrics: [{name: ..., goal: ..., at_most: ...}] in place "
+                      "of metric");
+    }
+    spec->metric = {proto.metric().name(), metric.goal};
+    return;
+  }
+  if (proto.has_metric()) violations->Add("metrics", "and metric exclude each other; move metric into the list");
+  std::vector<study::MetricSpec> metrics;
+  for (int i = 0; i < proto.metrics_size() && metrics.size() <= study::kMaxMetrics; ++i) {
+    metrics.push_back(MetricFrom(proto.metrics(i), absl::StrCat("metrics[", i, "]"), violations));
+  }
+  study::SetMetrics(std::move(metrics), spec);
+}
+
+v1::MetricSpec MetricToProto(const study::MetricSpec& metric) {
+  v1::MetricSpec proto;
+  proto.set_name(ValidUtf8(metric.name));
+  if (metric.objective) proto.set_goal(metric.goal == study::Goal::kMaximize ? v1::MAXIMIZE : v1::MINIMIZE);
+  if (metric.at_least) proto.set_at_least(*metric.at_least);
+  if (metric.at_most) proto.set_at_most(*metric.at_most);
+  if (metric.reference) proto.set_reference(*metric.reference);
+  return proto;
 }
 
 // --- Objective ---
@@ -468,8 +504,8 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   proto.set_display_name(ValidUtf8(spec.display_name));
   proto.set_description(ValidUtf8(spec.description));
   for (const study::ParameterSpec& parameter : spec.space.parameters()) *proto.add_space() = ToProto(parameter);
-  proto.mutable_metric()->set_name(ValidUtf8(spec.metric.name));
-  proto.mutable_metric()->set_goal(spec.metric.goal == study::Goal::kMaximize ? v1::MAXIMIZE : v1::MINIMIZE);
+  if (spec.metrics.empty()) *proto.mutable_metric() = MetricToProto(spec.metric);
+  for (const study::MetricSpec& metric : spec.metrics) *proto.add_metrics() = MetricToProto(metric);
   *proto.mutable_algorithm() = AlgorithmToProto(spec.algorithm);
   std::visit([&](const auto& objective) { SetObjective(objective, proto.mutable_objective()); }, spec.objective);
   v1::Budget* budget = proto.mutable_budget();
@@ -509,7 +545,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   } else {
     result.space = SpaceFrom(spec.space(), &violations);
   }
-  result.metric = MetricFrom(spec.metric(), &violations);
+  MetricsFrom(spec, &result, &violations);
   result.algorithm = CurrentAlgorithm(spec.algorithm(), &violations);
   result.objective = ObjectiveFrom(spec.objective(), &violations);
   result.budget = BudgetFrom(spec.budget(), &violations);

@@ -98,7 +98,8 @@ Json StudyFileSchema() {
   Writer writer;
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "A study file of luthier"}};
   schema.update(writer.Reference(*v1::StudySpec::descriptor()));
-  schema["required"] = {"space", "metric"};
+  schema["required"] = {"space"};
+  schema["oneOf"] = {Json{{"required", {"metric"}}}, Json{{"required", {"metrics"}}}};
   schema["$defs"] = writer.definitions();
   return schema;
 }

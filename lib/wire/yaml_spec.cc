@@ -145,7 +145,7 @@ std::string OwnWord(absl::string_view word, const std::vector<std::string>& name
                                     {"choices", "values", "values"},
                                     {"categories", "values", "values"},
                                     {"direction", "goal", "goal: MINIMIZE or MAXIMIZE"},
-                                    {"directions", "goal", "goal: MINIMIZE or MAXIMIZE; one metric is optimized"},
+                                    {"directions", "goal", "goal: MINIMIZE or MAXIMIZE, in each entry of metrics"},
                                     {"minimize", "goal", "goal: MINIMIZE"},
                                     {"maximize", "goal", "goal: MAXIMIZE"},
                                     {"n_trials", "max_trials", "max_trials"},
@@ -158,6 +158,7 @@ std::string OwnWord(absl::string_view word, const std::vector<std::string>& name
                                     {"sampler", "algorithm", "algorithm"},
                                     {"pruner", "stopping", "stopping, or resource with an algorithm"},
                                     {"direction", "metric", "metric: {name: ..., goal: MINIMIZE or MAXIMIZE}"},
+                                    {"directions", "metrics", "metrics: [{name: ..., goal: MINIMIZE or MAXIMIZE}]"},
                                     {"command", "objective", "objective: {command: {argv: [...]}}"}};
   for (const Pair& pair : kWords) {
     if (word == pair.theirs && std::find(names.begin(), names.end(), pair.field) != names.end()) return pair.ours;

@@ -230,7 +230,7 @@ RunOutcome CommandResults::Outcome() {
   }
   for (const std::string& note : matched->notes) Note(note);
   // A program that was stopped has the values of the last complete step.
-  const bool whole_steps = interrupted_ && study::HasStepPattern(command_, request_.spec.metric) && held_;
+  const bool whole_steps = interrupted_ && study::HasStepPattern(command_, request_.spec) && held_;
   for (const auto& [name, value] : matched->values) {
     if (!whole_steps || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
   }

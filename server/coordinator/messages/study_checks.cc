@@ -5,6 +5,7 @@
 #include "lib/base/error.h"
 #include "lib/catalogue/registry.h"
 #include "lib/search/registry.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -15,7 +16,7 @@ absl::Status Check(const study::StudySpec& spec, bool new_objective) {
   if (new_objective) violations.AddAll("", study::ValidateNewSpec(spec));
   violations.AddAll("", search::Validate(spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
-    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
+    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric, study::ObjectiveField(spec)));
     violations.AddAll("", catalogue::ValidateUse(spec));
   }
   return violations.ToStatus();

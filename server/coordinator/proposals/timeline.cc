@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/legacy_state.h"
+#include "lib/study/metrics.h"
 #include "lib/study/spec_change.h"
 #include "server/storage/damage.h"
 
@@ -32,13 +33,13 @@ absl::Status Damaged(const storage::Event& event) {
 }
 
 // Gathers the creation and the end of a trial, if they are not after `until`.
-void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, const study::MetricSpec& metric,
+void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, const study::StudySpec& spec,
                uint64_t until, Gathered* gathered) {
   if (record.create_seq > until) return;
   gathered->trials = record.trial.number;
   HistoryUpdate update;
   update.study = study;
-  update.trial = ToHistoryTrial(record.trial, metric);
+  update.trial = ToHistoryTrial(record.trial, spec);
   if (record.finish_seq != 0 && record.finish_seq <= until) {
     update.seq = record.finish_seq;
     update.kind = Kind::kFinished;
@@ -58,10 +59,7 @@ void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, cons
   update.kind = Kind::kStored;
   update.trial.parameters = study::SuggestedParameters(record.trial);
   update.trial.state = study::TrialState::kPending;
-  update.trial.value.reset();
-  update.trial.step = 0;
-  update.trial.gradient.reset();
-  update.trial.failure.reset();
+  update.trial.ClearResult();
   gathered->updates[update.seq] = std::move(update);
   for (const study::Provenance& promotion : record.trial.promotions) {
     if (promotion.ask_index) {
@@ -161,10 +159,10 @@ void Apply(const HistoryUpdate& update, study::History* history) {
       if (trial.parameters != history->trials()[static_cast<size_t>(trial.number - 1)].parameters) {
         history->Change(trial.number, trial.parameters);
       }
-      return history->Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
-                             trial.step);
+      history->Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker, trial.step);
+      return history->NoteMetrics(trial.number, trial);
     case Kind::kReported:
-      return history->Report(trial.number, update.point.step, update.point.value);
+      return history->Report(trial.number, update.point);
     case Kind::kPaused:
       return history->Pause(trial.number);
     case Kind::kPromoted:
@@ -174,7 +172,7 @@ void Apply(const HistoryUpdate& update, study::History* history) {
   }
 }
 
-study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric) {
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::StudySpec& spec) {
   study::HistoryTrial out;
   out.number = trial.number;
   out.ask_index = trial.provenance.ask_index;
@@ -184,10 +182,11 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
   out.resource = trial.provenance.resource;
   if (trial.failure) out.failure = trial.failure->kind;
   if (trial.final_measurement && study::IsFinal(trial.state)) {
-    const auto value = trial.final_measurement->metrics.find(metric.name);
+    const auto value = trial.final_measurement->metrics.find(spec.metric.name);
     if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
     out.gradient = trial.final_measurement->gradient;
     out.step = trial.final_measurement->step;
+    study::FillMetrics(spec, *trial.final_measurement, &out);
   }
   return out;
 }
@@ -204,7 +203,7 @@ absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storag
                              storage->ListTrials(study, {}, after, kTimelinePage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
-      GatherRow(record, study, spec.metric, until, &gathered);
+      GatherRow(record, study, spec, until, &gathered);
     }
     if (page.size() < kTimelinePage) break;
   }

@@ -29,9 +29,9 @@ struct HistoryUpdate {
 
 void Apply(const HistoryUpdate& update, study::History* history);
 
-// Returns the trial as designers see it: the result of the study's metric if it is final, its parameters and target
-// always.
-study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric);
+// Returns the trial as designers see it: the results of the study's metrics if it is final, its parameters and
+// target always.
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::StudySpec& spec);
 
 // True if the study's designers or rules look at points of learning curves, which are kept for every study.
 bool NeedsCurves(const study::StudySpec& spec);

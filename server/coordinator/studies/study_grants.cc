@@ -120,7 +120,7 @@ int64_t Study::Store(study::Trial trial, EventType type, const std::string& acto
   record.create_seq = event.seq;
   MarkDirty(record);
   Tell(HistoryUpdate::Kind::kStored, number, [&](HistoryUpdate& update) {
-    update.trial = ToHistoryTrial(record.trial, spec_->metric);
+    update.trial = ToHistoryTrial(record.trial, *spec_);
     update.trial.parameters = study::SuggestedParameters(record.trial);
   });
   return number;

@@ -268,7 +268,7 @@ void Study::Conclude(TrialSlot& slot, const TrialEnd& end) {
   AddBytes(BytesOf(record.trial));
   MarkDirty(record);
   Tell(HistoryUpdate::Kind::kFinished, record.trial.number, [&](HistoryUpdate& update) {
-    update.trial = ToHistoryTrial(record.trial, spec_->metric);
+    update.trial = ToHistoryTrial(record.trial, *spec_);
     update.worker = study::ReporterOf(record.trial);
   });
   if (stopper_) {

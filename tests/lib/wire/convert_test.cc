@@ -157,6 +157,26 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 {"space"}},
         BadSpec{"NoGoal", [](v1::StudySpec* s) { s->mutable_metric()->clear_goal(); }, {"metric.goal"}},
+        BadSpec{
+            "BoundOfTheMetric", [](v1::StudySpec* s) { s->mutable_metric()->set_at_most(1.0); }, {"metric.at_most"}},
+        BadSpec{"MetricAndMetrics", [](v1::StudySpec* s) { *s->add_metrics() = s->metric(); }, {"metrics"}},
+        BadSpec{"UnknownGoalOfOneOfSeveral",
+                [](v1::StudySpec* s) {
+                  *s->add_metrics() = s->metric();
+                  s->clear_metric();
+                  s->add_metrics()->set_name("ms");
+                  s->mutable_metrics(1)->set_goal(static_cast<v1::Goal>(7));
+                },
+                {"metrics[1].goal"}},
+        BadSpec{"ManyMetrics",
+                [](v1::StudySpec* s) {
+                  s->clear_metric();
+                  for (int i = 0; i < 100'000; ++i) {
+                    s->add_metrics()->set_name(absl::StrCat("m", i));
+                    s->mutable_metrics(i)->set_goal(v1::MINIMIZE);
+                  }
+                },
+                {"metrics"}},
         BadSpec{"UnknownGoal",
                 [](v1::StudySpec* s) { s->mutable_metric()->set_goal(static_cast<v1::Goal>(7)); },
                 {"metric.goal"}},

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/study/metrics.h"
 #include "luthier/v1/study.pb.h"
 
 namespace luthier::testing {
@@ -353,6 +354,21 @@ study::StoppingRule Rule(RandomStream& r) {
   }
 }
 
+std::vector<study::MetricSpec> Metrics(RandomStream& r) {
+  std::vector<study::MetricSpec> metrics;
+  const int64_t several = Between(r, 0, 1);
+  for (int64_t i = 0; i <= several; ++i) {
+    metrics.push_back({absl::StrCat("goal", i), Coin(r) ? study::Goal::kMinimize : study::Goal::kMaximize});
+    if (several > 0 && Coin(r)) metrics.back().reference = Number(r);
+  }
+  for (int64_t i = 0; i < Between(r, 0, 3); ++i) {
+    metrics.push_back({.name = absl::StrCat("bound", i), .objective = false});
+    if (Coin(r)) metrics.back().at_most = Number(r);
+    if (!metrics.back().at_most) metrics.back().at_least = Number(r);
+  }
+  return metrics;
+}
+
 }  // namespace
 
 study::StudySpec RandomSpec(RandomStream& r) {
@@ -363,10 +379,12 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.metric = {"loss", Coin(r) ? study::Goal::kMinimize : study::Goal::kMaximize};
   spec.algorithm = Algorithm(r);
   spec.objective = Objective(r);
+  if (Coin(r) && std::holds_alternative<study::ExternalObjective>(spec.objective)) study::SetMetrics(Metrics(r), &spec);
+  const bool several = study::ObjectiveCount(spec) > 1;
   spec.budget.max_trials = Between(r, 1, study::kMaxTrials);
   spec.budget.max_parallel = Between(r, 1, 1000);
   spec.budget.max_failed_trials = Between(r, 0, 10);
-  if (Coin(r)) spec.budget.target_value = Number(r);
+  if (Coin(r) && !several) spec.budget.target_value = Number(r);
   spec.budget.patience = Between(r, 0, 10);
   if (Coin(r)) spec.budget.max_wall = absl::Milliseconds(Between(r, 1, 1'000'000'000));
   spec.lease.ttl = absl::Milliseconds(Between(r, 10'000, 3'600'000));
@@ -377,7 +395,7 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.resource = study::Resource{.min = Between(r, 1, 5), .max = Between(r, 5, study::kMaxResource), .unit = Text(r)};
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
   const bool reports = command == nullptr || command->stdout_patterns.empty();
-  if (reports && Coin(r)) {
+  if (reports && !several && Coin(r)) {
     spec.stopping = Rule(r);
     spec.reproducible = false;
   }

@@ -101,8 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadFile{"Empty", "", "s.yaml: is empty"}, BadFile{"OnlyComment", "# nothing\n", "s.yaml: is empty"},
         BadFile{"JustText", "hello",
-                "s.yaml:1:1: must be a map, not a scalar; give display_name, description, space, metric, algorithm, "
-                "objective, budget, lease, seed, reproducible, labels, resource, stopping, weight, open_space, pool"},
+                "s.yaml:1:1: must be a map, not a scalar; give display_name, description, space, metric, metrics, "
+                "algorithm, objective, budget, lease, seed, reproducible, labels, resource, stopping, weight, "
+                "open_space, pool"},
         BadFile{"MisspeltKey", Space("{name: x, flaot: {min: 0, max: 1}}"),
                 "s.yaml:2:15: space[0]: has no field \"flaot\" (did you mean \"float\"?)"},
         BadFile{"MisspeltTopKey", "bugdet: {max_trials: 3}" + std::string(kTail),

@@ -66,6 +66,10 @@ struct Options {
   // trial list
   std::string filter, order_by;
 
+  // trial best
+  std::string pick;                            // Empty or "knee".
+  std::vector<std::string> at_most, at_least;  // NAME=NUMBER
+
   // study update, study import, trial import
   std::optional<int64_t> max_trials, max_parallel, patience;
   std::string target_value;  // A number, or "none".

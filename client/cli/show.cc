@@ -145,12 +145,39 @@ bool IsOver(const v1::Study& study) {
   return finished && study.trials().running() == 0 && study.trials().pending() == 0;
 }
 
+std::string FrontText(const v1::Study& study) {
+  if (study.front_overflowed()) return "more than 5,000 trials on the front";
+  std::string text = absl::StrCat(study.front_size(), study.front_size() == 1 ? " trial" : " trials", " on the front");
+  if (!study.has_hypervolume()) return text;
+  absl::StrAppend(&text, ", hypervolume ", ShortNumber(study.hypervolume()), " beyond ");
+  int place = 0;
+  for (const v1::MetricSpec& metric : study.spec().metrics()) {
+    if (metric.goal() == v1::GOAL_UNSPECIFIED || place >= study.reference_point_size()) continue;
+    absl::StrAppend(&text, place == 0 ? "" : ", ", Printable(metric.name()), " ",
+                    ShortNumber(study.reference_point(place)));
+    ++place;
+  }
+  return text;
+}
+
+std::string BoundsText(const v1::Study& study) {
+  if (study.infeasible() == 0) return "";
+  const int64_t complete = study.trials().complete();
+  if (study.least_violating_trial() != 0) {
+    return absl::StrCat("no trial meets the bounds; the least violation is ", ShortNumber(study.least_violation()),
+                        ", of trial ", study.least_violating_trial());
+  }
+  const int64_t percent = (100 * study.infeasible() + complete / 2) / std::max<int64_t>(complete, 1);
+  return absl::StrCat(study.infeasible(), " of ", complete, " complete trials (", percent, " %) are beyond the bounds");
+}
+
 std::string Summary(const v1::Study& study) {
   const v1::TrialCounts& counts = study.trials();
   std::string text = absl::StrCat(DoneTrials(counts), "/", study.spec().budget().max_trials(), " done");
   if (study.has_best_value()) {
     absl::StrAppend(&text, ", best ", ShortNumber(study.best_value()), " (trial ", study.best_trial(), ")");
   }
+  if (study.front_overflowed() || study.front_size() > 0) absl::StrAppend(&text, ", ", FrontText(study));
   const std::pair<int64_t, const char*> others[] = {{counts.running(), "running"}, {counts.pending(), "pending"},
                                                     {counts.paused(), "paused"},   {counts.pruned(), "pruned"},
                                                     {counts.failed(), "failed"},   {counts.cancelled(), "cancelled"},
@@ -215,6 +242,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   if (const std::string trainings = TrainingsText(study.trainings()); !trainings.empty()) {
     out << "training " << trainings << "\n";
   }
+  if (const std::string bounds = BoundsText(study); !bounds.empty()) out << "bounds   " << bounds << "\n";
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {
     out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "
@@ -230,7 +258,9 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   detail.verbose ? PrintResolution(out, study) : PrintChoice(out, study);
   PrintHarmonica(out, study);
   if (study.has_certificate()) PrintCertificate(out, study.spec().metric().name(), study.certificate());
-  out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
+  v1::StudySpec spec = study.spec();
+  if (!spec.metrics().empty()) spec.clear_metric();  // The list has it.
+  out << "spec\n" << Indented(wire::ToYaml(spec)) << "\n";
 }
 
 std::string EventLine(const v1::Event& event, bool colour) {

@@ -69,6 +69,10 @@ std::string EventLine(const v1::Event& event, bool colour);
 
 // Returns "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
 std::string Summary(const v1::Study& study);
+// Returns "12 trials on the front, hypervolume 0.83 beyond accuracy 0.5, energy 40".
+std::string FrontText(const v1::Study& study);
+// Returns how many results are beyond the bounds of the study's metrics, or which comes nearest; "" if none is beyond.
+std::string BoundsText(const v1::Study& study);
 // Returns trainings by how they ended, "37 converged, 1 precision, 2 limit"; "" if no trial says.
 std::string TrainingsText(const v1::TrainingCounts& counts);
 // Returns a sentence for people: "2 of 40 trainings ended at their limit (max_iterations): their losses are not those

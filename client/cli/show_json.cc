@@ -49,6 +49,7 @@ Json TrialJson(const v1::Trial& trial) {
       json["training"] = TrainingJson(trial.final_measurement().training());
     }
   }
+  if (trial.has_feasible()) json["feasible"] = trial.feasible();
   json["gradient_set_aside"] = trial.gradient_set_aside();
   for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
                             "resource_spent", "attributes", "attributes_left_out", "retry_of", "retried_by",

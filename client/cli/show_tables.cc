@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/show.h"
 #include "client/cli/show_text.h"
 #include "lib/wire/convert.h"
@@ -82,6 +83,14 @@ std::vector<ParameterColumn> ParameterColumns(const v1::StudySpec& spec, const s
   return columns;
 }
 
+std::string ObjectiveNames(const v1::StudySpec& spec) {
+  std::vector<std::string> names;
+  for (const v1::MetricSpec& metric : spec.metrics()) {
+    if (metric.goal() != v1::GOAL_UNSPECIFIED) names.push_back(metric.name());
+  }
+  return names.empty() ? spec.metric().name() : absl::StrJoin(names, ", ");
+}
+
 }  // namespace
 
 Table StudyTable(const std::vector<v1::Study>& studies) {
@@ -99,7 +108,7 @@ Table StudyTable(const std::vector<v1::Study>& studies) {
     const v1::TrialCounts& counts = study.trials();
     table.Add({Cell::Text(IdOf(study)), Cell::State(StudyStateText(study)), Cell::Integer(DoneTrials(counts)),
                Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
-               Cell::Integer(counts.failed()), Cell::Text(study.spec().metric().name()),
+               Cell::Integer(counts.failed()), Cell::Text(ObjectiveNames(study.spec())),
                study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
                study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
                Cell::Text(ShortTime(study.create_time()))},
@@ -118,17 +127,24 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
   for (const v1::Trial& trial : trials) {
     for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
   }
-  other_metrics.erase(spec.metric().name());
-  std::vector<std::string> metrics = {spec.metric().name()};
+  // The study's own come first.
+  std::vector<std::string> metrics;
+  for (const v1::MetricSpec& metric : spec.metrics()) metrics.push_back(metric.name());
+  if (metrics.empty()) metrics.push_back(spec.metric().name());
+  for (const std::string& name : metrics) other_metrics.erase(name);
+  const size_t own = metrics.size();
   metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
 
   // Columns that a narrow terminal leaves out, the last first.
   enum Rank { kNote = 1, kParameter, kOtherMetric, kTraining, kInternal };
   std::vector<Column> columns = {"number", "state"};
-  for (const std::string& name : metrics) {
-    const bool clash = std::find(titles.begin(), titles.end(), name) != titles.end();
-    columns.emplace_back(clash ? "metric." + name : name, name == spec.metric().name() ? 0 : kOtherMetric);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const bool clash = std::find(titles.begin(), titles.end(), metrics[i]) != titles.end();
+    columns.emplace_back(clash ? "metric." + metrics[i] : metrics[i], i < own ? 0 : kOtherMetric);
   }
+  const bool bounds =
+      std::any_of(trials.begin(), trials.end(), [](const v1::Trial& trial) { return trial.has_feasible(); });
+  if (bounds) columns.emplace_back("feasible");
   for (const std::string& title : titles) columns.emplace_back(title, kParameter);
   const bool training = std::any_of(trials.begin(), trials.end(),
                                     [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
@@ -146,6 +162,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
       const auto found = trial.final_measurement().metrics().find(name);
       row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
     }
+    if (bounds) row.push_back(trial.has_feasible() ? Cell::Text(trial.feasible() ? "yes" : "no") : Cell::Empty());
     for (const ParameterColumn& column : parameters) row.push_back(CellOf(column, trial));
     if (training) {
       const v1::Measurement& last = trial.final_measurement();

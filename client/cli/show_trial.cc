@@ -117,6 +117,21 @@ void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial
   }
 }
 
+// Returns "no", and which bounds of the study's metrics the result misses.
+std::string MissedBounds(const v1::StudySpec& spec, const v1::Trial& trial) {
+  std::string text = "no";
+  for (const v1::MetricSpec& metric : spec.metrics()) {
+    const auto value = trial.final_measurement().metrics().find(metric.name());
+    if (value == trial.final_measurement().metrics().end()) continue;
+    const bool above = metric.has_at_most() && value->second > metric.at_most();
+    const bool below = metric.has_at_least() && value->second < metric.at_least();
+    if (!above && !below) continue;
+    absl::StrAppend(&text, ", ", Printable(metric.name()), above ? " is above " : " is below ",
+                    ShortNumber(above ? metric.at_most() : metric.at_least()));
+  }
+  return text;
+}
+
 }  // namespace
 
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, Detail detail) {
@@ -129,6 +144,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   }
   if (trial.stop_requested() && trial.state() == v1::Trial::RUNNING) out << "its end was asked for\n";
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
+  if (trial.has_feasible()) out << "feasible: " << (trial.feasible() ? "yes" : MissedBounds(spec, trial)) << "\n";
   PrintEnding(out, trial.final_measurement());
   if (trial.final_measurement().has_gradient())
     PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);

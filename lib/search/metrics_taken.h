@@ -9,7 +9,7 @@
 
 namespace luthier::search {
 
-// What an algorithm can do with the metrics of a study beyond one objective without bounds.
+// Says what an algorithm can do with the metrics of a study beyond one objective without bounds.
 struct MetricsTaken {
   std::string algorithm;  // Name in the registry.
   bool bounds = false;    // Metrics with at_least or at_most.

@@ -16,7 +16,8 @@ namespace luthier::study {
 struct CurvePoint {
   int64_t step = 0;
   double value = 0.0;
-  std::vector<double> values = {};  // In studies with StudySpec::metrics: of all of them; NaN where one is missing.
+  // In studies with StudySpec::metrics: the values of all of them; empty if the point lacks a finite one.
+  std::vector<double> values = {};
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 
@@ -31,7 +32,7 @@ struct HistoryTrial {
   // In studies with StudySpec::metrics: the values of all of them, in that order. Empty without a result, or if it
   // lacks one, which may be in PRUNED.
   std::vector<double> values = {};
-  std::vector<std::optional<double>> standard_errors = {};  // Those of `values` that were reported; empty: none was.
+  std::vector<std::optional<double>> standard_errors = {};  // Errors of `values` where reported; empty: none was.
   bool feasible = true;                                     // False if one of `values` is beyond a bound.
   int64_t step = 0;                                         // Step of the final measurement; 0: there is none.
   std::optional<Gradient> gradient;                         // Gradient of the study's metric, valid for the space.

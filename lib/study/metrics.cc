@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace luthier::study {
 namespace {
 
-void CheckName(const std::string& name, const std::string& field, base::Violations* violations) {
+void CheckMetricName(const std::string& name, const std::string& field, base::Violations* violations) {
   if (IsName(name)) return;
   violations->Add(field, name.empty() ? std::string("is required: the name of the value to optimize")
                                       : absl::StrCat(base::Quote(name),
@@ -106,7 +107,7 @@ bool HasBounds(const StudySpec& spec) {
 }
 
 void ValidateMetrics(const StudySpec& spec, base::Violations* violations) {
-  if (spec.metrics.empty()) return CheckName(spec.metric.name, "metric.name", violations);
+  if (spec.metrics.empty()) return CheckMetricName(spec.metric.name, "metric.name", violations);
   const int objectives = ObjectiveCount(spec);
   if (spec.metrics.size() > kMaxMetrics) {
     violations->Add("metrics", absl::StrCat("has ", spec.metrics.size(), " entries; at most ", kMaxMetrics,
@@ -119,7 +120,7 @@ void ValidateMetrics(const StudySpec& spec, base::Violations* violations) {
   for (size_t i = 0; i < spec.metrics.size(); ++i) {
     const MetricSpec& metric = spec.metrics[i];
     const std::string at = absl::StrCat("metrics[", i, "]");
-    CheckName(metric.name, at + ".name", violations);
+    CheckMetricName(metric.name, at + ".name", violations);
     if (!names.insert(metric.name).second) {
       violations->Add(at + ".name",
                       absl::StrCat(base::Quote(metric.name),
@@ -146,6 +147,15 @@ std::optional<std::vector<double>> ValuesOf(const StudySpec& spec, const Measure
   return values;
 }
 
+std::vector<double> ScoresOf(const StudySpec& spec, const std::vector<double>& values) {
+  std::vector<double> scores;
+  const absl::Span<const MetricSpec> metrics = MetricsOf(spec);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (metrics[i].objective) scores.push_back(Score(metrics[i].goal, values[i]));
+  }
+  return scores;
+}
+
 std::vector<std::string> MissingMetrics(const StudySpec& spec, const Measurement& measurement) {
   std::vector<std::string> missing;
   for (const MetricSpec& metric : MetricsOf(spec)) {
@@ -159,6 +169,17 @@ double Excess(const MetricSpec& metric, double value) {
   if (metric.at_least) excess = std::max(excess, *metric.at_least - value);
   if (metric.at_most) excess = std::max(excess, value - *metric.at_most);
   return excess;
+}
+
+std::string MissedBounds(absl::Span<const MetricSpec> metrics, const std::vector<double>& values) {
+  std::vector<std::string> missed;
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (Excess(metrics[i], values[i]) <= 0.0) continue;
+    const bool above = metrics[i].at_most && values[i] > *metrics[i].at_most;
+    missed.push_back(absl::StrCat(metrics[i].name, " = ", FormatDouble(values[i]), above ? " is above " : " is below ",
+                                  FormatDouble(above ? *metrics[i].at_most : *metrics[i].at_least)));
+  }
+  return absl::StrJoin(missed, ", ");
 }
 
 bool IsFeasible(absl::Span<const MetricSpec> metrics, const std::vector<double>& values) {
@@ -182,27 +203,33 @@ void FillMetrics(const StudySpec& spec, const Measurement& measurement, HistoryT
   }
 }
 
-std::vector<double> SpreadsOf(const StudySpec& spec, const History& history) {
+std::vector<double> SpreadsOf(const StudySpec& spec, const std::vector<const std::vector<double>*>& results) {
   std::vector<double> spreads;
+  const auto count = static_cast<double>(results.size());
   for (size_t j = 0; j < MetricsOf(spec).size(); ++j) {
     // Values may be as large as doubles go, so sums are of values that are scaled to 1.
     double largest = 0.0;
-    double count = 0.0;
-    const auto each = [&](const auto& visit) {
-      for (const HistoryTrial& trial : history.trials()) {
-        if (trial.state == TrialState::kComplete && j < trial.values.size()) visit(trial.values[j]);
-      }
-    };
-    each([&](double value) { largest = std::max(largest, std::abs(value)), count += 1.0; });
+    for (const std::vector<double>* values : results) largest = std::max(largest, std::abs((*values)[j]));
     double mean = 0.0, squares = 0.0;
     if (largest > 0.0) {
-      each([&](double value) { mean += value / largest / count; });
-      each([&](double value) { squares += (value / largest - mean) * (value / largest - mean) / count; });
+      for (const std::vector<double>* values : results) mean += (*values)[j] / largest / count;
+      for (const std::vector<double>* values : results) {
+        const double distance = (*values)[j] / largest - mean;
+        squares += distance * distance / count;
+      }
     }
     const double spread = std::sqrt(squares) * largest;
     spreads.push_back(std::isfinite(spread) && spread > 0.0 ? spread : 1.0);
   }
   return spreads;
+}
+
+std::vector<double> SpreadsOf(const StudySpec& spec, const History& history) {
+  std::vector<const std::vector<double>*> results;
+  for (const HistoryTrial& trial : history.trials()) {
+    if (trial.state == TrialState::kComplete && !trial.values.empty()) results.push_back(&trial.values);
+  }
+  return SpreadsOf(spec, results);
 }
 
 double Violation(absl::Span<const MetricSpec> metrics, const std::vector<double>& values,
@@ -215,7 +242,7 @@ double Violation(absl::Span<const MetricSpec> metrics, const std::vector<double>
   return sum;
 }
 
-std::vector<double> Violations(const StudySpec& spec, const History& history) {
+std::vector<double> ViolationsOf(const StudySpec& spec, const History& history) {
   std::vector<double> violations(history.trials().size(), 0.0);
   if (!HasBounds(spec)) return violations;
   const std::vector<double> spreads = SpreadsOf(spec, history);
@@ -226,7 +253,7 @@ std::vector<double> Violations(const StudySpec& spec, const History& history) {
   return violations;
 }
 
-bool IsBetter(const Standing& a, const Standing& b) {
+bool IsBetter(const Merit& a, const Merit& b) {
   const bool feasible = a.violation == 0.0;
   if (feasible != (b.violation == 0.0)) return feasible;
   return feasible ? a.score > b.score : a.violation < b.violation;

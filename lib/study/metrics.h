@@ -42,32 +42,38 @@ void ValidateMetrics(const StudySpec& spec, base::Violations* violations);
 
 // Returns the values of the study's metrics; std::nullopt if one is missing or not finite.
 std::optional<std::vector<double>> ValuesOf(const StudySpec& spec, const Measurement& measurement);
+// Returns the score of each objective, larger is better.
+std::vector<double> ScoresOf(const StudySpec& spec, const std::vector<double>& values);
 // Returns the names of the study's metrics that the measurement lacks, in order.
 std::vector<std::string> MissingMetrics(const StudySpec& spec, const Measurement& measurement);
 
 // Returns by how much the value is beyond the nearer bound: at most 0 within the bounds, -infinity without any.
 double Excess(const MetricSpec& metric, double value);
+// Says which bounds the values miss: "ms = 23 is above 20"; "" for a feasible result.
+std::string MissedBounds(absl::Span<const MetricSpec> metrics, const std::vector<double>& values);
 bool IsFeasible(absl::Span<const MetricSpec> metrics, const std::vector<double>& values);
 
 // Fills in what a study with StudySpec::metrics knows of a trial's result: values, standard errors, feasible.
 void FillMetrics(const StudySpec& spec, const Measurement& measurement, HistoryTrial* trial);
 
-// Standard deviation of each metric over the COMPLETE trials of the history (divided by their number); 1 where it is 0
-// or not finite.
+// Standard deviation of each of the study's metrics over `results`, which are values (divided by their number); 1 where
+// it is 0 or not finite.
+std::vector<double> SpreadsOf(const StudySpec& spec, const std::vector<const std::vector<double>*>& results);
+// The same over the COMPLETE trials of the history.
 std::vector<double> SpreadsOf(const StudySpec& spec, const History& history);
 // V of a result: 0 if and only if it is feasible, else above 0, possibly infinite.
 double Violation(absl::Span<const MetricSpec> metrics, const std::vector<double>& values,
                  const std::vector<double>& spreads);
 // V of each trial of the history, with its SpreadsOf; 0 for trials without values.
-std::vector<double> Violations(const StudySpec& spec, const History& history);
+std::vector<double> ViolationsOf(const StudySpec& spec, const History& history);
 
-// What decides between two results of a study with one objective.
-struct Standing {
+// Facts that decide between two results of a study with one objective.
+struct Merit {
   double violation = 0.0;
   double score = 0.0;  // study::Score of the objective.
 };
 // Returns true if `a` is better than `b`: feasible results by their score, before the others by their violation.
-bool IsBetter(const Standing& a, const Standing& b);
+bool IsBetter(const Merit& a, const Merit& b);
 
 }  // namespace luthier::study
 

@@ -21,11 +21,11 @@ enum class Goal { kMinimize, kMaximize };
 // A metric that results must have: an objective, bounds on the outcome, or both.
 struct MetricSpec {
   std::string name;
-  Goal goal = Goal::kMinimize;                    // Of an objective.
+  Goal goal = Goal::kMinimize;                    // Direction of an objective.
   bool objective = true;                          // False: it has no goal, only bounds.
   std::optional<double> at_least = std::nullopt;  // Bounds of feasible results, in user units; both ends are feasible.
   std::optional<double> at_most = std::nullopt;
-  std::optional<double> reference = std::nullopt;  // Of several objectives: what is worse than it is worth nothing.
+  std::optional<double> reference = std::nullopt;  // With several objectives: worse values are worth nothing.
   friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
 };
 

@@ -253,12 +253,21 @@ void MetricsFrom(const v1::StudySpec& proto, study::StudySpec* spec, base::Viola
     spec->metric = {proto.metric().name(), metric.goal};
     return;
   }
-  if (proto.has_metric()) violations->Add("metrics", "and metric exclude each other; move metric into the list");
+  const int count = std::min(proto.metrics_size(), static_cast<int>(study::kMaxMetrics));
+  if (count < proto.metrics_size()) {
+    violations->Add("metrics", absl::StrCat("has ", proto.metrics_size(), " entries; at most ", count, " are allowed"));
+  }
   std::vector<study::MetricSpec> metrics;
-  for (int i = 0; i < proto.metrics_size() && metrics.size() <= study::kMaxMetrics; ++i) {
+  for (int i = 0; i < count; ++i) {
     metrics.push_back(MetricFrom(proto.metrics(i), absl::StrCat("metrics[", i, "]"), violations));
   }
   study::SetMetrics(std::move(metrics), spec);
+  if (!proto.has_metric()) return;
+  // Programs that know one metric only are told the first objective beside the list, and may send it back.
+  const study::MetricSpec metric = MetricFrom(proto.metric(), "metric", violations);
+  if (metric != study::MetricSpec{spec->metric.name, spec->metric.goal}) {
+    violations->Add("metric", "is not the first objective of metrics; leave metric out");
+  }
 }
 
 v1::MetricSpec MetricToProto(const study::MetricSpec& metric) {
@@ -504,7 +513,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   proto.set_display_name(ValidUtf8(spec.display_name));
   proto.set_description(ValidUtf8(spec.description));
   for (const study::ParameterSpec& parameter : spec.space.parameters()) *proto.add_space() = ToProto(parameter);
-  if (spec.metrics.empty()) *proto.mutable_metric() = MetricToProto(spec.metric);
+  *proto.mutable_metric() = MetricToProto({spec.metric.name, spec.metric.goal});
   for (const study::MetricSpec& metric : spec.metrics) *proto.add_metrics() = MetricToProto(metric);
   *proto.mutable_algorithm() = AlgorithmToProto(spec.algorithm);
   std::visit([&](const auto& objective) { SetObjective(objective, proto.mutable_objective()); }, spec.objective);

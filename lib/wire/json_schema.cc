@@ -99,7 +99,7 @@ Json StudyFileSchema() {
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "A study file of luthier"}};
   schema.update(writer.Reference(*v1::StudySpec::descriptor()));
   schema["required"] = {"space"};
-  schema["oneOf"] = {Json{{"required", {"metric"}}}, Json{{"required", {"metrics"}}}};
+  schema["anyOf"] = {Json{{"required", {"metric"}}}, Json{{"required", {"metrics"}}}};
   schema["$defs"] = writer.definitions();
   return schema;
 }

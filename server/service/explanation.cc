@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
 
 namespace luthier::service {
@@ -66,6 +67,20 @@ std::vector<std::string> UnusedOf(const study::StudySpec& spec, const study::Tri
     texts.push_back(absl::StrCat(name, " = ", study::FormatValue(value), why));
   }
   return texts;
+}
+
+void ExplainMetrics(const study::StudySpec& spec, const study::Trial& trial, v1::ExplainTrialResponse* out) {
+  if (spec.metrics.empty() || !trial.final_measurement) return;
+  std::vector<std::string> others;
+  for (const study::MetricSpec& metric : spec.metrics) {
+    const auto value = trial.final_measurement->metrics.find(metric.name);
+    if (metric.name == spec.metric.name || value == trial.final_measurement->metrics.end()) continue;
+    others.push_back(absl::StrCat(metric.name, " = ", study::FormatDouble(value->second)));
+  }
+  if (!others.empty()) out->add_sentences(absl::StrCat("beside it: ", absl::StrJoin(others, ", ")));
+  const std::optional<std::vector<double>> values = study::ValuesOf(spec, *trial.final_measurement);
+  const std::string missed = values ? study::MissedBounds(spec.metrics, *values) : "";
+  if (!missed.empty()) out->add_sentences(absl::StrCat("not feasible: ", missed));
 }
 
 v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, const std::vector<std::string>& unused) {

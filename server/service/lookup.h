@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_SERVICE_LOOKUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,10 @@ absl::StatusOr<storage::TrialRecord> FindTrial(storage::Storage* storage, const 
 // Returns the trial as callers see it, without its learning curve.
 absl::StatusOr<v1::Trial> ReadTrial(storage::Storage* storage, const storage::StudyRecord& study,
                                     const storage::TrialRecord& trial);
+
+// Returns whether the trial's final measurement meets the bounds of the study's metrics; absent without bounds, and
+// without a measurement that has all metrics.
+std::optional<bool> FeasibleOf(const study::StudySpec& spec, const study::Trial& trial);
 
 }  // namespace luthier::service
 

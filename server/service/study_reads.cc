@@ -151,6 +151,7 @@ absl::Status ExplainTrial(const Call& call, const v1::ExplainTrialRequest&, v1::
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
   LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, ReadTrial(storage, study, record));
   *response = Explain(study.spec.metric.name, std::move(trial), UnusedOf(study.spec, record.trial));
+  ExplainMetrics(study.spec, record.trial, response);
   return absl::OkStatus();
 }
 

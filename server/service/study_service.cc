@@ -28,6 +28,7 @@
 #include "server/service/methods.h"
 #include "server/service/pages.h"
 #include "server/service/spec_memory.h"
+#include "server/service/standings.h"
 #include "server/service/watch.h"
 #include "server/service/worker_log.h"
 #include "server/storage/damage.h"
@@ -209,7 +210,7 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
                              storage->ListTrials(record.key, complete, last, kMaxPage));
     for (storage::TrialRecord& trial : page) {
       last = trial.trial.number;
-      const std::optional<double> value = storage::RankedValue(trial, record.spec.metric.name);
+      const std::optional<double> value = storage::RankedValue(trial, record.spec);
       if (value) results.emplace_back(std::move(trial.trial.parameters), *value);
     }
     search::KeepForCertificate(record.spec.metric.goal, &results);
@@ -314,6 +315,16 @@ absl::StatusOr<coordinator::CreateStudyOp> ParseCreate(const Call& call, const v
   return op;
 }
 
+// Fills in how the results of a study with `metrics` stand now.
+absl::Status FillPresentStandings(const Call& call, const std::string& id, v1::Study* response) {
+  if (response->spec().metrics().empty()) return absl::OkStatus();
+  storage::Storage* const storage = call.backend().storage;
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(storage, id));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialValues> results, call.kept().tables.Results(storage, record));
+  FillStandings(record.spec, results, response);
+  return absl::OkStatus();
+}
+
 absl::Status CheckStudyFile(const Call&, const v1::CheckStudyFileRequest& request,
                             v1::CheckStudyFileResponse* response) {
   if (request.text().size() > wire::kMaxYamlBytes) {
@@ -337,6 +348,7 @@ absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::
   LUTHIER_RETURN_IF_ERROR(backend.coordinator->DamageOf(id));
   LUTHIER_RETURN_IF_ERROR(FillStudy(backend.storage, id, response));
   SayWhyNothingRuns(backend, id, response);
+  LUTHIER_RETURN_IF_ERROR(FillPresentStandings(call, id, response));
   if (request.has_certificate()) {
     LUTHIER_RETURN_IF_ERROR(FillCertificate(backend.storage, id, request.certificate(), response));
   }

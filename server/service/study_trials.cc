@@ -40,8 +40,11 @@ absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
   return absl::OkStatus();
 }
 
-// Removes long attributes, which lists do not have.
-void LeaveOutLong(v1::Trial* trial) {
+// Returns the trial as lists show it: without long attributes.
+v1::Trial ListedTrial(const storage::StudyRecord& study, const study::Trial& row) {
+  v1::Trial message = wire::ToProto(row, study.id);
+  if (const std::optional<bool> feasible = FeasibleOf(study.spec, row)) message.set_feasible(*feasible);
+  v1::Trial* const trial = &message;
   for (auto it = trial->mutable_attributes()->begin(); it != trial->mutable_attributes()->end();) {
     if (it->second.size() <= kMaxListedAttribute) {
       ++it;
@@ -51,6 +54,7 @@ void LeaveOutLong(v1::Trial* trial) {
     it = trial->mutable_attributes()->erase(it);
   }
   std::sort(trial->mutable_attributes_left_out()->begin(), trial->mutable_attributes_left_out()->end());
+  return message;
 }
 
 // Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few rows at a
@@ -66,8 +70,7 @@ absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRec
     for (const storage::TrialRecord& row : rows) {
       after = row.trial.number;
       if (row.trial.deleted) continue;
-      v1::Trial trial = wire::ToProto(row.trial, study.id);
-      LeaveOutLong(&trial);
+      v1::Trial trial = ListedTrial(study, row.trial);
       if (!fill.Takes(trial)) return true;
       *response->add_trials() = std::move(trial);
     }
@@ -87,8 +90,7 @@ absl::StatusOr<std::string> FillSelected(storage::Storage* storage, const storag
     if (absl::IsNotFound(row.status())) continue;
     LUTHIER_RETURN_IF_ERROR(row.status());
     if (row->trial.deleted) continue;
-    v1::Trial trial = wire::ToProto(row->trial, study.id);
-    LeaveOutLong(&trial);
+    v1::Trial trial = ListedTrial(study, row->trial);
     if (!fill.Takes(trial)) return last;
     last = entry.place;
     *response->add_trials() = std::move(trial);
@@ -218,7 +220,7 @@ absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::
   size_t bytes = response->ByteSizeLong();
   for (const study::Measurement& m : curve) {
     v1::Measurement point = wire::ToProto(m);
-    // Gradients and many metrics along a long curve may not fit; the values of the study's metric do.
+    // Gradients and many metrics along a long curve may not fit; the values of the study's first objective do.
     if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
     if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
       const auto value = m.metrics.find(study.spec.metric.name);

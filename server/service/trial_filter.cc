@@ -39,15 +39,16 @@ enum class FieldKind { kNumbers, kWords };
 // Returns the kind of the field's values. The error is a sentence without a place.
 absl::StatusOr<FieldKind> KindOf(absl::string_view field, const study::SearchSpace& space) {
   if (field == "number" || field == "update_seq") return FieldKind::kNumbers;
-  if (field == "state" || field == "worker" || field == "designer") return FieldKind::kWords;
+  if (field == "state" || field == "worker" || field == "designer" || field == "feasible") return FieldKind::kWords;
   if (absl::StartsWith(field, "metrics.") && field.size() > 8) return FieldKind::kNumbers;
   if (absl::StartsWith(field, "attributes.") && field.size() > 11) return FieldKind::kWords;
   absl::string_view name = field;
   if (!absl::ConsumePrefix(&name, "params.")) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "there is no such field; fields are number, state, update_seq, worker, designer, params.NAME, metrics.NAME and "
-        "attributes.KEY",
-        base::DidYouMean(field, {"number", "state", "update_seq", "worker", "designer", "params", "metrics"})));
+        "there is no such field; fields are number, state, update_seq, worker, designer, feasible, params.NAME, "
+        "metrics.NAME and attributes.KEY",
+        base::DidYouMean(field,
+                         {"number", "state", "update_seq", "worker", "designer", "feasible", "params", "metrics"})));
   }
   std::vector<std::string> known;
   for (const study::ParameterSpec& p : space.parameters()) {
@@ -80,6 +81,9 @@ std::string Misfit(const FilterTerm& term, FieldKind kind, bool* value) {
   *value = false;
   if (!compares && term.op != FilterOp::kHas) return "has texts, which only = != and : compare";
   *value = true;
+  if (term.field == "feasible" && compares && term.value != "true" && term.value != "false") {
+    return "is neither true nor false";
+  }
   if (term.field == "state" && compares && !study::ParseTrialState(term.value)) {
     std::vector<std::string> states;
     for (size_t i = 0; i < study::kTrialStateCount; ++i) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "server/service/lookup.h"
 #include "server/service/pages.h"
 
@@ -34,6 +35,7 @@ constexpr size_t kMostBytes = size_t{64} << 20;
 constexpr absl::Duration kKeptUnused = absl::Minutes(1);
 constexpr int kRead = 1000;
 constexpr char kDeleted[] = "DELETED";
+constexpr char kFeasible[] = "feasible";
 
 const char* const kFixed[] = {"number",  "state",    "update_seq", "create_time", "start_time", "end_time",
                               "seconds", "attempts", "worker",     "designer",    "origin",     "step"};
@@ -151,6 +153,8 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   if (trial.final_measurement) {
     Set("step", row, static_cast<double>(trial.final_measurement->step));
     for (const auto& [name, value] : trial.final_measurement->metrics) Set("metrics." + name, row, value);
+    const std::optional<bool> feasible = FeasibleOf(study.spec, trial);
+    if (feasible) Set(kFeasible, row, std::string(*feasible ? "true" : "false"));
   }
   for (const auto& [key, value] : trial.attributes) {
     if (value.size() <= kMaxComparedBytes) Set("attributes." + key, row, value);
@@ -175,7 +179,8 @@ absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyR
     const std::string text = name;
     Find(text, text == "state" || text == "worker" || text == "designer" || text == "origin", 0);
   }
-  Find("metrics." + study.spec.metric.name, false, 0);
+  if (study::HasBounds(study.spec)) Find(kFeasible, true, 0);
+  for (const study::MetricSpec& metric : study::MetricsOf(study.spec)) Find("metrics." + metric.name, false, 0);
   const absl::Status status = read_ ? ReadChanges(storage, study, memory) : ReadAll(storage, study, memory);
   if (!status.ok()) *this = TrialTable();
   return status;
@@ -221,6 +226,7 @@ absl::Status TrialTable::ReadChanges(storage::Storage* storage, const storage::S
 
 std::vector<std::string> TrialTable::Names() const {
   std::vector<std::string> names(std::begin(kFixed), std::end(kFixed));
+  if (columns_.contains(kFeasible)) names.emplace_back(kFeasible);
   names.insert(names.end(), parameters_.begin(), parameters_.end());
   for (const auto& [name, column] : columns_) {
     if (absl::StartsWith(name, "metrics.")) names.push_back(name);
@@ -448,6 +454,29 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTable::Select(const Wante
   return selected;
 }
 
+std::vector<TrialValues> TrialTable::Results(const study::StudySpec& spec) const {
+  std::vector<const Column*> columns;
+  for (const study::MetricSpec& metric : study::MetricsOf(spec)) {
+    const auto column = columns_.find("metrics." + metric.name);
+    if (column == columns_.end()) return {};
+    columns.push_back(&column->second);
+  }
+  const Column& states = columns_.at("state");
+  const auto complete = states.places.find(std::string(study::TrialStateName(study::TrialState::kComplete)));
+  std::vector<TrialValues> results;
+  for (size_t row = 0; row < rows_ && complete != states.places.end(); ++row) {
+    if (row >= states.indexes.size() || states.indexes[row] != complete->second) continue;
+    TrialValues result{static_cast<int64_t>(row) + 1, {}};
+    for (const Column* column : columns) {
+      if (row < column->numbers.size() && std::isfinite(column->numbers[row])) {
+        result.values.push_back(column->numbers[row]);
+      }
+    }
+    if (result.values.size() == columns.size()) results.push_back(std::move(result));
+  }
+  return results;
+}
+
 size_t TrialTable::bytes() const {
   size_t bytes = 0;
   for (const auto& [name, column] : columns_) {
@@ -510,6 +539,21 @@ absl::StatusOr<std::vector<TrialTable::Selected>> TrialTables::Select(storage::S
   }
   Keep(study.key, bytes);
   return selected;
+}
+
+absl::StatusOr<std::vector<TrialValues>> TrialTables::Results(storage::Storage* storage,
+                                                              const storage::StudyRecord& study) {
+  const std::shared_ptr<Entry> entry = Find(study.key);
+  std::vector<TrialValues> results;
+  size_t bytes = 0;
+  {
+    base::MutexLock lock(&entry->mutex);
+    LUTHIER_RETURN_IF_ERROR(entry->table.Update(storage, study, memory_));
+    results = entry->table.Results(study.spec);
+    bytes = entry->table.bytes();
+  }
+  Keep(study.key, bytes);
+  return results;
 }
 
 absl::Status TrialTables::Read(storage::Storage* storage, const std::string& id,

@@ -15,6 +15,7 @@
 #include "lib/base/mutex.h"
 #include "luthier/v1/study_service.pb.h"
 #include "server/service/memory_guard.h"
+#include "server/service/standings.h"
 #include "server/service/trial_filter.h"
 #include "server/storage/storage.h"
 
@@ -52,6 +53,9 @@ class TrialTable {
   };
   // Returns the first trials that are wanted, in order, without deleted ones. INVALID_ARGUMENT for an invalid place.
   absl::StatusOr<std::vector<Selected>> Select(const Wanted& wanted) const;
+
+  // Returns the values of the study's metrics in all COMPLETE trials, in order of number.
+  std::vector<TrialValues> Results(const study::StudySpec& spec) const;
 
   size_t bytes() const;
   uint64_t seq() const { return seq_; }
@@ -103,6 +107,8 @@ class TrialTables {
   // Returns the trials that are wanted (TrialTable::Select). Errors as there, and as Storage.
   absl::StatusOr<std::vector<TrialTable::Selected>> Select(storage::Storage* storage, const storage::StudyRecord& study,
                                                            const TrialTable::Wanted& wanted);
+  // TrialTable::Results of the study as it is now. Errors as Storage.
+  absl::StatusOr<std::vector<TrialValues>> Results(storage::Storage* storage, const storage::StudyRecord& study);
 
  private:
   struct Entry {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "server/storage/rules.h"
 
 namespace luthier::storage {
@@ -304,7 +305,7 @@ absl::StatusOr<std::vector<TrialSketch>> MemoryStorage::SketchTrials(const Study
   if (rows == studies_.end()) return page;
   const auto& trials = rows->second.trials;
   for (auto it = trials.upper_bound(after); it != trials.end() && static_cast<int>(page.size()) < limit; ++it) {
-    page.push_back(SketchOf(it->second, study.spec.metric.name));
+    page.push_back(SketchOf(it->second, study.spec));
     if (std::find(whole.begin(), whole.end(), it->second.trial.state) != whole.end()) page.back().record = it->second;
   }
   return page;
@@ -376,6 +377,7 @@ absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& stu
   const auto rows = studies_.find(study.key);
   if (rows == studies_.end()) return summary;
   const study::MetricSpec& metric = study.spec.metric;
+  const bool ranked = study::ObjectiveCount(study.spec) == 1;
   for (const auto& [number, record] : rows->second.trials) {
     ++(record.trial.deleted ? summary.deleted : summary.by_state[static_cast<size_t>(record.trial.state)]);
     if (!record.trial.deleted && record.trial.retried_by != 0) ++summary.retried;
@@ -383,8 +385,8 @@ absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& stu
     if (const std::optional<study::TrainingOutcome> training = CountedTraining(record)) {
       ++summary.trainings[static_cast<size_t>(*training)];
     }
-    const std::optional<double> value = RankedValue(record, metric.name);
-    if (!value) continue;
+    const std::optional<double> value = RankedValue(record, study.spec);
+    if (!value || !ranked) continue;
     if (!summary.best_value || Score(metric.goal, *value) > Score(metric.goal, *summary.best_value)) {
       summary.best_trial = number;
       summary.best_value = value;

@@ -414,6 +414,7 @@ std::string EncodeEventFacts(const Event& event) {
   record::Event out;
   if (event.step) out.set_step(*event.step);
   if (event.ask_index) out.set_ask_index(*event.ask_index);
+  out.mutable_values()->Assign(event.values.begin(), event.values.end());
   return out.SerializeAsString();
 }
 
@@ -422,6 +423,7 @@ void DecodeEventFacts(absl::string_view bytes, Event* event) {
   if (!Parse(bytes, &in)) return;
   if (in.has_step()) event->step = in.step();
   if (in.has_ask_index()) event->ask_index = in.ask_index();
+  event->values.assign(in.values().begin(), in.values().end());
 }
 
 std::string EncodeReply(const StoredReply& reply) {

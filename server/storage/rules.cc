@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::storage {
 namespace {
@@ -142,8 +143,9 @@ void Counters::TakeDeletedStudy(StudyKey deleted) {
 
 absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec,
                             const StudyRecord& next) {
-  if (stored_id == next.id && stored_spec.metric.name == next.spec.metric.name) return absl::OkStatus();
-  return Violation(absl::StrCat("the id or the metric of study ", base::Quote(stored_id), " would change"));
+  const bool same = stored_spec.metric.name == next.spec.metric.name && stored_spec.metrics == next.spec.metrics;
+  if (stored_id == next.id && same) return absl::OkStatus();
+  return Violation(absl::StrCat("the id or the metrics of study ", base::Quote(stored_id), " would change"));
 }
 
 absl::Status NoSuchRequest(const std::string& id) {
@@ -162,21 +164,20 @@ absl::Status FinalTrialWouldChange(int64_t number) {
   return Violation(absl::StrCat("the state of final trial ", number, " would change"));
 }
 
-std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric) {
+std::optional<double> RankedValue(const TrialRecord& record, const study::StudySpec& spec) {
   if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
   if (study::IsRemoved(record.trial)) return std::nullopt;
-  const auto& metrics = record.trial.final_measurement->metrics;
-  const auto found = metrics.find(metric);
-  if (found == metrics.end() || !std::isfinite(found->second)) return std::nullopt;
-  return found->second + 0.0;  // -0.0 becomes 0.0, as in SQL's columns.
+  const std::optional<std::vector<double>> values = study::ValuesOf(spec, *record.trial.final_measurement);
+  if (!values || !study::IsFeasible(study::MetricsOf(spec), *values)) return std::nullopt;
+  return record.trial.final_measurement->metrics.at(spec.metric.name) + 0.0;  // -0.0 becomes 0.0, as in SQL's columns.
 }
 
-TrialSketch SketchOf(const TrialRecord& record, const std::string& metric) {
+TrialSketch SketchOf(const TrialRecord& record, const study::StudySpec& spec) {
   TrialSketch sketch;
   sketch.number = record.trial.number;
   sketch.state = record.trial.state;
   sketch.finish_seq = record.finish_seq;
-  sketch.value = RankedValue(record, metric);
+  sketch.value = RankedValue(record, spec);
   sketch.removed = study::IsRemoved(record.trial);
   sketch.asks = static_cast<int64_t>(record.trial.promotions.size()) + (record.trial.provenance.ask_index ? 1 : 0);
   return sketch;

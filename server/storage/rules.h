@@ -12,7 +12,7 @@
 // Rules and derivations that every implementation of Storage shares. The rules that need other rows:
 //
 //   * a study's id is unique; the key of a new one is above LastStudyKey() as it was before the batch;
-//   * the id and the metric of a stored study never change;
+//   * the id and the metrics of a stored study never change;
 //   * a trial needs its study, a measurement its trial;
 //   * the state of a final trial never changes;
 //   * an event's seq is above every earlier one; fence and uptime never go down; a request's id is unique.
@@ -43,7 +43,7 @@ struct Counters {
   void TakeDeletedStudy(StudyKey deleted);
 };
 
-// Checks a stored study that is put again: its id and its metric must stay.
+// Checks a stored study that is put again: its id and its metrics must stay.
 absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec, const StudyRecord& next);
 // A request that is changed must be stored.
 absl::Status NoSuchRequest(const std::string& id);
@@ -52,12 +52,12 @@ absl::Status TrialWithoutStudy(StudyKey study);
 absl::Status MeasurementWithoutTrial(int64_t trial);
 absl::Status FinalTrialWouldChange(int64_t number);
 
-// Returns the number by which a trial is ranked: the finite final value of `metric` of a COMPLETE trial that was not
-// removed; absent for all others. Never -0.0.
-std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
+// Returns the number by which a trial is ranked: the finite final value of the study's objective, of several the first,
+// of a COMPLETE trial that is feasible and was not removed; absent for all others. Never -0.0.
+std::optional<double> RankedValue(const TrialRecord& record, const study::StudySpec& spec);
 
 // Returns the sketch without the row.
-TrialSketch SketchOf(const TrialRecord& record, const std::string& metric);
+TrialSketch SketchOf(const TrialRecord& record, const study::StudySpec& spec);
 
 // Returns how the training of a COMPLETE trial ended that was not removed; absent for all others, and if nobody said.
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);

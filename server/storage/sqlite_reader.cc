@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "lib/wire/convert.h"
 #include "server/storage/damage.h"
 #include "server/storage/legacy_records.h"
@@ -545,6 +546,7 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
         summary.trainings[static_cast<size_t>(*outcome)] = Int64Column(count_trainings_, 1);
       }
     }
+    if (study::ObjectiveCount(study.spec) > 1) return summary;
     SQLite::Statement& best = study.spec.metric.goal == study::Goal::kMaximize ? greatest_value_ : least_value_;
     const ResetGuard best_guard(&best);
     Bind(best, 1, study.key);

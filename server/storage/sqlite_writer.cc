@@ -454,7 +454,7 @@ absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   Bind(put_trial_, 1, put.study);
   Bind(put_trial_, 2, r.trial.number);
   BindName(put_trial_, 3, study::TrialStateName(r.trial.state).data());
-  Bind(put_trial_, 4, RankedValue(r, known->spec.metric.name));
+  Bind(put_trial_, 4, RankedValue(r, known->spec));
   Bind(put_trial_, 5, r.create_seq);
   Bind(put_trial_, 6, r.finish_seq);
   BindBlob(put_trial_, 7, body);

@@ -127,6 +127,8 @@ struct Event {
   // Absent if the row is damaged: calls that need it report DATA_LOSS, and the log stays readable.
   std::optional<int64_t> step;
   std::optional<uint64_t> ask_index;  // The ask that a promotion answers.
+  // The values of a point in a study with StudySpec::metrics, in that order; empty if it lacks a finite one.
+  std::vector<double> values = {};
   friend bool operator==(const Event&, const Event&) = default;
 };
 
@@ -237,7 +239,7 @@ struct TrialSketch {
   int64_t number = 0;
   study::TrialState state = study::TrialState::kPending;
   uint64_t finish_seq = 0;
-  std::optional<double> value;  // RankedValue (rules.h) of a COMPLETE trial.
+  std::optional<double> value;  // RankedValue (rules.h) of a COMPLETE trial; absent if it is not feasible.
   bool removed = false;         // study::IsRemoved
   int64_t asks = 0;             // Number of asks that it answers: its own, if it has an ask index, and its promotions.
   std::optional<TrialRecord> record;  // Present if it was asked for.
@@ -303,8 +305,8 @@ class Storage {
 
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) = 0;
 
-  // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number),
-  // for GetStudy and ListStudies: derived from rows, at the same moment.
+  // Counts by state and, with one objective, the best COMPLETE trial that is feasible (its number and the objective's
+  // value; ties to the lower number), for GetStudy and ListStudies: derived from rows, at the same moment.
   struct Summary {
     std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState. Without deleted trials.
     int64_t deleted = 0;

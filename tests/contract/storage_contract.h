@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/study/metrics.h"
 #include "server/storage/storage.h"
 #include "tests/testing/storage_model.h"
 #include "tests/testing/storage_records.h"
@@ -384,6 +385,38 @@ TEST_P(StorageContract, SummaryCountsStatesAndFindsTheBest) {
     EXPECT_EQ(summary.best_trial, least ? 4 : 3);
     EXPECT_EQ(summary.best_value, least ? -1.5 : 2.0);
   }
+}
+
+TEST_P(StorageContract, TrialsBeyondABoundAreCompleteAndDoNotRank) {
+  StudyRecord study = Study(1, "s");
+  study::SetMetrics({study.spec.metric, {.name = "ms", .objective = false, .at_most = 20}}, &study.spec);
+  std::vector<Mutation> batch = {PutStudy{study}};
+  for (const auto& [number, ms] : {std::pair(1, 21.0), {2, 20.0}, {3, 19.0}}) {
+    TrialRecord trial = Completed(number, number);
+    trial.trial.final_measurement->metrics["ms"] = ms;
+    batch.push_back(PutTrial{1, trial});
+  }
+  ASSERT_TRUE(storage().Commit(batch).ok());
+  EXPECT_EQ(storage().Summarize(study).value().best_trial, 2);
+  EXPECT_EQ(storage().Summarize(study).value().by_state[static_cast<size_t>(TrialState::kComplete)], 3);
+  const std::vector<TrialSketch> sketches = storage().SketchTrials(study, {}, 0, 10).value();
+  EXPECT_EQ(sketches[0].value, std::nullopt);
+  EXPECT_EQ(sketches[1].value, 2.0);
+  EXPECT_EQ(storage().GetStudy("s").value(), study);
+  StudyRecord other = study;
+  other.spec.metrics[1].at_most = 30;
+  EXPECT_EQ(storage().Commit({PutStudy{other}}).code(), absl::StatusCode::kInternal) << "metrics never change";
+}
+
+TEST_P(StorageContract, WithSeveralObjectivesNoTrialIsTheBest) {
+  StudyRecord study = Study(1, "s");
+  study::SetMetrics({study.spec.metric, {"gain", study::Goal::kMaximize}}, &study.spec);
+  TrialRecord trial = Completed(1, 0.5);
+  trial.trial.final_measurement->metrics["gain"] = 2;
+  ASSERT_TRUE(storage().Commit({PutStudy{study}, PutTrial{1, trial}}).ok());
+  EXPECT_EQ(storage().Summarize(study).value().best_trial, 0);
+  EXPECT_EQ(storage().Summarize(study).value().best_value, std::nullopt);
+  EXPECT_EQ(storage().SketchTrials(study, {}, 0, 10).value()[0].value, 0.5);
 }
 
 TEST_P(StorageContract, CompleteTrialsAreCountedByHowTheirTrainingEnded) {

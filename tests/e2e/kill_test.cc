@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -37,6 +38,11 @@ constexpr int kKills = 32;
 constexpr int kClients = 3;
 constexpr int64_t kMaxTrials = 100'000;  // More than the run can use up: asks never dry out.
 constexpr int64_t kWorkerTrials = 400;
+
+// The second metric of a result.
+double MillisecondsOf(double loss) {
+  return std::fmod(loss, 41.0);
+}
 
 // One line an acknowledgement, synced before the client goes on.
 class AckLog {
@@ -148,6 +154,7 @@ class AskAndTell {
     complete.set_token(lease.leases(0).token());
     const double value = static_cast<double>(client_ * 1'000'000 + i);
     (*complete.mutable_measurement()->mutable_metrics())["loss"] = value;
+    (*complete.mutable_measurement()->mutable_metrics())["ms"] = MillisecondsOf(value);
     v1::FinishResponse finished;
     const grpc::Status told = Send(workers_.get(), &v1::WorkerService::Stub::Complete, complete, &finished);
     if (told.ok()) {
@@ -215,7 +222,12 @@ class Arena {
     studies_ = v1::StudyService::NewStub(Dial(field_.address, 1000));
     v1::CreateStudyRequest external = Study("external", kMaxTrials);
     AddFloat(external.mutable_spec(), "x", 0.0, 1.0);
-    external.mutable_spec()->mutable_metric()->set_name("loss");
+    // Half of its results are beyond the bound.
+    external.mutable_spec()->clear_metric();
+    external.mutable_spec()->add_metrics()->set_name("loss");
+    external.mutable_spec()->mutable_metrics(0)->set_goal(v1::MINIMIZE);
+    external.mutable_spec()->add_metrics()->set_name("ms");
+    external.mutable_spec()->mutable_metrics(1)->set_at_most(20.0);
     external.mutable_spec()->mutable_algorithm()->mutable_random();
     Create(external);
   }
@@ -340,7 +352,8 @@ size_t Arena::Audit(storage::Storage* storage) {
     } else {
       if (!done.insert(number).second) field_.Wrong(name + " was completed twice");
       if (trial == nullptr || trial->state != study::TrialState::kComplete ||
-          trial->final_measurement->metrics.at("loss") != value) {
+          trial->final_measurement->metrics.at("loss") != value ||
+          trial->final_measurement->metrics.at("ms") != MillisecondsOf(value)) {
         field_.Wrong("the result of " + name + " is lost");
       }
     }

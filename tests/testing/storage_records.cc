@@ -231,6 +231,7 @@ std::string Text(const storage::Event& e) {
   printer.Add("value", e.value);
   if (e.step) printer.Add("step", *e.step);
   if (e.ask_index) printer.Add("ask", *e.ask_index);
+  if (!e.values.empty()) printer.Add("values", e.values);
   return std::move(printer).text();
 }
 
@@ -517,6 +518,7 @@ storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::St
   event.value = Maybe<double>(random, [&] { return RandomDouble(random); });
   event.step = Maybe<int64_t>(random, [&] { return static_cast<int64_t>(random.NextU64()); });
   event.ask_index = Maybe<uint64_t>(random, [&] { return random.NextU64(); });
+  for (uint64_t n = random.UniformInt(3); n > 0; --n) event.values.push_back(RandomDouble(random));
   return event;
 }
 

@@ -37,8 +37,10 @@ absl::StatusOr<Source> FromStudy(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   const int64_t number = options.trial > 0 ? options.trial : study.best_trial();
   if (number == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no trial of ", options.study, " is COMPLETE yet: ", Summary(study), "; name one with --trial"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no trial of ", options.study,
+        study.front_size() > 0 ? " is the best of several objectives: " : " is COMPLETE yet: ", Summary(study),
+        "; name one with --trial"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(options.study, number));
   Source source;

@@ -67,6 +67,7 @@ absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::
   as_good.states = {v1::Trial::COMPLETE};
   as_good.filter = absl::StrCat("metrics.\"", study.spec().metric().name(), "\"",
                                 down ? " <= " : " >= ", study::FormatDouble(down ? best + digit : best - digit));
+  if (!study.spec().metrics().empty()) as_good.filter += " AND feasible != false";
   int64_t since = 0;
   LUTHIER_RETURN_IF_ERROR(client.FindTrials(IdOf(study), as_good, [&](const v1::Trial& trial) {
     since = trial.number();
@@ -100,7 +101,7 @@ absl::StatusOr<std::string> NoGradientsWarning(client::Client& client, const v1:
 }
 
 absl::StatusOr<std::string> OnlyPrunedNote(client::Client& client, const v1::Study& study) {
-  if (study.best_trial() > 0 || study.trials().failed() > 0 || study.trials().pruned() == 0) return "";
+  if (study.trials().complete() > 0 || study.trials().failed() > 0 || study.trials().pruned() == 0) return "";
   const std::string& metric = study.spec().metric().name();
   int64_t first = 0;
   LUTHIER_RETURN_IF_ERROR(client.ListTrials(IdOf(study), {v1::Trial::PRUNED}, [&](const v1::Trial& trial) {

@@ -14,6 +14,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/edited.h"
 #include "client/cli/commands/follow.h"
+#include "client/cli/commands/front.h"
 #include "client/cli/commands/remarks.h"
 #include "client/cli/commands/ui.h"
 #include "client/cli/show.h"
@@ -170,8 +171,11 @@ void ReleaseOrphans(Context& context, client::Client& client, const std::string&
 
 absl::StatusOr<std::vector<v1::Trial>> BestTrials(client::Client& client, const v1::Study& study) {
   std::vector<v1::Trial> trials;
+  if (HasSeveralObjectives(study.spec())) {
+    return study.front().empty() ? trials : FrontTrials(client, study, kShownTrials);
+  }
   LUTHIER_RETURN_IF_ERROR(client.ListTrials(IdOf(study), {v1::Trial::COMPLETE}, [&](const v1::Trial& trial) {
-    trials.push_back(trial);
+    if (!trial.has_feasible() || trial.feasible()) trials.push_back(trial);
     return true;
   }));
   const std::string& metric = study.spec().metric().name();
@@ -222,6 +226,9 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
       LUTHIER_ASSIGN_OR_RETURN(const v1::Trial best, client.GetTrial(IdOf(study), study.best_trial()));
       json["best_trial"] = TrialJson(best);
     }
+    if (HasSeveralObjectives(study.spec())) {
+      json["front"] = std::vector<int64_t>(study.front().begin(), study.front().end());
+    }
     json["counts"] = wire::ToJson(study.trials());
     context.Print(json);
     return absl::OkStatus();
@@ -237,6 +244,7 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
     context.out() << ", " << Summary(study) << "\n";
   }
   if (!best.empty()) context.Print(TrialTable(study.spec(), best));
+  if (const std::string bounds = BoundsText(study); !bounds.empty()) context.err() << "note: " << bounds << "\n";
   return absl::OkStatus();
 }
 
@@ -271,6 +279,11 @@ absl::StatusOr<Followed> RunWorkers(Context& context, client::Client& client, co
   return outcome;
 }
 
+// True if a trial is the best, or on the front of several objectives.
+bool HasResult(const v1::Study& study) {
+  return study.best_trial() > 0 || study.front_size() > 0 || study.front_overflowed();
+}
+
 // Says where the page of the study is, and opens it where there is a screen.
 absl::Status ShowPage(Context& context, client::Client& client, const std::string& study) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string address, PageAddress(client, study));
@@ -295,7 +308,7 @@ absl::Status Conclude(Context& context, client::Client& client, const v1::Study&
   if (!random.empty()) context.err() << "warning: " << random << "\n";
   LUTHIER_ASSIGN_OR_RETURN(const std::string pruned, OnlyPrunedNote(client, study));
   if (!pruned.empty()) context.err() << "note: " << pruned << "\n";
-  if (ending == Ending::kPaused || (ending == Ending::kOver && study.best_trial() == 0)) {
+  if (ending == Ending::kPaused || (ending == Ending::kOver && !HasResult(study))) {
     return ExplainFailures(context, client, study, directory);
   }
   return absl::OkStatus();
@@ -314,8 +327,10 @@ int ExitCode(Context& context, const v1::Study& study, Ending ending) {
                   << "; the same command goes on from here\n";
     return kExitFailed;
   }
-  if (study.best_trial() > 0) return kExitDone;
-  context.err() << "luthier: the study has no result: no trial is COMPLETE\n";
+  if (HasResult(study)) return kExitDone;
+  context.err() << "luthier: the study has no result: "
+                << (study.infeasible() > 0 ? "no trial meets the bounds of its metrics" : "no trial is COMPLETE")
+                << "\n";
   return kExitFailed;
 }
 

@@ -9,10 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/front.h"
 #include "client/cli/commands/looking.h"
 #include "client/cli/show.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/front.h"
 
 namespace luthier::cli {
 namespace {
@@ -226,12 +228,49 @@ absl::StatusOr<int> TrialGet(Context& context) {
   return kExitDone;
 }
 
+namespace {
+
+// Prints the front of a study of several objectives, or what the options choose of it.
+absl::StatusOr<int> PrintFront(Context& context, client::Client& client, const v1::Study& study) {
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Trial> front, FrontTrials(client, study, study::Front::kMost));
+  const size_t all = front.size();
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> chosen,
+                           ChooseOnFront(context.options(), study, std::move(front)));
+  if (chosen.size() == 1 && all > 1) {
+    PrintOne(context, study.spec(), chosen.front());
+    return kExitDone;
+  }
+  if (context.structured()) {
+    bool first = true;
+    for (const v1::Trial& trial : chosen) {
+      context.PrintElement(TrialJson(trial), first);
+      first = false;
+    }
+    context.ClosePrintedList(first);
+    return kExitDone;
+  }
+  if (context.shown()) context.err() << IdOf(study) << ": " << FrontText(study) << "\n";
+  context.Print(TrialTable(study.spec(), chosen, context.wide()));
+  return kExitDone;
+}
+
+}  // namespace
+
 absl::StatusOr<int> TrialBest(Context& context) {
   const std::string& id = context.options().study;
+  const bool chooses =
+      !context.options().pick.empty() || !context.options().at_most.empty() || !context.options().at_least.empty();
+  if (chooses && context.options().watch) {
+    return UsageError("--watch", "isn't taken with --pick, --at-most and --at-least");
+  }
   if (context.options().watch) {
     return WatchTrial(
         context,
         [&](const v1::Study& study) -> absl::StatusOr<v1::Trial> {
+          if (HasSeveralObjectives(study.spec())) {
+            return UsageError("--watch",
+                              "follows one trial, and this study has several objectives; `luthier study watch`");
+          }
           if (study.best_trial() == 0) return v1::Trial();
           LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
           return client->GetTrial(id, study.best_trial());
@@ -240,9 +279,13 @@ absl::StatusOr<int> TrialBest(Context& context) {
   }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
-  if (study.best_trial() == 0) {
-    return absl::FailedPreconditionError(absl::StrCat("no trial of ", id, " is COMPLETE yet: ", Summary(study)));
+  if (HasSeveralObjectives(study.spec())) return PrintFront(context, *client, study);
+  if (chooses) {
+    return UsageError("--pick",
+                      "--at-most and --at-least choose among trials of several objectives, and this study has "
+                      "one; `luthier trial list --filter` finds others");
   }
+  if (study.best_trial() == 0) return NoBestTrial(study);
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(id, study.best_trial()));
   PrintOne(context, study.spec(), trial);
   return kExitDone;

@@ -181,6 +181,12 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
     (void)(take(absl::StrCat(kParams, ShownName(p)), p) || take(absl::StrCat(kParams, p.name()), p) ||
            take(ShownName(p), p) || take(p.name(), p));
   }
+  for (const v1::MetricSpec& metric : spec.metrics()) {
+    const int found = Find(header, metric.name());
+    if (found >= 0 && columns.parameter[static_cast<size_t>(found)] == nullptr) {
+      columns.metric[static_cast<size_t>(found)] = metric.name();
+    }
+  }
   for (size_t j = 0; j < header.size(); ++j) {
     absl::string_view name = header[j];
     if (columns.parameter[j] != nullptr || !columns.metric[j].empty()) continue;

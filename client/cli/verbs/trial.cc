@@ -56,6 +56,13 @@ void TrialBestOptions(CLI::App& app, Options& o) {
   Study(app, o);
   Watch(app, o, "until the study is finished");
   Wide(app, o);
+  app.add_option("--pick", o.pick, "Of several objectives: knee, the best compromise on the front");
+  app.add_option(
+         "--at-most", o.at_most,
+         "NAME=NUMBER: the front's trials with no more; with such limits on all objectives but one, the best of "
+         "that; may be repeated")
+      ->take_all();
+  app.add_option("--at-least", o.at_least, "NAME=NUMBER: those with no less; may be repeated")->take_all();
 }
 
 void TrialAddOptions(CLI::App& app, Options& o) {
@@ -122,7 +129,11 @@ std::vector<Verb> TrialVerbs() {
        "luthier trial get my-study 7 --measurements",
        TrialGetOptions,
        TrialGet},
-      {{"trial", "best"}, "The best trial so far", "luthier trial best my-study -o json", TrialBestOptions, TrialBest},
+      {{"trial", "best"},
+       "The best trial so far; of several objectives the front",
+       "luthier trial best my-study -o json",
+       TrialBestOptions,
+       TrialBest},
       {{"trial", "explain"},
        "Why this setting was tried",
        "luthier trial explain my-study 7",

@@ -383,7 +383,7 @@ class Asking:
         state: Optional[State] = None,
         error_bound: Optional[float] = None,
     ) -> list[str]:
-        """Ends a trial with the value of the metric or a dictionary of metrics.
+        """Ends a trial with the value of the metric, or a dictionary of metrics, which has all that the study names.
 
         `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. `state` is
         "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Metrics beside the
@@ -567,7 +567,7 @@ def _tell(trial: Trial, result: Any) -> None:
     study = trial._study
     notes: _results.Notes = {}
     try:
-        m = _results.final(study._space, study.metric, result, trial._step, notes)
+        m = _results.final(study._space, study._metrics, result, trial._step, notes)
         trial._asked.note(trial.number, notes)
         for warning in trial._complete(m, checkpoint=trial._checkpoint if trial.target_step else ""):
             trial._asked.warn(trial.number, warning)

@@ -9,12 +9,13 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Literal, Optional, Union
+from typing import Any, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import count, flag, number, options, text, texts, whole
 from luthier._client import Client, connect
 from luthier._foreign import check_one_objective, optuna_study
+from luthier._goals import Constraints, Goal, Goals, put_metrics
 from luthier._stored import UNCAPPED
 from luthier._server import environment, program
 from luthier.errors import LuthierError, NotFound
@@ -26,8 +27,6 @@ _EXAMPLES = {
     "stopping": '"median" or {"median": {"warmup": 5}}',
     "objective": '{"command": {"argv": ["python3", "train.py"]}}',
 }
-_GOALS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
-Goal = Literal["minimize", "maximize"]
 Named = Union[str, Mapping[str, Any]]
 
 
@@ -47,6 +46,8 @@ def study(
     *,
     metric: str = "value",
     goal: Goal = "minimize",
+    goals: Optional[Goals] = None,
+    constraints: Optional[Constraints] = None,
     algorithm: Optional[Named] = None,
     max_trials: Optional[int] = None,
     max_parallel: Optional[int] = None,
@@ -76,6 +77,11 @@ def study(
     options}. `max_trials` is a cap; without it `optimize(n_trials=...)` decides. The other options are fields of the
     study file.
 
+    `constraints` bound what trials measure: {"latency_ms": {"at_most": 20}}; the best trial is the best within them.
+    `goals`, in place of `metric` and `goal`, are several objectives: {"accuracy": "maximize", "energy": "minimize"}, or
+    {"accuracy": {"goal": "maximize", "reference": 0.5}} where what is worse than 0.5 is worth nothing. Objectives then
+    return a dictionary with all of these metrics, and `study.front` has the trials that none surpasses in all goals.
+
     `server` is HOST:PORT or unix:PATH, `db` a directory whose coordinator is joined, or started as a child of this
     process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d. With `accept_plaintext` a token may go to
     another machine without TLS.
@@ -85,14 +91,11 @@ def study(
 
         study = luthier.study("ridge", {"l2": luthier.Float(1e-8, 1e4, log=True)}, algorithm="fobo")
     """
-    direction = text("goal", goal).lower()
-    if direction not in _GOALS:
-        raise ValueError(f"goal is {goal!r}, not 'minimize' or 'maximize'")
     if whole("seed", seed) < 0:
         raise ValueError(f"seed is {seed}: it is at least 0")
     spec = _wire.message("StudySpec")(seed=whole("seed", seed), reproducible=flag("reproducible", reproducible))
     spec.display_name, spec.description = text("display_name", display_name), text("description", description)
-    spec.metric.name, spec.metric.goal = text("metric", metric), _wire.enum("Goal")[_GOALS[direction]]
+    put_metrics(spec, metric, goal, goals, constraints)
     if space is None:
         spec.open_space = True
     else:

@@ -159,12 +159,12 @@ def to_optuna(study: Study, **options: Any) -> Any:
 
     study._refresh()
     distributions = {p.name: _distribution(p) for p in study._space.parameters}
-    out = optuna.create_study(direction=study.direction, **options)
+    out = optuna.create_study(directions=list(study.goals.values()), **options)
     for t in study.get_trials(("COMPLETE", "PRUNED", "FAILED")):
         params = {name: value for name, value in t.params.items() if distributions.get(name) is not None}
         frozen = create_trial(
             state=TrialState["FAIL" if t.state.value == "FAILED" else t.state.value],
-            value=t.value,
+            values=t.values,
             params=params,
             distributions={name: distributions[name] for name in params},
             user_attrs=t.user_attrs,

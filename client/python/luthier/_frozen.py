@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -62,6 +62,8 @@ class FrozenTrial:
     intermediate_values: dict[int, float] = field(default_factory=dict, repr=False)
     step: int = 0
     objective: str = ""  # Fingerprint of the function that `optimize` ran.
+    feasible: Optional[bool] = None  # False beyond a constraint of the study; None without constraints, or a result.
+    objectives: tuple[str, ...] = field(default=(), repr=False)  # Names of the study's objectives, in order.
 
     @property
     def user_attrs(self) -> dict[str, Any]:
@@ -98,8 +100,11 @@ class FrozenTrial:
 
     @property
     def values(self) -> Optional[list[float]]:
-        """The value in a list, in Optuna's word."""
-        return None if self.value is None else [self.value]
+        """The values of the study's objectives, in Optuna's word; None without all of them."""
+        if len(self.objectives) < 2:
+            return None if self.value is None else [self.value]
+        known = [self.metrics[name] for name in self.objectives if name in self.metrics]
+        return known if len(known) == len(self.objectives) else None
 
     @property
     def last_step(self) -> Optional[int]:
@@ -131,8 +136,9 @@ class FrozenTrial:
         return None if self.started is None or self.ended is None else Seconds(self.ended - self.started)
 
 
-def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
-    """Returns a Trial message as users see it."""
+def freeze(space: Space, objectives: Sequence[str], trial: Any) -> FrozenTrial:
+    """Returns a Trial message as users see it. `objectives`: the study's, by name."""
+    metric = objectives[0]
     last = trial.final_measurement
     gradient: Optional[dict[str, float]] = None
     if last.gradient.WhichOneof("kind") == "full":
@@ -156,6 +162,8 @@ def freeze(space: Space, metric: str, trial: Any) -> FrozenTrial:
         intermediate_values={p.step: p.metrics[metric] for p in trial.measurements if metric in p.metrics},
         step=last.step,
         objective=objective_of(trial.attempts[-1].worker) if trial.attempts else "",
+        feasible=trial.feasible if trial.HasField("feasible") else None,
+        objectives=tuple(objectives),
     )
     frozen.__dict__["_stored"] = stored
     frozen._with(lambda: _domains(space, {**stored, **frozen.params}), None)

@@ -9,7 +9,8 @@ from typing import Any, Optional, Union
 
 from luthier import _create
 from luthier._arguments import text
-from luthier._create import Goal, study_id
+from luthier._create import study_id
+from luthier._goals import Goal
 from luthier._optuna_refused import ONE_OBJECTIVE
 from luthier._optuna_samplers import algorithm_of, stopping_of
 from luthier._optuna_study import OptunaStudy, StudyDirection

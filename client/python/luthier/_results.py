@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Optional
 
@@ -87,9 +87,9 @@ def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = N
     return out
 
 
-def final(space: Space, metric: str, result: Any, step: int, notes: Notes) -> Any:
-    """Returns the Measurement of what an objective returned. TypeError and ValueError say what is wrong with it; what
-    is left out beside the study's metric is named in `notes`."""
+def final(space: Space, metrics: Sequence[str], result: Any, step: int, notes: Notes) -> Any:
+    """Returns the Measurement of what an objective returned. `metrics`: those of the study, of which a bare value is the
+    only one. TypeError and ValueError say what is wrong with it; what is left out beside them is named in `notes`."""
     value, gradient = split(result)
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # Keeps Python from warning that nobody awaited it.
@@ -97,10 +97,14 @@ def final(space: Space, metric: str, result: Any, step: int, notes: Notes) -> An
     if value is None:
         raise TypeError("the objective returned None; it returns the value of the metric")
     bound = getattr(gradient, "error_bound", None)  # Gradients of luthier.torch and luthier.jax have it.
-    m = measurement(space, metric, value, gradient=gradient, step=step, error_bound=bound, notes=notes)
-    if metric not in m.metrics:
+    if len(metrics) > 1 and not isinstance(value, Mapping):
+        raise TypeError(f"the objective returned {shown(value)}; it returns a dictionary with {', '.join(metrics)}")
+    m = measurement(space, metrics[0], value, gradient=gradient, step=step, error_bound=bound, notes=notes)
+    lacking = [repr(name) for name in metrics if name not in m.metrics]
+    if lacking:
         raise ValueError(
-            f"the objective's metrics are {sorted(map(str, value))}; {metric!r}, the study's, is not among them"
+            f"the objective's metrics are {sorted(map(str, value))}; {', '.join(lacking)}, the study's, "
+            f"{'is' if len(lacking) == 1 else 'are'} not among them"
         )
     return m
 

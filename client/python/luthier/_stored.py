@@ -12,6 +12,7 @@ from luthier._arguments import count as count_of, mapping, number, sequence, tex
 from luthier._client import Client, connect, new_id
 from luthier._fingerprint import objective_of
 from luthier._frozen import FrozenTrial, TrialState, explain, freeze
+from luthier._goals import bounds_of, metrics_of, objectives_of
 from luthier._notes import note as note_of
 from luthier._retry import ASK, ORDINARY, Policy
 from luthier.errors import BadField, Violation
@@ -21,6 +22,7 @@ UNCAPPED = "luthier.budget"  # Label of a study whose max_trials nobody set: `op
 OBJECTIVES = "luthier.objectives"  # Label of a study whose objective was edited: fingerprints of those that count.
 _OWN = "luthier."  # Prefix of this package's own labels.
 _PAGE = 1000  # Trials, and settings, in one call.
+_FEW = 50  # Number of trials up to which each is asked for by itself.
 
 
 @dataclass(frozen=True)
@@ -174,13 +176,28 @@ class Stored:
 
     @property
     def metric(self) -> str:
-        """The metric that is optimized."""
-        return str(self._spec.metric.name)
+        """The metric that is optimized; of several the first."""
+        return next(iter(objectives_of(self._spec)))
 
     @property
     def direction(self) -> str:
-        """Either "minimize" or "maximize"."""
-        return _wire.enum_names("Goal")[self._spec.metric.goal].lower()
+        """Either "minimize" or "maximize", of the first objective."""
+        return next(iter(objectives_of(self._spec).values()))
+
+    @property
+    def goals(self) -> dict[str, str]:
+        """The objectives with "minimize" or "maximize" each, in the order in which the study has them."""
+        return objectives_of(self._spec)
+
+    @property
+    def constraints(self) -> dict[str, dict[str, float]]:
+        """The bounds on what trials measure, by the names of metrics: {"latency_ms": {"at_most": 20.0}}."""
+        return bounds_of(self._spec)
+
+    @property
+    def _metrics(self) -> list[str]:
+        """Names of all metrics that a result must have."""
+        return [str(m.name) for m in metrics_of(self._spec)]
 
     @property
     def state(self) -> str:
@@ -343,7 +360,7 @@ class Stored:
     # --- Trials ---
 
     def _frozen(self, trial: Any) -> FrozenTrial:
-        return freeze(self._space, self.metric, trial)
+        return freeze(self._space, list(self.goals), trial)
 
     def get_trials(
         self,
@@ -356,7 +373,7 @@ class Stored:
         """Returns all trials, or those in some states, in order of number; the first `limit` of them.
 
         `filter` and `order_by` are read by the service, in the words of `luthier trial list`. Fields are `number`,
-        `state`, `worker`, `designer`, `params.NAME`, `metrics.NAME` and `attributes.KEY`. Raises BadField naming what
+        `state`, `worker`, `designer`, `feasible`, `params.NAME`, `metrics.NAME` and `attributes.KEY`. Raises BadField naming what
         is wrong with them.
 
             study.get_trials(filter="state = COMPLETE AND params.lr > 1e-3", order_by="metrics.loss", limit=10)
@@ -419,23 +436,55 @@ class Stored:
 
     @property
     def best_trial(self) -> FrozenTrial:
-        """The best COMPLETE trial; of a study whose objective was edited, of the objective's last version. Raises
-        ValueError while there is none."""
+        """The best COMPLETE trial within the constraints; of a study whose objective was edited, of the objective's last
+        version. Raises ValueError while there is none, and for several objectives, which have a `front`."""
         best = self._best(self._refresh())
         return self.trial(best if isinstance(best, int) else best.number)
 
     def _best(self, message: Any) -> Any:
         """Returns the number of the best trial, or its message where trials of other objectives are left out."""
         counted = message.spec.labels.get(OBJECTIVES, "").split()
+        if len(self.goals) > 1:
+            raise ValueError(f"{self.name} has several objectives, so no trial is the best: look at study.front")
+        if message.least_violating_trial:
+            least = message.least_violating_trial
+            raise ValueError(f"no trial of {self.name} meets the constraints; trial {least} violates them least")
         if not message.best_trial:
             raise ValueError(f"no trial of {self.name} is complete yet")
         if not counted:
             return int(message.best_trial)
         order = f"metrics.{self.metric}" + (" desc" if self.direction == "maximize" else "")
         for trial in self._messages(["COMPLETE"], order_by=order):
+            if trial.HasField("feasible") and not trial.feasible:
+                continue
             if (objective_of(trial.attempts[-1].worker) if trial.attempts else "") in ("", *counted):
                 return trial
         raise ValueError(f"no trial of {self.name} is complete yet since its objective was edited")
+
+    @property
+    def front(self) -> list[FrozenTrial]:
+        """The trials within the constraints of which none is at least as good as another in all goals, the best of the
+        first goal first. With one goal this is the best trial alone. Raises ValueError where more than 5,000 are.
+
+            for trial in study.front:
+                print(trial.params, trial.values)
+        """
+        message = self._refresh()
+        if len(self.goals) == 1:
+            return [self.best_trial] if message.best_trial else []
+        if message.front_overflowed:
+            raise ValueError(f"more than 5,000 trials are on the front of {self.name}: add constraints")
+        if len(message.front) <= _FEW:
+            return [self.trial(number) for number in message.front]
+        trials = {trial.number: trial for trial in self.get_trials(["COMPLETE"])}
+        return [trials[number] for number in message.front if number in trials]
+
+    @property
+    def hypervolume(self) -> Optional[float]:
+        """With several goals, what the front dominates beyond the reference point: a share, from 0 to 1, of the box
+        from there to the best value of each goal. None while no trial is beyond it."""
+        message = self._refresh()
+        return float(message.hypervolume) if message.HasField("hypervolume") else None
 
     @property
     def best_value(self) -> float:
@@ -455,8 +504,8 @@ class Stored:
         return self.best_trial.params
 
     def trials_dataframe(self, *, attributes: Iterable[str] = ()) -> Any:
-        """Returns the trials as a pandas data frame: number, state, value, params_*, metrics_*, attrs_* of the named
-        `attributes`, started, ended, seconds, attempts, worker, designer. Needs pandas."""
+        """Returns the trials as a pandas data frame: number, state, value, params_*, metrics_*, feasible (with constraints),
+        attrs_* of the named `attributes`, started, ended, seconds, attempts, worker, designer. Needs pandas."""
         return table.data_frame(self, attributes)
 
     def export(self, path: str, *, curves: bool = False) -> None:

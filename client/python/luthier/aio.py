@@ -31,9 +31,10 @@ from luthier import _create
 from luthier._aio_asking import Asking, Run, Trial
 from luthier._aio_calls import close_mine
 from luthier._arguments import flag, number, whole
-from luthier._create import Goal, Worker
+from luthier._create import Worker
 from luthier._fingerprint import fingerprint
 from luthier._frozen import FrozenTrial, TrialState
+from luthier._goals import Goal
 from luthier._stored import Importance, Prediction
 from luthier._tasks import in_tasks
 from luthier.space import SpaceLike
@@ -74,13 +75,23 @@ class Study(Asking):
 
     @property
     def metric(self) -> str:
-        """The metric that is optimized."""
+        """The metric that is optimized; of several the first."""
         return self.sync.metric
 
     @property
     def direction(self) -> str:
-        """Either "minimize" or "maximize"."""
+        """Either "minimize" or "maximize", of the first objective."""
         return self.sync.direction
+
+    @property
+    def goals(self) -> dict[str, str]:
+        """The objectives with "minimize" or "maximize" each, in the order in which the study has them."""
+        return self.sync.goals
+
+    @property
+    def constraints(self) -> dict[str, dict[str, float]]:
+        """The bounds on what trials measure, by the names of metrics."""
+        return self.sync.constraints
 
     # --- Optimize ---
 
@@ -153,8 +164,19 @@ class Study(Asking):
 
     @property
     async def best_trial(self) -> FrozenTrial:
-        """The best COMPLETE trial. Raises ValueError while there is none."""
+        """The best COMPLETE trial within the constraints. Raises ValueError while there is none, and for several
+        objectives."""
         return await asyncio.to_thread(lambda: self.sync.best_trial)
+
+    @property
+    async def front(self) -> list[FrozenTrial]:
+        """The trials within the constraints of which none is at least as good as another in all goals."""
+        return await asyncio.to_thread(lambda: self.sync.front)
+
+    @property
+    async def hypervolume(self) -> Optional[float]:
+        """With several goals, what the front dominates beyond the reference point, from 0 to 1."""
+        return await asyncio.to_thread(lambda: self.sync.hypervolume)
 
     @property
     async def best_value(self) -> float:

@@ -10,8 +10,9 @@ from typing import Any, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import flag, whole
-from luthier._create import Goal, make, study_id
+from luthier._create import make, study_id
 from luthier._fingerprint import fingerprint, new_worker
+from luthier._goals import Goal
 from luthier._processes import run_all, start
 from luthier._progress import Follower
 from luthier._server import environment, program
@@ -117,8 +118,8 @@ class Tunable:
 
 
 def objective(*, goal: Goal = "minimize", **options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
-    """Decorates a function that trains, with the study's options: space, metric, goal, algorithm, resource, max_trials,
-    timeout, memory_limit_mb. Its `tune` runs it here; workers elsewhere run it wherever its module can be imported."""
+    """Decorates a function that trains, with the study's options: space, metric, goal, goals, constraints, algorithm, resource,
+    max_trials, timeout, memory_limit_mb. Its `tune` runs it here; workers elsewhere run it wherever its module can be imported."""
     if options.get("space") is None:
         raise ValueError("objective() needs space=: the workers of a study get whole settings")
     return lambda fn: Tunable(fn, {"goal": goal, **options})

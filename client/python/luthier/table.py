@@ -266,6 +266,8 @@ def data_frame(study: Stored, attributes: Iterable[str] = ()) -> Any:
     for name, values in table.items():
         if name.startswith("metrics.") and name != "metrics." + study.metric:
             out["metrics_" + name[len("metrics.") :]] = values
+    if "feasible" in table:
+        out["feasible"] = [None if word is None else word == "true" for word in table["feasible"].tolist()]
     keys = list(attributes)
     if keys:
         notes = columns(study, ["number", *("attributes." + key for key in keys)])

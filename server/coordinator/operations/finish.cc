@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
@@ -103,10 +104,11 @@ void FailTrial(const Ending& e, const study::Failure& failure) {
                    .detail = FailureText(failure.reason, failure.message)});
 }
 
-void FailNonFinite(Ending& e, double value) {
+// `wrong`: from NonFiniteMetrics.
+void FailNonFinite(Ending& e, const std::string& wrong) {
   study::Failure failure;
   failure.reason = study::failure::kNonFinite;
-  failure.message = absl::StrCat(e.s.spec()->metric.name, " is ", study::FormatDouble(value));
+  failure.message = wrong;
   e.reply.warnings.push_back(absl::StrCat(failure.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
   FailTrial(e, failure);
 }
@@ -166,6 +168,11 @@ study::Measurement WithLegalGradient(Ending& e, const CompleteContent& content, 
   return measurement;
 }
 
+std::string MissedBoundsOf(const study::StudySpec& spec, const study::Measurement& measurement) {
+  const std::optional<std::vector<double>> values = study::ValuesOf(spec, measurement);
+  return values ? study::MissedBounds(study::MetricsOf(spec), *values) : "";
+}
+
 void Complete(Ending& e, const CompleteContent& content, study::Measurement measurement, std::optional<double> value) {
   const bool pruned = content.pruned || e.record().trial.stop_requested;
   e.record().trial.final_measurement = WithLegalGradient(e, content, std::move(measurement));
@@ -173,6 +180,8 @@ void Complete(Ending& e, const CompleteContent& content, study::Measurement meas
   end.attempt = pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete;
   end.actor = e.attempt().worker;
   end.detail = MetricsText(content.measurement);
+  const std::string missed_bounds = MissedBoundsOf(*e.s.spec(), content.measurement);
+  if (!missed_bounds.empty()) absl::StrAppend(&end.detail, "; not feasible: ", missed_bounds);
   if (!e.training_warning.empty()) absl::StrAppend(&end.detail, "; WARNING: ", e.training_warning);
   end.value = value;
   const size_t reports = e.slot.curve ? e.slot.curve->digests.size() : 0;
@@ -262,12 +271,13 @@ void NoteNotUsed(Ending& e) {
 bool Conclude(Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
     study::Measurement measurement = WithLegalTraining(e, *content);
-    if ((value && !std::isfinite(*value)) || !Pauses(e, *content, value)) {
+    const std::string wrong = NonFiniteMetrics(*e.s.spec(), measurement);
+    if (!wrong.empty() || !Pauses(e, *content, value)) {
       LeaveOut(e, op.unused);
       NoteNotUsed(e);
     }
-    if (value && !std::isfinite(*value)) {
-      FailNonFinite(e, *value);
+    if (!wrong.empty()) {
+      FailNonFinite(e, wrong);
     } else if (Pauses(e, *content, value)) {
       Pause(e, op, std::move(measurement), *value);
       return false;
@@ -322,8 +332,7 @@ absl::StatusOr<FinishReply> Finish(Context& c, const FinishOp& op) {
     }
     return status;
   }
-  LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value,
-                           CheckFinish(op, e.record().trial, e.s.spec()->metric.name));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value, CheckFinish(op, e.record().trial, *e.s.spec()));
   if (!op.unused.empty() && !e.s.spec()->open_space) {
     return base::BadField("unused", "is for studies with open_space; leave it out");
   }

@@ -1,6 +1,7 @@
 #include "server/coordinator/operations/finish_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/error.h"
+#include "lib/study/metrics.h"
 #include "server/coordinator/messages/measurements.h"
 
 namespace luthier::coordinator {
@@ -26,25 +28,16 @@ void CheckPause(const study::Trial& trial, const CompleteContent& content, base:
   }
 }
 
-std::string LacksMetric(const study::Measurement& measurement, const std::string& metric) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : measurement.metrics) names.push_back(name);
-  return absl::StrCat("lacks the study's metric ", Quote(metric), names.empty() ? "" : "; it has ",
-                      absl::StrJoin(names, ", "));
-}
-
-// Checks a Complete, and returns the value of `metric`.
+// Checks a Complete, and returns the value of the first objective.
 std::optional<double> CheckComplete(const CompleteContent& content, const study::Trial& trial,
-                                    const std::string& metric, base::Violations* violations) {
+                                    const study::StudySpec& spec, base::Violations* violations) {
   violations->AddAll("", CheckMeasurement(content.measurement, "measurement"));
-  std::optional<double> value;
-  const auto entry = content.measurement.metrics.find(metric);
-  if (entry != content.measurement.metrics.end())
-    value = entry->second;
-  else if (!content.pruned)
-    violations->Add("measurement.metrics", LacksMetric(content.measurement, metric));
+  const std::string lacks = content.pruned ? "" : LacksMetrics(spec, content.measurement);
+  if (!lacks.empty()) violations->Add("measurement.metrics", lacks);
   if (content.paused) CheckPause(trial, content, violations);
-  return value;
+  const auto entry = content.measurement.metrics.find(spec.metric.name);
+  if (entry == content.measurement.metrics.end()) return std::nullopt;
+  return entry->second;
 }
 
 bool IsFailureReason(const std::string& reason) {
@@ -55,13 +48,13 @@ bool IsFailureReason(const std::string& reason) {
 }  // namespace
 
 absl::StatusOr<std::optional<double>> CheckFinish(const FinishOp& op, const study::Trial& trial,
-                                                  const std::string& metric) {
+                                                  const study::StudySpec& spec) {
   base::Violations violations;
   violations.AddAll("", CheckCheckpoint(op.checkpoint, op.checkpoint_step));
   violations.AddAll("", CheckStartStep(op.start_step));
   std::optional<double> value;
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
-    value = CheckComplete(*content, trial, metric, &violations);
+    value = CheckComplete(*content, trial, spec, &violations);
   }
   const auto* failure = std::get_if<study::Failure>(&op.content);
   if (failure != nullptr && !IsFailureReason(failure->reason)) {
@@ -69,6 +62,26 @@ absl::StatusOr<std::optional<double>> CheckFinish(const FinishOp& op, const stud
   }
   if (!violations.empty()) return violations.ToStatus();
   return value;
+}
+
+std::string LacksMetrics(const study::StudySpec& spec, const study::Measurement& measurement) {
+  std::vector<std::string> missing = study::MissingMetrics(spec, measurement);
+  if (missing.empty()) return "";
+  for (std::string& name : missing) name = Quote(name);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : measurement.metrics) names.push_back(name);
+  return absl::StrCat("lacks the study's ", missing.size() == 1 ? "metric " : "metrics ", absl::StrJoin(missing, ", "),
+                      names.empty() ? "" : "; it has ", absl::StrJoin(names, ", "));
+}
+
+std::string NonFiniteMetrics(const study::StudySpec& spec, const study::Measurement& measurement) {
+  std::vector<std::string> wrong;
+  for (const study::MetricSpec& metric : study::MetricsOf(spec)) {
+    const auto value = measurement.metrics.find(metric.name);
+    if (value == measurement.metrics.end() || std::isfinite(value->second)) continue;
+    wrong.push_back(absl::StrCat(metric.name, " is ", study::FormatDouble(value->second)));
+  }
+  return absl::StrJoin(wrong, ", ");
 }
 
 std::string MissedTarget(const study::Trial& trial, const study::StudySpec& spec, size_t reports) {

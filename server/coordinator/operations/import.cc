@@ -12,6 +12,7 @@
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/messages/size.h"
+#include "server/coordinator/operations/finish_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
@@ -24,14 +25,13 @@ using study::TrialState;
 
 constexpr char kImported[] = "import";
 
-// A COMPLETE trial without a finite value of the metric is FAILED, as when a worker reports it.
-void FailIfNotFinite(const std::string& metric, ImportedTrial* trial) {
+// A COMPLETE trial of which a metric of the study is not finite is FAILED, as when a worker reports it.
+void FailIfNotFinite(const study::StudySpec& spec, ImportedTrial* trial) {
   if (trial->state != TrialState::kComplete || !trial->measurement) return;
-  const auto value = trial->measurement->metrics.find(metric);
-  if (value == trial->measurement->metrics.end() || std::isfinite(value->second)) return;
+  std::string wrong = NonFiniteMetrics(spec, *trial->measurement);
+  if (wrong.empty()) return;
   trial->state = TrialState::kFailed;
-  trial->failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
-                                  absl::StrCat(metric, " is ", study::FormatDouble(value->second))};
+  trial->failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite, std::move(wrong)};
   trial->measurement.reset();
 }
 
@@ -69,7 +69,6 @@ void CheckTrial(const Study& s, const std::string& at, int64_t points, ImportedT
   } else {
     violations->AddAll(at + ".parameters", canonical.status());
   }
-  const std::string& metric = s.spec()->metric.name;
   if (trial->measurement) {
     violations->AddAll("", CheckMeasurement(*trial->measurement, at + ".final_measurement"));
     if (trial->measurement->gradient && !trial->measurement->gradient->by_name.empty()) {
@@ -83,12 +82,14 @@ void CheckTrial(const Study& s, const std::string& at, int64_t points, ImportedT
                          study::ValidateGradient(*trial->measurement->gradient, dimension));
     }
   }
-  if (trial->state == TrialState::kComplete && (!trial->measurement || !trial->measurement->metrics.contains(metric))) {
-    violations->Add(at + ".final_measurement.metrics",
-                    absl::StrCat("lacks the study's metric ", base::Quote(metric), ", which a COMPLETE trial has"));
+  if (trial->state == TrialState::kComplete) {
+    const std::string lacks = LacksMetrics(*s.spec(), trial->measurement.value_or(study::Measurement()));
+    if (!lacks.empty()) {
+      violations->Add(at + ".final_measurement.metrics", absl::StrCat(lacks, "; a COMPLETE trial has each"));
+    }
   }
   CheckCurve(*trial, at + ".measurements", points, violations);
-  FailIfNotFinite(metric, trial);
+  FailIfNotFinite(*s.spec(), trial);
 }
 
 absl::Status Check(const Context& c, const Study& s, ImportOp* op) {

@@ -82,7 +82,7 @@ absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
     if (!event.step) return Damaged(event);
     if (!event.value) return absl::OkStatus();  // The point has other metrics only.
     update.kind = Kind::kReported;
-    update.point = {*event.step, *event.value};
+    update.point = {*event.step, *event.value, event.values};
   } else if (event.type == EventType::kTrialPaused) {
     update.kind = Kind::kPaused;
   } else if (event.type == EventType::kTrialPromoted) {

@@ -11,6 +11,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
+#include "lib/study/metrics.h"
 #include "lib/study/project.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/context.h"
@@ -147,7 +148,14 @@ void Study::Move(TrialSlot& slot, study::TrialEvent event) {
   if (*next == TrialState::kPending) retries_.insert(number);
 }
 
-void Study::CountFinished(const storage::TrialSketch& trial) {
+// Adds the trial to the front, and returns true if that changed. A damaged row changes nothing.
+bool Study::JoinsFront(const study::Trial* row) {
+  if (row == nullptr || !row->final_measurement) return false;
+  const std::optional<std::vector<double>> values = study::ValuesOf(*spec_, *row->final_measurement);
+  return values && front_.Add(row->number, study::ScoresOf(*spec_, *values));
+}
+
+void Study::CountFinished(const storage::TrialSketch& trial, const study::Trial* row) {
   if (trial.removed) {
     if (trial.state == TrialState::kFailed) ++removed_failed_;
     return;
@@ -158,10 +166,11 @@ void Study::CountFinished(const storage::TrialSketch& trial) {
   } else {
     failures_in_row_ = 0;
   }
+  if (trial.state == TrialState::kComplete && !trial.value) return;  // It is not feasible.
   ++finished_since_best_;
   if (!trial.value) return;
   const double score = study::Score(spec_->metric.goal, *trial.value);
-  if (!best_score_ || score > *best_score_) {
+  if (study::ObjectiveCount(*spec_) == 1 ? !best_score_ || score > *best_score_ : JoinsFront(row)) {
     best_score_ = score;
     best_trial_ = trial.number;
     finished_since_best_ = 0;
@@ -172,12 +181,13 @@ void Study::CountAllFinished(std::vector<storage::TrialSketch> finished) {
   failures_in_row_ = 0;
   best_score_.reset();
   best_trial_ = 0;
+  front_ = study::Front();
   removed_failed_ = 0;
   finished_since_best_ = 0;
   models_.clear();
   std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.finish_seq < b.finish_seq; });
   for (const storage::TrialSketch& trial : finished) {
-    CountFinished(trial);
+    CountFinished(trial, trial.record ? &trial.record->trial : nullptr);
     if (trial.record) CountModel(trial.record->trial);
   }
 }

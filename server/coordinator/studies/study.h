@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "lib/search/designer.h"
 #include "lib/stopping/stopper.h"
+#include "lib/study/front.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 #include "lib/study/warm_start.h"
@@ -150,7 +151,9 @@ class Study {
   void AddImportedPoint(int64_t trial, study::Measurement point);
   // Tells the rule that stops trials early of a point.
   void TellRule(int64_t trial, int64_t step, double value);
-  // Does so, and returns why the rule ends the trial; absent: it goes on.
+  // Tells the rule of a trial that is final.
+  void TellRuleOfEnd(const study::HistoryTrial& trial);
+  // Tells the rule of a point, and returns why the rule ends the trial; absent: it goes on.
   std::optional<std::string> AskRule(int64_t trial, int64_t step, double value);
   // Notes that the attempt under way began at `start_step` (absent: it did not say) and reported the steps `first` …
   // `last`. Studies without a resource do not count steps.
@@ -312,7 +315,9 @@ class Study {
   bool ClearExpired(int64_t number);
   void AddHeld(const std::string& worker, int by);
   void CountTrials(int by);
-  void CountFinished(const storage::TrialSketch& trial);
+  // `row`: the trial's, which is needed with several objectives.
+  void CountFinished(const storage::TrialSketch& trial, const study::Trial* row);
+  bool JoinsFront(const study::Trial* row);
   void CountAllFinished(std::vector<storage::TrialSketch> finished);
   void CountModel(const study::Trial& trial);
   void PlaceAt(std::optional<Rank> rank, bool fresh);
@@ -384,10 +389,12 @@ class Study {
   std::optional<Rank> rank_;
 
   int failures_in_row_ = 0;
-  std::optional<double> best_score_;  // study::Score of the best COMPLETE trial.
-  int64_t best_trial_ = 0;            // Number of the best COMPLETE trial.
+  // The best COMPLETE trial that is feasible; with several objectives the newest that came onto the front.
+  std::optional<double> best_score_;  // Its study::Score of the first objective.
+  int64_t best_trial_ = 0;            // Its number.
+  study::Front front_;                // With several objectives.
   int64_t removed_failed_ = 0;        // FAILED trials that were removed (study::IsRemoved).
-  int64_t finished_since_best_ = 0;
+  int64_t finished_since_best_ = 0;   // Without those that are not feasible.
 };
 
 // The reason of a study that a user paused.

@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/search/effective.h"
 #include "lib/search/registry.h"
+#include "lib/study/metrics.h"
 #include "lib/study/spec_change.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/studies/context.h"
@@ -40,7 +41,7 @@ void Study::TakeFromBatch(std::vector<storage::TrialSketch>* sketches) const {
     const auto place = static_cast<size_t>(it->second - 1);
     const storage::TrialRecord& record = *trials_[place].record;
     if (place >= sketches->size()) sketches->resize(place + 1);
-    (*sketches)[place] = storage::SketchOf(record, spec_->metric.name);
+    (*sketches)[place] = storage::SketchOf(record, *spec_);
     (*sketches)[place].record = record;
   }
 }
@@ -121,7 +122,7 @@ void Study::Remove(TrialSlot& slot) {
 
 absl::StatusOr<std::vector<storage::TrialSketch>> Study::ReadSketches() const {
   std::vector<study::TrialState> whole;
-  if (study::WarmStarts(*spec_)) whole.push_back(study::TrialState::kComplete);
+  if (study::WarmStarts(*spec_) || study::ObjectiveCount(*spec_) > 1) whole.push_back(study::TrialState::kComplete);
   std::vector<storage::TrialSketch> sketches;
   constexpr int kPage = 1000;
   for (int64_t after = 0;;) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/study/metrics.h"
 #include "server/coordinator/messages/text.h"
 #include "server/coordinator/studies/alike_failures.h"
 #include "server/coordinator/studies/context.h"
@@ -73,7 +74,8 @@ std::string Study::ReasonToEnd() const {
   const int64_t failed = counts_[static_cast<size_t>(TrialState::kFailed)] - removed_failed_;
   if (budget.max_failed_trials > 0 && failed >= budget.max_failed_trials) return "max_failed_trials reached";
   if (budget.patience > 0 && best_score_ && finished_since_best_ >= budget.patience) {
-    return absl::StrCat("no better value in ", finished_since_best_, " trials");
+    return absl::StrCat(study::ObjectiveCount(*spec_) == 1 ? "no better value in " : "no trial came onto the front in ",
+                        finished_since_best_, " trials");
   }
   if (TimeIsUp()) return absl::StrCat("max_wall of ", absl::FormatDuration(*budget.max_wall), " reached");
   return "";

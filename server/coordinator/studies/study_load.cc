@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/studies/context.h"
 #include "server/coordinator/studies/holder.h"
@@ -24,11 +25,11 @@ namespace {
 constexpr int kRowsPage = 1000;
 
 // Returns the states of trials whose whole rows are needed: open ones, those whose holders may have to be told to stop,
-// and complete ones if others may start from their models.
+// and complete ones if others may start from their models, or if there are several objectives.
 std::vector<TrialState> NeededWhole(const study::StudySpec& spec) {
   std::vector<TrialState> states = {TrialState::kPending, TrialState::kRunning, TrialState::kPaused,
                                     TrialState::kPruned, TrialState::kCancelled};
-  if (study::WarmStarts(spec)) states.push_back(TrialState::kComplete);
+  if (study::WarmStarts(spec) || study::ObjectiveCount(spec) > 1) states.push_back(TrialState::kComplete);
   return states;
 }
 
@@ -129,7 +130,7 @@ absl::Status Study::LoadStopper(uint64_t until) {
                            ReadTimeline(c_->storage, record_.key, *spec_, until));
   for (const HistoryUpdate& u : updates) {
     if (u.kind == HistoryUpdate::Kind::kReported) stopper_->Report(u.trial.number, u.point.step, u.point.value);
-    if (u.kind == HistoryUpdate::Kind::kFinished) stopper_->Finish(u.trial.number, u.trial.state, u.trial.value);
+    if (u.kind == HistoryUpdate::Kind::kFinished) TellRuleOfEnd(u.trial);
   }
   return absl::OkStatus();
 }

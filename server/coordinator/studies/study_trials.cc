@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/messages/size.h"
@@ -96,8 +97,9 @@ void Study::AddPoint(TrialSlot& slot, const study::Measurement& m) {
   if (value == m.metrics.end()) return;
   event.value = value->second;
   if (!NeedsCurves(*spec_)) return;
+  if (!spec_->metrics.empty()) event.values = study::ValuesOf(*spec_, m).value_or(std::vector<double>());
   Tell(HistoryUpdate::Kind::kReported, record.trial.number,
-       [&](HistoryUpdate& update) { update.point = {m.step, value->second}; });
+       [&](HistoryUpdate& update) { update.point = {m.step, value->second, event.values}; });
 }
 
 void Study::AddImportedPoint(int64_t trial, study::Measurement point) {
@@ -107,6 +109,14 @@ void Study::AddImportedPoint(int64_t trial, study::Measurement point) {
 
 void Study::TellRule(int64_t trial, int64_t step, double value) {
   if (stopper_) stopper_->Report(trial, step, value);
+}
+
+void Study::TellRuleOfEnd(const study::HistoryTrial& trial) {
+  if (!stopper_) return;
+  // A trial that is beyond a bound must not stop others, however good its objective.
+  const bool counts = trial.feasible;
+  stopper_->Finish(trial.number, counts ? trial.state : TrialState::kFailed,
+                   counts ? trial.value : std::optional<double>());
 }
 
 std::optional<std::string> Study::AskRule(int64_t trial, int64_t step, double value) {
@@ -271,13 +281,10 @@ void Study::Conclude(TrialSlot& slot, const TrialEnd& end) {
     update.trial = ToHistoryTrial(record.trial, *spec_);
     update.worker = study::ReporterOf(record.trial);
   });
-  if (stopper_) {
-    const study::HistoryTrial& trial = c_->batch.updates.back().trial;
-    stopper_->Finish(trial.number, trial.state, trial.value);
-  }
+  TellRuleOfEnd(c_->batch.updates.back().trial);
   blocked_ = false;
   unblocked_ = record.finish_seq;
-  CountFinished(storage::SketchOf(record, spec_->metric.name));
+  CountFinished(storage::SketchOf(record, *spec_), &record.trial);
   CountModel(record.trial);
   if (end.rules) ApplyStoppingRules(record.trial);
 }

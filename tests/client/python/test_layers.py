@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "client" / "python" / "luthier"
 LAYERS = """
 errors _arguments _version _fingerprint _notes _optuna_refused _ownership _programs _tied _csv
 _wire _retry _security _server _threads _tasks _calls _aio_calls _client
-space _dynamic _results _gradient _frozen
+space _dynamic _goals _results _gradient _frozen
 table _stored
 _granted _progress _asking _aio_asking trial
 _foreign _notebook _plots _processes _changed study _create objective run aio

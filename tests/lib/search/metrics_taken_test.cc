@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-study::StudySpec Spec(const study::AlgorithmSpec& algorithm, int objectives, bool bounds) {
+study::StudySpec Declaring(const study::AlgorithmSpec& algorithm, int objectives, bool bounds) {
   study::StudySpec spec;
   spec.space = study::Space({study::Float("x", 0, 1)});
   spec.algorithm = algorithm;
@@ -59,7 +59,7 @@ TEST(MetricsTakenTest, WhatAnAlgorithmDoesNotTakeIsRefusedByName) {
   for (const MetricsTaken& taken : AllMetricsTaken()) {
     for (const bool bounds : {false, true}) {
       for (const int objectives : {1, 2, 8}) {
-        study::StudySpec spec = Spec(study::RandomOptions(), objectives, bounds);
+        study::StudySpec spec = Declaring(study::RandomOptions(), objectives, bounds);
         if (taken.algorithm == "bo") spec.algorithm = study::BoOptions();
         if (taken.algorithm == "sobol") spec.algorithm = study::SobolOptions();
         if (taken.algorithm == "cma_es") spec.algorithm = study::CmaEsOptions();
@@ -77,7 +77,7 @@ TEST(MetricsTakenTest, WhatAnAlgorithmDoesNotTakeIsRefusedByName) {
 TEST(MetricsTakenTest, AnAlgorithmAndItsSamplerMustTakeThem) {
   study::AshaOptions asha;
   asha.sampler = study::RandomOptions();
-  study::StudySpec spec = Spec(asha, 1, true);
+  study::StudySpec spec = Declaring(asha, 1, true);
   spec.resource = study::Resource{.min = 1, .max = 9, .unit = ""};
   const auto& all = AllMetricsTaken();
   const auto of_asha = std::find_if(all.begin(), all.end(), [](const auto& t) { return t.algorithm == "asha"; });

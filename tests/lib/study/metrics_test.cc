@@ -19,8 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kHuge = std::numeric_limits<double>::max();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<double>::max();
 
 MetricSpec Minimize(std::string name) {
   return {std::move(name), Goal::kMinimize};
@@ -30,7 +30,7 @@ MetricSpec Bounded(std::string name, std::optional<double> at_least, std::option
   return {.name = std::move(name), .objective = false, .at_least = at_least, .at_most = at_most};
 }
 
-StudySpec Spec(std::vector<MetricSpec> metrics) {
+StudySpec Declaring(std::vector<MetricSpec> metrics) {
   StudySpec spec;
   spec.space = Space({Float("x", 0, 1)});
   SetMetrics(std::move(metrics), &spec);
@@ -65,20 +65,20 @@ History HistoryOf(const StudySpec& spec, const std::vector<std::vector<double>>&
 }
 
 TEST(MetricsTest, OneObjectiveWithoutBoundsIsTheMetricAlone) {
-  EXPECT_THAT(Spec({Minimize("loss")}).metrics, IsEmpty());
-  EXPECT_EQ(Spec({Minimize("loss")}).metric, Minimize("loss"));
-  EXPECT_EQ(Spec({Minimize("loss"), Bounded("ms", {}, 20)}).metrics.size(), 2u);
-  EXPECT_EQ(MetricsOf(Spec({Minimize("loss")})).size(), 1u);
-  EXPECT_EQ(ObjectiveField(Spec({Minimize("loss")})), "metric");
+  EXPECT_THAT(Declaring({Minimize("loss")}).metrics, IsEmpty());
+  EXPECT_EQ(Declaring({Minimize("loss")}).metric, Minimize("loss"));
+  EXPECT_EQ(Declaring({Minimize("loss"), Bounded("ms", {}, 20)}).metrics.size(), 2u);
+  EXPECT_EQ(MetricsOf(Declaring({Minimize("loss")})).size(), 1u);
+  EXPECT_EQ(ObjectiveField(Declaring({Minimize("loss")})), "metric");
 }
 
 TEST(MetricsTest, TheFirstObjectiveIsTheMetricWhereverItStands) {
-  const StudySpec spec = Spec({Bounded("ms", {}, 20), Minimize("loss"), Minimize("energy")});
+  const StudySpec spec = Declaring({Bounded("ms", {}, 20), Minimize("loss"), Minimize("energy")});
   EXPECT_EQ(spec.metric.name, "loss");
   EXPECT_EQ(ObjectiveField(spec), "metrics[1]");
   EXPECT_EQ(ObjectiveCount(spec), 2);
   EXPECT_TRUE(HasBounds(spec));
-  EXPECT_FALSE(HasBounds(Spec({Minimize("loss"), Minimize("energy")})));
+  EXPECT_FALSE(HasBounds(Declaring({Minimize("loss"), Minimize("energy")})));
 }
 
 struct BadMetrics {
@@ -95,7 +95,7 @@ void PrintTo(const BadMetrics& bad, std::ostream* out) {
 class BadMetricsTest : public ::testing::TestWithParam<BadMetrics> {};
 
 TEST_P(BadMetricsTest, AreRefusedNamingTheField) {
-  const StudySpec spec = Spec(GetParam().metrics);
+  const StudySpec spec = Declaring(GetParam().metrics);
   const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(ValidateSpec(spec));
   ASSERT_TRUE(detail && detail->violations.size() == 1) << ValidateSpec(spec);
   EXPECT_EQ(detail->violations[0].field, GetParam().field);
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadMetrics{"Contradiction", {Minimize("loss"), Bounded("ms", 3, 2)}, "metrics[1].at_least", "no value meets"},
         BadMetrics{"Equality", {Minimize("loss"), Bounded("ms", 2, 2)}, "metrics[1].at_least", "report the distance"},
         BadMetrics{"NanBound", {Minimize("loss"), Bounded("ms", {}, std::nan(""))}, "metrics[1].at_most", "finite"},
-        BadMetrics{"InfiniteBound", {Minimize("loss"), Bounded("ms", -kInf, {})}, "metrics[1].at_least", "finite"},
+        BadMetrics{"InfiniteBound", {Minimize("loss"), Bounded("ms", -kInfinite, {})}, "metrics[1].at_least", "finite"},
         BadMetrics{
             "ReferenceWithoutGoal",
             {Minimize("loss"), Minimize("b"), With(Bounded("ms", {}, 2), [](MetricSpec& m) { m.reference = 1; })},
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "metrics[0].reference",
                    "write at_most"},
         BadMetrics{"InfiniteReference",
-                   {Minimize("loss"), With(Minimize("b"), [](MetricSpec& m) { m.reference = kInf; })},
+                   {Minimize("loss"), With(Minimize("b"), [](MetricSpec& m) { m.reference = kInfinite; })},
                    "metrics[1].reference",
                    "finite"},
         BadMetrics{"ReferenceBeyondTheBound",
@@ -142,10 +142,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Minimize("g"), Minimize("h"), Minimize("i")},
                    "metrics",
                    "at most 8"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(MetricsTest, WhatNeedsOneObjectiveIsRefusedForSeveral) {
-  StudySpec spec = Spec({Minimize("loss"), Minimize("ms")});
+  StudySpec spec = Declaring({Minimize("loss"), Minimize("ms")});
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
   spec.budget.target_value = 1.0;
   spec.stopping = MedianStopping();
@@ -157,7 +157,7 @@ TEST(MetricsTest, WhatNeedsOneObjectiveIsRefusedForSeveral) {
 }
 
 TEST(MetricsTest, PatternsOfAMetricAreMissedByName) {
-  StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 20)});
+  StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 20)});
   CommandObjective command;
   command.argv = {"train"};
   command.stdout_patterns = {{"loss", "l=(.*)"}};
@@ -167,12 +167,12 @@ TEST(MetricsTest, PatternsOfAMetricAreMissedByName) {
 }
 
 TEST(MetricsTest, ValuesNeedEveryMetricAsAFiniteNumber) {
-  const StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 20)});
+  const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 20)});
   Measurement m;
   m.metrics = {{"loss", 1.0}, {"other", 2.0}};
   EXPECT_EQ(ValuesOf(spec, m), std::nullopt);
   EXPECT_THAT(MissingMetrics(spec, m), ElementsAre("ms"));
-  m.metrics["ms"] = kInf;
+  m.metrics["ms"] = kInfinite;
   EXPECT_EQ(ValuesOf(spec, m), std::nullopt);
   EXPECT_THAT(MissingMetrics(spec, m), IsEmpty());
   m.metrics["ms"] = 30.0;
@@ -180,7 +180,7 @@ TEST(MetricsTest, ValuesNeedEveryMetricAsAFiniteNumber) {
 }
 
 TEST(MetricsTest, AHistoryHasValuesErrorsAndFeasibility) {
-  const StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 20)});
+  const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 20)});
   Measurement m;
   m.metrics = {{"loss", 1.0}, {"ms", 30.0}};
   m.standard_errors = {{"ms", 0.5}};
@@ -192,7 +192,7 @@ TEST(MetricsTest, AHistoryHasValuesErrorsAndFeasibility) {
   trial.ClearResult();
   EXPECT_THAT(trial.values, IsEmpty());
   EXPECT_TRUE(trial.feasible);
-  FillMetrics(Spec({Minimize("loss")}), m, &trial);
+  FillMetrics(Declaring({Minimize("loss")}), m, &trial);
   EXPECT_THAT(trial.values, IsEmpty()) << "a study with one metric has its value";
 }
 
@@ -202,7 +202,7 @@ TEST(MetricsTest, BoundsAreFeasibleThemselves) {
   EXPECT_TRUE(IsFeasible(metrics, {1e9, 20}));
   EXPECT_FALSE(IsFeasible(metrics, {0, std::nextafter(20.0, 21.0)}));
   EXPECT_FALSE(IsFeasible(metrics, {0, std::nextafter(10.0, 9.0)}));
-  EXPECT_EQ(Excess(metrics[0], 5), -kInf);
+  EXPECT_EQ(Excess(metrics[0], 5), -kInfinite);
   EXPECT_EQ(Excess(metrics[1], 12), -2);
   EXPECT_EQ(Excess(metrics[1], 25), 5);
   EXPECT_EQ(Excess(metrics[1], 7), 3);
@@ -210,32 +210,32 @@ TEST(MetricsTest, BoundsAreFeasibleThemselves) {
 
 // The values 2, 4, 6 have the variance 8/3, and 1, 1, 1 none, for which the spread is 1.
 TEST(MetricsTest, AViolationIsInUnitsOfTheSpread) {
-  const StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 3), Bounded("mb", 2, {})});
+  const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 3), Bounded("mb", 2, {})});
   const History history = HistoryOf(spec, {{5, 2, 1}, {5, 4, 1}, {8, 6, 1}});
   EXPECT_THAT(SpreadsOf(spec, history),
               ElementsAre(::testing::DoubleEq(std::sqrt(2.0)), ::testing::DoubleEq(std::sqrt(8.0 / 3.0)), 1.0));
   const double spread = std::sqrt(8.0 / 3.0);
-  EXPECT_THAT(Violations(spec, history),
+  EXPECT_THAT(ViolationsOf(spec, history),
               ElementsAre(1.0, ::testing::DoubleEq(1.0 / spread + 1.0), ::testing::DoubleEq(3.0 / spread + 1.0)));
 }
 
 TEST(MetricsTest, ViolationsOfExtremeValuesAreOrdered) {
-  const StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 0)});
-  const History history = HistoryOf(spec, {{0, kHuge}, {0, -kHuge}, {0, 5e-324}});
-  const std::vector<double> violations = Violations(spec, history);
+  const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 0)});
+  const History history = HistoryOf(spec, {{0, kLargest}, {0, -kLargest}, {0, 5e-324}});
+  const std::vector<double> violations = ViolationsOf(spec, history);
   EXPECT_GT(violations[0], violations[2]);
   EXPECT_EQ(violations[1], 0.0);
   EXPECT_GT(violations[2], 0.0) << "a result that is not feasible has a violation, however small";
 }
 
 TEST(MetricsTest, OnlyCompleteTrialsMakeTheSpread) {
-  const StudySpec spec = Spec({Minimize("loss"), Bounded("ms", {}, 3)});
+  const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 3)});
   History history = HistoryOf(spec, {{1, 2}, {1, 2}});
   history.AddStored(Open(3));
   history.Finish(3, TrialState::kPruned, 1.0, std::nullopt, std::nullopt);
   history.NoteMetrics(3, Result(spec, 3, {1, 100}, TrialState::kPruned));
   EXPECT_THAT(SpreadsOf(spec, history), ElementsAre(1.0, 1.0));
-  EXPECT_THAT(Violations(spec, history), ElementsAre(0.0, 0.0, 97.0));
+  EXPECT_THAT(ViolationsOf(spec, history), ElementsAre(0.0, 0.0, 97.0));
 }
 
 TEST(MetricsTest, FeasibleResultsComeBeforeOthers) {

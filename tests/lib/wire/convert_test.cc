@@ -68,6 +68,23 @@ TEST(ConvertSpec, SmallestSpecGetsTheDocumentedDefaultsWrittenOut) {
 }
 
 // One bad parameter must not make good placeholders read as if the space lacked them.
+TEST(ConvertSpec, ProgramsThatKnowOneMetricAreToldTheFirstObjective) {
+  v1::StudySpec spec = SmallSpec();
+  spec.clear_metric();
+  spec.add_metrics()->set_name("ms");
+  spec.mutable_metrics(0)->set_at_most(20);
+  spec.add_metrics()->set_name("loss");
+  spec.mutable_metrics(1)->set_goal(v1::MINIMIZE);
+  spec.mutable_metrics(1)->set_at_least(0);
+  const v1::StudySpec told = ToProto(*FromProto(spec));
+  EXPECT_EQ(told.metric().ShortDebugString(), "name: \"loss\" goal: MINIMIZE");
+  EXPECT_EQ(told.metrics_size(), 2);
+  EXPECT_EQ(*FromProto(told), *FromProto(spec));
+  spec.mutable_metrics()->RemoveLast();
+  *spec.mutable_metrics(0) = told.metric();
+  EXPECT_EQ(ToProto(*FromProto(spec)).metrics_size(), 0) << "one objective without bounds is the metric alone";
+}
+
 TEST(ConvertSpec, ABadParameterIsTheOnlyComplaint) {
   v1::StudySpec spec = SmallSpec();
   v1::ParameterSpec* bad = spec.add_space();
@@ -159,7 +176,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"NoGoal", [](v1::StudySpec* s) { s->mutable_metric()->clear_goal(); }, {"metric.goal"}},
         BadSpec{
             "BoundOfTheMetric", [](v1::StudySpec* s) { s->mutable_metric()->set_at_most(1.0); }, {"metric.at_most"}},
-        BadSpec{"MetricAndMetrics", [](v1::StudySpec* s) { *s->add_metrics() = s->metric(); }, {"metrics"}},
+        BadSpec{"MetricAndOtherMetrics",
+                [](v1::StudySpec* s) {
+                  *s->add_metrics() = s->metric();
+                  s->mutable_metric()->set_name("accuracy");
+                },
+                {"metric"}},
         BadSpec{"UnknownGoalOfOneOfSeveral",
                 [](v1::StudySpec* s) {
                   *s->add_metrics() = s->metric();

@@ -169,9 +169,11 @@ void NaiveModel::CheckLeases() {
 void NaiveModel::Final(Study& s, Trial& t, TrialState state, std::optional<double> value) {
   t.state = state;
   t.finished_at = ++ends_;
-  if (state == TrialState::kComplete) t.value = value;
+  const bool beyond = value && !s.spec.metrics.empty() && *value > *s.spec.metrics[0].at_most;
+  if (state == TrialState::kComplete && !beyond) t.value = value;
   if (state == TrialState::kCancelled) return;
   s.failures_in_row = state == TrialState::kFailed ? s.failures_in_row + 1 : 0;
+  if (state == TrialState::kComplete && beyond) return;
   ++s.since_best;
   if (state != TrialState::kComplete) return;
   const double sign = s.spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
@@ -312,6 +314,7 @@ void NaiveModel::Recount(Study& s) {
     } else if (at > s.resumed_at) {
       ++s.failures_in_row;
     }
+    if (t->state == TrialState::kComplete && !t->value) continue;  // Beyond the bound.
     ++s.since_best;
     if (!t->value || (s.best && sign * *t->value >= sign * *s.best)) continue;
     s.best = t->value;

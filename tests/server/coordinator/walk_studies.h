@@ -11,7 +11,7 @@
 // The studies of random walks.
 namespace luthier::coordinator::testing {
 
-inline constexpr uint32_t kWalkSpecs = 11;
+inline constexpr uint32_t kWalkSpecs = 12;
 inline constexpr double kStopAbove = 7.5;  // Losses of trials in parts that a rule stops.
 
 // One of kWalkSpecs kinds of study, with budgets and limits that a walk meets. `late`: some whose designer looks at

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/study/metrics.h"
 #include "server/storage/backup.h"
 #include "server/storage/damage.h"
 #include "server/storage/inspect.h"
@@ -29,6 +30,7 @@ namespace luthier::storage {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Completed;
 using testing::EventAt;
 using ::testing::HasSubstr;
 using testing::Request;
@@ -534,6 +536,18 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
       event.trial = trial;
       event.actor = absl::StrCat("worker-", trial % 2);
       more.push_back(AppendEvent{event});
+    }
+    StudyRecord several = Study(storage->LastStudyKey().value() + 1, "several");
+    study::SetMetrics({{.name = "ms", .objective = false, .at_most = 20}, several.spec.metric}, &several.spec);
+    more.push_back(PutStudy{several});
+    Event point = EventAt(seq + 4, several.key);
+    point.type = EventType::kMeasurement;
+    point.values = {21.0, 0.5};
+    more.push_back(AppendEvent{point});
+    for (const int64_t number : {1, 2}) {
+      TrialRecord trial = Completed(number, 0.5);
+      trial.trial.final_measurement->metrics["ms"] = 22.0 - static_cast<double>(number);
+      more.push_back(PutTrial{several.key, trial});
     }
     more.push_back(ForgetRequestsBefore{absl::InfiniteDuration()});
     for (int i = 0; i < 3; ++i) more.push_back(PutRequest{Request(absl::StrCat("r", i), i)});  // One of each type.

@@ -14,24 +14,26 @@ import re
 import threading
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers._base import _process_constraints_after_trial
 from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 import luthier
-from luthier._create import Goal
+from luthier._goals import Goal
 from luthier.integrations._asking import ask
 from luthier.space import labels_of
 
 GRADIENT = "luthier:gradient"  # User attribute of a trial: derivatives of its value by parameters' names.
 _UID = "luthier:uid"  # System attribute of an Optuna study: what it is called in Luthier.
 _TOLD = "luthier:told"  # System attribute of a trial: the Luthier study that its maker told the result.
+_CONSTRAINTS = "constraints"  # System attribute of a trial: a list, or one a constraint, "constraints:KEY".
 _NUMBER = "optuna.number"  # Attribute of an imported Luthier trial: the number it has in Optuna.
 _MAX_TRIALS = 500_000  # Imports raise it, up to 10^6.
 _Distributions = dict[str, BaseDistribution]
@@ -75,11 +77,39 @@ class _Space:
         return {**plain, **{name: labels[int(inside[name])] for name, labels in self.labels.items()}}
 
 
+class _Metrics:
+    """What an Optuna study measures, in Luthier's words: its values, and its constraints by their keys."""
+
+    def __init__(self, directions: Sequence[StudyDirection], keys: Sequence[str]) -> None:
+        names = ["value"] if len(directions) == 1 else [f"value_{i}" for i in range(len(directions))]
+        goals: list[Goal] = ["maximize" if d == StudyDirection.MAXIMIZE else "minimize" for d in directions]
+        self.goals: dict[str, Goal] = dict(zip(names, goals))
+        self.constraints = {key: f"constraint_{i}" for i, key in enumerate(keys)}
+
+    def options(self) -> dict[str, Any]:
+        """Returns these as options of luthier.study."""
+        if len(self.goals) == 1:
+            options: dict[str, Any] = {"goal": self.goals["value"]}
+        else:
+            options = {"goals": self.goals}
+        if self.constraints:
+            options["constraints"] = {name: {"at_most": 0.0} for name in self.constraints.values()}
+        return options
+
+    def of(self, values: Optional[Sequence[float]], constraints: Mapping[str, float]) -> Optional[dict[str, float]]:
+        """Returns a trial's metrics; None where one is missing."""
+        if values is None or len(values) != len(self.goals) or any(key not in constraints for key in self.constraints):
+            return None
+        measured = {name: float(value) for name, value in zip(self.goals, values)}
+        return {**measured, **{name: float(constraints[key]) for key, name in self.constraints.items()}}
+
+
 class _Link:
     """An Optuna study's results in one search space, and the Luthier study that has them."""
 
-    def __init__(self, space: _Space, study: luthier.Study) -> None:
+    def __init__(self, space: _Space, metrics: _Metrics, study: luthier.Study) -> None:
         self.space = space
+        self.metrics = metrics
         self.study = study
         self.identity = f"{study.name}@{study.created}"
         self.lock = threading.Lock()
@@ -110,11 +140,11 @@ class _Link:
             for trial in finished:
                 told = trial.number in self.known or trial.system_attrs.get(_TOLD) == self.identity
                 self.known.add(trial.number)
-                params, value = self.space.to_luthier(trial.params), _value(trial)
-                if told or params is None or value is None or trial.state == TrialState.FAIL:
+                params, measured = self.space.to_luthier(trial.params), self.metrics.of(_values(trial), _constraints(trial))
+                if told or params is None or measured is None or trial.state == TrialState.FAIL:
                     continue
                 self._note(params)
-                new.append({"params": params, "state": trial.state.name, "value": value})
+                new.append({"params": params, "state": trial.state.name, "metrics": measured})
                 new[-1].update(gradient=_gradient(trial, self.space), attributes={_NUMBER: str(trial.number)})
             self.study.add_trials(new)
 
@@ -124,17 +154,21 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     `algorithm` is any of Luthier's; `server` or `db` say which coordinator, as in `luthier.study`. `seed` fixes all
     random choices. Derivatives of the value, where the objective has them, go in by
-    `trial.set_user_attr("luthier:gradient", {"lr": 0.3})`. Studies of several objectives are refused with ValueError.
-    Processes that share an Optuna storage and a coordinator share what their Luthier studies have learnt.
+    `trial.set_user_attr("luthier:gradient", {"lr": 0.3})`; of several objectives, of the first value. Studies may have
+    several `directions`, and constraints: those of `trial.set_constraint`, or what `constraints_func` returns of a trial
+    that ended, which are met where none is above 0. `algorithm` must take them. Trials that lack a constraint that others
+    have teach nothing. Processes that share an Optuna storage and a coordinator share what their Luthier studies have learnt.
     """
 
     def __init__(
         self, algorithm: Any = "auto", seed: Optional[int] = None, *, server: Optional[str] = None,
         db: Optional[str] = None, independent_sampler: Optional[BaseSampler] = None,
+        constraints_func: Optional[Callable[[FrozenTrial], Sequence[float]]] = None,
     ) -> None:  # fmt: skip
         self._algorithm, self._seed = algorithm, seed
         self._fixed: dict[str, Any] = {"server": server, "db": db, "max_trials": _MAX_TRIALS, "algorithm": algorithm}
         self._independent = independent_sampler or RandomSampler(seed=seed)
+        self._constraints_func = constraints_func
         self._start()
 
     def _start(self) -> None:
@@ -157,14 +191,12 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> _Distributions:
         """Returns the parameters that all finished trials have in common and that can vary."""
-        self._raise_error_if_multi_objective(study)
         with self._lock:
             common = self._of(study)[1].calculate(study)
         return {name: distribution for name, distribution in common.items() if not distribution.single()}
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: _Distributions) -> dict[str, Any]:
         """Asks Luthier for the values of all parameters of `search_space` at once."""
-        self._raise_error_if_multi_objective(study)
         fixed: Mapping[str, Any] = trial.system_attrs.get("fixed_params", {})
         if all(name in fixed for name in search_space):
             return {}
@@ -183,7 +215,6 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Draws the value of one parameter that not all trials have."""
-        self._raise_error_if_multi_objective(study)
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
     def luthier_studies(self) -> list[luthier.Study]:
@@ -193,20 +224,28 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: _Values) -> None:
         """Tells Luthier how the trial ended."""
+        constraints = dict(_constraints(trial))
+        if self._constraints_func is not None:
+            # Optuna keeps them where all samplers find them.
+            _process_constraints_after_trial(self._constraints_func, study, trial, state)
+            found = study._storage.get_trial_system_attrs(trial._trial_id).get(_CONSTRAINTS) or ()
+            constraints.update((str(i), float(value)) for i, value in enumerate(found))
         with self._lock:
             key = self._of(study)[0], trial.number
             if key not in self._open:
                 return  # Not asked here: goes in as an import before the next ask.
             link, asked, given = self._open.pop(key)
-        value, gradient = values[0] if values else None, _gradient(trial, link.space)
+        measured, gradient = link.metrics.of(values, constraints), _gradient(trial, link.space)
+        if measured is None and state == TrialState.PRUNED:
+            measured = link.metrics.of(_values(trial), constraints)
         try:
             if any(name in trial.params and trial.params[name] != value for name, value in given.items()):
                 link.study.cancel_trial(asked.number)  # Somebody chose other values: those go in as an import.
                 return
-            if state == TrialState.FAIL:
+            if state == TrialState.FAIL or (measured is None and state == TrialState.COMPLETE):
                 link.study.tell(asked, state="FAILED")
             else:
-                link.study.tell(asked, value, state=state.name, gradient=gradient)
+                link.study.tell(asked, measured, state=state.name, gradient=gradient)
         except (luthier.LeaseLost, luthier.TrialFinal):
             return  # It took longer than its lease: its result goes in as an import.
         study._storage.set_trial_system_attr(trial._trial_id, _TOLD, link.identity)
@@ -224,25 +263,37 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     def _link(self, study: Study, search_space: Mapping[str, BaseDistribution]) -> _Link:
         """Returns the Luthier study for `search_space`, made if there is none."""
-        goal: Goal = "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+        trials = study._get_trials(deepcopy=False, use_cache=True)
+        keys = sorted({key for trial in trials if trial.state.is_finished() for key in _constraints(trial)})
+        metrics = _Metrics(study.directions, keys)
         with self._lock:
             uid = self._of(study)[0]
             spec = {name: optuna.distributions.distribution_to_json(d) for name, d in search_space.items()}
-            key = json.dumps([uid, goal, str(self._algorithm), self._seed, spec])
+            goals = list(metrics.goals.values())
+            goal: Any = goals[0] if len(goals) == 1 else goals
+            key = json.dumps([uid, goal, str(self._algorithm), self._seed, spec] + ([keys] if keys else []))
             if key not in self._links:
                 readable = re.sub(r"[^a-z0-9]+", "-", study.study_name.lower()).strip("-")[:32]
                 name = f"optuna-{readable}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
                 seed = int(uid[:8], 16) if self._seed is None else self._seed
                 space = _Space(search_space)
-                self._links[key] = _Link(space, luthier.study(name, space.domains, goal=goal, seed=seed, **self._fixed))
+                ours = luthier.study(name, space.domains, seed=seed, **metrics.options(), **self._fixed)
+                self._links[key] = _Link(space, metrics, ours)
             return self._links[key]
 
 
-def _value(trial: FrozenTrial) -> Optional[float]:
-    """Returns the final value, for a pruned trial the last one reported."""
+def _values(trial: FrozenTrial) -> Optional[Sequence[float]]:
+    """Returns the final values, for a pruned trial the last one reported."""
     if trial.values is not None:
-        return float(trial.values[0])
-    return trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
+        return list(trial.values)
+    return [trial.intermediate_values[trial.last_step]] if trial.last_step is not None else None
+
+
+def _constraints(trial: FrozenTrial) -> Mapping[str, float]:
+    """Returns the trial's constraints by their keys; those of `constraints_func` have numbers."""
+    found = {str(i): float(value) for i, value in enumerate(trial.system_attrs.get(_CONSTRAINTS) or ())}
+    named = {key: value for key, value in trial.system_attrs.items() if key.startswith(_CONSTRAINTS + ":")}
+    return {**found, **{key[len(_CONSTRAINTS) + 1 :]: float(value) for key, value in named.items()}}
 
 
 def _gradient(trial: FrozenTrial, space: _Space) -> Optional[dict[str, float]]:

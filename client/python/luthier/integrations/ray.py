@@ -16,7 +16,7 @@ from ray.tune.utils.util import flatten_dict, unflatten_dict
 
 import luthier
 from luthier import _wire
-from luthier._create import Goal
+from luthier._goals import Goal
 from luthier.integrations._asking import ask
 from luthier.space import labels_of
 from luthier.trial import Trial

@@ -34,6 +34,9 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
     fail it learns to avoid.
     They are in `cv_results_` unless all fits of their batch failed. `error_score="raise"` ends the search instead.
 
+    `constraints` bound means of other scores of `scoring`, and of "fit_time" and "score_time" in seconds:
+    {"precision": {"at_least": 0.9}}; `best_params_` is then the best setting within them.
+
     `study_name` continues a study that is there; without it every `fit` makes a new one. `server` and `db` say which
     coordinator, as in `luthier.study`. After `fit`, `study_` is the study and `trials_` its trials; the other
     attributes and parameters are those of RandomizedSearchCV.
@@ -47,6 +50,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         "n_iter": "no_validation",
         "batch": "no_validation",
         "algorithm": "no_validation",
+        "constraints": [dict, None],
         "study_name": [str, None],
         "server": [str, None],
         "db": "no_validation",
@@ -61,6 +65,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         *,
         batch: int = 1,
         algorithm: Any = "auto",
+        constraints: Optional[Mapping[str, Mapping[str, float]]] = None,
         study_name: Optional[str] = None,
         server: Optional[str] = None,
         db: Optional[str] = None,
@@ -78,6 +83,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.n_iter = n_iter
         self.batch = batch
         self.algorithm = algorithm
+        self.constraints = constraints
         self.study_name = study_name
         self.server = server
         self.db = db
@@ -124,6 +130,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             domains,
             metric="score",
             goal="maximize",
+            constraints=self.constraints,
             algorithm=self.algorithm,
             max_trials=max(self.n_iter, 1_000) if self.study_name else self.n_iter,
             seed=int(seed) if self.study_name is None else 0,
@@ -157,8 +164,9 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             folds = sum(key.startswith("split") and key.endswith(f"_test_{metric}") for key in results)
             for i, trial in enumerate(trials, start=seen):
                 mean, deviation = float(results[f"mean_test_{metric}"][i]), float(results[f"std_test_{metric}"][i])
-                if math.isfinite(mean):
-                    self._study.tell(trial, mean, standard_errors={"score": deviation / math.sqrt(folds)})
+                measured = {"score": mean, **{name: float(of[i]) for name, of in self._constrained(results).items()}}
+                if all(map(math.isfinite, measured.values())):
+                    self._study.tell(trial, measured, standard_errors={"score": deviation / math.sqrt(folds)})
                 else:
                     self._study.tell(trial, state="FAILED")
             seen += len(trials)
@@ -175,6 +183,33 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             )
         if self.study_name is not None:
             _log.warning("study %s ended after %d of %d settings: %s", self.study_name_, done, self.n_iter, reason)
+
+    def _constrained(self, results: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a column of `cv_results_` for each constraint."""
+        columns: dict[str, Any] = {}
+        for name in self.constraints or {}:
+            found = [key for key in (f"mean_test_{name}", f"mean_{name}") if key in results]
+            if not found:
+                scores = sorted(key[len("mean_test_") :] for key in results if key.startswith("mean_test_"))
+                raise ValueError(f"constraints has {name!r}; there are {', '.join([*scores, 'fit_time', 'score_time'])}")
+            columns[name] = results[found[0]]
+        return columns
+
+    def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> Any:
+        """Returns the place of the best setting within the constraints; without any such, of the best one, with a
+        warning."""
+        if callable(refit) or not self.constraints:
+            return super()._select_best_index(refit, refit_metric, results)
+        ranks = np.array(results[f"rank_test_{refit_metric}"], dtype=float)
+        within: Any = np.ones(len(ranks), dtype=bool)
+        for name, column in self._constrained(results).items():
+            bounds = self.constraints[name]
+            within &= np.asarray(column) >= bounds.get("at_least", -math.inf)
+            within &= np.asarray(column) <= bounds.get("at_most", math.inf)
+        if not within.any():
+            _log.warning("no setting of study %s is within the constraints", self.study_name_)
+            return int(ranks.argmin())
+        return int(np.where(within, ranks, math.inf).argmin())
 
     def _metric(self, results: Mapping[str, Any]) -> str:
         """Returns the name of the score that decides."""

@@ -130,10 +130,48 @@ def test_other_values_than_those_asked_are_told_as_they_were(coordinator_folder:
     assert given == sorted(round(trial.params["x"], 9) for trial in study.trials)
 
 
-def test_several_objectives_are_refused(coordinator_folder: Path) -> None:
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=LuthierSampler(db=str(coordinator_folder)))
-    with pytest.raises(ValueError, match="multi-objective"):
-        study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 1.0), n_trials=1)
+def test_several_objectives_and_constraints_are_told(coordinator_folder: Path) -> None:
+    sampler = LuthierSampler(
+        "random", seed=1, db=str(coordinator_folder), constraints_func=lambda trial: [trial.user_attrs["over"]]
+    )
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
+
+    def objective(trial: Any) -> tuple[float, float]:
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+        trial.set_user_attr("over", x - 0.5)
+        return x, y
+
+    study.optimize(objective, n_trials=12)
+    (ours,) = [one for one in sampler.luthier_studies() if one.constraints]
+    assert ours.goals == {"value_0": "minimize", "value_1": "maximize"}
+    assert ours.constraints == {"constraint_0": {"at_most": 0.0}}
+    assert len(ours.trials) == 12 and {trial.state.name for trial in ours.trials} == {"COMPLETE"}
+    theirs = sorted(trial.values for trial in study.best_trials)
+    assert sorted(trial.values for trial in ours.front) == theirs
+
+
+def test_constraints_of_trials_are_told(coordinator_folder: Path) -> None:
+    sampler = LuthierSampler("random", seed=1, db=str(coordinator_folder))
+    study = optuna.create_study(sampler=sampler)
+    if not hasattr(optuna.trial.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+
+    def objective(trial: Any) -> float:
+        x = float(trial.suggest_float("x", 0, 1))
+        trial.set_constraint("small", 0.25 - x)
+        return x
+
+    study.optimize(objective, n_trials=15)
+    ours = sampler.luthier_studies()[-1]
+    assert len(ours.trials) == 15
+    assert ours.best_value == study.best_value == min(t.value for t in study.trials if t.value >= 0.25)
+
+
+def test_algorithms_that_take_one_objective_say_so(coordinator_folder: Path) -> None:
+    sampler = LuthierSampler("cma_es", db=str(coordinator_folder))
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+    with pytest.raises(luthier.BadField, match="cma_es does not take several objectives"):
+        study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 1.0), n_trials=2)
 
 
 def test_more_open_trials_than_one_worker_may_hold(coordinator_folder: Path) -> None:

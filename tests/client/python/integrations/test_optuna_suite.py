@@ -13,8 +13,8 @@ pytest.importorskip("optuna", minversion="5.0", reason="Optuna 5.0 is not instal
 from optuna.samplers import BaseSampler  # noqa: E402
 from optuna.testing.pytest_samplers import (  # noqa: E402
     BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
     RelativeSamplerTestCase,
-    SingleOnlySamplerTestCase,
 )
 
 from luthier.integrations.optuna import LuthierSampler  # noqa: E402
@@ -22,10 +22,10 @@ from luthier.integrations.optuna import LuthierSampler  # noqa: E402
 
 class TestLuthierSampler(
     BasicSamplerTestCase,  # type: ignore[misc]
+    MultiObjectiveSamplerTestCase,  # type: ignore[misc]
     RelativeSamplerTestCase,  # type: ignore[misc]
-    SingleOnlySamplerTestCase,  # type: ignore[misc]
 ):
-    """Every case that is for samplers of one objective."""
+    """Every case that is for samplers that take several objectives."""
 
     @pytest.fixture
     def sampler(self, coordinator_folder: Path) -> Callable[[], BaseSampler]:

@@ -164,6 +164,31 @@ def test_several_scores_need_one_to_search_by(coordinator_folder: Path) -> None:
         ).fit(x, y)
 
 
+def test_the_best_setting_is_the_best_within_constraints(coordinator_folder: Path) -> None:
+    x, y = load_breast_cancer(return_X_y=True)
+    search = LuthierSearchCV(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
+        {"logisticregression__C": luthier.Float(1e-4, 1e2, log=True)},
+        n_iter=8,
+        cv=3,
+        algorithm="random",
+        scoring=["accuracy", "precision", "recall"],
+        refit="accuracy",
+        constraints={"recall": {"at_most": 0.985}, "fit_time": {"at_most": 60.0}},
+        random_state=1,
+        db=str(coordinator_folder),
+    ).fit(x, y)
+    recall, accuracy = search.cv_results_["mean_test_recall"], search.cv_results_["mean_test_accuracy"]
+    assert (recall > 0.985).any() and (recall <= 0.985).any(), "the bound divides the settings"
+    assert search.best_score_ == accuracy[recall <= 0.985].max() == search.study_.best_value
+    assert search.study_.constraints["recall"] == {"at_most": 0.985}
+    with pytest.raises(ValueError, match="constraints has 'f1'; there are accuracy, fit_time, score_time"):
+        LuthierSearchCV(
+            LogisticRegression(), {"C": luthier.Float(0.1, 1)}, n_iter=1, algorithm="random", scoring=["accuracy"],
+            refit="accuracy", constraints={"f1": {"at_least": 0}}, db=str(coordinator_folder),
+        ).fit(x, y)  # fmt: skip
+
+
 def test_tuples_mean_what_they_mean_in_a_study(tmp_path: Path) -> None:
     x, y = make_classification(60, 5, random_state=0)
     space = {"max_depth": (1, 30), "min_impurity_decrease": (1e-6, 1e-1, "log-uniform"), "criterion": ("gini", "entropy")}

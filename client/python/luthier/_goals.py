@@ -1,0 +1,73 @@
+"""The metrics that a study declares: its objectives, and bounds on what trials measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Optional, Union
+
+from luthier import _wire
+from luthier._arguments import mapping, number, text
+
+Goal = Literal["minimize", "maximize"]
+Goals = Mapping[str, Union[Goal, Mapping[str, Any]]]
+Constraints = Mapping[str, Mapping[str, float]]
+_WORDS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
+_EXAMPLE = '{"accuracy": "maximize", "energy": "minimize"}'
+
+
+def _goal(name: str, given: Any) -> int:
+    word = text(name, given).lower()
+    if word not in _WORDS:
+        raise ValueError(f"{name} is {given!r}, not 'minimize' or 'maximize'")
+    return _wire.enum("Goal")[_WORDS[word]]
+
+
+def _take(where: str, given: Mapping[str, Any], names: tuple[str, ...], out: Any) -> None:
+    for name, value in given.items():
+        if name not in names:
+            raise ValueError(f"{where} has {name!r}; it has {', '.join(names)}")
+        setattr(out, name, number(f"{name} of {where}", value))
+
+
+def put_metrics(spec: Any, metric: str, goal: str, goals: Optional[Goals], constraints: Optional[Constraints]) -> None:
+    """Puts what a study measures into its StudySpec. TypeError, ValueError."""
+    entries: dict[str, Any] = {}
+    if goals is not None:
+        if metric != "value" or goal != "minimize":
+            raise ValueError("give metric= and goal= for one objective, or goals= for several")
+        for name, given in mapping("goals", goals, _EXAMPLE).items():
+            entry = entries[text("a name in goals", name)] = _wire.message("MetricSpec")(name=name)
+            options = dict(given) if isinstance(given, Mapping) else {"goal": given}
+            entry.goal = _goal(f"the goal of {name}", options.pop("goal", None))
+            _take(f"goals[{name!r}]", options, ("reference",), entry)
+        if not entries:
+            raise ValueError(f"goals is empty: it is as {_EXAMPLE}")
+    else:
+        name = text("metric", metric)
+        entries[name] = _wire.message("MetricSpec")(name=name, goal=_goal("goal", goal))
+    example = '{"latency_ms": {"at_most": 20}}'
+    for name, given in mapping("constraints", constraints or {}, example).items():
+        entry = entries.setdefault(text("a name in constraints", name), _wire.message("MetricSpec")(name=name))
+        _take(f"constraints[{name!r}]", mapping(f"constraints[{name!r}]", given, example), ("at_least", "at_most"), entry)
+    if goals is None and not constraints:
+        spec.metric.CopyFrom(entries[metric])
+    else:
+        spec.metrics.extend(entries.values())
+
+
+def metrics_of(spec: Any) -> list[Any]:
+    """Returns the MetricSpecs of a StudySpec: all that a result must have."""
+    return list(spec.metrics) or [spec.metric]
+
+
+def objectives_of(spec: Any) -> dict[str, str]:
+    """Returns "minimize" or "maximize" for each objective, in the order of the study."""
+    words = _wire.enum_names("Goal")
+    return {m.name: words[m.goal].lower() for m in metrics_of(spec) if m.goal}
+
+
+def bounds_of(spec: Any) -> dict[str, dict[str, float]]:
+    """Returns the bounds of each metric that has some, as `constraints` of luthier.study."""
+    fields = ("at_least", "at_most")
+    bounds = {m.name: {f: float(getattr(m, f)) for f in fields if m.HasField(f)} for m in metrics_of(spec)}
+    return {name: some for name, some in bounds.items() if some}

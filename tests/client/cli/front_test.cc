@@ -1,0 +1,144 @@
+// Studies with several metrics on the command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/cli/cli_fixture.h"
+
+namespace luthier::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kBounded[] = R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+metrics:
+- {name: loss, goal: MINIMIZE}
+- {name: ms, at_most: 20}
+algorithm: {random: {}}
+budget: {max_trials: 9}
+)";
+
+constexpr char kSeveral[] = R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+metrics:
+- {name: accuracy, goal: MAXIMIZE, reference: 0}
+- {name: energy, goal: MINIMIZE, reference: 10}
+- {name: ms, at_most: 20}
+algorithm: {random: {}}
+budget: {max_trials: 9}
+)";
+
+class FrontTest : public CliTest {
+ protected:
+  void Start(const char* study) {
+    StartServer();
+    Out({"study", "create", "-f", Write("s.yaml", study)});
+  }
+  // `metrics`: "loss=1 ms=2".
+  void Tell(const std::vector<std::string>& metrics) {
+    Out({"ask", "s"});
+    std::vector<std::string> args = {"tell", "s", std::to_string(++told_)};
+    for (const std::string& metric : metrics) {
+      args.emplace_back("--metric");
+      args.push_back(metric);
+    }
+    Out(args);
+  }
+
+ private:
+  int told_ = 0;
+};
+
+TEST_F(FrontTest, TheBestTrialIsTheBestWithinTheBounds) {
+  Start(kBounded);
+  EXPECT_THAT(Run({"trial", "best", "s"}).err, HasSubstr("no trial of s is COMPLETE yet"));
+  Tell({"loss=1", "ms=30"});
+  Tell({"loss=2", "ms=25"});
+  const Result none = Run({"trial", "best", "s"});
+  EXPECT_EQ(none.code, 1);
+  // 30 and 25 have the standard deviation 2.5.
+  EXPECT_THAT(none.err,
+              HasSubstr("no trial of s meets the bounds of its metrics; the least violation is 2 (in standard "
+                        "deviations of the metrics), of trial 2: luthier trial get s 2"));
+  EXPECT_THAT(Out({"study", "get", "s"}),
+              HasSubstr("bounds   no trial meets the bounds; the least violation is 2, of trial 2\n"));
+  Tell({"loss=3", "ms=20"});
+  EXPECT_EQ(Json({"trial", "best", "s"})["number"], 3);
+  EXPECT_EQ(Json({"trial", "best", "s"})["feasible"], true);
+  EXPECT_THAT(Out({"trial", "get", "s", "1"}), HasSubstr("feasible: no, ms is above 20\n"));
+  EXPECT_THAT(Out({"study", "get", "s"}), HasSubstr("bounds   2 of 3 complete trials (67 %) are beyond the bounds\n"));
+  EXPECT_THAT(Out({"trial", "list", "s"}), HasSubstr("number  state     loss  ms  feasible"));
+  EXPECT_THAT(Out({"trial", "list", "s", "--filter", "feasible = true", "-o", "csv"}),
+              HasSubstr("3,COMPLETE,3,20,yes"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--pick", "knee"}).err, HasSubstr("this study has one"));
+}
+
+TEST_F(FrontTest, AStudyFileWithMetricsIsPrintedAsItWasWritten) {
+  Start(kSeveral);
+  const std::string text = Out({"study", "get", "s"});
+  EXPECT_THAT(text, HasSubstr("  metrics:\n"
+                              "    - {name: accuracy, goal: MAXIMIZE, reference: 0}\n"
+                              "    - {name: energy, goal: MINIMIZE, reference: 10}\n"
+                              "    - {name: ms, at_most: 20}\n"));
+  EXPECT_THAT(text, Not(HasSubstr("metric:")));
+  const json spec = Json({"study", "get", "s"})["spec"];
+  Out({"study", "create", "-f", Write("again.json", spec.dump()), "--name", "again"});
+}
+
+TEST_F(FrontTest, SeveralObjectivesHaveAFront) {
+  Start(kSeveral);
+  EXPECT_THAT(Run({"trial", "best", "s"}).err, HasSubstr("no trial of s is COMPLETE yet"));
+  Tell({"accuracy=1", "energy=9", "ms=1"});
+  Tell({"accuracy=0.8", "energy=2", "ms=1"});
+  Tell({"accuracy=0.1", "energy=1", "ms=1"});
+  Tell({"accuracy=0.1", "energy=3", "ms=1"});
+  Tell({"accuracy=2", "energy=0", "ms=21"});
+  const json front = Json({"trial", "best", "s"});
+  ASSERT_EQ(front.size(), 3u);
+  EXPECT_EQ(front[0]["number"], 1);
+  EXPECT_EQ(front[2]["number"], 3);
+  EXPECT_THAT(Out({"trial", "best", "s"}), HasSubstr("number  state     accuracy  energy  ms  feasible"));
+  // Beyond accuracy 0 and energy 10 the box has the sides 1 and 9: 0.2 x 1 + 0.7 x 8 + 0.1 x 9 of it.
+  EXPECT_THAT(Out({"study", "get", "s"}),
+              HasSubstr("3 trials on the front, hypervolume 0.744444 beyond accuracy 0, energy 10"));
+  EXPECT_EQ(Json({"trial", "best", "s", "--pick", "knee"})["number"], 2);
+  EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "energy=5"})["number"], 2);
+  EXPECT_EQ(Json({"trial", "best", "s", "--at-least", "accuracy=0.9"})["number"], 1);
+  EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "ms=5"}).size(), 3u)
+      << "two objectives are free: all of the front";
+  EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "energy=0.5"}).err, HasSubstr("is within these limits"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "enrgy=5"}).err,
+              HasSubstr("\"enrgy\" is none of the study's metrics, accuracy, energy, ms (did you mean \"energy\"?)"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "energy"}).err, HasSubstr("is not of the form NAME=NUMBER"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--pick", "first"}).err, HasSubstr("\"first\" is not knee"));
+  EXPECT_THAT(Out({"study", "list", "-o", "csv"}), HasSubstr("\"accuracy, energy\""));
+}
+
+TEST_F(FrontTest, ResultsOfAllMetricsGoOutAndIn) {
+  Start(kSeveral);
+  Tell({"accuracy=1", "energy=9", "ms=1"});
+  Tell({"accuracy=0.8", "energy=2", "ms=21"});
+  Out({"study", "export", "s", "--format", "csv", "--out", Path("s.csv")});
+  Out({"study", "create", "-f", Write("t.yaml", kSeveral), "--name", "t"});
+  Out({"trial", "import", "t", Path("s.csv")});
+  Out({"study", "export", "s", "--out", Path("s.jsonl")});
+  Out({"study", "import", Path("s.jsonl"), "--name", "u"});
+  for (const char* study : {"t", "u"}) {
+    const json trials = Json({"trial", "list", study});
+    ASSERT_EQ(trials.size(), 2u);
+    EXPECT_EQ(trials[0]["metrics"], (json{{"accuracy", 1}, {"energy", 9}, {"ms", 1}}));
+    EXPECT_EQ(trials[1]["feasible"], false);
+  }
+  Out({"trial", "import", "t", Write("plain.csv", "x,accuracy,energy,ms\n0.5,3,1,2\n")});
+  EXPECT_EQ(Json({"trial", "best", "t"})["number"], 3) << "columns may have the metrics' own names";
+  EXPECT_THAT(Run({"trial", "import", "t", Write("lacks.csv", "x,accuracy\n0.5,3\n")}).err,
+              HasSubstr("lacks the study's metrics \"energy\", \"ms\""));
+}
+
+}  // namespace
+}  // namespace luthier::cli

@@ -1,0 +1,134 @@
+"""Several goals, and constraints on what trials measure."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import pickle
+from typing import Any, Optional
+
+import pytest
+
+import luthier
+import luthier.aio
+
+SPACE = {"x": luthier.Float(0, 1)}
+
+
+def made(name: str, db: str, **options: Any) -> luthier.Study:
+    """Makes a study whose settings are drawn at random."""
+    return luthier.study(name, SPACE, algorithm="random", db=db, **options)
+
+
+def test_the_best_trial_is_the_best_within_the_constraints(name: str, session_db: str) -> None:
+    study = made(name, session_db, metric="loss", constraints={"ms": {"at_most": 20}})
+    assert study.metric == "loss" and study.goals == {"loss": "minimize"}
+    assert study.constraints == {"ms": {"at_most": 20.0}}
+    with pytest.raises(ValueError, match="no trial of .* is complete yet"):
+        _ = study.best_trial
+    study.tell(study.ask(), {"loss": 0.1, "ms": 30.0})
+    with pytest.raises(ValueError, match="no trial of .* meets the constraints; trial 1 violates them least"):
+        _ = study.best_value
+    study.tell(study.ask(), {"loss": 0.5, "ms": 20.0})
+    assert (study.best_trial.number, study.best_value) == (2, 0.5)
+    assert [trial.feasible for trial in study.trials] == [False, True]
+    assert [trial.number for trial in study.get_trials(filter="feasible = false")] == [1]
+    assert [trial.number for trial in study.front] == [2]
+
+
+def test_the_front_has_what_no_trial_surpasses(name: str, session_db: str) -> None:
+    goals = {"accuracy": {"goal": "maximize", "reference": 0.5}, "energy": "minimize"}
+    study = made(name, session_db, goals=goals, constraints={"energy": {"at_most": 40}})
+    assert study.goals == {"accuracy": "maximize", "energy": "minimize"} and study.direction == "maximize"
+    for accuracy, energy in [(0.7, 10), (0.9, 41), (0.9, 30), (0.7, 11), (0.6, 5)]:
+        study.tell(study.ask(), {"accuracy": accuracy, "energy": energy})
+    assert [trial.number for trial in study.front] == [3, 1, 5]
+    assert study.front[0].values == [0.9, 30.0] and study.front[0].metrics == {"accuracy": 0.9, "energy": 30.0}
+    # The reference of energy is 30 + (30 - 5) / 10; the box has the sides 0.4 and 27.5.
+    area = 0.1 * 27.5 + 0.1 * 22.5 + 0.2 * 2.5
+    assert study.hypervolume == pytest.approx(area / (0.4 * 27.5))
+    with pytest.raises(ValueError, match="several objectives"):
+        _ = study.best_trial
+    again = pickle.loads(pickle.dumps(study.front[0]))
+    assert again.values == [0.9, 30.0] and again.feasible is True
+
+
+def test_objectives_return_all_metrics(name: str, session_db: str, caplog: pytest.LogCaptureFixture) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "minimize"}, constraints={"c": {"at_least": 0}})
+    results: list[Any] = [{"a": 1, "b": 2, "c": 3}, {"a": 1}, 1.0, {"a": 1, "b": 2, "c": math.nan}]
+    study.optimize(lambda trial: results[trial.number - 1], n_trials=4)
+    assert [trial.state.value for trial in study.trials] == ["COMPLETE", "FAILED", "FAILED", "FAILED"]
+    assert "'b', 'c', the study's, are not among them" in study.trials[1].failure
+    assert "it returns a dictionary with a, b, c" in study.trials[2].failure
+    assert "c is nan" in study.trials[3].failure
+    with pytest.raises(luthier.BadField, match='lacks the study\'s metrics "b", "c"'):
+        study.tell(study.ask(), {"a": 1})
+
+
+def test_points_of_several_metrics_are_reported(name: str, session_db: str) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "minimize"})
+
+    def objective(trial: luthier.Trial) -> dict[str, float]:
+        trial.report({"a": 3.0, "b": 4.0}, step=1)
+        trial.report({"a": 2.0}, step=2)
+        return {"a": 1.0, "b": 2.0}
+
+    study.optimize(objective, n_trials=1)
+    assert study.trial(1).intermediate_values == {1: 3.0, 2: 2.0}
+    assert study.trial(1).values == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"goals": {"a": "minimize"}, "metric": "b"}, "goals= for several"),
+        ({"goals": {}}, "goals is empty"),
+        ({"goals": {"a": "least"}}, "not 'minimize' or 'maximize'"),
+        ({"goals": {"a": {"goal": "minimize", "best": 1}}}, "'best'; it has reference"),
+        ({"constraints": {"a": {"max": 1}}}, "'max'; it has at_least, at_most"),
+        ({"constraints": {"a": 1}}, "constraints"),
+        ({"goal": "least"}, "not 'minimize' or 'maximize'"),
+    ],
+)
+def test_what_is_wrong_is_said_by_name(name: str, session_db: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        made(name, session_db, **options)
+
+
+def test_what_the_service_refuses_names_the_metric(name: str, session_db: str) -> None:
+    with pytest.raises(luthier.BadField, match=r"metrics\[1\].name: \"x\" is the name of a parameter"):
+        made(name, session_db, constraints={"x": {"at_most": 1}})
+    with pytest.raises(luthier.BadField, match="no value meets both"):
+        made(name, session_db, constraints={"ms": {"at_least": 2, "at_most": 1}})
+
+
+def test_trials_go_out_and_in_with_all_metrics(name: str, session_db: str, tmp_path: Any) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "maximize"}, constraints={"c": {"at_most": 1}})
+    for c in (0.5, 2.0):
+        study.tell(study.ask(), {"a": 1.0, "b": 2.0, "c": c, "d": 7.0})
+    for suffix in ("jsonl", "csv"):
+        study.export(str(tmp_path / f"trials.{suffix}"))
+        other = made(f"{name}-{suffix}", session_db, goals=study.goals, constraints=study.constraints)
+        other.import_trials(str(tmp_path / f"trials.{suffix}"))
+        assert [(t.metrics, t.feasible) for t in other.trials] == [(t.metrics, t.feasible) for t in study.trials]
+    table = study.trials_dataframe()
+    assert table["feasible"].tolist() == [True, False] and table["metrics_b"].tolist() == [2.0, 2.0]
+
+
+def test_one_metric_is_as_it_was(name: str, session_db: str) -> None:
+    study = made(name, session_db)
+    study.tell(study.ask(), 0.5)
+    assert study.best_trial.values == [0.5] and study.best_trial.feasible is None
+    assert study.goals == {"value": "minimize"} and study.constraints == {} and study.hypervolume is None
+    assert "feasible" not in study.trials_dataframe()
+
+
+def test_event_loops_see_the_same(name: str, session_db: str) -> None:
+    async def run() -> tuple[dict[str, str], list[Optional[list[float]]]]:
+        goals: dict[str, Any] = {"a": "minimize", "b": "minimize"}
+        study = await luthier.aio.study(name, SPACE, algorithm="random", goals=goals, db=session_db)
+        await study.optimize(lambda trial: {"a": trial["x"], "b": 1 - trial["x"]}, n_trials=3)
+        return study.goals, [trial.values for trial in await study.front]
+
+    goals, values = asyncio.run(run())
+    assert goals == {"a": "minimize", "b": "minimize"} and len(values) == 3

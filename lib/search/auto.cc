@@ -9,6 +9,7 @@
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/study/compact_column.h"
 #include "lib/study/encoding.h"
+#include "lib/study/metrics.h"
 #include "lib/study/rung_schedule.h"
 
 namespace luthier::search {
@@ -52,6 +53,7 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
                            absl::StrCat("every trial is trained to its end, although there is a resource: ", why));
   };
   if (spec.reproducible) return plainly("the study is reproducible");
+  if (!spec.metrics.empty()) return plainly("rungs compare one objective without bounds");
   if (spec.stopping) return plainly("its stopping rule ends the bad ones");
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
   if (command != nullptr && !command->stdout_patterns.empty() && !study::HasStepPattern(*command, spec)) {
@@ -93,17 +95,31 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   const std::string size =
       absl::StrCat(Count(kinds.total(), "tuned parameter"), ", ", Count(spec.budget.max_trials, "trial"));
 
-  study::BoOptions bo = study::BoDefaults(study::BoPreset::kFobo);
+  const int objectives = study::ObjectiveCount(spec);
+  study::BoOptions bo = study::BoDefaults(objectives > 1 ? study::BoPreset::kBo : study::BoPreset::kFobo);
   bo.count_history = options.rules >= 1;
   if (!ValidateBo(spec, bo).ok()) {
     because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
     choice.algorithm = study::RandomOptions{};
     return choice;
   }
-  because(absl::StrCat(size,
-                       ": a Gaussian process with log expected improvement; its kernel and the warp of the "
-                       "results are chosen as they come"));
-  if (kinds.continuous > 0) {
+  if (objectives > 1) {
+    because(absl::StrCat(size, ", ", Count(objectives, "objective"),
+                         ": a Gaussian process for each; the next setting is expected to add most to the hypervolume "
+                         "of the front"));
+  } else {
+    because(absl::StrCat(size,
+                         ": a Gaussian process with log expected improvement; its kernel and the warp of the "
+                         "results are chosen as they come"));
+  }
+  if (study::HasBounds(spec)) {
+    because(
+        "a metric that has come near its bound has a model, too: settings count by the probability that they keep all "
+        "bounds");
+  }
+  if (objectives > 1) {
+    // Gradients, and steps along them, are of one objective.
+  } else if (kinds.continuous > 0) {
     because("gradients are used where trials report them and they agree with the values");
   } else {
     bo.gradients = study::BoGradients::kOff;
@@ -113,12 +129,12 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
     because(
         absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
                      ": the model smooths them, gains that noise hides do not count, and there are no local steps"));
-  } else {
+  } else if (objectives == 1) {
     because(
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
         "settings");
   }
-  if (!bo.noisy && kinds.unordered > 0 && kinds.continuous > 0) {
+  if (!bo.noisy && objectives == 1 && kinds.unordered > 0 && kinds.continuous > 0) {
     because(absl::StrCat(Count(kinds.unordered, "parameter"),
                          " without order: a local step is made only where it promises more than the model does with "
                          "other labels"));

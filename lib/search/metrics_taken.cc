@@ -21,22 +21,22 @@ bool Takes(const MetricsTaken& taken, bool bounds, int objectives) {
 const std::vector<MetricsTaken>& AllMetricsTaken() {
   static const std::vector<MetricsTaken> table = {
       {"asha", false, 1},
-      {"bo", false, 1},
-      {"cma_es", false, 1},
-      {"fobo", false, 1},
+      {"bo", true, kAny},
+      {"cma_es", true, 1},
+      {"fobo", true, 1},
       {"grid", true, kAny},
       {"halton", true, kAny},
       {"harmonica", false, 1},
-      {"hbo", false, 1},
+      {"hbo", true, kAny},
       {"hoag", false, 1},
       {"hyperband", false, 1},
       {"iterdiff", false, 1},
-      {"lbo", false, 1},
+      {"lbo", true, 1},
       {"projected_gradient", false, 1},
       {"random", true, kAny},
       {"sobol", true, kAny},
       {"successive_halving", false, 1},
-      {"tpe", false, 1},
+      {"tpe", true, kAny},
   };
   return table;
 }

@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/bo/turns/exploration.h"
+#include "lib/search/bo/turns/front_turn.h"
 #include "lib/search/bo/turns/initial.h"
 #include "lib/search/bo/turns/proposal.h"
 
@@ -78,6 +79,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(Ask* ask) const {
   if (!study_.wide) {
     LUTHIER_RETURN_IF_ERROR(FitFeasibility(study_, ask));
   }
+  if (study_.SeveralObjectives()) return FrontTurn(study_, *ask);
   LUTHIER_ASSIGN_OR_RETURN(std::optional<LocalMove> move, LocalTurn(study_, *ask));
   if (study_.wide && !move.has_value()) return NearBest(study_, *ask, "near_best");
   if (move.has_value() && (!study_.weighs_steps || TakesQuasiNewton(study_, *ask))) {
@@ -93,8 +95,8 @@ absl::StatusOr<std::optional<Suggestion>> BoDesigner::BoxTurn(Ask* ask) const {
   if (study_.table.has_value() || !UsesTrustBox(study_.options, study_.encoding)) return std::nullopt;
   const int64_t first = ask->state->box > 0 ? ask->state->box : 1;
   const int64_t now = static_cast<int64_t>(ask->history.trials().size()) + 1;
-  ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, first);
-  if (ask->box->ended) ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, now);
+  ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, first, ask->violations);
+  if (ask->box->ended) ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, now, ask->violations);
   ask->state->box = ask->box->first;
   if (ask->box->first == 1 || now - ask->box->first >= study_.initial_points) return std::nullopt;
   // The centre of a new box is the best of some new points.
@@ -106,7 +108,7 @@ absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<Loc
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model, FitBoModel(study_, ask));
   const auto make_move = [&] {
     *state = std::move(move->state);
-    if (model.has_value()) state->surrogate = model->surrogate.next;
+    if (model.has_value()) KeepModels(*model, state);
     return std::move(move->suggestion);
   };
   if (!model.has_value()) return move.has_value() ? make_move() : Replacement(study_, ask, "gp_failed");
@@ -122,7 +124,7 @@ absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<Loc
   suggestion.origin = std::move(proposal.origin);
   suggestion.details = std::move(proposal.details);
   LUTHIER_RETURN_IF_ERROR(Settle(ask, *model, *candidate, &suggestion));
-  state->surrogate = model->surrogate.next;
+  KeepModels(*model, state);
   return suggestion;
 }
 

@@ -28,11 +28,16 @@ namespace luthier::search {
 //   quasi-Newton    In place of local steps, with gradients of more than 20 continuous parameters (quasi_newton.h).
 //   model           The maximum of an acquisition under a model of the objective (proposal.h). With labels or
 //                   switches the model competes with the local step: the larger expected gain is taken.
+// In studies of several objectives there are no local steps, and the model's turn is that of front_turn.h. While a
+// metric's bounds are in doubt (metric_models.h) there are no local steps either.
 //
 // The model's turn:
 //   data            The values of COMPLETE trials; PRUNED trials count as no better than the median.
 //   derivatives     With option `gradients`, the reported ones. Reporters whose gradients disagree with the values are
 //                   set aside (gradients.h, gradient_check.h).
+//   bounds          Metrics whose bounds are in doubt have models of their own; the probability that a result keeps
+//   them
+//                   weights the acquisition, and only results that keep them are incumbents (feasible_acquisition.h).
 //   failures        A model of the probability of failure weights the acquisition (feasibility.h). With
 //                   `feasibility: off`, FAILED settings count as the worst value instead.
 //   model           Kernel, output warp and hyperparameters have the largest posterior density, or the hyperparameters

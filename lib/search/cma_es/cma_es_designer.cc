@@ -11,6 +11,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 
@@ -50,7 +51,7 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 }
 
 CmaEsDesigner::CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOptions& options)
-    : encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
+    : spec_(spec), encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
   centre_ = VectorXd::Constant(encoding_.compact_dim(), 0.5);
   const VectorXd defaults = encoding_.ToCompact(spec.space.Default());
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -88,7 +89,7 @@ CmaEs::Sample CmaEsDesigner::SampleOf(uint64_t ask_index) const {
 }
 
 CmaEsDesigner::Result CmaEsDesigner::ToResult(const study::HistoryTrial& trial) const {
-  Result result{trial.number, trial.ask_index, trial.setting, trial.state, trial.value, trial.step};
+  Result result{trial.number, trial.ask_index, trial.setting, trial.state, trial.value, trial.values, trial.step};
   if (result.value.has_value() && !std::isfinite(*result.value)) result.value.reset();
   result.usable = trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPruned ||
                   (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig);
@@ -111,20 +112,37 @@ void CmaEsDesigner::Take(const Result& result) {
     ranked.rank = result.state == study::TrialState::kComplete ? 0 : 1;
     ranked.minus_step = ranked.rank == 1 ? -result.step : 0;
     ranked.loss = -study::Score(goal_, *result.value);
+    ranked.values = result.values;
   }
   finished_.push_back(std::move(ranked));
   if (static_cast<int>(finished_.size()) == run_->population()) EndGeneration();
 }
 
+void CmaEsDesigner::TakeViolations() {
+  if (!study::HasBounds(spec_)) return;
+  std::vector<const std::vector<double>*> complete;
+  for (const Result& result : taken_) {
+    if (result.state == study::TrialState::kComplete && !result.values.empty()) complete.push_back(&result.values);
+  }
+  const std::vector<double> spreads = study::SpreadsOf(spec_, complete);
+  for (Ranked& ranked : finished_) {
+    if (ranked.values.empty()) continue;
+    ranked.violation = study::Violation(spec_.metrics, ranked.values, spreads);
+    if (ranked.violation > 0.0) ranked.loss = 0.0;  // They are compared by their violation alone.
+  }
+}
+
 void CmaEsDesigner::EndGeneration() {
+  TakeViolations();
   std::sort(finished_.begin(), finished_.end(), [](const Ranked& a, const Ranked& b) {
-    return std::tie(a.rank, a.minus_step, a.loss, a.ask_index) < std::tie(b.rank, b.minus_step, b.loss, b.ask_index);
+    return std::tie(a.rank, a.minus_step, a.violation, a.loss, a.ask_index) <
+           std::tie(b.rank, b.minus_step, b.violation, b.loss, b.ask_index);
   });
   std::vector<VectorXd> latents;
   std::vector<double> losses;
   for (const Ranked& ranked : finished_) {
     latents.push_back(ranked.latent);
-    if (ranked.rank == 0) losses.push_back(ranked.loss);
+    if (ranked.rank == 0 && ranked.violation == 0.0) losses.push_back(ranked.loss);
   }
   finished_.clear();
   run_->Update(latents);

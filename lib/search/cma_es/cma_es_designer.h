@@ -24,9 +24,11 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 // the samples from their streams (seed, "cma_es", ask index). Settings that the distribution did not draw are ignored:
 // those of users and other algorithms, and those that replaced a sample (UntriedDesigner, open spaces).
 //
-// Results of a generation are ranked: COMPLETE by value, then PRUNED by how far they got and then by value, then FAILED
-// for a fault of the setting and PRUNED without a value; ties to the smaller ask index. Cancelled trials and failures
-// that say nothing about the setting are ignored; further asks fill their places.
+// Results of a generation are ranked: COMPLETE by value (those that keep the bounds of metrics before the others, which
+// are in order of their violation, with the spreads of all results until the generation's end), then PRUNED by how far
+// they got and then by value, then FAILED for a fault of the setting and PRUNED without a value; ties to the smaller
+// ask index. Cancelled trials and failures that say nothing about the setting are ignored; further asks fill their
+// places.
 //
 // A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
 // if its results are all the same, or if they have not improved for long. Origin "cma_es"; details: generation,
@@ -53,6 +55,7 @@ class CmaEsDesigner final : public Designer {
     uint64_t setting = 0;  // study::HashOf.
     study::TrialState state = study::TrialState::kPending;
     std::optional<double> value;
+    std::vector<double> values;  // HistoryTrial::values.
     int64_t step = 0;
     bool usable = false;
     int64_t generation = -1;
@@ -62,20 +65,25 @@ class CmaEsDesigner final : public Designer {
   struct Ranked {
     int rank = 0;  // 0 complete, 1 pruned with a value, 2 without any.
     int64_t minus_step = 0;
+    double violation = 0.0;
     double loss = 0.0;
     uint64_t ask_index = 0;
     Eigen::VectorXd latent;
+    std::vector<double> values;
   };
 
   Result ToResult(const study::HistoryTrial& trial) const;
   // Restores the state before any result.
   void Reset();
   void Take(const Result& result);
+  // Fills in the violations of finished_.
+  void TakeViolations();
   void EndGeneration();
   bool Stagnates() const;
   CmaEs NewRun(int restart) const;
   CmaEs::Sample SampleOf(uint64_t ask_index) const;
 
+  const study::StudySpec spec_;
   const study::Encoding encoding_;
   const study::Goal goal_;
   const study::CmaEsOptions options_;
@@ -88,7 +96,7 @@ class CmaEsDesigner final : public Designer {
   int restart_ = 0;
   int64_t generation_ = 0;  // Number over all runs.
   std::vector<Ranked> finished_;
-  std::vector<double> best_, median_;  // Losses of the run's generations, of COMPLETE results.
+  std::vector<double> best_, median_;  // Losses of the run's generations, of COMPLETE results that keep the bounds.
   std::optional<CmaEs> run_;
 };
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +12,10 @@
 #include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/pareto/dominance.h"
+#include "lib/pareto/front_choice.h"
 #include "lib/search/quasi_random/random_designer.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 
@@ -26,6 +28,7 @@ namespace {
 constexpr int32_t kMaxStartup = 10'000;
 constexpr int32_t kMaxCandidates = 10'000;
 constexpr int64_t kMaxGood = 25;
+constexpr double kBelowWorst = -0.1;         // Reference point of volumes whose worst coordinates are 0.
 constexpr int64_t kOperationsOfADraw = 100;  // Operations of drawing a coordinate.
 
 int64_t GoodCount(int64_t n) {
@@ -70,7 +73,7 @@ absl::Status ValidateTpe(const study::StudySpec&, const study::TpeOptions& optio
 }
 
 TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& options)
-    : encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
+    : spec_(spec), encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
   const std::vector<int> signature = ActivitySignatures(spec.space);
   std::map<int, int> group_of_signature;
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -85,10 +88,12 @@ TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& 
   }
 }
 
-std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History& history) const {
+absl::StatusOr<std::optional<TpeDesigner::Split>> TpeDesigner::SplitTrials(const study::History& history,
+                                                                           const base::StopToken& stop) const {
   const std::vector<study::HistoryTrial>& trials = history.trials();
-  // Sort key: pruned or not, minus the last step, loss, place. Smaller is better.
-  std::vector<std::tuple<bool, int64_t, double, size_t>> ranked;
+  std::vector<double> violations;
+  if (study::HasBounds(spec_)) violations = study::ViolationsOf(spec_, history);
+  std::vector<Ranked> ranked;
   int64_t failed = 0;
   std::vector<bool> counts(trials.size(), true);
   for (size_t t = 0; t < trials.size(); ++t) {
@@ -98,7 +103,10 @@ std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History&
     if (trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPruned) {
       const bool pruned = trial.state == study::TrialState::kPruned;
       if (has_value) {
-        ranked.emplace_back(pruned, pruned ? -trial.step : 0, -study::Score(goal_, *trial.value), t);
+        const double violation = violations.empty() ? 0.0 : violations[t];
+        // Results that do not keep the bounds are compared by their violation alone.
+        ranked.push_back({pruned, pruned ? -trial.step : 0, violation,
+                          violation > 0.0 ? 0.0 : -study::Score(goal_, *trial.value), t});
       } else {
         ++failed;
       }
@@ -110,14 +118,63 @@ std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History&
   const auto results = static_cast<int64_t>(ranked.size());
   if (results < options_.startup_trials) return std::nullopt;
   const int64_t good_count = std::min(GoodCount(results + failed), results);
+  if (study::ObjectiveCount(spec_) > 1) {
+    LUTHIER_RETURN_IF_ERROR(RankByLayers(history, good_count, &ranked, stop));
+  }
   std::nth_element(ranked.begin(), ranked.begin() + (good_count - 1), ranked.end());
   std::vector<bool> good(trials.size(), false);
-  for (int64_t k = 0; k < good_count; ++k) good[std::get<3>(ranked[static_cast<size_t>(k)])] = true;
+  for (int64_t k = 0; k < good_count; ++k) good[ranked[static_cast<size_t>(k)].trial] = true;
   Split split;
   for (size_t t = 0; t < trials.size(); ++t) {
     if (counts[t]) (good[t] ? split.good : split.rest).push_back(static_cast<int>(t));
   }
-  return split;
+  return std::optional<Split>(std::move(split));
+}
+
+absl::Status TpeDesigner::RankByLayers(const study::History& history, int64_t count, std::vector<Ranked>* ranked,
+                                       const base::StopToken& stop) const {
+  std::vector<Ranked*> compared;
+  for (Ranked& result : *ranked) {
+    const bool complete = history.trials()[result.trial].values.size() == spec_.metrics.size();
+    if (!result.pruned && result.violation == 0.0 && complete) compared.push_back(&result);
+  }
+  MatrixXd scores(static_cast<Index>(compared.size()), study::ObjectiveCount(spec_));
+  for (size_t k = 0; k < compared.size(); ++k) {
+    const std::vector<double> of_trial = study::ScoresOf(spec_, history.trials()[compared[k]->trial].values);
+    for (size_t j = 0; j < of_trial.size(); ++j) scores(static_cast<Index>(k), static_cast<Index>(j)) = of_trial[j];
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int> layers, pareto::Layers(scores, stop));
+  std::vector<std::vector<Index>> members;
+  for (size_t k = 0; k < layers.size(); ++k) {
+    const auto layer = static_cast<size_t>(layers[k]);
+    if (members.size() <= layer) members.resize(layer + 1);
+    members[layer].push_back(static_cast<Index>(k));
+    compared[k]->loss = static_cast<double>(layers[k]);
+  }
+  int64_t left = count;
+  for (const std::vector<Index>& layer : members) {
+    const auto size = static_cast<int64_t>(layer.size());
+    if (size < left) {
+      left -= size;
+      continue;
+    }
+    // In the layer that does not fit, those that are not chosen come half a place later. Volumes are of sides from 0
+    // to 1.
+    MatrixXd sides = scores(layer, Eigen::all);
+    for (auto side : sides.colwise()) {
+      const double low = side.minCoeff(), width = 0.5 * side.maxCoeff() - 0.5 * low;
+      side = width > 0.0 ? ((0.5 * side.array() - 0.5 * low) / width).matrix() : VectorXd::Zero(side.size()).eval();
+    }
+    const VectorXd reference = VectorXd::Constant(sides.cols(), kBelowWorst);
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<Index> chosen, pareto::GreedySubset(sides, reference, left, stop));
+    std::vector<bool> good(layer.size(), false);
+    for (const Index row : chosen) good[static_cast<size_t>(row)] = true;
+    for (size_t k = 0; k < layer.size(); ++k) {
+      if (!good[k]) compared[static_cast<size_t>(layer[k])]->loss += 0.5;
+    }
+    break;
+  }
+  return absl::OkStatus();
 }
 
 void TpeDesigner::Forget(size_t first) {
@@ -220,7 +277,7 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
                                                 const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   Suggestion suggestion;
-  const std::optional<Split> split = SplitTrials(history);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<Split> split, SplitTrials(history, stop));
   if (!split) {
     suggestion.parameters = ExplorationPoint(encoding_, seed_, ask_index);
     suggestion.origin = "random";

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_SEARCH_TPE_TPE_DESIGNER_H_
 #define LUTHIER_LIB_SEARCH_TPE_TPE_DESIGNER_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -22,6 +23,10 @@ absl::Status ValidateTpe(const study::StudySpec& spec, const study::TpeOptions& 
 //
 //   l  the best min(ceil(n/10), 25) (SQRT: min(ceil(sqrt(n)/4), 25)) of n results; COMPLETE ones by value, then PRUNED
 //      ones by how far they got, then by value; ties to the smaller number
+//      With bounds on metrics, COMPLETE ones that keep them come before the others, and these are in order of their
+//      violation. With several objectives, those that keep the bounds are in order of their non-domination layer; of
+//      the layer that does not fit, those that add most to the hypervolume, one after the other (Ozaki, Tanigaki,
+//      Watanabe & Onishi 2020, "Multiobjective tree-structured Parzen estimator").
 //   g  the others, settings that FAILED by their own fault, and pending trials, so that workers do not all try the
 //      same
 //
@@ -54,8 +59,21 @@ class TpeDesigner final : public Designer {
     std::vector<std::vector<std::pair<double, int>>> order;
   };
 
+  // A trial with a value. Smaller is better, in order of the fields.
+  struct Ranked {
+    bool pruned = false;
+    int64_t minus_step = 0;  // PRUNED: minus the last step.
+    double violation = 0.0;
+    double loss = 0.0;  // Or, with several objectives, the place among the trials that keep the bounds.
+    size_t trial = 0;
+    friend auto operator<=>(const Ranked&, const Ranked&) = default;
+  };
+
   // Returns std::nullopt before there are enough results.
-  std::optional<Split> SplitTrials(const study::History& history) const;
+  absl::StatusOr<std::optional<Split>> SplitTrials(const study::History& history, const base::StopToken& stop) const;
+  // Sets the losses of COMPLETE trials that keep the bounds to their places: `count` of them are the best.
+  absl::Status RankByLayers(const study::History& history, int64_t count, std::vector<Ranked>* ranked,
+                            const base::StopToken& stop) const;
   // Keeps only the trials before `first` in known_.
   void Forget(size_t first);
   // Brings known_ up to date. Here and below the functions return CANCELLED if `stop` was raised; known_ then holds
@@ -67,6 +85,7 @@ class TpeDesigner final : public Designer {
   absl::StatusOr<double> Choose(const Split& split, size_t group, uint64_t ask_index, Eigen::VectorXd* u,
                                 const base::StopToken& stop) const;
 
+  const study::StudySpec spec_;
   const study::Encoding encoding_;
   const study::Goal goal_;
   const study::TpeOptions options_;

@@ -110,7 +110,7 @@ absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOpt
     LUTHIER_ASSIGN_OR_RETURN(made.bounds_, BoundsFor(options, data, transform, noise, stop));
   }
   bool any = false;
-  for (Index row : data.CompleteRows()) {
+  for (Index row : data.FeasibleRows()) {
     const double z = transform.Forward(data.scores(row));
     made.incumbent_ = any ? std::max(made.incumbent_, z) : z;
     any = true;

@@ -51,7 +51,7 @@ class BoundedAcquisition {
   const OutputBounds* bounds() const { return bounds_.bounds.get(); }
   // Returns the slope of the bounds; infinite while too little is known.
   double lipschitz() const { return bounds_.constant; }
-  // Returns the largest score measured, in the outputs' units. The bounds are compared with it.
+  // Returns the largest score of a feasible result, in the outputs' units. The bounds are compared with it.
   double incumbent() const { return incumbent_; }
   // Returns how often the bounds mattered so far.
   BindCount bind_count() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 
@@ -28,54 +29,71 @@ double Compress(double t, double* slope) {
 }  // namespace
 
 FeasibleAcquisition::FeasibleAcquisition(const AcquisitionFunction* a, const FeasibilityModel* model,
-                                         study::BoAcquisition kind, double failure_value)
+                                         study::BoAcquisition kind, double failure_value,
+                                         std::vector<OutcomeBound> bounds)
     : a_(a),
       model_(model),
       logarithm_(kind == study::BoAcquisition::kLogEi || kind == study::BoAcquisition::kLogPi),
       bound_(kind == study::BoAcquisition::kUcb || kind == study::BoAcquisition::kTs),
-      failure_value_(failure_value) {}
+      failure_value_(failure_value),
+      bounds_(std::move(bounds)) {}
 
-double FeasibleAcquisition::Combine(double a, double log, double* by_a, double* by_log) const {
-  if (bound_) {
-    const double p = std::exp(log);
-    *by_a = p;
-    *by_log = p * (a - failure_value_);
-    return failure_value_ + p * (a - failure_value_);
+FeasibleAcquisition::Combined FeasibleAcquisition::Combine(double a, double failures, double bounds) const {
+  Combined result;
+  if (bound_ && a_ != nullptr) {
+    const double p = std::exp(failures + bounds);
+    result.by_a = p;
+    result.by_failures = result.by_bounds = p * (a - failure_value_);
+    result.value = failure_value_ + p * (a - failure_value_);
+    return result;
   }
-  const double doubtful = std::log(model_->doubtful());
-  const double weight = log < doubtful ? kDoubtWeight : 1.0;
-  if (weight > 1.0) log += (weight - 1.0) * (log - doubtful);
-  if (logarithm_) {
-    *by_log = weight;
-    return Compress(a, by_a) + log;
+  double weight = 1.0;
+  if (model_ != nullptr) {
+    const double doubtful = std::log(model_->doubtful());
+    weight = failures < doubtful ? kDoubtWeight : 1.0;
+    if (weight > 1.0) failures += (weight - 1.0) * (failures - doubtful);
   }
-  const double floored = std::max(a, kTiny);  // EI may underflow.
-  const double value = std::exp(Compress(std::log(floored), by_a) + log);
-  *by_a = a > kTiny ? value * *by_a / a : 0.0;
-  *by_log = value * weight;
-  return value;
+  const double log = bounds_.empty() ? failures : failures + bounds;
+  result.by_failures = weight;
+  result.by_bounds = 1.0;
+  if (a_ == nullptr) {
+    result.value = log;
+  } else if (logarithm_) {
+    result.value = Compress(a, &result.by_a) + log;
+  } else {
+    const double floored = std::max(a, kTiny);  // EI may underflow.
+    result.value = std::exp(Compress(std::log(floored), &result.by_a) + log);
+    result.by_a = a > kTiny ? result.value * result.by_a / a : 0.0;
+    result.by_failures = result.value * weight;
+    result.by_bounds = result.value;
+  }
+  return result;
 }
 
 VectorXd FeasibleAcquisition::Values(const Eigen::Ref<const MatrixXd>& u) const {
-  VectorXd values = a_->Values(u);
-  const VectorXd logs = model_->classifier().LogProbabilities(u);
-  double by_a = 0.0, by_log = 0.0;
+  VectorXd values = VectorXd::Zero(u.rows()), failures = values, bounds = values;
+  if (a_ != nullptr) values = a_->Values(u);
+  if (model_ != nullptr) failures = model_->classifier().LogProbabilities(u);
+  if (!bounds_.empty()) bounds = LogProbabilitiesWithin(bounds_, u);
   for (Index i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values(i))) values(i) = Combine(values(i), logs(i), &by_a, &by_log);
+    if (std::isfinite(values(i))) values(i) = Combine(values(i), failures(i), bounds(i)).value;
   }
   return values;
 }
 
 double FeasibleAcquisition::Value(const VectorXd& u, VectorXd* gradient) const {
   if (gradient == nullptr) return Values(u.transpose())(0);
-  const double a = a_->Value(u, gradient);
+  double a = 0.0;
+  gradient->setZero(u.size());
+  if (a_ != nullptr) a = a_->Value(u, gradient);
   if (!std::isfinite(a)) return a;
-  VectorXd slope;
-  const double log = model_->classifier().LogProbability(u, &slope);
-  double by_a = 0.0, by_log = 0.0;
-  const double value = Combine(a, log, &by_a, &by_log);
-  *gradient = by_a * *gradient + by_log * slope;
-  return value;
+  VectorXd by_failures = VectorXd::Zero(u.size()), by_bounds = by_failures;
+  const double failures = model_ != nullptr ? model_->classifier().LogProbability(u, &by_failures) : 0.0;
+  const double bounds = bounds_.empty() ? 0.0 : LogProbabilityWithin(bounds_, u, &by_bounds);
+  const Combined combined = Combine(a, failures, bounds);
+  *gradient = combined.by_a * *gradient + combined.by_failures * by_failures;
+  if (!bounds_.empty()) *gradient += combined.by_bounds * by_bounds;
+  return combined.value;
 }
 
 double FailureValue(VectorXd outputs) {

@@ -26,9 +26,9 @@ constexpr double kLargeImprovement = 1e-250;
 constexpr double kThinWidth = 1e-6;
 constexpr double kNarrowWidth = 0.1;
 
-// Returns h(z) = phi(z) + z Phi(z) given phi and Phi there, without cancellation.
+// Returns h(z) = phi(z) + z Phi(z) given phi and Phi there, to about 1e-13 of it: the sum cancels like z^4.
 double H(double z, double density, double cdf) {
-  if (z > -1.0) return density + z * cdf;
+  if (z > -4.0) return density + z * cdf;
   constexpr double kInvSqrt2 = 0.70710678118654752440, kSqrtHalfPi = 1.25331413731550025121;
   return density * (1.0 + z * kSqrtHalfPi * math::Erfcx(-z * kInvSqrt2));
 }

@@ -31,11 +31,11 @@ bool UsesTrustBox(const study::BoOptions& options, const study::Encoding& encodi
 }
 
 TrustBoxRun FollowTrustBox(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                           int64_t first) {
+                           int64_t first, const std::vector<double>& violations) {
   TrustBoxRun run;
   run.first = first;
   const int patience = std::max(kMinFailures, encoding.compact_dim());
-  double best = 0.0, mean = 0.0;
+  double best = 0.0, least = 0.0, mean = 0.0;  // The best result's score and violation; the mean score.
   int64_t scores = 0;
   const study::Parameters* top = nullptr;
   for (int t : history.finished()) {
@@ -48,9 +48,13 @@ TrustBoxRun FollowTrustBox(const study::History& history, const study::Encoding&
     bool success = false;
     if (complete) {
       const double score = study::Score(goal, *trial.value);
-      success = top == nullptr || score > best + kWorthwhile * (best - mean);
-      if (top == nullptr || score > best) {
+      const double violation = violations.empty() ? 0.0 : violations[static_cast<size_t>(t)];
+      const bool alike = violation == 0.0 && least == 0.0;
+      success = top == nullptr ||
+                (alike ? score > best + kWorthwhile * (best - mean) : violation < (1.0 - kWorthwhile) * least);
+      if (top == nullptr || (alike ? score > best : violation < least)) {
         best = score;
+        least = violation;
         top = &trial.parameters;
       }
       ++scores;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "Eigen/Core"
 #include "absl/strings/string_view.h"
@@ -39,9 +40,11 @@ struct TrustBoxRun {
 // the mean. The first COMPLETE result is a success. Any other result is a failure, as are PRUNED
 // trials and trials that failed for a fault of their setting. After three successes in a row the
 // side doubles, to at most 1.6. After max(4, d) failures in a row it halves. Pending trials are
-// ignored, so any number of workers may ask.
+// ignored, so any number of workers may ask. With `violations` (study::ViolationsOf; empty if every result is feasible)
+// feasible results are better than others, and these the better the smaller V is: it is a success to lower V by a
+// thousandth.
 TrustBoxRun FollowTrustBox(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                           int64_t first);
+                           int64_t first, const std::vector<double>& violations = {});
 
 // Returns the box of `run`, whose centre must not be empty. Sides of continuous coordinates are
 // proportional to `lengthscales` (one a compact coordinate, clamped to between a tenth of and ten

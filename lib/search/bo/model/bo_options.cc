@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 namespace {
@@ -16,6 +17,21 @@ namespace {
 constexpr int32_t kMaxInitialPoints = 10'000;
 constexpr int32_t kMaxExploreEvery = 1'000'000;
 constexpr int kMostModelColumns = 5'000;
+
+// Checks the options of a study of several objectives, of which only the acquisition's defaults know.
+template <typename Check>
+void CheckSeveralObjectives(const study::BoOptions& options, const Check& check) {
+  check(options.acquisition == study::BoAcquisition::kLogEi, "acquisition",
+        "is for one objective; several take LOG_EI, which is then the expected growth of the front's hypervolume");
+  check(options.gradients == study::BoGradients::kOff, "gradients",
+        "are of one objective; with several use GRADIENTS_OFF, as bo and auto do");
+  check(options.lipschitz == study::BoLipschitz::kOff && options.exploration != study::BoExploration::kLipo,
+        "expert.lipschitz", "bounds the slope of one objective; with several use bo or hbo");
+  check(options.hyperparameters == study::BoHyperparameters::kMap, "expert.hyperparameters",
+        "MCMC is for one objective; use MAP with several");
+  check(options.pending != study::BoPending::kBeliever, "expert.pending",
+        "BELIEVER is for one objective; with several the outcomes of pending trials are drawn: leave it out");
+}
 
 }  // namespace
 
@@ -128,6 +144,7 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
         "expert.pending", "FANTASIES goes without lipschitz TRUNCATE; use BELIEVER, or lipschitz LIPSCHITZ_OFF");
   check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "expert.kernel",
         "PAIRWISE needs two parameters that are tuned");
+  if (study::ObjectiveCount(spec) > 1) CheckSeveralObjectives(options, check);
   const int columns = study::Encoding(spec.space).model_dim();
   if (columns > kMostModelColumns) {
     violations.Add(path, absl::StrCat("the model would have ", columns,

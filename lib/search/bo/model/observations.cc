@@ -55,6 +55,12 @@ std::vector<Index> Observations::CompleteRows() const {
   return rows;
 }
 
+std::vector<Index> Observations::FeasibleRows() const {
+  std::vector<Index> rows = CompleteRows();
+  if (violations.size() > 0) std::erase_if(rows, [&](Index row) { return violations(row) > 0.0; });
+  return rows;
+}
+
 bool Exhausted(const Observations& data) {
   return !data.excluded.empty() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
 }
@@ -67,7 +73,8 @@ bool IsTried(const Observations& data, const VectorXd& u) {
 }
 
 absl::StatusOr<Observations> Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                                     const SettingTable* table, bool failures, const base::StopToken& stop) {
+                                     const SettingTable* table, bool failures, const base::StopToken& stop,
+                                     const std::vector<double>& violations) {
   const std::vector<study::HistoryTrial>& trials = history.trials();
   Observations data;
   if (table != nullptr) data.excluded.assign(static_cast<size_t>(table->size()), false);
@@ -123,11 +130,19 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
     data.observed.row(i) = data.tried.row(rows[static_cast<size_t>(i)]);
     data.scores(i) = scores[static_cast<size_t>(i)];
   }
+  if (std::any_of(violations.begin(), violations.end(), [](double v) { return v > 0.0; })) {
+    data.violations.resize(n);
+    for (Index i = 0; i < n; ++i) data.violations(i) = violations[static_cast<size_t>(rows[static_cast<size_t>(i)])];
+  }
   std::vector<Index> order;
   for (Index i = 0; i < n; ++i) {
     if (data.complete[static_cast<size_t>(i)]) order.push_back(i);
   }
   SortByScore(data.scores, &order);
+  if (data.violations.size() > 0) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index a, Index b) { return data.violations(a) < data.violations(b); });
+  }
   if (order.size() > kKnownPoints) order.resize(kKnownPoints);
   data.known.resize(static_cast<Index>(order.size()), encoding.compact_dim());
   for (size_t k = 0; k < order.size(); ++k) {
@@ -154,6 +169,7 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
   std::sort(keep.begin(), keep.end());
   thin.observed = Rows(data.observed, keep);
   thin.scores.resize(kMostRows);
+  if (data.violations.size() > 0) thin.violations = data.violations(keep);
   thin.complete.clear();
   thin.number.clear();
   for (Index k = 0; k < kMostRows; ++k) {

@@ -22,16 +22,19 @@ struct Observations {
   Eigen::VectorXd scores;       // n.
   std::vector<int64_t> number;  // n: the trial's number.
   std::vector<bool> complete;   // n: True if the score was measured, not imputed.
+  Eigen::VectorXd violations;   // n: V of study::ViolationsOf, 0 in feasible rows; empty if all of them are.
   // Derivatives of the scores: empty, or n entries, many of which may be empty. The designer sets
   // them after thinning.
   std::vector<ScoreSlopes> slopes;
-  Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
+  Eigen::MatrixXd known;  // Compact points of the best complete observations, best first, feasible ones before others.
   Eigen::MatrixXd pending;     // Points of pending trials.
   Eigen::MatrixXd tried;       // Points of all trials.
   std::vector<bool> excluded;  // For each row of the table, true if it was tried. Empty without a table.
 
   // Returns the rows whose score was measured, ascending.
   std::vector<Eigen::Index> CompleteRows() const;
+  // Returns those of them that are feasible.
+  std::vector<Eigen::Index> FeasibleRows() const;
 };
 
 // Collects a study's results. A trial's state decides its score:
@@ -40,9 +43,11 @@ struct Observations {
 //   FAILED    for a fault of the setting, the worst complete score; only if `failures` is true, since
 //             feasibility.h has a model of its own for failures
 // Other trials have no row, and there are no rows before the first finite COMPLETE value. `table`
-// holds the settings of a small finite space, or is null. Returns CANCELLED if `stop` was raised.
+// holds the settings of a small finite space, or is null. `violations` are those of study::ViolationsOf; empty if every
+// result is feasible. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<Observations> Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                                     const SettingTable* table, bool failures, const base::StopToken& stop);
+                                     const SettingTable* table, bool failures, const base::StopToken& stop,
+                                     const std::vector<double>& violations = {});
 
 // Returns the observations that a model can afford, at most 1500: the newest 1000, the best 200 of
 // the others and 300 random ones of the rest. Keeps the newest 200 pending trials.

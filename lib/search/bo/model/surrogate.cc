@@ -51,7 +51,9 @@ constexpr Index kMaxAlternativeRows = 500;
 // The transforms of one set of scores, which is borrowed. Each warp is fitted once, for all kernels.
 class Transforms {
  public:
-  explicit Transforms(const VectorXd& scores) : scores_(scores) {}
+  Transforms(const VectorXd& scores, bool logarithm) : scores_(scores) {
+    if (!logarithm) known_[Warp::kLog] = std::nullopt;
+  }
   const std::optional<OutputTransform>& Of(Warp warp) {
     const auto [at, added] = known_.try_emplace(warp);
     if (added) at->second = OutputTransform::Create(warp, scores_);
@@ -129,7 +131,7 @@ class SurrogateFit {
  public:
   SurrogateFit(const SurrogateOptions& options, const SurrogateData& data, const AskKey& key,
                const base::StopToken& stop)
-      : options_(options), data_(data), key_(key), stop_(stop), transforms_(data.scores) {}
+      : options_(options), data_(data), key_(key), stop_(stop), transforms_(data.scores, options.logarithm) {}
 
   SurrogateState& state() { return state_; }
   int likelihoods() const { return likelihoods_; }

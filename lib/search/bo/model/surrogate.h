@@ -32,6 +32,7 @@ struct ModelChoice {
 struct SurrogateOptions {
   std::vector<ModelChoice> choices;  // At least one; the first is preferred in doubt.
   bool noisy = false;                // True if the same setting may give different values.
+  bool logarithm = true;             // False if no choice with Warp::kLog suits.
   gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
   // True to draw hyperparameters from their posterior, one regression a draw, instead of maximising
   // it. Needs the marginal likelihood. Applies from 3 to kMaxSampledRows rows; with more rows,

@@ -8,7 +8,9 @@
 #include "lib/search/bo/local/quasi_newton.h"
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/search/bo/model/gradient_check.h"
+#include "lib/search/bo/model/metric_models.h"
 #include "lib/study/compact_column.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 namespace {
@@ -76,11 +78,21 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   return absl::OkStatus();
 }
 
+std::vector<size_t> ObjectivesOf(const study::StudySpec& spec) {
+  std::vector<size_t> objectives;
+  for (size_t j = 0; j < spec.metrics.size(); ++j) {
+    if (spec.metrics[j].objective) objectives.push_back(j);
+  }
+  return objectives;
+}
+
 }  // namespace
 
-BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_options)
-    : encoding(spec.space),
+BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_options)
+    : spec(study_spec),
+      encoding(spec.space),
       goal(spec.metric.goal),
+      objectives(ObjectivesOf(spec)),
       seed(spec.seed),
       options(bo_options),
       initial_points(InitialPoints(options, encoding.compact_dim())),
@@ -107,7 +119,7 @@ bool HasWholeGradients(const BoStudy& study, const Ask& ask) {
 }
 
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
-  return study.many_gradients && HasWholeGradients(study, ask);
+  return study.many_gradients && ask.in_doubt.empty() && HasWholeGradients(study, ask);
 }
 
 absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
@@ -117,9 +129,13 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
     const bool asked = trial.ask_index.has_value();
     ask->past.push_back({&trial, asked, asked ? ParseAskHead(trial.designer_state) : AskHead()});
   }
+  if (study::HasBounds(study.spec)) {
+    ask->in_doubt = BoundsInDoubt(study.spec.metrics, ask->history);
+    ask->violations = study::ViolationsOf(study.spec, ask->history);
+  }
   ask->failures = AnyFailed(ask->history);
-  LUTHIER_ASSIGN_OR_RETURN(ask->all,
-                           Collect(ask->history, study.encoding, study.goal, study.Table(), !ask->failures, ask->stop));
+  LUTHIER_ASSIGN_OR_RETURN(ask->all, Collect(ask->history, study.encoding, study.goal, study.Table(), !ask->failures,
+                                             ask->stop, ask->violations));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_SEARCH_BO_TURNS_ASK_H_
 #define LUTHIER_LIB_SEARCH_BO_TURNS_ASK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -31,14 +32,17 @@ inline constexpr int kRandomTries = 100;        // Random settings that are draw
 
 // Everything that follows from the study alone. Immutable.
 struct BoStudy {
-  BoStudy(const study::StudySpec& spec, const study::BoOptions& options);
+  BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_options);
   BoStudy(const BoStudy&) = delete;
   BoStudy& operator=(const BoStudy&) = delete;
 
+  bool SeveralObjectives() const { return objectives.size() > 1; }
   const SettingTable* Table() const { return table.has_value() ? &*table : nullptr; }
 
+  const study::StudySpec spec;
   const study::Encoding encoding;
-  const study::Goal goal;
+  const study::Goal goal;                // The goal of the objective; of several that of the first.
+  const std::vector<size_t> objectives;  // Positions in spec.metrics; empty in studies without them.
   const uint64_t seed;
   const study::BoOptions options;
   const int initial_points;                // Length of the initial design.
@@ -67,10 +71,12 @@ struct Ask {
   const uint64_t index;
   BoState* const state;
   const base::StopToken& stop;
-  std::vector<PastAsk> past = {};  // Every trial.
-  bool failures = false;           // True if failures are modelled and at least one occurred.
-  Observations all = {};           // Every result.
-  Observations data = {};          // The results that models are fitted to.
+  std::vector<PastAsk> past = {};       // Every trial.
+  std::vector<double> violations = {};  // study::ViolationsOf; empty if every result is feasible.
+  std::vector<size_t> in_doubt = {};    // BoundsInDoubt.
+  bool failures = false;                // True if failures are modelled and at least one occurred.
+  Observations all = {};                // Every result.
+  Observations data = {};               // The results that models are fitted to.
   std::optional<FeasibilityModel> feasible = std::nullopt;
   std::optional<TrustBoxRun> box = std::nullopt;
 
@@ -86,10 +92,10 @@ inline AskKey KeyOf(const BoStudy& study, const Ask& ask) {
 bool HasWholeGradients(const BoStudy& study, const Ask& ask);
 
 // Returns true if quasi-Newton steps (quasi_newton.h) replace trust-region steps: the study has
-// many gradients, and at least two whole ones are known. Call it after TakeData.
+// many gradients, at least two whole ones are known, and no bound is in doubt. Call it after TakeData.
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask);
 
-// Fills in `past`, `failures` and `all`.
+// Fills in `past`, `violations`, `in_doubt`, `failures` and `all`.
 absl::Status ReadHistory(const BoStudy& study, Ask* ask);
 // Fills in `data`: the results, with the reported slopes unless the option gradients is off. Slopes
 // of reporters who are set aside are left out. From five finished trials on, whenever their number

@@ -40,6 +40,38 @@ gp::Slopes SlopesOf(const BoStudy& study, const Observations& data) {
   return ModelSlopes(data.slopes, data.scores, data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
 }
 
+// Returns the rows of results that keep the bounds: as they report, or, if `noisy`, as the models expect.
+std::vector<Index> Contenders(const Observations& data, const BoModel& model, bool noisy) {
+  if (model.bounds.empty() || !noisy) return data.FeasibleRows();
+  std::vector<Index> rows = data.CompleteRows();
+  const VectorXd within = LogProbabilitiesWithin(model.bounds, Rows(data.observed, rows));
+  std::vector<Index> likely;
+  for (size_t k = 0; k < rows.size(); ++k) {
+    if (within(static_cast<Index>(k)) >= kLikelyWithin) likely.push_back(rows[k]);
+  }
+  return likely;
+}
+
+// Fits the models of the metrics whose bounds are in doubt. Returns false if a covariance could not be factored.
+absl::StatusOr<bool> FitBoundedMetrics(const BoStudy& study, const Ask& ask, BoModel* model) {
+  const std::vector<Index> rows = MeasuredRows(study, ask);
+  if (rows.empty()) return true;
+  for (const size_t position : ask.in_doubt) {
+    const study::MetricSpec& metric = study.spec.metrics[position];
+    if (position == study.objectives.front()) {
+      model->bounds.push_back(
+          BoundOf(metric, Bend(), model->surrogate.transform, ask.data.scores, &model->surrogate.states.front()));
+      continue;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<MetricModel> fit,
+                             FitMetricModel(study, ask, rows, position, /*believe=*/true));
+    if (!fit.has_value()) return false;
+    model->bounds.push_back(fit->Bound(study));
+    model->metrics.push_back(*std::move(fit));  // Its regression stays where it is.
+  }
+  return true;
+}
+
 // Adds the pending trials to `regression`, a state of the model of `outputs`, and to `model` what it is to beat.
 // Returns false if their outcomes were to be drawn and could not be.
 absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const VectorXd& outputs,
@@ -57,11 +89,12 @@ absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const Vec
                              }));
   }
   double best = -std::numeric_limits<double>::infinity();
-  for (const Index row : data.CompleteRows()) best = std::max(best, level(row));
+  const std::vector<Index> candidates = Contenders(data, *model, noisy);
+  for (const Index row : candidates) best = std::max(best, level(row));
   // A function drawn given drawn outcomes of the pending trials has the same distribution as one drawn without them.
   const Index open = fantasize && draw ? 0 : data.pending.rows();
   if (fantasize && !draw && !bound && open > 0) {
-    const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
+    const MatrixXd contenders = Rows(data.observed, candidates);
     const FantasyRecord incumbent{best, noisy ? &contenders : nullptr};
     LUTHIER_ASSIGN_OR_RETURN(std::optional<Fantasies> drawn,
                              Fantasize(regression, data.pending, incumbent, kFantasies, KeyOf(study, ask),
@@ -80,7 +113,10 @@ absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const Vec
     // shrinks. The next proposal has to beat this value; otherwise the same point would look best again.
     const double taken = regression->PredictMean(data.pending.row(i))(0);
     LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(data.pending.row(i).transpose(), taken, ask.stop));
-    if (appended) best = std::max(best, taken);
+    if (appended &&
+        (model->bounds.empty() || LogProbabilitiesWithin(model->bounds, data.pending.row(i))(0) >= kLikelyWithin)) {
+      best = std::max(best, taken);
+    }
   }
   model->best.push_back(best);
   return true;
@@ -88,15 +124,75 @@ absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const Vec
 
 }  // namespace
 
-absl::StatusOr<std::optional<BoModel>> FitBoModel(const BoStudy& study, const Ask& ask) {
-  const gp::Slopes slopes = SlopesOf(study, ask.data);
+bool BoModel::HasIncumbent() const {
+  return bounds.empty() || std::all_of(best.begin(), best.end(), [](double value) { return std::isfinite(value); });
+}
+
+std::vector<Index> MeasuredRows(const BoStudy& study, const Ask& ask) {
+  std::vector<Index> rows = ask.data.CompleteRows();
+  std::erase_if(rows, [&](Index row) {
+    const int64_t number = ask.data.number[static_cast<size_t>(row)];
+    return ask.history.trials()[static_cast<size_t>(number - 1)].values.size() != study.spec.metrics.size();
+  });
+  return rows;
+}
+
+absl::StatusOr<std::optional<MetricModel>> FitMetricModel(const BoStudy& study, const Ask& ask,
+                                                          const std::vector<Index>& rows, size_t position,
+                                                          bool believe) {
+  const study::MetricSpec& metric = study.spec.metrics[position];
+  VectorXd scores(static_cast<Index>(rows.size()));
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const int64_t number = ask.data.number[static_cast<size_t>(rows[k])];
+    const double value = ask.history.trials()[static_cast<size_t>(number - 1)].values[position];
+    scores(static_cast<Index>(k)) = study::Score(GoalOf(metric), value);
+  }
+  Bend bend;
+  if (!metric.objective) {
+    bend = Bend::Around(metric, scores);
+    for (double& score : scores) score = bend.Forward(score);
+  }
+  const auto& states = ask.state->metrics;
+  const MatrixXd x = Rows(ask.data.observed, rows);
+  const gp::Slopes none;
   LUTHIER_ASSIGN_OR_RETURN(
       std::optional<Surrogate> surrogate,
-      FitSurrogate(study.surrogate, {ask.data.observed, ask.data.scores, slopes}, ask.state->surrogate,
-                   KeyOf(study, ask), WholeSpaceIsDue(ask.state->basins), ask.stop));
+      FitMetric(study.surrogate, {x, scores, none}, position < states.size() ? states[position] : std::nullopt,
+                KeyOf(study, ask), ask.stop));
+  if (!surrogate.has_value()) return std::nullopt;
+  gp::Regression& regression = surrogate->states.front();
+  for (Index i = 0; believe && i < ask.data.pending.rows(); ++i) {
+    const double taken = regression.PredictMean(ask.data.pending.row(i))(0);
+    LUTHIER_RETURN_IF_ERROR(regression.Append(ask.data.pending.row(i).transpose(), taken, ask.stop).status());
+  }
+  return MetricModel{position, bend, std::move(scores), *std::move(surrogate)};  // The regression stays where it is.
+}
+
+void KeepMetrics(const std::vector<MetricModel>& models, BoState* state) {
+  for (const MetricModel& model : models) {
+    if (state->metrics.size() <= model.position) state->metrics.resize(model.position + 1);
+    state->metrics[model.position] = model.surrogate.next;
+  }
+}
+
+void KeepModels(const BoModel& model, BoState* state) {
+  state->surrogate = model.surrogate.next;
+  KeepMetrics(model.metrics, state);
+}
+
+absl::StatusOr<std::optional<BoModel>> FitBoModel(const BoStudy& study, const Ask& ask) {
+  const gp::Slopes slopes = SlopesOf(study, ask.data);
+  SurrogateOptions options = study.surrogate;
+  // A logarithm promises decades where only the bounds keep the objective from them.
+  options.logarithm = ask.in_doubt.empty();
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Surrogate> surrogate,
+                           FitSurrogate(options, {ask.data.observed, ask.data.scores, slopes}, ask.state->surrogate,
+                                        KeyOf(study, ask), WholeSpaceIsDue(ask.state->basins), ask.stop));
   if (!surrogate.has_value()) return std::nullopt;
   const VectorXd outputs = surrogate->transform.Forward(ask.data.scores);
   BoModel model{*std::move(surrogate)};
+  LUTHIER_ASSIGN_OR_RETURN(const bool bounded, FitBoundedMetrics(study, ask, &model));
+  if (!bounded) return std::nullopt;
   for (gp::Regression& regression : model.surrogate.states) {
     LUTHIER_ASSIGN_OR_RETURN(const bool taken, TakePending(study, ask, outputs, &regression, &model));
     if (!taken) return std::nullopt;

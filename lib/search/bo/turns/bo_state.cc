@@ -42,7 +42,23 @@ inline constexpr auto kStateFields<BoState> =
 
 namespace {
 
+// A state with models of further metrics.
+struct BoMetricsState {
+  BoState state;
+  std::vector<std::optional<SurrogateState>> metrics;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto kStateFields<BoMetricsState> = std::tuple(&BoMetricsState::state, &BoMetricsState::metrics);
+
+namespace {
+
 constexpr char kBoStateKind[] = "bo/1";
+constexpr char kBoMetricsStateKind[] = "bo/2";  // BoMetricsState, for studies with models of further metrics.
+// Numbers of all metrics' SurrogateState::others up to which they are stored.
+constexpr size_t kMostOtherNumbers = 1000;
 
 // Returns the double nearest to the first decimal digits of x.
 double Rounded(double x, int digits) {
@@ -103,16 +119,39 @@ std::string FormatBoState(BoState state) {
   }
   if (state.basins.maxima.empty()) state.basins = {};
   if (state.basins.theta.has_value()) Round(&*state.basins.theta);
-  return EncodeState(kBoStateKind, state);
+  if (state.metrics.empty()) return EncodeState(kBoStateKind, state);
+  size_t numbers = 0;
+  for (std::optional<SurrogateState>& metric : state.metrics) {
+    if (!metric.has_value()) continue;
+    for (SurrogateState::Start& other : metric->others) {
+      Round(&other.theta);
+      other.margin = Rounded(other.margin, 4);
+      numbers += 8 + static_cast<size_t>(other.theta.lengthscales.size());
+    }
+  }
+  for (std::optional<SurrogateState>& metric : state.metrics) {
+    if (metric.has_value() && numbers > kMostOtherNumbers) metric->others.clear();
+  }
+  std::vector<std::optional<SurrogateState>> metrics = std::move(state.metrics);
+  return EncodeState(kBoMetricsStateKind, BoMetricsState{std::move(state), std::move(metrics)});
 }
 
 BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& choices) {
-  BoState state = DecodeState<BoState>(kBoStateKind, bytes).value_or(BoState());
+  BoState state;
+  if (std::optional<BoMetricsState> both = DecodeState<BoMetricsState>(kBoMetricsStateKind, bytes); both.has_value()) {
+    state = std::move(both->state);
+    state.metrics = std::move(both->metrics);
+  } else {
+    state = DecodeState<BoState>(kBoStateKind, bytes).value_or(BoState());
+  }
   const int groups = choices.front().shape.groups;
   if (state.local.has_value() && !(IsLegal(state.local->incumbent.state) && IsLegal(state.local->other.state))) {
     state.local.reset();
   }
   if (state.surrogate.has_value() && !IsLegal(*state.surrogate, choices)) state.surrogate.reset();
+  for (std::optional<SurrogateState>& metric : state.metrics) {
+    if (metric.has_value() && !IsLegal(*metric, choices)) metric.reset();
+  }
   if (state.feasibility.has_value() && !IsLegal(state.feasibility->theta, groups)) state.feasibility.reset();
   const BasinsState& basins = state.basins;
   if (std::isnan(basins.log_ei) || (basins.theta.has_value() && !IsLegal(*basins.theta, groups))) state.basins = {};
@@ -120,7 +159,8 @@ BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& ch
 }
 
 AskHead ParseAskHead(absl::string_view bytes) {
-  return DecodeStateHead<AskHead>(kBoStateKind, bytes).value_or(AskHead());
+  const std::optional<AskHead> head = DecodeStateHead<AskHead>(kBoStateKind, bytes);
+  return head.has_value() ? *head : DecodeStateHead<AskHead>(kBoMetricsStateKind, bytes).value_or(AskHead());
 }
 
 }  // namespace luthier::search

@@ -40,11 +40,14 @@ struct BoState : AskHead {
   std::optional<FeasibilityState> feasibility;
   int64_t box = 0;  // First trial of the trust box's run; 0: no box yet.
   BasinsState basins;
+  // States of the models of further metrics, by position in StudySpec::metrics (metric_models.h). Without any it is
+  // empty.
+  std::vector<std::optional<SurrogateState>> metrics;
 };
 
 // Returns the bytes of `state` (lib/search/designer_state.h). ParseBoState restores the same bits, with two exceptions:
-// SurrogateState::others and BasinsState::theta keep a few digits, which keeping them again does not change; a
-// BasinsState without maxima is not stored.
+// SurrogateState::others and BasinsState::theta keep a few digits, which keeping them again does not change, and
+// `metrics` keeps no SurrogateState::others where all of it would be long; a BasinsState without maxima is not stored.
 std::string FormatBoState(BoState state);
 // Reads such bytes, for a study whose models are `choices`. A member that belongs to another space is left out. Other
 // bytes give a default state.

@@ -71,7 +71,7 @@ absl::StatusOr<Suggestion> Explore(const BoStudy& study, const Ask& ask, int64_t
     const OutputTransform plain = OutputTransform::Standard(data.scores);
     LUTHIER_ASSIGN_OR_RETURN(const SlopeBounds slopes, BoundsFor(options, data, plain, 0.0, ask.stop));
     double incumbent = -std::numeric_limits<double>::infinity();
-    for (Eigen::Index row : data.CompleteRows()) incumbent = std::max(incumbent, plain.Forward(data.scores(row)));
+    for (Eigen::Index row : data.FeasibleRows()) incumbent = std::max(incumbent, plain.Forward(data.scores(row)));
     LUTHIER_ASSIGN_OR_RETURN(suggestion.parameters,
                              LipoPoint(study.encoding, *slopes.bounds, incumbent, study.seed, index, ask.stop));
     if (options.noisy || !IsTried(data, study.encoding.ToModel(suggestion.parameters))) return suggestion;

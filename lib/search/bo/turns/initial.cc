@@ -100,11 +100,17 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
 
 absl::StatusOr<Suggestion> NearBest(const BoStudy& study, const Ask& ask, const std::string& origin) {
   const study::HistoryTrial* best = nullptr;
-  for (const PastAsk& past : ask.past) {
+  double least = 0.0, highest = 0.0;  // The violation and the score of `best`.
+  for (size_t i = 0; i < ask.past.size(); ++i) {
     LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
-    if (past.trial->state != study::TrialState::kComplete || !past.trial->value) continue;
-    const double score = study::Score(study.goal, *past.trial->value);
-    if (best == nullptr || score > study::Score(study.goal, *best->value)) best = past.trial;
+    const study::HistoryTrial& trial = *ask.past[i].trial;
+    if (trial.state != study::TrialState::kComplete || !trial.value) continue;
+    const double violation = ask.violations.empty() ? 0.0 : ask.violations[i];
+    const double score = study::Score(study.goal, *trial.value);
+    if (best != nullptr && (violation > least || (violation == least && score <= highest))) continue;
+    best = &trial;
+    least = violation;
+    highest = score;
   }
   if (best == nullptr) return Replacement(study, ask, origin);
   base::RandomStream random(study.seed, "bo/near", ask.index);

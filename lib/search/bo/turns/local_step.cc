@@ -126,7 +126,8 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   const Observations& data = ask.data;
   const study::Encoding& encoding = study.encoding;
   const FeasibilityModel* const feasible = ask.Feasible();
-  if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value()) {
+  if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value() ||
+      !ask.in_doubt.empty()) {  // Steps know nothing of bounds.
     return std::nullopt;
   }
   // Whole gradients count as further results; steps with them are better.

@@ -41,30 +41,31 @@ struct ProposalSearch {
   const Ask& ask;
   const BoModel& model;
   const std::vector<ModelState>& states;
-  const BoundedAcquisition& bounded;
+  const BoundedAcquisition* bounded;  // Null if no result keeps the metrics' bounds.
   const TrustBox* box;                // Null for the whole space.
   const std::vector<bool>& excluded;  // True for each row of the table that must not be proposed.
 };
 
 // Returns true if local steps refine the incumbent, so that the model need not.
-bool Polished(const BoStudy& study) {
-  return !study.options.noisy && study.options.trust_region != study::BoTrustRegion::kOff && !study.table.has_value();
+bool Polished(const BoStudy& study, const Ask& ask) {
+  return !study.options.noisy && study.options.trust_region != study::BoTrustRegion::kOff && !study.table.has_value() &&
+         ask.in_doubt.empty();
 }
 
 // Returns the smallest improvement on the incumbent that counts, in output deviations.
-double Margin(const BoStudy& study, const gp::Regression& state) {
+double Margin(const BoStudy& study, const Ask& ask, const gp::Regression& state) {
   // A gain that the noise hides is no reason to stay at the incumbent.
   if (study.options.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
-  if (!Polished(study)) return 0.0;
+  if (!Polished(study, ask)) return 0.0;
   return study::AnyUnordered(study.encoding) ? kWorthwhileUnordered : kWorthwhileGain;
 }
 
 // Returns the model's states, and the values that a proposal must exceed under them.
-std::vector<ModelState> StatesOf(const BoStudy& study, const BoModel& model) {
+std::vector<ModelState> StatesOf(const BoStudy& study, const Ask& ask, const BoModel& model) {
   std::vector<ModelState> states;
   for (size_t s = 0; s < model.best.size(); ++s) {
     const gp::Regression& state = model.surrogate.states[s];
-    states.push_back({&state, model.best[s] + Margin(study, state)});
+    states.push_back({&state, model.best[s] + Margin(study, ask, state)});
   }
   return states;
 }
@@ -72,7 +73,7 @@ std::vector<ModelState> StatesOf(const BoStudy& study, const BoModel& model) {
 absl::StatusOr<BoundedAcquisition> BoundedOf(const BoStudy& study, const Ask& ask, const BoModel& model,
                                              const std::vector<ModelState>& states) {
   std::vector<Fantasies> fantasies = model.fantasies;
-  for (size_t s = 0; s < fantasies.size(); ++s) fantasies[s].best.array() += Margin(study, *states[s].regression);
+  for (size_t s = 0; s < fantasies.size(); ++s) fantasies[s].best.array() += Margin(study, ask, *states[s].regression);
   return BoundedAcquisition::Create(study.options,
                                     {.data = ask.data,
                                      .transform = model.surrogate.transform,
@@ -89,7 +90,7 @@ bool HasBasins(const ProposalSearch& search) {
   const bool improvement =
       options.acquisition == study::BoAcquisition::kLogEi || options.acquisition == study::BoAcquisition::kEi;
   const std::vector<gp::Regression>& states = search.model.surrogate.states;
-  return Polished(search.study) && improvement && states.size() == 1 && search.model.fantasies.empty() &&
+  return Polished(search.study, search.ask) && improvement && states.size() == 1 && search.model.fantasies.empty() &&
          search.box == nullptr && search.ask.data.slopes.empty() &&
          states.front().hyperparameters().noise_variance <= kFoundNoise;
 }
@@ -113,7 +114,7 @@ absl::StatusOr<MaximizeResult> MaximizeOverSpace(const ProposalSearch& search, c
                           stop);
   };
   if (!HasBasins(search)) return maximize(acquisition, search.model.surrogate.next.theta.lengthscales);
-  BasinSearch basins(study, search.ask, search.model, search.bounded, &proposal->basins);
+  BasinSearch basins(study, search.ask, search.model, *search.bounded, &proposal->basins);
   LUTHIER_ASSIGN_OR_RETURN(MaximizeResult result, basins.Run(acquisition, maximize));
   if (basins.basins_left_out() > 0) {
     proposal->details["known_hills"] = static_cast<double>(basins.basins_left_out());
@@ -160,7 +161,8 @@ absl::Status TakeInformative(const ProposalSearch& search, const AcquisitionFunc
 
 // Adds how often the bounds mattered, and the share of the space that cannot hold an improvement if they are right.
 absl::Status AddBoundDetails(const ProposalSearch& search, Proposal* proposal) {
-  const BoundedAcquisition& bounded = search.bounded;
+  if (search.bounded == nullptr) return absl::OkStatus();
+  const BoundedAcquisition& bounded = *search.bounded;
   if (bounded.bounds() == nullptr || !bounded.bounds()->active()) return absl::OkStatus();
   const study::Encoding& encoding = search.study.encoding;
   proposal->details["bind_rate"] = bounded.bind_count().rate();
@@ -179,8 +181,8 @@ absl::Status AddBoundDetails(const ProposalSearch& search, Proposal* proposal) {
 // Returns the candidate where bounds reject all others (Propose).
 absl::StatusOr<MaximizeCandidate> BestAllowed(const ProposalSearch& search) {
   const study::Encoding& encoding = search.study.encoding;
-  const OutputBounds& bounds = *search.bounded.bounds();
-  const double incumbent = search.bounded.incumbent();
+  const OutputBounds& bounds = *search.bounded->bounds();
+  const double incumbent = search.bounded->incumbent();
   const AskKey key = KeyOf(search.study, search.ask);
   const base::StopToken& stop = search.ask.stop;
   MatrixXd u(kAllowedDraws, encoding.model_dim());
@@ -223,21 +225,25 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
   const TrustBox* const inside = box.has_value() ? &*box : nullptr;
   std::vector<bool> excluded = ask.data.excluded;
   if (Exhausted(ask.data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here.
-  const std::vector<ModelState> states = StatesOf(study, model);
-  LUTHIER_ASSIGN_OR_RETURN(const BoundedAcquisition bounded, BoundedOf(study, ask, model, states));
-  if (bounded.acquisition() == nullptr) return proposal;
-  const AcquisitionFunction* acquisition = bounded.acquisition();
+  const std::vector<ModelState> states = StatesOf(study, ask, model);
+  std::optional<BoundedAcquisition> bounded;
+  if (model.HasIncumbent()) {
+    LUTHIER_ASSIGN_OR_RETURN(bounded, BoundedOf(study, ask, model, states));
+    if (bounded->acquisition() == nullptr) return proposal;
+  }
+  const AcquisitionFunction* acquisition = bounded.has_value() ? bounded->acquisition() : nullptr;
   std::optional<FeasibleAcquisition> weighted;
-  if (ask.Feasible() != nullptr) {
+  if (ask.Feasible() != nullptr || !model.bounds.empty()) {
     weighted.emplace(acquisition, ask.Feasible(), study.options.acquisition,
-                     FailureValue(model.surrogate.transform.Forward(ask.data.scores)));
+                     FailureValue(model.surrogate.transform.Forward(ask.data.scores)),
+                     acquisition == nullptr ? Attainable(model.bounds) : model.bounds);
     acquisition = &*weighted;
   }
   if (inside != nullptr) proposal.details["box_side"] = ask.box->side;
-  const ProposalSearch search{study, ask, model, states, bounded, inside, excluded};
+  const ProposalSearch search{study, ask, model, states, bounded.has_value() ? &*bounded : nullptr, inside, excluded};
   LUTHIER_RETURN_IF_ERROR(TakeInformative(search, *acquisition, &proposal));
   LUTHIER_RETURN_IF_ERROR(AddBoundDetails(search, &proposal));
-  if (!proposal.candidate.has_value() && bounded.bounds() != nullptr) {
+  if (!proposal.candidate.has_value() && bounded.has_value() && bounded->bounds() != nullptr) {
     proposal.origin = "ar_empty";
     LUTHIER_ASSIGN_OR_RETURN(proposal.candidate, BestAllowed(search));
   }
@@ -257,6 +263,9 @@ absl::Status Describe(const BoStudy& study, const Ask& ask, const BoModel& model
   add("predicted_sd", prediction.sd);
   if (prediction.models > 1) add("models", static_cast<double>(prediction.models));
   add("acquisition", candidate.value);
+  if (!model.bounds.empty()) {
+    add("p_within_bounds", std::exp(LogProbabilitiesWithin(model.bounds, candidate.u.transpose())(0)));
+  }
   add("observations", static_cast<double>(ask.data.scores.size()));
   if (ask.data.pending.rows() > 0) add("pending", static_cast<double>(ask.data.pending.rows()));
   if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());

@@ -74,6 +74,7 @@ struct Options {
   std::optional<int64_t> max_trials, max_parallel, patience;
   std::string target_value;  // A number, or "none".
   std::string max_wall;      // A duration, or "none".
+  std::optional<bool> until_answered;
   std::optional<double> weight;
   std::optional<std::string> display_name, description;
   std::vector<std::string> labels;

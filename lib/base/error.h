@@ -52,6 +52,7 @@ inline constexpr char kStorageLow[] = "STORAGE_LOW";
 inline constexpr char kStarting[] = "STARTING";
 inline constexpr char kReplyLost[] = "REPLY_LOST";
 inline constexpr char kSpaceExhausted[] = "SPACE_EXHAUSTED";
+inline constexpr char kAnswered[] = "ANSWERED";
 inline constexpr char kAwaitingResults[] = "AWAITING_RESULTS";
 inline constexpr char kUnimplemented[] = "UNIMPLEMENTED";
 inline constexpr char kBug[] = "BUG";

@@ -27,6 +27,7 @@
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/epoch_axis.h"
+#include "lib/objectives/fold_errors.h"
 #include "lib/objectives/training_evaluation.h"
 #include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
@@ -118,6 +119,7 @@ absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs
                                                const base::StopToken& stop, Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
+  FoldErrors errors;
   for (const ChainRun& run : runs) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
     run.CopyWeights(w);
@@ -126,6 +128,9 @@ absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs
     known += static_cast<double>(m.known_tokens);
     right += m.accuracy * static_cast<double>(m.tokens);
     tokens += static_cast<double>(m.tokens);
+    errors.Add("validation_loss", m.loss_nats * static_cast<double>(m.known_tokens),
+               static_cast<double>(m.known_tokens));
+    errors.Add("validation_accuracy", m.accuracy * static_cast<double>(m.tokens), static_cast<double>(m.tokens));
     segments.found += m.segments.all.found;
     segments.gold += m.segments.all.gold;
     segments.correct += m.segments.all.correct;
@@ -135,6 +140,7 @@ absl::StatusOr<study::Measurement> MeasureRuns(const std::vector<ChainRun>& runs
   point.metrics["validation_loss"] = loss / std::max(known, 1.0);
   point.metrics["validation_accuracy"] = right / tokens;
   if (has_segments) point.metrics[kF1] = segments.f1();
+  errors.WriteTo(&point);
   return point;
 }
 

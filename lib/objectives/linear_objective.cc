@@ -21,6 +21,7 @@
 #include "lib/objectives/differentiate.h"
 #include "lib/objectives/epoch_axis.h"
 #include "lib/objectives/fold.h"
+#include "lib/objectives/fold_errors.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/row_source.h"
 #include "lib/objectives/training_evaluation.h"
@@ -221,6 +222,7 @@ bool LoadModel(const std::string& bytes, const std::string& structure, Runs* run
 absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, int64_t step,
                                                             const base::StopToken& stop) const {
   FoldTraining::Sums all;
+  FoldErrors errors;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     LUTHIER_ASSIGN_OR_RETURN(const FoldTraining::Sums sums, fold->Measure(stop));
     all.validation_loss += sums.validation_loss;
@@ -231,6 +233,8 @@ absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, in
     all.third_loss += sums.third_loss;
     all.third_correct += sums.third_correct;
     all.third_rows += sums.third_rows;
+    errors.Add("validation_loss", sums.validation_loss, sums.validation_rows);
+    errors.Add("validation_accuracy", sums.validation_correct, sums.validation_rows);
   }
   study::Measurement m;
   m.step = step;
@@ -241,6 +245,7 @@ absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, in
     m.metrics["third_loss"] = all.third_loss / all.third_rows;
     m.metrics["third_accuracy"] = all.third_correct / all.third_rows;
   }
+  errors.WriteTo(&m);
   return m;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/regression_info.h"
+#include "lib/objectives/fold_errors.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/linear_objective.h"
 #include "lib/objectives/row_source.h"
@@ -88,6 +89,7 @@ class RegressionObjective final : public Objective {
 
 study::Measurement RegressionObjective::Measure(const std::vector<RegressionFit>& fits) const {
   RegressionFit all;
+  FoldErrors errors;
   for (const RegressionFit& fit : fits) {
     all.validation_sse += fit.validation_sse;
     all.validation_rows += fit.validation_rows;
@@ -96,11 +98,13 @@ study::Measurement RegressionObjective::Measure(const std::vector<RegressionFit>
     all.third_sse += fit.third_sse;
     all.third_rows += fit.third_rows;
     all.products = std::max(all.products, fit.products);
+    errors.Add("validation_loss", fit.validation_sse, fit.validation_rows);
   }
   study::Measurement m;
   m.step = std::max(1, all.products);
   m.metrics["validation_loss"] = all.validation_sse / all.validation_rows;
   m.metrics["validation_r2"] = R2(all.validation_sse, variation_);
+  errors.WriteTo(&m);
   m.metrics["train_loss"] = all.train_sse / all.train_rows;
   if (all.third_rows > 0.0) {
     m.metrics["third_loss"] = all.third_sse / all.third_rows;

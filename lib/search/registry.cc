@@ -120,6 +120,7 @@ std::unique_ptr<Designer> CreateNested(const study::StudySpec& spec) {
 std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
   study::StudySpec chosen = spec;
   chosen.algorithm = Resolve(spec).algorithm;
+  chosen.budget.until_answered = study::EndsWhenAnswered(spec);
   return CreateDesigner(chosen);
 }
 
@@ -362,6 +363,30 @@ class Nested final : public NestedAlgorithms {
   const bool skip_tried_;
 };
 
+// Checks that a study can be told to end once it is answered.
+absl::Status CheckUntilAnswered(const study::StudySpec& spec) {
+  const auto refuse = [](absl::string_view why) {
+    return base::BadField("budget.until_answered",
+                          absl::StrCat(why, "; leave it out, or use budget.patience to end after so many trials "
+                                            "without a better value"));
+  };
+  const auto* bo = std::get_if<study::BoOptions>(&spec.algorithm);
+  const auto* chosen = std::get_if<study::AutoOptions>(&spec.algorithm);
+  if (bo == nullptr && chosen == nullptr) {
+    return refuse(absl::StrCat("needs the model of auto or bo, and ", study::AlgorithmName(spec.algorithm), " has none"));
+  }
+  if (bo != nullptr ? bo->noisy : chosen->noisy) return refuse("results are said to be noisy, so no model is sure enough");
+  if (bo != nullptr && bo->hyperparameters == study::BoHyperparameters::kMcmc) {
+    return refuse("needs one model; hyperparameters: MCMC has several");
+  }
+  if (!spec.metrics.empty()) return refuse("is for one metric without bounds");
+  if (spec.resource) return refuse("trials with a resource end on the way, so their results do not judge settings");
+  if (spec.stopping) return refuse("stopped trials have no final result");
+  if (spec.open_space) return refuse("an open space may grow at any time");
+  if (spec.reproducible) return refuse("a study with reproducible does not look at all results");
+  return absl::OkStatus();
+}
+
 // The base sees its history in its own coordinates, which is costly, so tried settings are skipped in the study's
 // coordinates.
 std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec) {
@@ -423,6 +448,7 @@ study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Prove
 
 absl::Status Validate(const study::StudySpec& spec) {
   const Entry& entry = EntryOf(spec.algorithm);
+  if (spec.budget.until_answered.value_or(false)) LUTHIER_RETURN_IF_ERROR(CheckUntilAnswered(spec));
   if (spec.space.scalars() > kMostWithoutGradients && GradientUseOf(spec) == study::GradientUse::kNone) {
     return base::BadField("algorithm", absl::StrCat(entry.info.name, " uses no gradients here and takes at most ",
                                                     kMostWithoutGradients, " scalars; the space has ",

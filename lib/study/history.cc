@@ -10,6 +10,7 @@ namespace luthier::study {
 
 void HistoryTrial::ClearResult() {
   value.reset();
+  standard_error.reset();
   values.clear();
   standard_errors.clear();
   feasible = true;
@@ -72,6 +73,7 @@ void History::NoteMetrics(int64_t number, const HistoryTrial& result) {
   LUTHIER_CHECK(number >= 1 && number <= stored_);
   HistoryTrial& trial = trials_[number - 1];
   LUTHIER_CHECK(!trial.open());
+  trial.standard_error = result.standard_error;
   trial.values = result.values;
   trial.standard_errors = result.standard_errors;
   trial.feasible = result.feasible;

@@ -29,6 +29,7 @@ struct HistoryTrial {
   uint64_t setting = 0;  // HashOf(parameters): History keeps it, so that designers see cheaply what they have seen.
   TrialState state = TrialState::kPending;
   std::optional<double> value;  // The study's metric in user units; COMPLETE (always finite) or PRUNED.
+  std::optional<double> standard_error;  // That of `value`, if it was reported.
   // In studies with StudySpec::metrics: the values of all of them, in that order. Empty without a result, or if it
   // lacks one, which may be in PRUNED.
   std::vector<double> values = {};
@@ -73,8 +74,8 @@ class History {
   // their numbers (HistoryTrial::reporter); if empty, the trial's reporter stays as it is. `step`: that of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
-  // Notes the values of all metrics of final trial `number`, in studies with StudySpec::metrics: `values`,
-  // `standard_errors` and `feasible` of `result`.
+  // Notes of final trial `number` the `standard_error` of `result` and, in studies with StudySpec::metrics, the values
+  // of all metrics: its `values`, `standard_errors` and `feasible`.
   void NoteMetrics(int64_t number, const HistoryTrial& result);
 
   // Notes the present parameters of open trial `number` (open spaces: those that its objective asked for).

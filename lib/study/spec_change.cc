@@ -96,12 +96,18 @@ StudySpec ForDesigners(StudySpec spec) {
   spec.budget.patience = 0;
   spec.budget.target_value.reset();
   spec.budget.max_wall.reset();
+  spec.budget.until_answered.reset();  // It decides when they are asked no more, and no suggestion.
   spec.weight = 1.0;
   return spec;
 }
 
 std::string Shown(const std::optional<double>& value) {
   return value ? FormatDouble(*value) : "none";
+}
+
+std::string Shown(const std::optional<bool>& value) {
+  if (!value) return "default";
+  return *value ? "true" : "false";
 }
 
 std::string Shown(const std::optional<absl::Duration>& value) {
@@ -121,6 +127,7 @@ absl::StatusOr<StudySpec> ChangeSpec(const StudySpec& spec, const SpecChange& ch
   if (change.patience) next.budget.patience = *change.patience;
   if (change.target_value) next.budget.target_value = *change.target_value;
   if (change.max_wall) next.budget.max_wall = *change.max_wall;
+  if (change.until_answered) next.budget.until_answered = *change.until_answered;
   if (change.weight) next.weight = *change.weight;
   if (change.parameters) ChangeSpace(spec, *change.parameters, &violations, &next.space);
   if (change.max_parallel && spec.reproducible && *change.max_parallel != spec.budget.max_parallel) {
@@ -159,6 +166,9 @@ std::optional<SpecChange> WayBack(const StudySpec& before, const StudySpec& afte
   note(before.budget.patience, after.budget.patience, &change.patience);
   if (before.budget.target_value != after.budget.target_value) change.target_value.emplace(before.budget.target_value);
   if (before.budget.max_wall != after.budget.max_wall) change.max_wall.emplace(before.budget.max_wall);
+  if (before.budget.until_answered != after.budget.until_answered) {
+    change.until_answered.emplace(before.budget.until_answered);
+  }
   note(before.weight, after.weight, &change.weight);
   const auto* const command = std::get_if<CommandObjective>(&before.objective);
   if (command != nullptr && !(before.objective == after.objective)) change.command = *command;
@@ -180,6 +190,10 @@ std::string DescribeChange(const StudySpec& before, const StudySpec& after) {
   }
   if (before.budget.max_wall != after.budget.max_wall) {
     changes.push_back(absl::StrCat("max_wall ", Shown(before.budget.max_wall), " -> ", Shown(after.budget.max_wall)));
+  }
+  if (before.budget.until_answered != after.budget.until_answered) {
+    changes.push_back(absl::StrCat("until_answered ", Shown(before.budget.until_answered), " -> ",
+                                   Shown(after.budget.until_answered)));
   }
   number("weight", before.weight, after.weight);
   for (size_t i = 0; i < after.space.parameters().size(); ++i) {

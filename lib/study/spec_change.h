@@ -23,6 +23,7 @@ struct SpecChange {
   std::optional<int64_t> patience;
   std::optional<std::optional<double>> target_value;      // A present, empty value removes the target.
   std::optional<std::optional<absl::Duration>> max_wall;  // A present, empty value removes the limit.
+  std::optional<std::optional<bool>> until_answered;      // A present, empty value stands for the default.
   std::optional<double> weight;
   // Parameters by name, each with a range that is as wide as before or wider, or with more labels behind the old ones.
   std::optional<std::vector<ParameterSpec>> parameters;

@@ -153,7 +153,8 @@ std::string BudgetDifference(const Budget& a, const Budget& b) {
   if (a.max_failed_trials != b.max_failed_trials) return "budget.max_failed_trials";
   if (a.target_value != b.target_value) return "budget.target_value";
   if (a.patience != b.patience) return "budget.patience";
-  return a.max_wall != b.max_wall ? "budget.max_wall" : "";
+  if (a.max_wall != b.max_wall) return "budget.max_wall";
+  return a.until_answered != b.until_answered ? "budget.until_answered" : "";
 }
 
 }  // namespace
@@ -210,6 +211,15 @@ bool HasStepPattern(const CommandObjective& command, const StudySpec& spec) {
     if (metric.name == kStepPattern) return false;
   }
   return command.stdout_patterns.contains(kStepPattern);
+}
+
+bool EndsWhenAnswered(const StudySpec& spec) {
+  if (spec.budget.until_answered) return *spec.budget.until_answered;
+  const auto* chosen = std::get_if<AutoOptions>(&spec.algorithm);
+  const auto* builtin = std::get_if<BuiltinObjective>(&spec.objective);
+  if (chosen == nullptr || chosen->rules < 2 || chosen->noisy || builtin == nullptr) return false;
+  if (spec.resource || spec.stopping || spec.open_space || spec.reproducible || !spec.metrics.empty()) return false;
+  return builtin->split.folds >= 2;
 }
 
 absl::Status ValidateNewSpec(const StudySpec& spec) {

@@ -37,7 +37,7 @@ struct AutoOptions {
   // The rules that choose: those that were the newest when the study was created, 0 … kNewestRules, so that better ones
   // never switch the algorithm of a study that is there. docs/reference/auto.md says what each added.
   int32_t rules = kNewestRules;
-  static constexpr int32_t kNewestRules = 1;
+  static constexpr int32_t kNewestRules = 2;
   friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
 };
 
@@ -264,6 +264,9 @@ struct Budget {
   int64_t patience = 0;                // End after so many finished trials without a better value; 0: no such rule.
   // The study ends after so much time in which a coordinator runs; above 0, at most kMaxWall. Absent: no such rule.
   std::optional<absl::Duration> max_wall;
+  // The study ends once the search knows that too little is left to gain (search::CheckAnswered). Absent: as
+  // EndsWhenAnswered says.
+  std::optional<bool> until_answered;
   friend bool operator==(const Budget&, const Budget&) = default;
 };
 
@@ -348,6 +351,11 @@ struct StudySpec {
 // Returns true if the standard output of the study's command has a learning curve: one of its patterns is that of the
 // step (kStepPattern).
 bool HasStepPattern(const CommandObjective& command, const StudySpec& spec);
+
+// Returns true if the study ends once it is answered: what Budget::until_answered says, else true for `auto` of the
+// rules 2 and later over a builtin objective whose results repeat exactly and come with the standard error over their
+// folds.
+bool EndsWhenAnswered(const StudySpec& spec);
 
 inline constexpr int64_t kMaxTrials = 1'000'000;
 inline constexpr int64_t kMaxParallel = 10'000;

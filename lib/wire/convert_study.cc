@@ -390,6 +390,7 @@ study::Budget BudgetFrom(const v1::Budget& proto, base::Violations* violations) 
     else
       violations->AddAll("budget.max_wall", max_wall.status());
   }
+  if (proto.has_until_answered()) result.until_answered = proto.until_answered();
   return result;
 }
 
@@ -524,6 +525,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   if (spec.budget.target_value) budget->set_target_value(*spec.budget.target_value);
   budget->set_patience(spec.budget.patience);
   if (spec.budget.max_wall) *budget->mutable_max_wall() = ToProto(*spec.budget.max_wall);
+  if (spec.budget.until_answered) budget->set_until_answered(*spec.budget.until_answered);
   *proto.mutable_lease()->mutable_ttl() = ToProto(spec.lease.ttl);
   proto.mutable_lease()->set_max_attempts(spec.lease.max_attempts);
   proto.set_seed(spec.seed);
@@ -612,6 +614,7 @@ absl::StatusOr<study::SpecChange> FromProto(const v1::StudySpec& spec, const goo
       {"budget.patience", [&] { change.patience = budget.patience; }},
       {"budget.target_value", [&] { change.target_value = budget.target_value; }},
       {"budget.max_wall", [&] { change.max_wall = budget.max_wall; }},
+      {"budget.until_answered", [&] { change.until_answered = budget.until_answered; }},
       {"weight", [&] { change.weight = spec.has_weight() ? spec.weight() : 1.0; }},
       {"space", parameters},
       {"objective.command", command},

@@ -567,6 +567,7 @@ std::string EncodeWayBack(const study::SpecChange& change) {
   spec.budget.patience = change.patience.value_or(0);
   spec.budget.target_value = change.target_value.value_or(std::nullopt);
   spec.budget.max_wall = change.max_wall.value_or(std::nullopt);
+  spec.budget.until_answered = change.until_answered.value_or(std::nullopt);
   spec.weight = change.weight.value_or(1.0);
   record::WayBack out;
   const v1::StudySpec all = wire::ToProto(spec);
@@ -588,6 +589,7 @@ std::string EncodeWayBack(const study::SpecChange& change) {
   note(change.patience.has_value(), "budget.patience");
   note(change.target_value.has_value(), "budget.target_value");
   note(change.max_wall.has_value(), "budget.max_wall");
+  note(change.until_answered.has_value(), "budget.until_answered");
   note(change.weight.has_value(), "weight");
   note(change.command.has_value(), "objective.command");
   return out.SerializeAsString();

@@ -149,6 +149,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   differs(now.budget.patience != wanted.budget.patience, "budget.patience");
   differs(now.budget.target_value != wanted.budget.target_value, "budget.target_value");
   differs(now.budget.max_wall != wanted.budget.max_wall, "budget.max_wall");
+  differs(now.budget.until_answered != wanted.budget.until_answered, "budget.until_answered");
   differs(now.weight != wanted.weight, "weight");
   differs(!(now.space == wanted.space), "space");
   const bool commands = std::holds_alternative<study::CommandObjective>(now.objective) &&
@@ -164,6 +165,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   rest.budget.patience = now.budget.patience;
   rest.budget.target_value = now.budget.target_value;
   rest.budget.max_wall = now.budget.max_wall;
+  rest.budget.until_answered = now.budget.until_answered;
   rest.weight = now.weight;
   if (now.space.size() == wanted.space.size()) rest.space = now.space;
   if (commands) rest.objective = now.objective;
@@ -218,6 +220,10 @@ absl::StatusOr<int> StudyUpdate(Context& context) {
       }
       *spec.mutable_budget()->mutable_max_wall() = wire::ToProto(max_wall);
     }
+  }
+  if (options.until_answered) {
+    spec.mutable_budget()->set_until_answered(*options.until_answered);
+    fields.push_back("budget.until_answered");
   }
   if (options.weight) {
     spec.set_weight(*options.weight);

@@ -40,6 +40,8 @@ void UpdateOptions(CLI::App& app, Options& o) {
   app.add_option("--patience", o.patience, "End after so many trials without a better value; 0: never");
   app.add_option("--target-value", o.target_value, "End when a trial reaches it; none: no such rule");
   app.add_option("--max-wall", o.max_wall, "End so long after the study's creation, e.g. 12h; none: no such rule");
+  app.add_option("--until-answered", o.until_answered,
+                 "true: end once too little is left to gain; false: use all trials");
   app.add_option("--weight", o.weight, "Share of workers where studies compete");
   app.add_option("--display-name", o.display_name, "Name for people");
   app.add_option("--description", o.description, "Text for people");

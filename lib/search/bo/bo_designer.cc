@@ -5,6 +5,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/turns/answer.h"
 #include "lib/search/bo/turns/exploration.h"
 #include "lib/search/bo/turns/front_turn.h"
 #include "lib/search/bo/turns/initial.h"
@@ -112,6 +113,7 @@ absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<Loc
     return std::move(move->suggestion);
   };
   if (!model.has_value()) return move.has_value() ? make_move() : Replacement(study_, ask, "gp_failed");
+  LUTHIER_RETURN_IF_ERROR(CheckAnswered(study_, ask, *model));
   LUTHIER_ASSIGN_OR_RETURN(Proposal proposal, search::Propose(study_, ask, *model));
   const std::optional<MaximizeCandidate>& candidate = proposal.candidate;
   if (move.has_value() && (!candidate.has_value() || IsTried(ask.all, candidate->u) ||

@@ -279,7 +279,8 @@ struct ProposalRequest {
 };
 
 // Suggestions on their way to the core. `more`: others of the same request follow. `blocked`: no more come until
-// another trial finishes. `exhausted`: no more ever come.
+// another trial finishes. `exhausted`: no more ever come; `answered` then says what the search knows by now, or is empty
+// where every setting has been tried.
 struct ProposalsOp {
   storage::StudyKey study = 0;
   uint64_t generation = 0;  // As in the request; a stale answer is ignored.
@@ -289,6 +290,7 @@ struct ProposalsOp {
   bool more = false;
   bool blocked = false;
   bool exhausted = false;
+  std::string answered;
   absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.
 };
 

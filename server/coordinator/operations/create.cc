@@ -22,7 +22,8 @@ namespace {
 bool CanChange(absl::string_view field) {
   constexpr absl::string_view kFields[] = {
       "display_name",        "description",         "labels",          "weight",         "budget.max_trials",
-      "budget.max_parallel", "budget.target_value", "budget.patience", "budget.max_wall"};
+      "budget.max_parallel", "budget.target_value", "budget.patience", "budget.max_wall",
+      "budget.until_answered"};
   return std::find(std::begin(kFields), std::end(kFields), field) != std::end(kFields);
 }
 

@@ -79,6 +79,7 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
     if (!spec.open_space) return suggestion.status();
     return std::optional<search::Suggestion>(Sample(spec, ask_index, "repeat"));
   }
+  if (base::GetReason(suggestion.status()) == base::reason::kAnswered) return suggestion.status();
   if (base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
   const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
   absl::Status status = suggestion.status();
@@ -151,6 +152,9 @@ absl::StatusOr<ProposalsOp> StudyProposer::Propose(const ProposalRequest& reques
     }
     if (!suggestion.ok()) {
       op.exhausted = true;
+      if (base::GetReason(suggestion.status()) == base::reason::kAnswered) {
+        op.answered = std::string(suggestion.status().message());
+      }
       break;
     }
     if (!suggestion->has_value()) {

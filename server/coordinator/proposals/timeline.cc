@@ -184,6 +184,8 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Study
   if (trial.final_measurement && study::IsFinal(trial.state)) {
     const auto value = trial.final_measurement->metrics.find(spec.metric.name);
     if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
+    const auto error = trial.final_measurement->standard_errors.find(spec.metric.name);
+    if (out.value && error != trial.final_measurement->standard_errors.end()) out.standard_error = error->second;
     out.gradient = trial.final_measurement->gradient;
     out.step = trial.final_measurement->step;
     study::FillMetrics(spec, *trial.final_measurement, &out);

@@ -118,6 +118,7 @@ void Study::DropReady() {
   SetComputing(absl::InfiniteDuration());
   blocked_ = false;
   exhausted_ = false;
+  answered_.clear();
   // The designer's history holds suggestions that were dropped.
   c_->outbox.invalidated.push_back(record_.key);
 }

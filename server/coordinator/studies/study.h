@@ -378,6 +378,7 @@ class Study {
   bool blocked_ = false;    // The designer waits for a trial to finish or to pause.
   uint64_t unblocked_ = 0;  // Number of the newest event by which a trial finished or paused.
   bool exhausted_ = false;
+  std::string answered_;  // ProposalsOp::answered, if exhausted.
   absl::Status history_;
   int64_t demand_ = 0;
   std::set<uint64_t> counted_;  // The asks that `demand_` counts.

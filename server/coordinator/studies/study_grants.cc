@@ -286,7 +286,10 @@ void Study::TakeProposals(ProposalsOp op) {
   SetComputing(op.more ? c_->batch.now : absl::InfiniteDuration());
   history_ = op.history;
   for (search::Suggestion& suggestion : op.suggestions) ready_.emplace_back(op.prefix_seq, std::move(suggestion));
-  if (op.exhausted) exhausted_ = true;
+  if (op.exhausted) {
+    exhausted_ = true;
+    answered_ = std::move(op.answered);
+  }
   // If a trial finished or paused while the designer computed, the designer must be asked again.
   if (!op.blocked || unblocked_ > op.prefix_seq) return;
   blocked_ = true;

@@ -88,6 +88,44 @@ TEST_F(CoreChanges, MoreTrialsReopenACompletedStudy) {
   EXPECT_EQ(h_.Study("s").spec.budget.max_trials, 12);
 }
 
+TEST_F(CoreChanges, AnAnsweredStudyEndsAndGoesOnWhenToldTo) {
+  study::StudySpec spec = BoSpec(60);
+  study::ParameterSpec x;
+  x.name = "x";
+  x.domain = study::FloatRange{0.0, 1.0, study::Scale::kLinear, std::nullopt};
+  spec.space = study::SearchSpace::Create({x}).value();
+  spec.budget.until_answered = true;
+  ASSERT_TRUE(h_.Create("s", spec).ok());
+  const auto work = [&] {
+    while (true) {
+      const Answered<SuggestReply> ask = h_.Ask("s", "w");
+      if (!ask.ready()) h_.Pass(absl::Seconds(61));
+      ASSERT_TRUE(ask.ready() && ask.get().ok());
+      if (ask.get()->grants.empty()) return;
+      const double at = std::get<double>(ask.get()->grants[0].trial.parameters.at("x")) - 0.3;
+      study::Measurement loss = Loss(1.0 + at * at);
+      loss.standard_errors[kMetric] = 0.05;
+      ASSERT_TRUE(h_.Complete(ask.get()->grants[0], loss).ok());
+    }
+  };
+  work();
+  ASSERT_EQ(h_.Study("s").state, StudyState::kCompleted);
+  EXPECT_THAT(h_.Study("s").state_reason, ::testing::StartsWith("answered: no setting is expected to gain more than"));
+  const size_t trials = h_.Rows("s").size();
+  EXPECT_LT(trials, 30u);
+  ExpectSound("s");
+  study::SpecChange change;
+  change.until_answered.emplace(false);
+  const absl::StatusOr<StudyReply> reply = h_.Update("s", change);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->record.state, StudyState::kActive);
+  EXPECT_EQ(h_.Events("s", EventType::kStudyUpdated)[0].detail, "until_answered true -> false");
+  work();
+  EXPECT_THAT(h_.Rows("s"), SizeIs(60));
+  EXPECT_EQ(h_.Study("s").state_reason, "max_trials reached");
+  ExpectSound("s");
+}
+
 TEST_F(CoreChanges, ASuggestionUnderWayIsOfTheStudyAsItIsNow) {
   study::StudySpec spec = BoSpec(8);
   ASSERT_TRUE(h_.Create("s", spec).ok());

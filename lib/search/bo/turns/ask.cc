@@ -105,6 +105,7 @@ BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_
       learns_from_first_gradients(LearnsFromFirstGradients(spec, options)),
       wide(encoding.compact_dim() > (many_gradients ? kMostModelledWithGradients : kMostModelled)),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
+      until_answered(spec.budget.until_answered.value_or(false)),
       design(encoding.compact_dim(), spec.seed, "bo/init"),
       surrogate(ModelsFor(encoding, options)),
       units(encoding, spec.metric.goal),

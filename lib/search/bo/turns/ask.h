@@ -52,6 +52,7 @@ struct BoStudy {
   const bool learns_from_first_gradients;  // LearnsFromFirstGradients.
   const bool wide;  // More scalars than a model can be fitted to in time: quasi-Newton steps and new starts only.
   const bool explores_first;  // Explorations are the initial design, after the first trial.
+  const bool until_answered;  // The study ends once it is answered (answer.h).
   const math::SobolSequence design;
   const SurrogateOptions surrogate;
   const GradientUnits units;

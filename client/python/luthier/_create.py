@@ -53,6 +53,7 @@ def study(
     max_parallel: Optional[int] = None,
     max_failed_trials: Optional[int] = None,
     patience: Optional[int] = None,
+    until_answered: Optional[bool] = None,
     target_value: Optional[float] = None,
     seed: int = 0,
     reproducible: bool = False,
@@ -74,8 +75,9 @@ def study(
 
     Without `space` trials declare their parameters as they run (`trial.suggest_float`). `algorithm` is a name ("bo",
     "fobo", "tpe", ...) or {name: options}; `resource` a luthier.Resource; `stopping` "median", "curve" or {name:
-    options}. `max_trials` is a cap; without it `optimize(n_trials=...)` decides. The other options are fields of the
-    study file.
+    options}. `max_trials` is a cap; without it `optimize(n_trials=...)` decides. With
+    `until_answered` the study ends once its model expects too little to be left to gain. The other options are fields
+    of the study file.
 
     `constraints` bound what trials measure: {"latency_ms": {"at_most": 20}}; the best trial is the best within them.
     `goals`, in place of `metric` and `goal`, are several objectives: {"accuracy": "maximize", "energy": "minimize"}, or
@@ -117,6 +119,8 @@ def study(
     for key, most in budget.items():
         if most is not None:
             setattr(spec.budget, key, count(key, most))
+    if until_answered is not None:
+        spec.budget.until_answered = flag("until_answered", until_answered)
     if target_value is not None:
         spec.budget.target_value = number("target_value", target_value)
     if lease_ttl is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union, overload
 
 from luthier import _wire, table
-from luthier._arguments import count as count_of, mapping, number, sequence, text, texts, whole
+from luthier._arguments import count as count_of, flag, mapping, number, sequence, text, texts, whole
 from luthier._client import Client, connect, new_id
 from luthier._fingerprint import objective_of
 from luthier._frozen import FrozenTrial, TrialState, explain, freeze
@@ -310,6 +310,7 @@ class Stored:
         max_trials: Optional[int] = None,
         max_parallel: Optional[int] = None,
         patience: Optional[int] = None,
+        until_answered: Optional[bool] = None,
         target_value: Optional[float] = None,
         weight: Optional[float] = None,
         display_name: Optional[str] = None,
@@ -335,6 +336,9 @@ class Stored:
             if count is not None:
                 setattr(spec.budget, field, (number if field == "target_value" else count_of)(field, count))
                 paths.append("budget." + field)
+        if until_answered is not None:
+            spec.budget.until_answered = flag("until_answered", until_answered)
+            paths.append("budget.until_answered")
         if weight is not None:
             spec.weight = number("weight", weight)
             paths.append("weight")

@@ -75,13 +75,13 @@ absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* d
     suggestion = designer->Suggest(history, ask_index, stop);
   }
   if (absl::IsCancelled(suggestion.status())) return suggestion.status();
+  const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
   if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) {
-    if (!spec.open_space) return suggestion.status();
+    if (!spec.open_space || full) return suggestion.status();
     return std::optional<search::Suggestion>(Sample(spec, ask_index, "repeat"));
   }
   if (base::GetReason(suggestion.status()) == base::reason::kAnswered) return suggestion.status();
   if (base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
-  const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
   absl::Status status = suggestion.status();
   if (status.ok()) status = CheckDirection(suggestion->direction, spec.space);
   if (status.ok()) status = CheckTarget(*suggestion, spec, history);

@@ -349,7 +349,7 @@ class Study {
   // rows.
   std::optional<study::Failure> CommonFailure();
   bool FailedAtOnce(TrialSlot& slot);
-  bool AnySucceeded() const;
+  bool AnySucceeded();
 
   // study_change.cc
   void TakeFromBatch(std::vector<storage::TrialSketch>* sketches) const;

@@ -16,8 +16,8 @@ ODD = [
     len, decimal.Decimal("1.5"), "half \ud800",
 ]  # fmt: skip
 OF_A_STUDY = [
-    "metric", "goal", "algorithm", "max_trials", "max_parallel", "max_failed_trials", "patience", "target_value",
-    "seed", "reproducible", "resource", "stopping", "weight", "labels", "display_name", "description", "lease_ttl",
+    "metric", "goal", "algorithm", "max_trials", "max_parallel", "max_failed_trials", "patience", "until_answered",
+    "target_value", "seed", "reproducible", "resource", "stopping", "weight", "labels", "display_name", "description", "lease_ttl",
     "max_attempts", "objective",
 ]  # fmt: skip
 

@@ -711,10 +711,27 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
   return out;
 }
 
+namespace {
+
+// Checks that the vectors of one weight a column fit into memory: those of the solver, the scaling, and the products of
+// a gradient.
+absl::Status CheckWidth(const data::Dataset& dataset, const RegressionSettings& settings) {
+  constexpr double kVectorsOfWeights = 16.0;
+  const double bytes = 8.0 * kVectorsOfWeights * static_cast<double>(dataset.x.cols);
+  if (bytes <= static_cast<double>(settings.max_memory_bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      dataset.name, ": ", dataset.x.cols, " columns take about ", static_cast<int64_t>(bytes / (1 << 20)),
+      " MiB a fold, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+      "; raise it, or number the columns of the file without gaps"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const catalogue::ObjectiveInfo& info, const data::Dataset& dataset,
     const std::vector<std::vector<double>>& more_targets, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
+  if (info.model != "kernel_ridge" && info.model != "mlp") LUTHIER_RETURN_IF_ERROR(CheckWidth(dataset, settings));
   if (!more_targets.empty()) {
     return TargetsFold::Make(dataset, more_targets, partition, settings, columns, stop);
   }

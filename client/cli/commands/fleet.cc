@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -126,6 +127,17 @@ std::string WorkersText(int count) {
   return absl::StrCat(count, count == 1 ? " worker" : " workers");
 }
 
+// Returns the command that `verb` ("down", "status") of these workers is.
+std::string CommandFor(const char* verb, const std::string& where, const Fleet& fleet) {
+  std::string command = absl::StrCat("luthier worker ", verb, " --on ", where);
+  const std::pair<const char*, std::string> names[] = {
+      {"--pool", fleet.pool}, {"--study", fleet.study}, {"--project", fleet.project == "default" ? "" : fleet.project}};
+  for (const auto& [option, name] : names) {
+    if (!name.empty()) absl::StrAppend(&command, " ", option, " ", name);
+  }
+  return command;
+}
+
 Json FleetJson(const FleetState& fleet) {
   return {{"name", fleet.name},       {"works_for", fleet.works_for}, {"id", fleet.id},     {"workers", fleet.workers},
           {"running", fleet.running}, {"waiting", fleet.waiting},     {"over", fleet.over}, {"note", fleet.note}};
@@ -156,8 +168,7 @@ absl::StatusOr<int> WorkerUp(Context& context) {
   } else if (there->settings != fleet.Settings()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the workers of ", fleet.WorksFor(), " on ", where,
-                     " were started with other settings; end them first: luthier worker down --on ", where,
-                     ", with the same names"));
+                     " were started with other settings; end them first: ", CommandFor("down", where, fleet)));
   } else {
     LUTHIER_RETURN_IF_ERROR(engine->Resize(fleet, *there));
     done = absl::StrCat(WorkersText(fleet.workers), " of ", fleet.WorksFor(), " on ", where, ", ",
@@ -168,8 +179,8 @@ absl::StatusOr<int> WorkerUp(Context& context) {
   } else {
     context.out() << done << "\n";
   }
-  context.err() << "how they fare: luthier worker status --on " << where << "; to end them: luthier worker down --on "
-                << where << "\n";
+  context.err() << "how they fare: " << CommandFor("status", where, fleet)
+                << "; to end them: " << CommandFor("down", where, fleet) << "\n";
   return kExitDone;
 }
 

@@ -172,14 +172,19 @@ absl::StatusOr<std::vector<v1::Trial>> WithGradients(Context& context, const plo
 }
 
 // Returns the names of the two parameters that matter most; empty if nothing says which.
-std::vector<std::string> MostImportant(Context& context) {
+std::vector<std::string> MostImportant(Context& context, const plot::Subject& subject) {
   const absl::StatusOr<client::Client*> client = context.client();
   if (!client.ok()) return {};
   v1::GetImportanceRequest request;
   request.set_metric(context.options().metric);
   const auto importance = (*client)->GetImportance(context.options().study, request);
-  if (!importance.ok() || importance->parameters_size() < 2) return {};
-  return {importance->parameters(0).parameters(0), importance->parameters(1).parameters(0)};
+  if (!importance.ok()) return {};
+  std::vector<std::string> names;
+  for (const auto& entry : importance->parameters()) {
+    const bool single = plot::ParameterAxis::Of(subject, {entry.parameters(0)}, 1).ok();  // Not an entry of a vector.
+    if (single && names.size() < 2) names.push_back(entry.parameters(0));
+  }
+  return names.size() == 2 ? names : std::vector<std::string>();
 }
 
 }  // namespace
@@ -223,7 +228,7 @@ absl::StatusOr<int> PlotContour(Context& context) {
   if (!names.empty() && names.size() != 2)
     return UsageError("--params", "a contour needs two parameters: --params a,b");
   LUTHIER_ASSIGN_OR_RETURN(const plot::Subject subject, ReadParameters(context));
-  if (names.empty()) names = MostImportant(context);
+  if (names.empty()) names = MostImportant(context, subject);
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<plot::ParameterAxis> axes, plot::ParameterAxis::Of(subject, names, 2));
   if (axes.size() < 2) {
     return absl::FailedPreconditionError("the study has fewer than two parameters that vary; see luthier plot slice");

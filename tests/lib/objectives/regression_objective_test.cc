@@ -373,6 +373,20 @@ TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
       HasSubstr("max_memory_mib"));
 }
 
+TEST(RegressionObjectiveTest, MoreColumnsThanMemoryHoldsAreRefused) {
+  for (const char* model : {"ridge", "elastic_net"}) {
+    BuiltinObjective wide = Spec(model, {{"max_memory_mib", 1.0}});
+    wide.data = "synth:regression?rows=50&cols=9000&density=0.01";
+    const char* parameter = std::string(model) == "ridge" ? "l2" : "l1";
+    EXPECT_THAT(MessageOf(CreateObjective(wide, Space({One(parameter)}), kLoss, nullptr)
+                              .value()
+                              ->Evaluate(At({{parameter, 1.0}}))
+                              .status()),
+                HasSubstr("9000 columns take about 1 MiB a fold, and max_memory_mib is 1"))
+        << model;
+  }
+}
+
 TEST(RegressionObjectiveTest, AKernelThatRoundingDominatesIsNotCalledConverged) {
   // With so small a gamma all entries of the kernel are 1 up to rounding, and l2 is all that makes it regular.
   BuiltinObjective spec = Spec("kernel_ridge", {{"gamma", 1e-10}, {"standardize", false}});

@@ -261,7 +261,16 @@ class Reader {
       }
     }
     if (inside == std::vector<std::string>{Quote("expert")}) {
-      return Add(key.at, path, absl::StrCat(key.text, " moved; write expert: {", key.text, ": ", Short(value), "}"));
+      const FieldDescriptor* moved =
+          descriptor.FindFieldByName("expert")->message_type()->FindFieldByName(key.text);
+      const std::string written = Short(value);
+      const bool gone =
+          moved->enum_type() != nullptr && moved->enum_type()->IsReservedName(absl::AsciiStrToUpper(written));
+      if (gone) {
+        return Add(key.at, path,
+                   absl::StrCat(key.text, " moved into expert, and ", written, " is no option any more; leave it out"));
+      }
+      return Add(key.at, path, absl::StrCat(key.text, " moved; write expert: {", key.text, ": ", written, "}"));
     }
     if (descriptor.IsReservedName(key.text)) {
       return Add(key.at, path, absl::StrCat(key.text, " is no option any more; leave it out"));

@@ -78,6 +78,11 @@ void OnLostPages(int /*signal*/) {
 }  // namespace
 
 absl::Status CheckWritable(const std::string& directory) {
+  struct stat info;
+  if (stat(directory.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, " is a file, and data is kept in a directory: name another, which will be made"));
+  }
   absl::Status status = CheckPathWritable(directory, R_OK | W_OK | X_OK);
   for (const char* name : kWritten) {
     if (status.ok()) status = CheckPathWritable(absl::StrCat(directory, "/", name), R_OK | W_OK);

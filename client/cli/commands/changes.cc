@@ -367,12 +367,16 @@ absl::StatusOr<int> StudyClone(Context& context) {
       file.trials.push_back(std::move(trial));
     }
   }
+  const bool there = client->GetStudy(options.new_name).ok();
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(options.new_name, spec).status());
   if (!file.trials.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const std::vector<int64_t> numbers,
-        client->ImportTrials(options.new_name, file.trials, absl::StrCat("study ", options.study)));
-    SayImported(context, file, numbers.size());
+    const absl::StatusOr<std::vector<int64_t>> numbers =
+        client->ImportTrials(options.new_name, file.trials, absl::StrCat("study ", options.study));
+    if (!numbers.ok()) {
+      if (!there) client->DeleteStudy(options.new_name).IgnoreError();  // An error leaves no study behind.
+      return numbers.status();
+    }
+    SayImported(context, file, numbers->size());
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study made, client->GetStudy(options.new_name));
   return PrintChanged(context, made);

@@ -98,7 +98,8 @@ absl::Status Check(const Context& c, const Study& s, ImportOp* op) {
   if (s.spec()->reproducible) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kReproducible,
                            absl::StrCat("study ", base::Quote(op->id),
-                                        " is reproducible: what it suggests follows from its own trials alone"));
+                                        " is reproducible: what it suggests follows from its own trials alone; take "
+                                        "the results into a study without reproducible"));
   }
   base::Violations violations;
   for (size_t i = 0; i < op->trials.size(); ++i) {

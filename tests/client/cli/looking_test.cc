@@ -188,5 +188,18 @@ TEST_F(CliTest, AnImportThatFailsLeavesNoStudyBehind) {
   Out({"study", "import", Write("good.jsonl", text), "--name", "t"});
 }
 
+TEST_F(CliTest, ACloneThatCanNotTakeTrialsLeavesNoStudyBehind) {
+  StartServer();
+  const std::string once = std::regex_replace(std::string(kStudy), std::regex("budget: \\{"),
+                                              "reproducible: true\nbudget: {max_parallel: 1, ");
+  Out({"study", "create", "-f", Write("s.yaml", once)});
+  Out({"ask", "s"});
+  Out({"tell", "s", "1", "--metric", "y=1"});
+  const Result result = Run({"study", "clone", "s", "t", "--with-trials"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("reproducible"));
+  EXPECT_EQ(Run({"study", "get", "t"}).code, 5);
+}
+
 }  // namespace
 }  // namespace luthier::cli

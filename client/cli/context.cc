@@ -37,11 +37,15 @@ std::string Advice(const std::string& why, const Options& options) {
   const std::string study = options.study.empty() ? "STUDY" : options.study;
   if (why == reason::kStudyPaused) return absl::StrCat("to go on: luthier study resume ", study);
   if (why == reason::kStudyFinished && (options.verb == "resume" || options.verb == "pause")) {
-    return "its last trials may still be running; to try more settings, create another study";
+    return absl::StrCat("its last trials may still be running; a COMPLETED study goes on with more trials: luthier study "
+                        "update ", study, " --max-trials N; for another one like it: luthier study clone");
   }
   if (why == reason::kStudyFinished) return absl::StrCat("to see the result: luthier trial best ", study);
   if (why == reason::kLeaseLost) return absl::StrCat("drop this trial and ask again: luthier ask ", study);
-  if (why == reason::kTrialFinal) return absl::StrCat("to see it: luthier trial get ", study, " ", options.trial);
+  if (why == reason::kTrialFinal && options.trial > 0) {
+    return absl::StrCat("to see it: luthier trial get ", study, " ", options.trial);
+  }
+  if (why == reason::kTrialFinal) return absl::StrCat("to see them: luthier trial list ", study);
   if (why == reason::kConflictingReport && options.verb == "report") {
     return absl::StrCat("step ", options.step.value_or(0),
                         " was reported with other values already; they stand. Report "

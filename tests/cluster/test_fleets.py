@@ -237,6 +237,20 @@ def test_status_says_in_the_clusters_words_why_pods_wait(machine: Machine) -> No
 # --- This machine ---
 
 
+def test_workers_that_end_at_once_are_an_error_and_leave_nothing(machine: Machine) -> None:
+    with attack.Coordinator(machine.folder, "--auth", "off") as coordinator:
+        up = ("worker", "up", "--on", "local", "--server", coordinator.address, "-n", "2", "--study", "s")
+        root = ("--", "--run-as", "0") if os.geteuid() == 0 else ()
+        wrong = machine.luthier(*up, "--", "--no-such-flag", code=1)
+        assert "workers ended as soon as they had begun" in wrong.stderr and "no-such-flag" in wrong.stderr
+        assert json.loads(machine.luthier("worker", "status", "--on", "local", "-o", "json").stdout) == []
+        right = machine.luthier(*up, *root)
+        try:
+            assert "to end them: luthier worker down --on local --study s" in right.stderr
+        finally:
+            machine.luthier("worker", "down", "--on", "local", "--study", "s")
+
+
 def test_local_workers_outlive_the_command_and_end_by_another(machine: Machine) -> None:
     with attack.Coordinator(machine.folder, "--auth", "off") as coordinator:
         up = ("worker", "up", "--on", "local", "--server", coordinator.address, "--drain-timeout", "0")

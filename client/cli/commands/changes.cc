@@ -280,12 +280,9 @@ absl::StatusOr<int> StudyImport(Context& context) {
         absl::StrCat(options.file, ": does not begin with a study; import it into one: luthier trial import"));
   }
   if (id.empty()) id = study::Slug(options.file.substr(options.file.rfind('/') + 1));
-  // Results come on top of the budget: they are not tried again.
-  const auto imported = static_cast<int64_t>(file.trials.size());
+  // Results come on top of the budget, as they are not tried again; the exported study's is set again at the end. It is
+  // created with all of it, since algorithms plan by it.
   const int64_t most = file.spec ? spec.budget().max_trials() : 0;
-  if (file.spec) {
-    spec.mutable_budget()->set_max_trials(std::max<int64_t>(1, spec.budget().max_trials() - imported));
-  }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   const absl::StatusOr<v1::Study> there = client->GetStudy(id);
   if (there.ok()) {
@@ -296,8 +293,7 @@ absl::StatusOr<int> StudyImport(Context& context) {
   }
   LUTHIER_RETURN_IF_ERROR(client->CreateStudy(id, spec).status());
   absl::StatusOr<v1::Study> study = Imported(context, *client, id, file);
-  // The study gets the size of the exported one: a finished study is finished again, although a study can't be created
-  // without a trial.
+  // The study gets the size of the exported one: a finished study is finished again.
   if (study.ok() && most > 0 && study->spec().budget().max_trials() > most) {
     v1::StudySpec exported;
     exported.mutable_budget()->set_max_trials(most);

@@ -28,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr absl::Duration kFirstMoment = absl::Milliseconds(600);
 constexpr int kMostLocalWorkers = 1000;
 constexpr char kFleetVariable[] = "LUTHIER_FLEET";  // Variable of the workers: "SETTINGS;WORKS_FOR".
 
@@ -136,7 +137,16 @@ class LocalEngine final : public Engine {
 
   absl::StatusOr<std::string> Start(const Fleet& fleet) const override {
     LUTHIER_RETURN_IF_ERROR(Fill(fleet, {}));
-    return absl::StrCat("logs in ", fleet.directory);
+    // Wrong flags, and GPUs that there are not, end a worker at once.
+    const absl::Status ended = AwaitGone(kFirstMoment, [&]() -> absl::StatusOr<bool> {
+      return ProcessesOfFleet(fleet.Name()).size() < static_cast<size_t>(fleet.workers);
+    });
+    if (!ended.ok()) return absl::StrCat("logs in ", fleet.directory);
+    for (const WorkerProcess& process : ProcessesOfFleet(fleet.Name())) kill(process.pid, SIGTERM);
+    std::ostringstream why;
+    PrintLogFiles(fleet, 1, why).IgnoreError();
+    return absl::FailedPreconditionError(
+        absl::StrCat("workers ended as soon as they had begun, so none is left:\n", absl::StripSuffix(why.str(), "\n")));
   }
 
   absl::Status Resize(const Fleet& fleet, const FleetState&) const override {

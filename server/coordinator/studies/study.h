@@ -25,6 +25,7 @@
 #include "lib/study/warm_start.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/timeline.h"
+#include "server/coordinator/studies/askers.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -90,6 +91,7 @@ class Study {
   const std::shared_ptr<const study::StudySpec>& spec() const { return spec_; }
   study::GradientUse gradient() const { return gradient_; }  // search::GradientUseOf(*spec())
   const std::string& pool() const { return pool_; }          // study::PoolKey
+  Askers& askers() { return askers_; }                       // Workers that asked for this study by name.
 
   int64_t size() const { return static_cast<int64_t>(trials_.size()); }  // Trials are numbered from 1 to size().
   TrialSlot& slot(int64_t number) { return trials_[static_cast<size_t>(number - 1)]; }
@@ -379,6 +381,7 @@ class Study {
   uint64_t unblocked_ = 0;  // Number of the newest event by which a trial finished or paused.
   bool exhausted_ = false;
   std::string answered_;  // ProposalsOp::answered, if exhausted.
+  Askers askers_;
   absl::Status history_;
   int64_t demand_ = 0;
   std::set<uint64_t> counted_;  // The asks that `demand_` counts.

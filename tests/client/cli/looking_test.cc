@@ -188,6 +188,20 @@ TEST_F(CliTest, AnImportThatFailsLeavesNoStudyBehind) {
   Out({"study", "import", Write("good.jsonl", text), "--name", "t"});
 }
 
+TEST_F(CliTest, AFinishedStudyThatPlansByItsBudgetComesBackFromItsExport) {
+  StartServer();
+  const std::string parts = std::regex_replace(std::string(kStudy), std::regex("algorithm: \\{random: \\{\\}\\}"),
+                                               "algorithm: {asha: {}}\nresource: {max: 9}");
+  Out({"study", "create", "-f", Write("s.yaml", parts)});
+  for (const char* number : {"1", "2", "3", "4"}) {
+    Out({"ask", "s"});
+    Out({"tell", "s", number, "--metric", "y=1"});
+  }
+  const std::string text = Out({"study", "export", "s"});
+  Out({"study", "import", Write("s.jsonl", text), "--name", "t"});
+  EXPECT_THAT(Out({"study", "get", "t"}), HasSubstr("COMPLETED"));
+}
+
 TEST_F(CliTest, ACloneThatCanNotTakeTrialsLeavesNoStudyBehind) {
   StartServer();
   const std::string once = std::regex_replace(std::string(kStudy), std::regex("budget: \\{"),

@@ -145,19 +145,19 @@ TEST(CoreScaleFailures, AFailedCommitReadsOnlyTheStudyThatChanged) {
 TEST(CoreScaleAskers, TheTwoNewestTellWhatAMapOfAllNamesTells) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    Pool pool;
+    Askers askers;
     std::map<std::string, absl::Duration> all;
     for (int i = 0; i < 20; ++i) {
       const absl::Duration now = absl::Seconds(i / 2);
       const std::string name(1, static_cast<char>('a' + random() % 4));
-      pool.NoteAsker(name, now);
+      askers.Note(name, now);
       all[name] = now;
       for (const char* who : {"a", "b", "c", "d", "e"}) {
         absl::Duration last = -absl::InfiniteDuration();
         for (const auto& [other, when] : all) {
           if (other != who) last = std::max(last, when);
         }
-        ASSERT_EQ(pool.LastBeside(who), last) << who;
+        ASSERT_EQ(askers.LastBeside(who), last) << who;
       }
     }
   }

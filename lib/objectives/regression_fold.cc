@@ -719,10 +719,10 @@ absl::Status CheckWidth(const data::Dataset& dataset, const RegressionSettings& 
   constexpr double kVectorsOfWeights = 16.0;
   const double bytes = 8.0 * kVectorsOfWeights * static_cast<double>(dataset.x.cols);
   if (bytes <= static_cast<double>(settings.max_memory_bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      dataset.name, ": ", dataset.x.cols, " columns take about ", static_cast<int64_t>(bytes / (1 << 20)),
-      " MiB a fold, and max_memory_mib is ", settings.max_memory_bytes >> 20,
-      "; raise it, or number the columns of the file without gaps"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(dataset.name, ": ", dataset.x.cols, " columns take about ", static_cast<int64_t>(bytes / (1 << 20)),
+                   " MiB a fold, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+                   "; raise it, or number the columns of the file without gaps"));
 }
 
 }  // namespace

@@ -147,8 +147,9 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
                          "others, so a suggestion stays within about a second (tpe takes milliseconds)"));
   }
   if (study::EndsWhenAnswered(spec)) {
-    because("the study ends once no setting is expected to gain what matters, a hundredth of the best result's standard "
-            "error ({budget: {until_answered: false}} uses all trials)");
+    because(
+        "the study ends once no setting is expected to gain what matters, a hundredth of the best result's standard "
+        "error ({budget: {until_answered: false}} uses all trials)");
   }
   if (spec.budget.max_parallel >= kManyWorkers) {
     because(

@@ -367,15 +367,18 @@ class Nested final : public NestedAlgorithms {
 absl::Status CheckUntilAnswered(const study::StudySpec& spec) {
   const auto refuse = [](absl::string_view why) {
     return base::BadField("budget.until_answered",
-                          absl::StrCat(why, "; leave it out, or use budget.patience to end after so many trials "
-                                            "without a better value"));
+                          absl::StrCat(why,
+                                       "; leave it out, or use budget.patience to end after so many trials "
+                                       "without a better value"));
   };
   const auto* bo = std::get_if<study::BoOptions>(&spec.algorithm);
   const auto* chosen = std::get_if<study::AutoOptions>(&spec.algorithm);
   if (bo == nullptr && chosen == nullptr) {
-    return refuse(absl::StrCat("needs the model of auto or bo, and ", study::AlgorithmName(spec.algorithm), " has none"));
+    return refuse(
+        absl::StrCat("needs the model of auto or bo, and ", study::AlgorithmName(spec.algorithm), " has none"));
   }
-  if (bo != nullptr ? bo->noisy : chosen->noisy) return refuse("results are said to be noisy, so no model is sure enough");
+  if (bo != nullptr ? bo->noisy : chosen->noisy)
+    return refuse("results are said to be noisy, so no model is sure enough");
   if (bo != nullptr && bo->hyperparameters == study::BoHyperparameters::kMcmc) {
     return refuse("needs one model; hyperparameters: MCMC has several");
   }

@@ -261,8 +261,7 @@ class Reader {
       }
     }
     if (inside == std::vector<std::string>{Quote("expert")}) {
-      const FieldDescriptor* moved =
-          descriptor.FindFieldByName("expert")->message_type()->FindFieldByName(key.text);
+      const FieldDescriptor* moved = descriptor.FindFieldByName("expert")->message_type()->FindFieldByName(key.text);
       const std::string written = Short(value);
       const bool gone =
           moved->enum_type() != nullptr && moved->enum_type()->IsReservedName(absl::AsciiStrToUpper(written));

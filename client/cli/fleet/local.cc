@@ -145,8 +145,8 @@ class LocalEngine final : public Engine {
     for (const WorkerProcess& process : ProcessesOfFleet(fleet.Name())) kill(process.pid, SIGTERM);
     std::ostringstream why;
     PrintLogFiles(fleet, 1, why).IgnoreError();
-    return absl::FailedPreconditionError(
-        absl::StrCat("workers ended as soon as they had begun, so none is left:\n", absl::StripSuffix(why.str(), "\n")));
+    return absl::FailedPreconditionError(absl::StrCat("workers ended as soon as they had begun, so none is left:\n",
+                                                      absl::StripSuffix(why.str(), "\n")));
   }
 
   absl::Status Resize(const Fleet& fleet, const FleetState&) const override {

@@ -16,11 +16,11 @@ namespace {
 using storage::EventType;
 
 absl::Status StudyFinished(const Study& s) {
-  return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-                         absl::StrCat("study ", base::Quote(s.record().id), " is ",
-                                      study::StudyStateName(s.record().state),
-                                      s.record().state == study::StudyState::kCompleted ? "; a larger max_trials reopens it"
-                                                                                        : "; that can't be undone"));
+  return base::MakeError(
+      absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
+      absl::StrCat("study ", base::Quote(s.record().id), " is ", study::StudyStateName(s.record().state),
+                   s.record().state == study::StudyState::kCompleted ? "; a larger max_trials reopens it"
+                                                                     : "; that can't be undone"));
 }
 
 absl::Status Pause(Study& s, const std::string& actor) {

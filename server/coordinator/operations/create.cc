@@ -21,9 +21,8 @@ namespace {
 // True if UpdateStudy can change the field of a study that has trials.
 bool CanChange(absl::string_view field) {
   constexpr absl::string_view kFields[] = {
-      "display_name",        "description",         "labels",          "weight",         "budget.max_trials",
-      "budget.max_parallel", "budget.target_value", "budget.patience", "budget.max_wall",
-      "budget.until_answered"};
+      "display_name",        "description",         "labels",          "weight",          "budget.max_trials",
+      "budget.max_parallel", "budget.target_value", "budget.patience", "budget.max_wall", "budget.until_answered"};
   return std::find(std::begin(kFields), std::end(kFields), field) != std::end(kFields);
 }
 

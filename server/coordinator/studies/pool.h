@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_COORDINATOR_STUDIES_POOL_H_
 
 #include <set>
+
 #include "server/coordinator/studies/askers.h"
 #include "server/coordinator/studies/study.h"
 

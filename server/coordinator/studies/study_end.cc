@@ -117,7 +117,8 @@ void Study::CompleteWhenDone() {
   if (size() >= spec_->budget.max_trials) {
     Finish(study::StudyState::kCompleted, "max_trials reached", "", /*cancel_running=*/false);
   } else if (exhausted_ && ready_.empty()) {
-    const std::string reason = answered_.empty() ? "every setting has been tried" : absl::StrCat("answered: ", answered_);
+    const std::string reason =
+        answered_.empty() ? "every setting has been tried" : absl::StrCat("answered: ", answered_);
     Finish(study::StudyState::kCompleted, reason, "", /*cancel_running=*/false);
   }
 }

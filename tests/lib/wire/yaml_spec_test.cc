@@ -127,10 +127,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"OptionThatMovedInASampler",
                 "algorithm: {asha: {sampler: {hbo: {explore_every: 2, exploration: FARTHEST}}}}" + std::string(kTail),
                 "s.yaml:1:54: algorithm.asha.sampler.hbo: exploration moved; write expert: {exploration: FARTHEST}"},
-        BadFile{"OptionThatMovedWithAValueThatIsNoMore",
-                "algorithm: {bo: {prior: inverse_squared}}" + std::string(kTail),
-                "s.yaml:1:18: algorithm.bo: prior moved into expert, and inverse_squared is no option any more; leave it "
-                "out"},
+        BadFile{
+            "OptionThatMovedWithAValueThatIsNoMore", "algorithm: {bo: {prior: inverse_squared}}" + std::string(kTail),
+            "s.yaml:1:18: algorithm.bo: prior moved into expert, and inverse_squared is no option any more; leave it "
+            "out"},
         BadFile{"OptionThatIsNoMore", "algorithm: {bo: {criterion: LEAVE_ONE_OUT}}" + std::string(kTail),
                 "s.yaml:1:18: algorithm.bo: criterion is no option any more; leave it out"},
         BadFile{"ExpertOptionThatIsNoMore", "algorithm: {cma_es: {restarts: false}}" + std::string(kTail),

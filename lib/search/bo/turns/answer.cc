@@ -31,8 +31,8 @@ constexpr double kDeviations = 3.0;
 constexpr double kShareOfError = 0.01;  // The part of a result's standard error that is too little to matter,
 constexpr double kShareOfValue = 1e-6;  //   and the part of its value, where no error is known.
 constexpr Index kResultsAParameter = 3;
-constexpr Index kScreened = 256;
-constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
+constexpr Index kAnswerLooks = 256;
+constexpr double kAnswerWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 
 // One of the models that must agree.
 struct Judge {
@@ -69,16 +69,17 @@ class Bound {
     settings.root_beta = kDeviations * factor;
     const ModelAcquisition upper({{judge_.regression, 0.0}}, settings);
     const Index n = judge_.regression->rows();
-    if (study_.Table() != nullptr && static_cast<double>(study_.table->size()) * static_cast<double>(n * n) <= kMaxTableWork) {
+    if (study_.Table() != nullptr &&
+        static_cast<double>(study_.table->size()) * static_cast<double>(n * n) <= kAnswerWork) {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<MaximizeCandidate> end,
                                MaximizeOverTable(upper, *study_.table, ask_.data.excluded, ask_.stop));
       return end.has_value() ? Gain(end->value) : 0.0;
     }
     if (Screened(upper) > limit) return std::numeric_limits<double>::infinity();
     MaximizeOptions options;
-    LUTHIER_ASSIGN_OR_RETURN(const MaximizeResult result,
-                             Maximize(upper, study_.encoding, ask_.data.known, judge_.regression->hyperparameters().lengthscales,
-                                      KeyOf(study_, ask_), options, ask_.stop));
+    LUTHIER_ASSIGN_OR_RETURN(const MaximizeResult result, Maximize(upper, study_.encoding, ask_.data.known,
+                                                                   judge_.regression->hyperparameters().lengthscales,
+                                                                   KeyOf(study_, ask_), options, ask_.stop));
     if (result.candidates.empty()) return std::numeric_limits<double>::infinity();
     return Gain(result.candidates.front().value);
   }
@@ -87,8 +88,8 @@ class Bound {
   double Gain(double output) const { return std::max(0.0, judge_.transform->Inverse(output) - best_); }
   // Returns the largest gain at the first points of a sequence.
   double Screened(const ModelAcquisition& upper) const {
-    MatrixXd points(kScreened, study_.encoding.model_dim());
-    for (Index i = 0; i < kScreened; ++i) {
+    MatrixXd points(kAnswerLooks, study_.encoding.model_dim());
+    for (Index i = 0; i < kAnswerLooks; ++i) {
       points.row(i) = study_.encoding.CompactToModel(study_.design.Point(static_cast<uint64_t>(i)));
     }
     return Gain(upper.Values(points).maxCoeff());

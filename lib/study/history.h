@@ -28,8 +28,8 @@ struct HistoryTrial {
   Parameters parameters;
   uint64_t setting = 0;  // HashOf(parameters): History keeps it, so that designers see cheaply what they have seen.
   TrialState state = TrialState::kPending;
-  std::optional<double> value;  // The study's metric in user units; COMPLETE (always finite) or PRUNED.
-  std::optional<double> standard_error;  // That of `value`, if it was reported.
+  std::optional<double> value;           // The study's metric in user units; COMPLETE (always finite) or PRUNED.
+  std::optional<double> standard_error;  // The error of `value`, if it was reported.
   // In studies with StudySpec::metrics: the values of all of them, in that order. Empty without a result, or if it
   // lacks one, which may be in PRUNED.
   std::vector<double> values = {};

@@ -279,8 +279,8 @@ struct ProposalRequest {
 };
 
 // Suggestions on their way to the core. `more`: others of the same request follow. `blocked`: no more come until
-// another trial finishes. `exhausted`: no more ever come; `answered` then says what the search knows by now, or is empty
-// where every setting has been tried.
+// another trial finishes. `exhausted`: no more ever come; `answered` then says what the search knows by now, or is
+// empty where every setting has been tried.
 struct ProposalsOp {
   storage::StudyKey study = 0;
   uint64_t generation = 0;  // As in the request; a stale answer is ignored.

@@ -59,6 +59,7 @@ class Designer {
   // smaller index, the unfinished ones as pending trials. On histories that the service can produce it fails only with:
   //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless; in studies with a
   //     `resource`: no result still to come can lead to another suggestion.
+  //   OUT_OF_RANGE, reason ANSWERED: what is left to gain does not matter (Budget::until_answered).
   //   UNAVAILABLE, reason AWAITING_RESULTS: nothing can be suggested until a trial pauses or ends, and some trial is
   //     pending and not PAUSED.
   //   CANCELLED: `stop` was raised. The interrupted fit is discarded, caches stay valid, and the next ask answers as if

@@ -398,7 +398,7 @@ TEST_P(StorageContract, TrialsBeyondABoundAreCompleteAndDoNotRank) {
   }
   ASSERT_TRUE(storage().Commit(batch).ok());
   EXPECT_EQ(storage().Summarize(study).value().best_trial, 2);
-  EXPECT_EQ(storage().Summarize(study).value().by_state[static_cast<size_t>(TrialState::kComplete)], 3);
+  EXPECT_EQ(storage().Summarize(study).value().by_state[static_cast<size_t>(study::TrialState::kComplete)], 3);
   const std::vector<TrialSketch> sketches = storage().SketchTrials(study, {}, 0, 10).value();
   EXPECT_EQ(sketches[0].value, std::nullopt);
   EXPECT_EQ(sketches[1].value, 2.0);

@@ -135,7 +135,7 @@ TEST_F(FrontTest, ResultsOfAllMetricsGoOutAndIn) {
     EXPECT_EQ(trials[1]["feasible"], false);
   }
   Out({"trial", "import", "t", Write("plain.csv", "x,accuracy,energy,ms\n0.5,3,1,2\n")});
-  EXPECT_EQ(Json({"trial", "best", "t"})["number"], 3) << "columns may have the metrics' own names";
+  EXPECT_EQ(Json({"trial", "best", "t"})[0]["number"], 3) << "columns may have the metrics' own names";
   EXPECT_THAT(Run({"trial", "import", "t", Write("lacks.csv", "x,accuracy\n0.5,3\n")}).err,
               HasSubstr("lacks the study's metrics \"energy\", \"ms\""));
 }

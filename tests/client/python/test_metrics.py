@@ -60,7 +60,7 @@ def test_objectives_return_all_metrics(name: str, session_db: str, caplog: pytes
     assert [trial.state.value for trial in study.trials] == ["COMPLETE", "FAILED", "FAILED", "FAILED"]
     assert "'b', 'c', the study's, are not among them" in study.trials[1].failure
     assert "it returns a dictionary with a, b, c" in study.trials[2].failure
-    assert "c is nan" in study.trials[3].failure
+    assert "c is NaN" in study.trials[3].failure
     with pytest.raises(luthier.BadField, match='lacks the study\'s metrics "b", "c"'):
         study.tell(study.ask(), {"a": 1})
 

@@ -71,9 +71,9 @@ TEST(CoreMetrics, ANonFiniteMetricFailsTheTrialByName) {
   ASSERT_TRUE(reply.ok());
   EXPECT_EQ(reply->state, TrialState::kFailed);
   EXPECT_EQ(h.Trial("s", 1).trial.failure->reason, study::failure::kNonFinite);
-  EXPECT_EQ(h.Trial("s", 1).trial.failure->message, "ms is nan");
+  EXPECT_EQ(h.Trial("s", 1).trial.failure->message, "ms is NaN");
   EXPECT_EQ(h.Complete(h.Get("s", "a"), Measured(kNoNumber, kNoNumber))->state, TrialState::kFailed);
-  EXPECT_EQ(h.Trial("s", 2).trial.failure->message, "loss is nan, ms is nan");
+  EXPECT_EQ(h.Trial("s", 2).trial.failure->message, "loss is NaN, ms is NaN");
 }
 
 TEST(CoreMetrics, ATrialBeyondABoundIsCompleteAndNotTheBest) {
@@ -175,7 +175,7 @@ TEST(CoreMetrics, ImportedResultsAreCheckedAndJudgedAlike) {
   feasible.measurement->metrics["ms"] = 3;
   ASSERT_TRUE(h.Import("s", {trial, beyond, feasible}).ok());
   EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kFailed);
-  EXPECT_EQ(h.Trial("s", 1).trial.failure->message, "ms is nan");
+  EXPECT_EQ(h.Trial("s", 1).trial.failure->message, "ms is NaN");
   EXPECT_EQ(h.Trial("s", 2).trial.state, TrialState::kComplete);
   EXPECT_EQ(Summary(h, "s").best_trial, 3);
 }
@@ -271,7 +271,7 @@ TEST(CoreMetrics, OneMetricWithoutBoundsWritesWhatItWrote) {
   m.metrics["ms"] = kNoNumber;  // None of the study's.
   ASSERT_TRUE(h.Complete(h.Get("s", "a"), m).ok());
   EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kComplete);
-  EXPECT_EQ(h.Events("s", EventType::kTrialCompleted).back().detail, "loss=1 ms=nan");
+  EXPECT_EQ(h.Events("s", EventType::kTrialCompleted).back().detail, "loss=1 ms=NaN");
 }
 
 }  // namespace

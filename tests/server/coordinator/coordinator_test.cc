@@ -26,6 +26,7 @@ namespace {
 using luthier::testing::FaultyStorage;
 using luthier::testing::GatedStorage;
 using testing::Future;
+using ::testing::HasSubstr;
 using testing::Loss;
 using testing::MakeFinish;
 using testing::MakeSpec;

@@ -18,8 +18,7 @@ namespace {
 constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kKnownPoints = 5;       // Best observations that a maximiser starts from.
 constexpr Index kMaxPending = 200;    // Number of pending trials that are kept, the newest.
-constexpr Index kMostRows = 1500;     // Observations a model is fitted to:
-constexpr Index kNewestRows = 1000;   //   the newest,
+constexpr Index kNewestRows = 1000;   // Parts of kMostRows observations: the newest,
 constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
 
 double Median(std::vector<double> values) {
@@ -152,14 +151,14 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
   return data;
 }
 
-Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
+Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index, const VectorXd* worth) {
   const Index n = data.scores.size();
   Observations thin = data;
   if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
   if (n <= kMostRows) return thin;
   std::vector<Index> older, keep;
   for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
-  SortByScore(data.scores, &older);
+  SortByScore(worth != nullptr ? *worth : data.scores, &older);
   keep.assign(older.begin(), older.begin() + kBestRows);
   std::vector<Index> rest(older.begin() + kBestRows, older.end());
   base::RandomStream random(seed, "bo/thin", ask_index);

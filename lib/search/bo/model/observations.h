@@ -49,9 +49,11 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
                                      const SettingTable* table, bool failures, const base::StopToken& stop,
                                      const std::vector<double>& violations = {});
 
-// Returns the observations that a model can afford, at most 1500: the newest 1000, the best 200 of
-// the others and 300 random ones of the rest. Keeps the newest 200 pending trials.
-Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index);
+// Returns the observations that a model can afford, at most kMostRows: the newest 1000, the best 200 of
+// the others and 300 random ones of the rest. Keeps the newest 200 pending trials. `worth` (n, or null)
+// takes the place of the scores.
+inline constexpr Eigen::Index kMostRows = 1500;
+Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index, const Eigen::VectorXd* worth = nullptr);
 
 // Sorts row indices by score, best first. Ties go to the earlier row.
 void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows);

@@ -1,10 +1,12 @@
 #include "lib/search/bo/turns/ask.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/pareto/dominance.h"
 #include "lib/search/bo/local/quasi_newton.h"
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/search/bo/model/gradient_check.h"
@@ -13,6 +15,9 @@
 #include "lib/study/metrics.h"
 
 namespace luthier::search {
+
+using Eigen::VectorXd;
+
 namespace {
 
 constexpr int64_t kMinCheck = 5;  // Number of results from which on slopes are checked against values.
@@ -78,6 +83,28 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   return absl::OkStatus();
 }
 
+// Returns what each row of ask.all is worth in a study of several objectives: the front most, and results beyond the
+// bounds least.
+absl::StatusOr<VectorXd> WorthOfRows(const BoStudy& study, const Ask& ask) {
+  const Observations& all = ask.all;
+  VectorXd worth = VectorXd::Constant(all.scores.size(), -std::numeric_limits<double>::infinity());
+  std::vector<Eigen::Index> rows = all.FeasibleRows();
+  std::erase_if(rows, [&](Eigen::Index row) {
+    const int64_t number = all.number[static_cast<size_t>(row)];
+    return ask.history.trials()[static_cast<size_t>(number - 1)].values.size() != study.spec.metrics.size();
+  });
+  Eigen::MatrixXd scores(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(study.objectives.size()));
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const int64_t number = all.number[static_cast<size_t>(rows[k])];
+    const std::vector<double> of_trial =
+        study::ScoresOf(study.spec, ask.history.trials()[static_cast<size_t>(number - 1)].values);
+    scores.row(static_cast<Eigen::Index>(k)) = Eigen::Map<const Eigen::RowVectorXd>(of_trial.data(), scores.cols());
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int> layers, pareto::Layers(scores, ask.stop));
+  for (size_t k = 0; k < rows.size(); ++k) worth(rows[k]) = -layers[k];
+  return worth;
+}
+
 std::vector<size_t> ObjectivesOf(const study::StudySpec& spec) {
   std::vector<size_t> objectives;
   for (size_t j = 0; j < spec.metrics.size(); ++j) {
@@ -141,7 +168,11 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
 }
 
 absl::Status TakeData(const BoStudy& study, Ask* ask) {
-  ask->data = Thin(ask->all, study.seed, ask->index);
+  VectorXd worth;
+  if (study.SeveralObjectives() && ask->all.scores.size() > kMostRows) {
+    LUTHIER_ASSIGN_OR_RETURN(worth, WorthOfRows(study, *ask));
+  }
+  ask->data = Thin(ask->all, study.seed, ask->index, worth.size() > 0 ? &worth : nullptr);
   if (study.options.gradients == study::BoGradients::kOff) return absl::OkStatus();
   return TakeSlopes(study, ask);
 }

@@ -11,6 +11,7 @@
 #include "lib/math/finite_difference.h"
 #include "lib/search/bo/acquisition/scalarized_draw.h"
 #include "lib/search/bo/model/metric_models.h"
+#include "lib/search/bo/model/observations.h"
 #include "lib/search/quasi_random/random_designer.h"
 #include "lib/search/registry.h"
 #include "tests/lib/search/bo/bo_testing.h"
@@ -227,6 +228,21 @@ TEST(SeveralMetrics, AFiniteSpaceIsExhaustedWithoutRepetitions) {
     study.Complete(study.newest());
   }
   EXPECT_FALSE(study.Ask().ok());
+}
+
+TEST(SeveralMetrics, OfThousandsOfResultsTheFrontIsKept) {
+  Observations data;
+  const Index n = 2000;
+  data.scores = VectorXd::LinSpaced(n, 0.0, 1.0);
+  data.observed = MatrixXd::Zero(n, 1);
+  VectorXd worth = VectorXd::Constant(n, -1.0);
+  worth(7) = worth(11) = 0.0;
+  for (Index i = 0; i < n; ++i) {
+    data.number.push_back(i + 1);
+    data.complete.push_back(true);
+  }
+  EXPECT_THAT(Thin(data, 1, 1, &worth).number, ::testing::IsSupersetOf({8, 12}));
+  EXPECT_EQ(Thin(data, 1, 1, &worth).scores.size(), kMostRows);
 }
 
 TEST(SeveralMetrics, OptionsThatAreOfOneObjectiveAreRefusedByName) {

@@ -18,8 +18,12 @@ using math::kInfinity;
 
 namespace {
 
-// EHVI above which the terms that underflow do not matter: they are below the smallest double.
+// EHVI above which the terms that are left out do not matter: those below the smallest double, and, with a cut, those
+// of coordinates at which z is below it, where h(z) < 1e-42. They are most of a large front, and the dearest.
 constexpr double kLargeImprovement = 1e-250;
+constexpr double kLargeImprovementOfCut = 1e-24;
+constexpr double kNoCut = -40.0, kCut = -13.5;
+constexpr double kCertain = 9.0;  // Beyond it h(z) = z to the last digit.
 // Widths, in deviations, up to which a difference of psi is Phi in the middle times the width: the error is of second
 // order. In logarithms the width counts (1 + |z|)-fold, and an integral over up to kNarrowWidth of it replaces a
 // difference.
@@ -79,8 +83,12 @@ std::optional<HypervolumeImprovement> HypervolumeImprovement::Create(const Eigen
   return HypervolumeImprovement(*std::move(boxes));
 }
 
-double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& deviation, VectorXd* by_mean,
+double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& deviation, double cut, VectorXd* by_mean,
                                      VectorXd* by_deviation) const {
+  if (by_mean != nullptr) {
+    by_mean->setZero(objectives());
+    by_deviation->setZero(objectives());
+  }
   const Index m = objectives();
   // psi, Phi and phi at each level of each objective; 0 at infinity.
   std::array<std::vector<std::array<double, 3>>, kMostExactObjectives> at;
@@ -90,6 +98,11 @@ double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& devia
     values.assign(levels.size(), {0.0, 0.0, 0.0});
     for (size_t i = 0; i + 1 < levels.size(); ++i) {
       const double z = (mean(j) - levels[i]) / deviation(j);
+      if (z < cut) break;  // The levels ascend.
+      if (z > kCertain) {
+        values[i] = {deviation(j) * z, 1.0, 0.0};
+        continue;
+      }
       const double density = math::NormalDensity(z), cdf = math::NormalCdf(z);
       values[i] = {deviation(j) * H(z, density, cdf), cdf, density};
     }
@@ -154,12 +167,13 @@ double HypervolumeImprovement::Log(const Eigen::Ref<const VectorXd>& mean, const
                                    VectorXd* by_mean, VectorXd* by_deviation) const {
   const Index m = objectives();
   LUTHIER_CHECK(mean.size() == m && deviation.size() == m && m <= kMostExactObjectives);
-  if (by_mean != nullptr) {
-    by_mean->setZero(m);
-    by_deviation->setZero(m);
+  double plain = Plain(mean, deviation, kCut, by_mean, by_deviation);
+  bool large = plain > kLargeImprovementOfCut;
+  if (!large) {
+    plain = Plain(mean, deviation, kNoCut, by_mean, by_deviation);
+    large = plain > kLargeImprovement;
   }
-  const double plain = Plain(mean, deviation, by_mean, by_deviation);
-  if (plain > kLargeImprovement && plain < kInfinity) {
+  if (large && plain < kInfinity) {
     if (by_mean != nullptr) {
       *by_mean /= plain;
       *by_deviation /= plain;

@@ -39,8 +39,9 @@ class HypervolumeImprovement {
  private:
   explicit HypervolumeImprovement(pareto::Boxes boxes) : boxes_(std::move(boxes)) {}
 
-  // Returns EHVI, and as Log its derivatives. Its terms are accurate, but those below the smallest double are 0.
-  double Plain(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, Eigen::VectorXd* by_mean,
+  // Returns EHVI, and as Log its derivatives. Its terms are accurate, but those below the smallest double are 0, and so
+  // are those of coordinates that lie more than -`cut` deviations above the mean.
+  double Plain(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, double cut, Eigen::VectorXd* by_mean,
                Eigen::VectorXd* by_deviation) const;
   // Returns ln EHVI by the logarithms of its terms.
   double ByLogarithms(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, Eigen::VectorXd* by_mean,

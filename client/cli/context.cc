@@ -37,10 +37,8 @@ std::string Advice(const std::string& why, const Options& options) {
   const std::string study = options.study.empty() ? "STUDY" : options.study;
   if (why == reason::kStudyPaused) return absl::StrCat("to go on: luthier study resume ", study);
   if (why == reason::kStudyFinished && (options.verb == "resume" || options.verb == "pause")) {
-    return absl::StrCat(
-        "its last trials may still be running; a COMPLETED study goes on with more trials: luthier study "
-        "update ",
-        study, " --max-trials N; for another one like it: luthier study clone");
+    return absl::StrCat("its last trials may still be running; to try more settings: luthier study clone ", study,
+                        " NAME, or of a COMPLETED one luthier study update ", study, " --max-trials N");
   }
   if (why == reason::kStudyFinished) return absl::StrCat("to see the result: luthier trial best ", study);
   if (why == reason::kLeaseLost) return absl::StrCat("drop this trial and ask again: luthier ask ", study);

@@ -134,7 +134,7 @@ TEST_F(CliTest, AskSaysWhyThereIsNothing) {
   Out({"study", "stop", "s"});
   const Result resume = Run({"study", "resume", "s"});
   EXPECT_EQ(resume.code, 1);
-  EXPECT_THAT(resume.err, HasSubstr("to try more settings, create another study"));
+  EXPECT_THAT(resume.err, HasSubstr("to try more settings: luthier study clone s NAME"));
 }
 
 TEST_F(CliTest, GradientsComeInSeveralForms) {

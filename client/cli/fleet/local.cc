@@ -144,7 +144,7 @@ class LocalEngine final : public Engine {
     if (!ended.ok()) return absl::StrCat("logs in ", fleet.directory);
     for (const WorkerProcess& process : ProcessesOfFleet(fleet.Name())) kill(process.pid, SIGTERM);
     std::ostringstream why;
-    PrintLogFiles(fleet, 1, why).IgnoreError();
+    PrintLogFiles(fleet, 3, why).IgnoreError();
     return absl::FailedPreconditionError(absl::StrCat("workers ended as soon as they had begun, so none is left:\n",
                                                       absl::StripSuffix(why.str(), "\n")));
   }

@@ -26,8 +26,8 @@ absl::StatusOr<bool> TrainingEvaluation::Train() {
 
 absl::StatusOr<bool> TrainingEvaluation::MeasureAt(const EpochAxis::Point& at) {
   absl::StatusOr<study::Measurement> point = Measure(at.step);
-  if (!point.ok()) return Cancel();               // The point comes first when the trial goes on.
-  if (!at.pause) point->standard_errors.clear();  // Searches read those of final results.
+  if (!point.ok()) return Cancel();  // The point comes first when the trial goes on.
+  point->standard_errors.clear();    // Searches read those of final results.
   const bool goes_on = !context_.report || context_.report(*point);
   if (goes_on && !at.pause) return true;
   result_.outcome = goes_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;

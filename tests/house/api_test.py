@@ -3,8 +3,8 @@
     api_test.py OLD_DESCRIPTORS PROTO_FOLDER
 
 OLD_DESCRIPTORS is a FileDescriptorSet of the API as it was, PROTO_FOLDER has luthier/v1/*.proto as it is. Every call,
-message, field and enum value of old must be there still, with the same number, type and label: adding is allowed,
-nothing else is. A release puts its own descriptors in the place of OLD_DESCRIPTORS:
+message, field and enum value of old must be there still, with the same number, type and label: adding is allowed, and
+that a field says whether it is there; nothing else is. A release puts its own descriptors in the place of OLD_DESCRIPTORS:
 
     protoc -I proto --descriptor_set_out=tests/data/api/released.binpb proto/luthier/v1/*.proto
 
@@ -60,7 +60,7 @@ def breaks(old, new):
     for name, described in before.items():
         if name not in after:
             out.append(f"{name} is gone")
-        elif after[name] != described:
+        elif after[name] not in (described, f"{described} optional".replace("  ", " ")):
             out.append(f"{name} was {described}, is {after[name]}")
     return out
 

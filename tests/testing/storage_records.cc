@@ -518,7 +518,8 @@ storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::St
   event.value = Maybe<double>(random, [&] { return RandomDouble(random); });
   event.step = Maybe<int64_t>(random, [&] { return static_cast<int64_t>(random.NextU64()); });
   event.ask_index = Maybe<uint64_t>(random, [&] { return random.NextU64(); });
-  for (uint64_t n = random.UniformInt(3); n > 0; --n) event.values.push_back(RandomDouble(random));
+  base::RandomStream values(seq, "tests/event_values", 0);
+  for (uint64_t n = values.UniformInt(3); n > 0; --n) event.values.push_back(RandomDouble(values));
   return event;
 }
 

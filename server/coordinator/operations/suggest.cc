@@ -114,12 +114,10 @@ absl::Status CheckAsks(const Context& c, const std::string& pool) {
 void Run(Context& c, SuggestOp op) {
   Waiter waiter;
   const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
-  Study* const named = study.ok() && *study != 0 ? &c.state.studies.at(*study) : nullptr;
-  waiter.pool = named != nullptr ? named->pool() : op.pool;
+  waiter.pool = study.ok() && *study != 0 ? c.state.studies.at(*study).pool() : op.pool;
   if (absl::Status known = KnowPool(c, waiter.pool); !known.ok())
     return Answer<SuggestReply>(c, op.done, std::move(known));
-  Pool& pool = c.state.pools[waiter.pool];
-  (named != nullptr ? named->askers() : pool.askers()).Note(op.worker, c.batch.now);
+  c.state.pools[waiter.pool].NoteAsker(op.worker, c.batch.now);
   waiter.digest = DigestOf(op);
   if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
           c, op.request_id, waiter.digest, op.done,

@@ -2,8 +2,10 @@
 #define LUTHIER_SERVER_COORDINATOR_STUDIES_POOL_H_
 
 #include <set>
+#include <string>
+#include <utility>
 
-#include "server/coordinator/studies/askers.h"
+#include "absl/time/time.h"
 #include "server/coordinator/studies/study.h"
 
 namespace luthier::coordinator {
@@ -29,13 +31,23 @@ class Pool {
   // All asks were looked at.
   void ForgetFresh() { fresh_.clear(); }
 
-  // Workers that asked for any study.
-  Askers& askers() { return askers_; }
-  const Askers& askers() const { return askers_; }
+  void NoteAsker(const std::string& worker, absl::Duration now) {
+    if (worker != newest_.worker) second_ = std::exchange(newest_, {worker, now});
+    newest_.asked = now;
+  }
+  // Tells when a worker other than this one last asked; -InfiniteDuration if none ever did. That needs the two newest
+  // askers and no other.
+  absl::Duration LastBeside(const std::string& worker) const {
+    return worker == newest_.worker ? second_.asked : newest_.asked;
+  }
 
  private:
+  struct Asker {
+    std::string worker;
+    absl::Duration asked = -absl::InfiniteDuration();
+  };
   std::set<Rank> open_, fresh_;
-  Askers askers_;
+  Asker newest_, second_;
 };
 
 }  // namespace luthier::coordinator

@@ -191,8 +191,6 @@ void Study::CountAllFinished(std::vector<storage::TrialSketch> finished) {
     CountFinished(trial, trial.record ? &trial.record->trial : nullptr);
     if (trial.record) CountModel(trial.record->trial);
   }
-  // Trials that paused between failures are not known here. Rather a later alarm than a false one.
-  if (spec_->resource && AnySucceeded()) failures_in_row_ = 0;
 }
 
 void Study::CountModel(const study::Trial& trial) {

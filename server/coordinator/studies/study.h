@@ -25,7 +25,6 @@
 #include "lib/study/warm_start.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/timeline.h"
-#include "server/coordinator/studies/askers.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -91,7 +90,6 @@ class Study {
   const std::shared_ptr<const study::StudySpec>& spec() const { return spec_; }
   study::GradientUse gradient() const { return gradient_; }  // search::GradientUseOf(*spec())
   const std::string& pool() const { return pool_; }          // study::PoolKey
-  Askers& askers() { return askers_; }                       // Workers that asked for this study by name.
 
   int64_t size() const { return static_cast<int64_t>(trials_.size()); }  // Trials are numbered from 1 to size().
   TrialSlot& slot(int64_t number) { return trials_[static_cast<size_t>(number - 1)]; }
@@ -351,7 +349,7 @@ class Study {
   // rows.
   std::optional<study::Failure> CommonFailure();
   bool FailedAtOnce(TrialSlot& slot);
-  bool AnySucceeded();
+  bool AnySucceeded() const;
 
   // study_change.cc
   void TakeFromBatch(std::vector<storage::TrialSketch>* sketches) const;
@@ -381,7 +379,6 @@ class Study {
   uint64_t unblocked_ = 0;  // Number of the newest event by which a trial finished or paused.
   bool exhausted_ = false;
   std::string answered_;  // ProposalsOp::answered, if exhausted.
-  Askers askers_;
   absl::Status history_;
   int64_t demand_ = 0;
   std::set<uint64_t> counted_;  // The asks that `demand_` counts.

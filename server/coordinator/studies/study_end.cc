@@ -164,16 +164,9 @@ void Study::ForgetFailures() {
   failures_in_row_ = 0;
 }
 
-bool Study::AnySucceeded() {
+bool Study::AnySucceeded() const {
   const auto count = [&](TrialState state) { return counts_[static_cast<size_t>(state)]; };
-  if (count(TrialState::kComplete) + count(TrialState::kPruned) + count(TrialState::kPaused) > 0) return true;
-  if (!spec_->resource) return false;
-  const auto paused_before = [&](int64_t number) {
-    const absl::StatusOr<TrialSlot*> slot = FindTrial(number);
-    return slot.ok() && !(*slot)->record->trial.promotions.empty();
-  };
-  return std::any_of(running_.begin(), running_.end(), paused_before) ||
-         std::any_of(retries_.begin(), retries_.end(), paused_before);
+  return count(TrialState::kComplete) + count(TrialState::kPruned) + count(TrialState::kPaused) > 0;
 }
 
 // Returns true if the trial ended before it did any work that could depend on its setting.

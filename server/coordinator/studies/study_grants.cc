@@ -26,10 +26,8 @@ absl::Duration Study::KeptForOthersUntil(const TrialSlot& slot, const std::strin
   const absl::Duration ttl = spec_->lease.ttl;
   const study::Attempt& last = slot.record->trial.attempts.back();
   if (last.outcome == study::AttemptOutcome::kReleased || last.worker != worker) return -absl::InfiniteDuration();
-  // A worker that asked within the last TTL, for this study or for any, counts as present.
-  const absl::Duration asked =
-      std::max(askers_.LastBeside(worker), c_->state.pools.at(pool_).askers().LastBeside(worker));
-  const absl::Duration others_gone = asked + ttl + absl::Nanoseconds(1);
+  // A worker that asked within the last TTL counts as present.
+  const absl::Duration others_gone = c_->state.pools.at(pool_).LastBeside(worker) + ttl + absl::Nanoseconds(1);
   return std::min(slot.eligible_since + ttl, others_gone);
 }
 

@@ -242,7 +242,6 @@ void Study::PauseTrial(TrialSlot& slot, study::Measurement measurement, bool wit
                                          : absl::StrCat("with the checkpoint of step ", record.trial.checkpoint_step));
   MarkDirty(record);
   Tell(HistoryUpdate::Kind::kPaused, record.trial.number, nullptr);
-  failures_in_row_ = 0;
   blocked_ = false;
   unblocked_ = c_->state.counters.seq;
   if (study::IsFinished(record_.state)) PrunePaused(slot, EndedText());

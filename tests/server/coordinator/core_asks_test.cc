@@ -49,24 +49,6 @@ TEST_F(CoreAsks, AnAskThatGetsNothingByItsDeadlineIsToldWhenToAskAgain) {
   EXPECT_FALSE(ask.get()->study_done);
 }
 
-TEST_F(CoreAsks, ARetryWaitsForNoWorkerThatAsksForAnotherStudyAlone) {
-  Harness h;
-  ASSERT_TRUE(h.Create("s", MakeSpec(1)).ok());
-  ASSERT_TRUE(h.Create("other", MakeSpec(9)).ok());
-  const auto fail = [&](const Grant& grant) {
-    ASSERT_TRUE(h.Fail(grant, MakeFailure(study::FailureKind::kInfra, "LOST", "a cable")).ok());
-  };
-  const Grant first = h.Get("s", "w");
-  h.Get("other", "b");  // It will never ask for the study.
-  fail(first);
-  const Grant again = h.Get("s", "w");
-  EXPECT_EQ(again.trial.number, 1);
-  h.Suggest("s", "c").IgnoreError();  // This one does, so the trial is kept for it.
-  fail(again);
-  EXPECT_THAT(h.Suggest("s", "w")->grants, IsEmpty());
-  EXPECT_THAT(h.Suggest("s", "c")->grants, SizeIs(1));
-}
-
 TEST_F(CoreAsks, AWorkerThatRestsFromAStudyGetsOthers) {
   study::StudySpec told = MakeSpec();
   told.objective = study::ExternalObjective{};

@@ -463,36 +463,6 @@ TEST_F(CorePartsLeftOut, AStudyEndsWhenItsDesignerHasNothingMoreToAskFor) {
   EXPECT_TRUE(h_.Suggest("s", "c")->study_done);
 }
 
-class CoreStreaks : public CoreParts {
- protected:
-  CoreStreaks() : CoreParts(/*max_trials=*/200) {}
-  // Fails the next trial for a cause of its own.
-  void FailOne() {
-    const std::string cause(++failed_, 'a');
-    ASSERT_TRUE(h_.Fail(h_.Get("s", "w"), MakeFailure(study::FailureKind::kConfig, "EXIT_CODE", cause)).ok());
-  }
-  int limit_ = Harness::DefaultOptions().failures_to_pause;
-  size_t failed_ = 0;
-};
-
-TEST_F(CoreStreaks, APauseAtARungEndsAStreakOfFailures) {
-  for (int i = 0; i < limit_ - 1; ++i) FailOne();
-  EXPECT_EQ(h_.Pause(h_.Get("s", "w"), Loss(0.5, 1))->state, TrialState::kPaused);
-  for (int i = 0; i < limit_ - 1; ++i) FailOne();
-  EXPECT_EQ(h_.Study("s").state, study::StudyState::kActive);
-  FailOne();
-  EXPECT_EQ(h_.Study("s").state, study::StudyState::kPaused);
-}
-
-TEST_F(CoreStreaks, ATrialThatReachedARungHasSucceeded) {
-  EXPECT_EQ(h_.Pause(h_.Get("s", "w"), Loss(0.5, 1))->state, TrialState::kPaused);
-  const Grant promoted = h_.Get("s", "w");
-  ASSERT_EQ(promoted.trial.number, 1) << "the trial that paused goes on";
-  const auto failure = MakeFailure(study::FailureKind::kConfig, "EXIT_CODE", "no such column");
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(h_.Fail(h_.Get("s", "b"), failure).ok());
-  EXPECT_EQ(h_.Study("s").state, study::StudyState::kActive) << h_.Study("s").state_reason;
-}
-
 TEST(CoreOpenSpaces, AStudyInPartsEndsWithItsBudget) {
   Harness h;
   study::StudySpec spec = MakeSpec(6);

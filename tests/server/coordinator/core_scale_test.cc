@@ -145,19 +145,19 @@ TEST(CoreScaleFailures, AFailedCommitReadsOnlyTheStudyThatChanged) {
 TEST(CoreScaleAskers, TheTwoNewestTellWhatAMapOfAllNamesTells) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    Askers askers;
+    Pool pool;
     std::map<std::string, absl::Duration> all;
     for (int i = 0; i < 20; ++i) {
       const absl::Duration now = absl::Seconds(i / 2);
       const std::string name(1, static_cast<char>('a' + random() % 4));
-      askers.Note(name, now);
+      pool.NoteAsker(name, now);
       all[name] = now;
       for (const char* who : {"a", "b", "c", "d", "e"}) {
         absl::Duration last = -absl::InfiniteDuration();
         for (const auto& [other, when] : all) {
           if (other != who) last = std::max(last, when);
         }
-        ASSERT_EQ(askers.LastBeside(who), last) << who;
+        ASSERT_EQ(pool.LastBeside(who), last) << who;
       }
     }
   }

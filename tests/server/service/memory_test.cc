@@ -87,6 +87,7 @@ class MemoryTest : public ::testing::Test {
     note(#Method, stub->Method(&context, v1::Request(), &response)); \
   }
     CALL(study, CreateStudy, CreateStudyRequest, Study);
+    CALL(study, CheckStudyFile, CheckStudyFileRequest, CheckStudyFileResponse);
     CALL(study, GetStudy, GetStudyRequest, Study);
     CALL(study, ListStudies, ListStudiesRequest, ListStudiesResponse);
     CALL(study, UpdateStudy, UpdateStudyRequest, Study);
@@ -152,14 +153,14 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_EQ(calls_, methods) << "a new call is to be looked at here, too";
   EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1'000'000);
-  EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "UpdateStudy", "GetTrial", "ListTrials",
-                                     "EnqueueTrials", "ImportTrials", "RetryTrials", "SetAttributes", "GetTrialTable",
-                                     "ListEvents", "GetImportance", "Predict", "ExplainTrial", "ListWorkers", "Suggest",
-                                     "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
+  EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "CheckStudyFile", "GetStudy", "ListStudies", "UpdateStudy",
+                                     "GetTrial", "ListTrials", "EnqueueTrials", "ImportTrials", "RetryTrials",
+                                     "SetAttributes", "GetTrialTable", "ListEvents", "GetImportance", "Predict",
+                                     "ExplainTrial", "ListWorkers", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 19)));
   Use(1'099'000);
-  EXPECT_EQ(Refused().size(), 18u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 18)));
+  EXPECT_EQ(Refused().size(), 19u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 19)));
   Use(1'100'000);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.

@@ -236,7 +236,7 @@ TEST_F(ServiceTest, AStudyFileIsCheckedWithoutMakingAStudy) {
   request.set_text("space:\n  - {name: x, float: {min: 2, max: 1}}\nmetrik: {name: loss}\n");
   const grpc::Status wrong = studies_->CheckStudyFile(Context().get(), request, &checked);
   EXPECT_EQ(wrong.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(wrong.error_message(), HasSubstr("line:3:1: metrik"));
+  EXPECT_THAT(wrong.error_message(), HasSubstr("line:3:1: has no field \"metrik\""));
   request.set_text(std::string((1 << 20) + 1, ' '));
   EXPECT_THAT(studies_->CheckStudyFile(Context().get(), request, &checked).error_message(), HasSubstr("1 MiB"));
 }

@@ -138,10 +138,10 @@ class LocalEngine final : public Engine {
   absl::StatusOr<std::string> Start(const Fleet& fleet) const override {
     LUTHIER_RETURN_IF_ERROR(Fill(fleet, {}));
     // Wrong flags, and GPUs that there are not, end a worker at once.
-    const absl::Status ended = AwaitGone(kFirstMoment, [&]() -> absl::StatusOr<bool> {
-      return ProcessesOfFleet(fleet.Name()).size() < static_cast<size_t>(fleet.workers);
-    });
-    if (!ended.ok()) return absl::StrCat("logs in ", fleet.directory);
+    AwaitGone(kFirstMoment, [] { return false; }).IgnoreError();
+    if (ProcessesOfFleet(fleet.Name()).size() >= static_cast<size_t>(fleet.workers)) {
+      return absl::StrCat("logs in ", fleet.directory);
+    }
     for (const WorkerProcess& process : ProcessesOfFleet(fleet.Name())) kill(process.pid, SIGTERM);
     std::ostringstream why;
     PrintLogFiles(fleet, 3, why).IgnoreError();

@@ -256,7 +256,7 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
   if (storage_low_) core_->RefuseWaiting(StorageLow());
   const auto ignores_history = [&](storage::StudyKey key) {
     const auto spec = core_->SpecOf(key);
-    return !search::UsesHistory(*spec) && !spec->reproducible;
+    return !UsesHistory(*spec);
   };
   while (true) {
     core_->ServeWaiting();

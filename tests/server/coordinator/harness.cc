@@ -111,7 +111,7 @@ absl::Status Harness::OneBatch(std::vector<Operation> operations, const Permits&
   }
   const auto at_once = [&](storage::StudyKey key) {
     const auto spec = core->SpecOf(key);
-    return !late_suggestions && !search::UsesHistory(*spec) && !spec->reproducible;
+    return !late_suggestions && !UsesHistory(*spec);
   };
   while (true) {
     core->ServeWaiting();

@@ -42,7 +42,7 @@ struct Judge {
 
 // Returns by which factor the deviations of the regression must be multiplied to be right at its first `results`
 // values, each predicted from all others and all slopes (Rasmussen & Williams 2006, eq. 5.12); at least 1. Further
-// values, at its end, are believed and do not count.
+// values, at its end, are believed and do not count. Not finite if the covariance is too near to singular.
 double Inflation(gp::Regression regression, Index results) {
   regression.PopBack(static_cast<int>(regression.size() - results));
   const Index rows = regression.rows(), values = regression.size();
@@ -53,7 +53,8 @@ double Inflation(gp::Regression regression, Index results) {
   const VectorXd alpha = regression.SolveCovariance(centred);
   double squares = 0.0;
   for (Index i = 0; i < values; ++i) squares += alpha(i) * alpha(i) / inverse.col(i).squaredNorm();
-  return std::max(1.0, std::sqrt(squares / static_cast<double>(values)));
+  const double factor = std::sqrt(squares / static_cast<double>(values));
+  return factor < 1.0 ? 1.0 : factor;
 }
 
 // The gain that one model allows.
@@ -85,14 +86,20 @@ class Bound {
   }
 
  private:
-  double Gain(double output) const { return std::max(0.0, judge_.transform->Inverse(output) - best_); }
+  // Returns infinity for an output that is not a number: it bounds nothing.
+  double Gain(double output) const {
+    const double gain = judge_.transform->Inverse(output) - best_;
+    return std::isnan(gain) ? std::numeric_limits<double>::infinity() : std::max(0.0, gain);
+  }
   // Returns the largest gain at the first points of a sequence.
   double Screened(const ModelAcquisition& upper) const {
     MatrixXd points(kAnswerLooks, study_.encoding.model_dim());
     for (Index i = 0; i < kAnswerLooks; ++i) {
       points.row(i) = study_.encoding.CompactToModel(study_.design.Point(static_cast<uint64_t>(i)));
     }
-    return Gain(upper.Values(points).maxCoeff());
+    double most = 0.0;
+    for (const double value : upper.Values(points)) most = std::max(most, Gain(value));
+    return most;
   }
 
   const BoStudy& study_;
@@ -118,7 +125,9 @@ absl::StatusOr<double> GainBound(const BoStudy& study, const Ask& ask, const BoM
     const Bound one(study, ask, judge, data.scores.maxCoeff());
     LUTHIER_ASSIGN_OR_RETURN(double gain, one.Compute(1.0, limit));
     if (gain > limit) return unknown;
-    if (const double factor = Inflation(*judge.regression, data.scores.size()); factor > 1.0) {
+    const double factor = Inflation(*judge.regression, data.scores.size());
+    if (!std::isfinite(factor)) return unknown;
+    if (factor > 1.0) {
       LUTHIER_ASSIGN_OR_RETURN(gain, one.Compute(factor, limit));
       if (gain > limit) return unknown;
     }

@@ -1,6 +1,7 @@
 #include "server/coordinator/proposals/timeline.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -210,6 +211,12 @@ absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storag
     if (page.size() < kTimelinePage) break;
   }
   if (NeedsCurves(spec)) LUTHIER_RETURN_IF_ERROR(GatherEvents(storage, study, until, &gathered));
+  // A study that was deleted after `until` has its events still, but no rows, or some of them.
+  constexpr uint64_t kEnd = std::numeric_limits<int64_t>::max();
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> newest, storage->ListEventsBefore(study, kEnd, 1));
+  if (!newest.empty() && newest.back().type == storage::EventType::kStudyDeleted) {
+    return absl::NotFoundError("the study was deleted while its history was read");
+  }
   LUTHIER_RETURN_IF_ERROR(CheckOrder(study, gathered.updates));
   std::vector<HistoryUpdate> updates;
   updates.reserve(gathered.updates.size());

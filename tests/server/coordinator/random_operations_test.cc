@@ -42,7 +42,7 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   EXPECT_GT(stats.ended, stats.operations / 50);
   EXPECT_GT(stats.ended_waiting, stats.operations / 4000);
   EXPECT_GT(stats.failed_commits, stats.operations / 1000);
-  EXPECT_GT(stats.set_aside, stats.operations / 2500);
+  EXPECT_GT(stats.set_aside, stats.operations / 3000);
   EXPECT_GT(stats.updated, stats.operations / 200);
   EXPECT_GT(stats.stopped, stats.operations / 400);
   EXPECT_GT(stats.removed, stats.operations / 400);

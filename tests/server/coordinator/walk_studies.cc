@@ -71,7 +71,7 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
   }
   spec.weight = variant % 3 == 0 ? 1.0 : 0.5 * variant;
   // Its designer looks at history, so what it suggests comes late.
-  if (late && variant >= 7 && variant != 11) {
+  if (late && variant >= 7) {
     const int64_t trials = variant % 2 == 0 ? 5 : 20;
     const study::LeaseOptions lease = spec.lease;
     const double weight = spec.weight;

@@ -23,6 +23,7 @@
 #include "lib/search/quasi_random/sobol_designer.h"
 #include "lib/search/tpe/tpe_designer.h"
 #include "lib/search/untried.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 namespace {
@@ -383,6 +384,11 @@ absl::Status CheckUntilAnswered(const study::StudySpec& spec) {
     return refuse("needs one model; hyperparameters: MCMC has several");
   }
   if (!spec.metrics.empty()) return refuse("is for one metric without bounds");
+  if (study::CountsRows(spec)) {
+    return refuse(absl::StrCat(spec.metric.name,
+                               " counts rows, so it moves in steps, which no model bounds "
+                               "(a validation_loss can be used)"));
+  }
   if (spec.resource) return refuse("trials with a resource end on the way, so their results do not judge settings");
   if (spec.stopping) return refuse("stopped trials have no final result");
   if (spec.open_space) return refuse("an open space may grow at any time");

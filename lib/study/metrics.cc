@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -83,6 +84,10 @@ void SetMetrics(std::vector<MetricSpec> metrics, StudySpec* spec) {
 
 absl::Span<const MetricSpec> MetricsOf(const StudySpec& spec) {
   return spec.metrics.empty() ? absl::MakeConstSpan(&spec.metric, 1) : absl::MakeConstSpan(spec.metrics);
+}
+
+bool CountsRows(const StudySpec& spec) {
+  return std::holds_alternative<BuiltinObjective>(spec.objective) && absl::EndsWith(spec.metric.name, "_accuracy");
 }
 
 int ObjectiveCount(const StudySpec& spec) {

@@ -29,6 +29,9 @@ void SetMetrics(std::vector<MetricSpec> metrics, StudySpec* spec);
 
 // The metrics that every result of the study must have. It lives as long as `spec`.
 absl::Span<const MetricSpec> MetricsOf(const StudySpec& spec);
+// Returns true if the study's objective is a share of rows that a builtin objective counts, such as
+// validation_accuracy: it moves in steps.
+bool CountsRows(const StudySpec& spec);
 // Number of objectives among them, at least 1 in a valid study.
 int ObjectiveCount(const StudySpec& spec);
 // The field of the first objective in the study file: "metric" or "metrics[1]".

@@ -219,7 +219,7 @@ bool EndsWhenAnswered(const StudySpec& spec) {
   const auto* builtin = std::get_if<BuiltinObjective>(&spec.objective);
   if (chosen == nullptr || chosen->rules < 2 || chosen->noisy || builtin == nullptr) return false;
   if (spec.resource || spec.stopping || spec.open_space || spec.reproducible || !spec.metrics.empty()) return false;
-  return builtin->split.folds >= 2;
+  return builtin->split.folds >= 2 && !CountsRows(spec);
 }
 
 absl::Status ValidateNewSpec(const StudySpec& spec) {

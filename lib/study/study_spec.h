@@ -353,7 +353,7 @@ struct StudySpec {
 bool HasStepPattern(const CommandObjective& command, const StudySpec& spec);
 
 // Returns true if the study ends once it is answered: what Budget::until_answered says, else true for `auto` of the
-// rules 2 and later over a builtin objective whose results repeat exactly and come with the standard error over their
+// rules 2 and later over a builtin objective whose losses repeat exactly and come with the standard error over their
 // folds.
 bool EndsWhenAnswered(const StudySpec& spec);
 

@@ -59,7 +59,8 @@ absl::StatusOr<std::vector<Prediction>> BoDesigner::Predict(const study::History
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(study_, ask, *model));
   std::vector<Prediction> predictions;
   for (const study::Parameters& setting : settings) {
-    predictions.push_back(PredictAt(*model, alternatives, study_.goal, study_.encoding.ToModel(setting)));
+    predictions.push_back(
+        PredictAt(*model, alternatives, study_.goal, study_.encoding.ToModel(setting), Extrapolation::kWithinARange));
     if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
       predictions.back().p_success = feasible->Probability(study_.encoding.ToModel(setting));
     }

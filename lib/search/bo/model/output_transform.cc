@@ -71,6 +71,8 @@ double Quantile(const std::vector<double>& sorted, double p) {
 
 OutputTransform::OutputTransform(const VectorXd& scores) {
   LUTHIER_CHECK(scores.size() >= 1 && scores.allFinite());
+  lowest_ = scores.minCoeff();
+  highest_ = scores.maxCoeff();
   const double largest = scores.cwiseAbs().maxCoeff();
   if (largest > 0x1p400 || (largest > 0.0 && largest < 0x1p-400))
     unit_ = std::ldexp(1.0, std::min(1000, -std::ilogb(largest)));
@@ -192,6 +194,12 @@ double OutputTransform::Slope(double score) const {
   if (warp_ == Warp::kLog) return score < 0.0 ? 1.0 / (-score * warp_deviation_) : 0.0;
   if (score * unit_ < floor_) return 0.0;
   return unit_ / deviation_ * std::exp(LogSlope(ToStandard(score), lambda_)) / warp_deviation_;
+}
+
+double OutputTransform::InverseWithin(double z) const {
+  const double score = Inverse(z), range = highest_ - lowest_;
+  if (warp_ == Warp::kNone || !(range > 0.0)) return score;
+  return std::clamp(score, lowest_ - range, highest_ + range);  // Ranges beyond the largest double limit nothing.
 }
 
 double OutputTransform::Inverse(double z) const {

@@ -43,9 +43,14 @@ class OutputTransform {
   // Returns the score whose output is `z`. Beyond the warp's range it is the score at the range's
   // end.
   double Inverse(double z) const;
+  // Returns Inverse(z) for predictions that people see. A warp tells the size of what lies among the scores it was made
+  // from and little beyond: the result is at most one range of these scores beyond them.
+  double InverseWithin(double z) const;
   // Returns dz/dscore, by which a derivative of the score is multiplied. It is > 0, but 0 below the
   // clip.
   double Slope(double score) const;
+  // Difference of the largest and the smallest score that it was made from.
+  double range() const { return highest_ - lowest_; }
   Warp warp() const { return warp_; }
   double lambda() const { return lambda_; }
   // sum_i ln dz/dscore over the scores it was made from. Added to a log likelihood, it makes
@@ -65,6 +70,7 @@ class OutputTransform {
   double lambda_ = 1.0;
   double warp_mean_ = 0.0;
   double warp_deviation_ = 1.0;
+  double lowest_ = 0.0, highest_ = 0.0;  // Scores it was made from.
   double log_jacobian_ = 0.0;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ constexpr double kDeviations = 3.0;
 constexpr double kShareOfError = 0.01;  // The part of a result's standard error that is too little to matter,
 constexpr double kShareOfValue = 1e-6;  //   and the part of its value, where no error is known.
 constexpr Index kResultsAParameter = 3;
+constexpr double kApart = 1e-3;  // Euclidean, model coordinates.
 constexpr Index kAnswerLooks = 256;
 constexpr double kAnswerWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 
@@ -55,6 +57,20 @@ double Inflation(gp::Regression regression, Index results) {
   for (Index i = 0; i < values; ++i) squares += alpha(i) * alpha(i) / inverse.col(i).squaredNorm();
   const double factor = std::sqrt(squares / static_cast<double>(values));
   return factor < 1.0 ? 1.0 : factor;
+}
+
+// Returns true if settings that are apart have exactly the same score, one of the better half: the metric moves in
+// steps, as a share of rows does, and a smooth model bounds no step.
+bool MovesInSteps(const Observations& data) {
+  std::vector<Index> rows(static_cast<size_t>(data.scores.size()));
+  std::iota(rows.begin(), rows.end(), 0);
+  SortByScore(data.scores, &rows);
+  rows.resize((rows.size() + 1) / 2);
+  for (size_t k = 1; k < rows.size(); ++k) {
+    if (data.scores(rows[k]) != data.scores(rows[k - 1])) continue;
+    if ((data.observed.row(rows[k]) - data.observed.row(rows[k - 1])).norm() > kApart) return true;
+  }
+  return false;
 }
 
 // The gain that one model allows.
@@ -115,7 +131,7 @@ absl::StatusOr<double> GainBound(const BoStudy& study, const Ask& ask, const BoM
   const Observations& data = ask.data;
   if (study.options.noisy || ask.failures || model.surrogate.states.size() != 1) return unknown;
   if (!std::all_of(data.complete.begin(), data.complete.end(), [](bool complete) { return complete; })) return unknown;
-  if (data.scores.size() == 0) return unknown;
+  if (data.scores.size() == 0 || MovesInSteps(data)) return unknown;
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(study, ask, model));
   std::vector<Judge> judges = {{&model.surrogate.transform, &model.surrogate.states.front()}};
   for (const Alternative& other : alternatives) judges.push_back({&other.transform, &other.regression});

@@ -15,8 +15,8 @@ namespace luthier::search {
 //   mean + 3 s deviation    under the model, and under each of its alternatives (surrogate.h)
 // less the best result. s >= 1 is the factor by which the model's deviations are too small at its own results, each
 // predicted from all others. Pending trials count as tried: they take the values that the model predicts. Returns
-// infinity once it is clear that the bound exceeds `limit`, if the model has seen noise, or if results are missing, as
-// those of pruned trials are.
+// infinity once it is clear that the bound exceeds `limit`, if the model has seen noise, if results are missing, as
+// those of pruned trials are, or if the metric moves in steps, so that good settings far apart share a value.
 absl::StatusOr<double> GainBound(const BoStudy& study, const Ask& ask, const BoModel& model, double limit);
 
 // Returns OUT_OF_RANGE ANSWERED, with the bound, once the study is answered; OK before. Needs more results than the

@@ -208,7 +208,7 @@ absl::StatusOr<std::vector<Alternative>> AlternativesTo(const BoStudy& study, co
 }
 
 Prediction PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
-                     const VectorXd& u) {
+                     const VectorXd& u, Extrapolation beyond) {
   // Computes mean and deviation of the states' mixture.
   const double states = static_cast<double>(model.surrogate.states.size());
   std::vector<gp::Posterior> posteriors;
@@ -225,9 +225,15 @@ Prediction PredictAt(const BoModel& model, const std::vector<Alternative>& alter
   struct Part {
     double weight, mean, deviation;
   };
-  const auto part_of = [](double weight, const OutputTransform& transform, double m, double v) {
+  const auto part_of = [beyond](double weight, const OutputTransform& transform, double m, double v) {
     const double d = std::sqrt(v);
-    return Part{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
+    if (beyond == Extrapolation::kAny) {
+      return Part{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
+    }
+    Part part{weight, transform.InverseWithin(m),
+              0.5 * transform.InverseWithin(m + d) - 0.5 * transform.InverseWithin(m - d)};
+    if (part.mean != transform.Inverse(m)) part.deviation = std::max(part.deviation, transform.range());
+    return part;
   };
   std::vector<Part> parts = {part_of(1.0, model.surrogate.transform, mean, variance)};
   for (const Alternative& other : alternatives) {

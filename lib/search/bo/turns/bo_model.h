@@ -79,9 +79,13 @@ absl::StatusOr<std::optional<BoModel>> FitBoModel(const BoStudy& study, const As
 // Returns the models that predictions at settings are averaged over (surrogate.h).
 absl::StatusOr<std::vector<Alternative>> AlternativesTo(const BoStudy& study, const Ask& ask, const BoModel& model);
 
+// What a prediction may say where a warp leads far beyond the results: anything, as suggestions store it, or at most a
+// range of the results beyond them (OutputTransform::InverseWithin), with a deviation of a range at least.
+enum class Extrapolation { kAny, kWithinARange };
+
 // Returns what the mixture of the model and its alternatives expects of the metric at `u`, in user units.
 Prediction PredictAt(const BoModel& model, const std::vector<Alternative>& alternatives, study::Goal goal,
-                     const Eigen::VectorXd& u);
+                     const Eigen::VectorXd& u, Extrapolation beyond);
 
 }  // namespace luthier::search
 

@@ -253,7 +253,7 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
 absl::Status Describe(const BoStudy& study, const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
                       Suggestion* suggestion) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(study, ask, model));
-  const Prediction prediction = PredictAt(model, alternatives, study.goal, candidate.u);
+  const Prediction prediction = PredictAt(model, alternatives, study.goal, candidate.u, Extrapolation::kAny);
   double jitter = 0.0;
   for (const gp::Regression& regression : model.surrogate.states) jitter = std::max(jitter, regression.jitter());
   auto add = [&](const char* name, double value) {

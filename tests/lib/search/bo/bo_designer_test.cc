@@ -514,6 +514,32 @@ TEST(Bo, PredictionsAreInUserUnitsAndHonest) {
   EXPECT_GE(within_four, 0.92 * total) << within_four << " of " << total;
 }
 
+// The warps that a bowl's tiny values ask for would lead far beyond its large ones.
+TEST(Bo, PredictionsStayNearTheResults) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const study::StudySpec spec = BoSpec(Space({Float("x0", 0, 1), Float("x1", 0, 1)}), seed);
+    MemoryStudy study(spec);
+    const auto bowl = [](double x, double y) { return (x - 0.7) * (x - 0.7) + (y - 0.2) * (y - 0.2); };
+    double largest = 0.0;
+    for (int i = 0; i < 15; ++i) {
+      const std::vector<double> x = Point(study.Ask().parameters);
+      study.Complete(study.newest(), bowl(x[0], x[1]));
+      largest = std::max(largest, bowl(x[0], x[1]));
+    }
+    std::vector<study::Parameters> settings;
+    for (double x = 0.0; x <= 1.0; x += 0.125) {
+      for (double y = 0.0; y <= 1.0; y += 0.125) settings.push_back({{"x0", x}, {"x1", y}});
+    }
+    const auto predicted = CreateDesigner(spec)->Predict(study.history(), settings, base::StopToken());
+    ASSERT_TRUE(predicted.ok()) << predicted.status();
+    for (const Prediction& p : *predicted) {
+      EXPECT_GE(p.mean, -largest - 1e-9) << "seed " << seed;
+      EXPECT_LE(p.mean, 2.0 * largest + 1e-9) << "seed " << seed;
+      EXPECT_LE(p.sd, 4.0 * largest) << "seed " << seed;
+    }
+  }
+}
+
 TEST(Bo, ForeignStatesAreIgnored) {
   for (const char* const state : {"",
                                   "nonsense",

@@ -91,6 +91,23 @@ TEST(OutputTransform, DegenerateAndExtremeScores) {
   }
 }
 
+TEST(OutputTransform, ForPeopleAWarpEndsARangeBeyondTheScores) {
+  VectorXd scores(12);
+  for (int i = 0; i < 12; ++i) scores(i) = -std::pow(10.0, -i);
+  for (const Warp warp : {Warp::kYeoJohnson, Warp::kLog}) {
+    const std::optional<OutputTransform> t = OutputTransform::Create(warp, scores);
+    ASSERT_TRUE(t.has_value());
+    for (int i = 0; i < 12; ++i) {
+      const double z = t->Forward(scores(i));
+      EXPECT_EQ(t->InverseWithin(z), t->Inverse(z)) << WarpName(warp);
+    }
+    EXPECT_LT(t->Inverse(-9.0), -1e3) << WarpName(warp);
+    EXPECT_NEAR(t->InverseWithin(-9.0), -2.0, 1e-9) << WarpName(warp);
+  }
+  const OutputTransform plain = OutputTransform::Standard(scores);
+  EXPECT_EQ(plain.InverseWithin(-9.0), plain.Inverse(-9.0));
+}
+
 TEST(OutputTransform, OneAbsurdLossDoesNotFlattenTheRest) {
   VectorXd scores = VectorXd::LinSpaced(20, -1.0, 0.0);
   scores(7) = -1e30;

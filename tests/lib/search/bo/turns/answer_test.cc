@@ -175,6 +175,15 @@ TEST(Answer, ANoisyStudyGoesOn) {
   EXPECT_TRUE(end.status.ok()) << end.status;
 }
 
+TEST(Answer, AMetricThatMovesInStepsGoesOn) {
+  const Valley valley(1, 3);
+  const double error = 0.05 * valley.spread(), step = valley.spread() / 60.0;
+  const End end = RunUntilAnswered(Penalties(1, 3), 40, error, [&](const std::vector<double>& x) {
+    return std::round(valley.Value(x) / step) * step;
+  });
+  EXPECT_TRUE(end.status.ok()) << end.status;
+}
+
 TEST(Answer, WhileATrialIsOpenTheStudyWaitsForIt) {
   const Valley valley(1, 3);
   const double error = 0.05 * valley.spread();
@@ -229,6 +238,11 @@ TEST(Answer, StudiesThatCanNotKnowAreRefusedByName) {
               HasSubstr("resource"));
   EXPECT_THAT(refused([](study::StudySpec* s) { s->stopping = study::MedianStopping{}; }), HasSubstr("stopped"));
   refused([](study::StudySpec* s) { s->open_space = true; });
+  EXPECT_THAT(refused([](study::StudySpec* s) {
+                s->objective = study::BuiltinObjective{.model = "logistic", .data = "synth:binary"};
+                s->metric.name = "validation_accuracy";
+              }),
+              HasSubstr("steps"));
   refused([](study::StudySpec* s) { s->reproducible = true; });
 }
 

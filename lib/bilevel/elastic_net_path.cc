@@ -12,7 +12,6 @@ namespace luthier::bilevel {
 
 using Eigen::Index;
 using Eigen::VectorXd;
-using Residual = CenteredColumns::Residual;
 
 namespace {
 
@@ -85,7 +84,7 @@ VectorXd ElasticNetPath::Solve(VectorXd b) const {
 }
 
 absl::Status ElasticNetPath::Join(Index column, const base::StopToken& stop) {
-  Residual values = CenteredColumns::From(VectorXd::Zero(x_->rows()));
+  CenteredColumns::Residual values = CenteredColumns::From(VectorXd::Zero(x_->rows()));
   x_->Add(column, 1.0, &values);
   VectorXd cross(static_cast<Index>(active_.size()));
   base::Pace pace(stop);
@@ -150,7 +149,7 @@ ElasticNetPath::Event ElasticNetPath::Next(const VectorXd& direction, const Vect
 absl::Status ElasticNetPath::Step(const base::StopToken& stop) {
   const Index size = static_cast<Index>(active_.size());
   const VectorXd direction = Solve(Eigen::Map<const VectorXd>(sign_.data(), size));
-  Residual u = CenteredColumns::From(VectorXd::Zero(x_->rows()));
+  CenteredColumns::Residual u = CenteredColumns::From(VectorXd::Zero(x_->rows()));
   base::Pace pace(stop);
   for (Index i = 0; i < size; ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(x_->cost(active_[static_cast<size_t>(i)])));
@@ -158,7 +157,7 @@ absl::Status ElasticNetPath::Step(const base::StopToken& stop) {
   }
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd slope, x_->DotAll(u, stop));
   const Event event = Next(direction, slope);
-  Residual r = r_;
+  CenteredColumns::Residual r = r_;
   r.value -= event.length * u.value;
   r.shift -= event.length * u.shift;
   r.sum -= event.length * u.sum;

@@ -1,4 +1,4 @@
-// Calls of the coordinator by the Connect protocol, in JSON. 64-bit integers come as texts, bytes in base64.
+// Calls of the coordinator by the Connect protocol, in JSON: 64-bit integers come as texts.
 
 export interface Violation { field: string; description: string }
 export interface Details { reason?: string; violations?: Violation[] }
@@ -50,22 +50,22 @@ async function failure(response: Response): Promise<CallError> {
 
 const service = (method: string): string => `/luthier.v1.${method}`;
 
-/** Makes a call with one answer: call("StudyService/GetStudy", {name}). */
-export async function call(method: string, request: Json = {}, signal?: AbortSignal): Promise<Json> {
+/** Sends a call with one answer. Throws a CallError unless it succeeds. */
+export async function send(method: string, type: string, body: BodyInit, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(service(method), {
-      method: "POST",
-      headers: headers("application/json"),
-      body: JSON.stringify(request),
-      ...(signal ? { signal } : {}),
-    });
+    response = await fetch(service(method), { method: "POST", headers: headers(type), body, ...(signal ? { signal } : {}) });
   } catch (error) {
     if (signal?.aborted) throw new CallError("canceled", "left");
     throw new CallError("unavailable", `the coordinator does not answer (${String(error)})`);
   }
   if (!response.ok) throw await failure(response);
-  return (await response.json()) as Json;
+  return response;
+}
+
+/** Makes a call with one answer: call("StudyService/GetStudy", {name}). */
+export async function call(method: string, request: Json = {}, signal?: AbortSignal): Promise<Json> {
+  return (await (await send(method, "application/json", JSON.stringify(request), signal)).json()) as Json;
 }
 
 /** Makes a call with a stream of answers, each of which goes to `on`. Ends when the stream does. */
@@ -108,15 +108,6 @@ export async function stream(method: string, request: Json, signal: AbortSignal,
       on(message);
     }
   }
-}
-
-export function bytes(base64: string): Uint8Array {
-  const decode = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
-  if (decode !== undefined) return decode.call(Uint8Array, base64); // Browsers of 2025 and later have it, twenty times as fast.
-  const text = atob(base64);
-  const out = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; ++i) out[i] = text.charCodeAt(i);
-  return out;
 }
 
 /** A name that makes a change safe to send again. */

@@ -1,5 +1,5 @@
 // The table of a study's trials, kept up to date: columns by row, where the row of trial n is n - 1.
-import { bytes, call, type Json } from "./api";
+import { tablePage, type TablePage } from "./table";
 
 const NO_WORD = 0xffffffff;
 
@@ -8,6 +8,7 @@ interface Words { indexes: Uint32Array; texts: string[]; places: Map<string, num
 export class Table {
   rows = 0;
   seq = "0";
+  version = 0; // Rises with every change, also of what is looked back to.
   private last = -1; // The row of the last trial whose end counts; -1: all count, and open trials too.
   private numbers = new Map<string, Float64Array>();
   private words = new Map<string, Words>();
@@ -46,6 +47,7 @@ export class Table {
   /** Shows the table as it was when trial `number` had ended: later ones and open ones are as though they were not there.
    * 0: as it is. Returns the number of an event up to which the log tells no more, "" for 0. */
   lookBack(number: number): string {
+    if (this.last !== number - 1) ++this.version;
     this.last = number - 1;
     if (number === 0) return "";
     const seqs = this.number("update_seq");
@@ -94,60 +96,64 @@ export class Table {
   }
   private room = 0;
 
-  private add(page: Json): void {
-    const columns = (page["columns"] ?? []) as Json[];
-    const decoded = columns.map((column) => {
-      const raw = bytes(String(column["numbers"] ?? column["words"]?.indexes ?? ""));
-      const whole = raw.byteOffset === 0 ? raw.buffer : raw.slice().buffer;
-      return column["words"] ? new Uint32Array(whole as ArrayBuffer) : new Float64Array(whole as ArrayBuffer);
-    });
-    const at = columns.findIndex((column) => column["name"] === "number");
-    const places = decoded[at] as Float64Array | undefined;
+  private add(page: TablePage): void {
+    const places = page.columns.find((column) => column.name === "number")?.numbers;
     if (places === undefined || places.length === 0) return;
+    ++this.version;
     this.grow(places.reduce((most, n) => Math.max(most, n), this.rows));
-    columns.forEach((column, k) => {
-      const name = String(column["name"]);
-      const values = decoded[k]!;
-      if (column["words"]) {
-        let words = this.words.get(name);
-        if (words === undefined) {
-          words = { indexes: new Uint32Array(this.room).fill(NO_WORD), texts: [], places: new Map() };
-          this.words.set(name, words);
-        }
-        const joined = ((column["words"].words ?? []) as string[]).map((text) => {
-          let place = words.places.get(text);
-          if (place === undefined) {
-            place = words.texts.length;
-            words.texts.push(text);
-            words.places.set(text, place);
-          }
-          return place;
-        });
-        for (let i = 0; i < values.length; ++i) words.indexes[places[i]! - 1] = joined[values[i]!] ?? NO_WORD;
-      } else {
-        let numbers = this.numbers.get(name);
-        if (numbers === undefined) {
-          numbers = new Float64Array(this.room).fill(NaN);
-          this.numbers.set(name, numbers);
-        }
+    for (const column of page.columns) {
+      if (column.words) this.addWords(column.name, column.words, places);
+      else if (column.numbers) {
+        let numbers = this.numbers.get(column.name);
+        if (numbers === undefined) this.numbers.set(column.name, (numbers = new Float64Array(this.room).fill(NaN)));
+        const values = column.numbers;
         for (let i = 0; i < values.length; ++i) numbers[places[i]! - 1] = values[i]!;
       }
-    });
+    }
     this.states = this.words.get("state");
     this.ends = this.numbers.get("end_time") ?? this.ends;
   }
 
+  private addWords(name: string, { indexes, texts }: { indexes: Uint32Array; texts: string[] }, places: Float64Array): void {
+    let words = this.words.get(name);
+    if (words === undefined) this.words.set(name, (words = { indexes: new Uint32Array(this.room).fill(NO_WORD), texts: [], places: new Map() }));
+    const known = words;
+    const joined = texts.map((text) => {
+      let place = known.places.get(text);
+      if (place === undefined) {
+        place = known.texts.length;
+        known.texts.push(text);
+        known.places.set(text, place);
+      }
+      return place;
+    });
+    for (let i = 0; i < indexes.length; ++i) known.indexes[places[i]! - 1] = joined[indexes[i]!] ?? NO_WORD;
+  }
+
+  private begun = ""; // The event after which changes are to be read again, since begin read before the rest.
+
+  /** Reads some columns of all trials, so that something is seen before the rest is there, which refresh then reads. */
+  async begin(study: string, columns: string[], signal?: AbortSignal): Promise<void> {
+    this.begun = (await this.read(study, columns, signal)).seq;
+  }
+
   /** Reads what has changed since the last time. Returns whether anything has. */
   async refresh(study: string, columns: string[], signal?: AbortSignal): Promise<boolean> {
+    const { seq, changed } = await this.read(study, columns, signal);
+    this.seq = this.begun || seq;
+    this.begun = "";
+    return changed;
+  }
+
+  private async read(study: string, columns: string[], signal?: AbortSignal): Promise<{ seq: string; changed: boolean }> {
     let token = "", seq = this.seq, changed = false;
     do {
-      const page = await call("StudyService/GetTrialTable", { name: study, columns, afterSeq: this.seq, pageToken: token }, signal);
-      changed ||= Number(page["rows"] ?? 0) > 0;
+      const page = await tablePage(study, columns, this.seq, token, signal);
+      changed ||= page.rows > 0;
       this.add(page);
-      seq = String(page["seq"] ?? seq);
-      token = String(page["nextPageToken"] ?? "");
+      seq = page.seq;
+      token = page.next;
     } while (token !== "");
-    this.seq = seq;
-    return changed;
+    return { seq, changed };
   }
 }

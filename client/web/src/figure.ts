@@ -81,6 +81,7 @@ const PALE: [number[], number[]] = [[0xcb, 0xd5, 0xe1], [0x33, 0x41, 0x55]];
 const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
 const WHOLE = [1, 2, 5].flatMap((m) => Array.from({ length: 9 }, (_, k) => m * 10 ** k)).sort((a, b) => a - b);
 const NEAR = 14; // Pixels within which a mark is found.
+const MANY = 4000; // More points than these are stamped, smaller.
 
 function themeOf(element: Element): Theme {
   const style = getComputedStyle(element);
@@ -162,6 +163,35 @@ function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, 
   }
 }
 
+/** Returns a colour, "#rrggbb" or "rgb(r,g,b)", as a pixel of an image. */
+function packed(colour: string): number {
+  const parts = colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g)!.map(Number);
+  return (0xff000000 | (parts[2]! << 16) | (parts[1]! << 8) | parts[0]!) >>> 0;
+}
+
+interface Dot { dx: number; dy: number; alpha: number }
+const stamps = new Map<string, Dot[]>();
+
+/** Returns the pixels of a role's shape around its middle. */
+function stampOf(role: Role, size: number): Dot[] {
+  const key = `${role} ${size}`;
+  let stamp = stamps.get(key);
+  if (stamp !== undefined) return stamp;
+  const reach = Math.ceil(2.4 * size) + 1, side = 2 * reach + 1;
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = side;
+  const ctx = canvas.getContext("2d", { willReadFrequently: true })!;
+  shape(ctx, role, reach + 0.5, reach + 0.5, size);
+  ctx.lineWidth = size * 0.6;
+  if (isOutline(role)) ctx.stroke();
+  else ctx.fill();
+  const { data } = ctx.getImageData(0, 0, side, side);
+  stamp = [];
+  for (let i = 0; i < side * side; ++i) if (data[4 * i + 3]! > 0) stamp.push({ dx: (i % side) - reach, dy: Math.floor(i / side) - reach, alpha: data[4 * i + 3]! });
+  stamps.set(key, stamp);
+  return stamp;
+}
+
 const isOutline = (role: Role) => role === "failed" || role === "best" || role === "pruned" || role === "open";
 
 /** What a pointer or the keyboard has found. */
@@ -184,6 +214,7 @@ export class PanelView {
   private readonly tip: HTMLElement;
   private readonly observer: ResizeObserver;
   private found: Found | null = null;
+  private walk: { layer: Layer; order: number[] } | null = null; // The marks of a layer from left to right, once somebody walks.
 
   constructor(private readonly element: HTMLElement, panel: Panel, private readonly options: Options) {
     this.panel = this.complete(panel);
@@ -302,11 +333,11 @@ export class PanelView {
     this.plot.over.addEventListener("click", () => this.choose());
   }
 
-  // As u.valToPos(value, source, true), for many numbers.
-  private placer(u: uPlot, source: "x" | "y"): (value: number) => number {
+  // As u.valToPos(value, source, true), for many numbers; with `css`, as u.valToPos(value, source).
+  private placer(u: uPlot, source: "x" | "y", css = false): (value: number) => number {
     const scale = u.scales[source]!, log = this.panel[source].log === true;
     const low = log ? Math.log(scale.min!) : scale.min!, high = log ? Math.log(scale.max!) : scale.max!;
-    const { left, top, width, height } = u.bbox;
+    const { left, top, width, height } = css ? { left: 0, top: 0, width: u.bbox.width / devicePixelRatio, height: u.bbox.height / devicePixelRatio } : u.bbox;
     const share = (value: number) => ((log ? Math.log(value) : value) - low) / (high - low);
     return source === "x" ? (value) => left + width * share(value) : (value) => top + height * (1 - share(value));
   }
@@ -410,47 +441,58 @@ export class PanelView {
     ctx.setLineDash([]);
   }
 
-  // Each pixel gets one point at most: a hundred thousand are drawn like ten thousand.
   private drawPoints(u: uPlot, ctx: CanvasRenderingContext2D, layer: Layer, theme: Theme): void {
-    const ratio = devicePixelRatio;
-    const many = layer.x.length > 4000;
-    const size = (many ? 1.6 : 2.6) * ratio;
+    if (layer.x.length > MANY) return this.stampPoints(u, ctx, layer, theme);
+    const ratio = devicePixelRatio, size = 2.6 * ratio;
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
-    const width = Math.ceil(u.bbox.width) + 1;
     const across = this.placer(u, "x"), up = this.placer(u, "y");
-    const taken = new Uint8Array(width * (Math.ceil(u.bbox.height) + 1));
-    const cell = many ? Math.max(1, Math.round(ratio)) : 1;
     ctx.beginPath();
-    // The last ones are on top, so that they are drawn first where pixels are taken once.
-    for (let k = 0; k < layer.x.length; ++k) {
-      const i = layer.x.length - 1 - k;
-      const x = across(number(layer.x, i)), y = up(number(layer.y, i));
-      const column = Math.round((x - u.bbox.left) / cell), row = Math.round((y - u.bbox.top) / cell);
-      if (!(column >= 0 && row >= 0 && column < width && x <= u.bbox.left + u.bbox.width + 1 && y <= u.bbox.top + u.bbox.height + 1)) continue;
-      const at = row * width + column;
-      if (taken[at] === 1) continue;
-      taken[at] = 1;
+    for (let i = 0; i < layer.x.length; ++i) {
       if (colours) {
         ctx.fillStyle = this.colourAt(layer, i, theme);
-        if (many) ctx.fillRect(x - size, y - size, 2 * size, 2 * size);
-        else {
-          ctx.beginPath();
-          shape(ctx, layer.role, x, y, size);
-          ctx.fill();
-        }
-      } else if (many && !isOutline(layer.role)) {
-        ctx.fillRect(x - size, y - size, 2 * size, 2 * size);
-      } else {
-        shape(ctx, layer.role, x, y, size);
+        ctx.beginPath();
       }
+      shape(ctx, layer.role, across(number(layer.x, i)), up(number(layer.y, i)), size);
+      if (colours) ctx.fill();
     }
     if (colours) return;
-    if (isOutline(layer.role)) {
-      ctx.lineWidth = 1.4 * ratio;
-      ctx.stroke();
-    } else {
-      ctx.fill();
+    ctx.lineWidth = 1.4 * ratio;
+    if (isOutline(layer.role)) ctx.stroke();
+    else ctx.fill();
+  }
+
+  // Many points are stamped into an image, which is drawn as a whole: a canvas needs microseconds for each shape. Each pixel is
+  // the middle of one point at most, the last one, since those that come later are on top.
+  private stampPoints(u: uPlot, ctx: CanvasRenderingContext2D, layer: Layer, theme: Theme): void {
+    const colours = layer.colour !== undefined && this.panel.colour !== undefined;
+    const width = Math.ceil(u.bbox.width) + 1, height = Math.ceil(u.bbox.height) + 1;
+    const across = this.placer(u, "x"), up = this.placer(u, "y");
+    const stamp = stampOf(layer.role, 1.6 * devicePixelRatio);
+    const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer), alphas = image.data;
+    const taken = new Uint8Array(width * height);
+    const one = packed(this.colourOf(layer, theme));
+    const shades = colours ? Array.from({ length: 64 }, (_, k) => packed(shaded(k / 63, theme))) : [];
+    for (let i = layer.x.length - 1; i >= 0; --i) {
+      const column = Math.round(across(number(layer.x, i)) - u.bbox.left), row = Math.round(up(number(layer.y, i)) - u.bbox.top);
+      if (!(column >= 0 && row >= 0 && column < width && row < height) || taken[row * width + column] === 1) continue;
+      taken[row * width + column] = 1;
+      let colour = one;
+      if (colours) {
+        const share = place(this.panel.colour!, number(layer.colour, i));
+        colour = Number.isFinite(share) ? shades[Math.round(63 * Math.min(1, Math.max(0, this.panel.dark_low ? 1 - share : share)))]! : packed(theme.faint);
+      }
+      for (const { dx, dy, alpha } of stamp) {
+        const x = column + dx, y = row + dy, at = y * width + x;
+        if (x < 0 || y < 0 || x >= width || y >= height || alphas[4 * at + 3]! >= alpha) continue;
+        pixels[at] = colour;
+        alphas[4 * at + 3] = alpha;
+      }
     }
+    const canvas = document.createElement("canvas");
+    canvas.width = width;
+    canvas.height = height;
+    canvas.getContext("2d")!.putImageData(image, 0, 0);
+    ctx.drawImage(canvas, u.bbox.left, u.bbox.top);
   }
 
   private candidates(): Layer[] {
@@ -461,16 +503,17 @@ export class PanelView {
     const left = u.cursor.left ?? -1, top = u.cursor.top ?? -1;
     let best = NEAR * NEAR, found: Found | null = null;
     if (left >= 0) {
+      const across = this.placer(u, "x", true), up = this.placer(u, "y", true);
+      const at = u.posToVal(left, "x"), level = u.posToVal(top, "y");
       for (const layer of this.candidates()) {
         for (let i = 0; i < layer.x.length; ++i) {
           let x = number(layer.x, i);
           let y = number(layer.y, i);
           if (layer.mark === "boxes") {
-            const at = u.posToVal(left, "x"), level = u.posToVal(top, "y");
             x = Math.min(Math.max(at, x), number(layer.x2, i));
             y = Math.min(Math.max(level, y), number(layer.y2, i));
           }
-          const dx = u.valToPos(x, "x") - left, dy = u.valToPos(y, "y") - top;
+          const dx = across(x) - left, dy = up(y) - top;
           const distance = dx * dx + dy * dy;
           if (distance < best) {
             best = distance;
@@ -517,7 +560,8 @@ export class PanelView {
     const layer = this.found?.layer ?? layers[0];
     if (layer === undefined || layer.x.length === 0) return;
     event.preventDefault();
-    const order = Array.from(layer.x, (_, i) => i).sort((a, b) => number(layer.x, a) - number(layer.x, b));
+    if (this.walk?.layer !== layer) this.walk = { layer, order: Array.from(layer.x, (_, i) => i).sort((a, b) => number(layer.x, a) - number(layer.x, b)) };
+    const order = this.walk.order;
     const at = this.found === null ? (step > 0 ? -1 : order.length) : order.indexOf(this.found.index);
     const index = order[Math.min(order.length - 1, Math.max(0, at + step))]!;
     this.show({ layer, index, trial: layer.trials![index]! });

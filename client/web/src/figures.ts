@@ -15,25 +15,43 @@ export interface Subject {
 
 const maximizes = (s: Subject, metric: string): boolean => metricsOf(s.study).some((m) => m.name === metric && m.goal === "MAXIMIZE");
 export const maximize = (s: Subject): boolean => maximizes(s, s.metric);
-/** Returns whether a trial meets the bounds of all metrics. */
-const feasible = (s: Subject, row: number): boolean => !s.table.has("feasible") || (s.table.isText("feasible") ? s.table.word("feasible", row) !== "false" : s.table.number("feasible")[row] !== 0);
 export const values = (s: Subject): Float64Array => s.table.number(`metrics.${s.metric}`);
 const better = (s: Subject, a: number, b: number): boolean => (maximize(s) ? a > b : a < b);
-const hasResult = (s: Subject, row: number): boolean => {
-  const state = s.table.state(row);
-  return (state === "COMPLETE" || state === "PRUNED") && Number.isFinite(values(s)[row]);
-};
+
+/** Returns whether the trial in a row meets the bounds of all metrics. */
+function bounds(s: Subject): (row: number) => boolean {
+  if (!s.table.has("feasible")) return () => true;
+  if (s.table.isText("feasible")) return (row) => s.table.word("feasible", row) !== "false";
+  const number = s.table.number("feasible");
+  return (row) => number[row] !== 0;
+}
+
+// What figures ask of each trial, found once for all of them.
+const NONE = 0, COMPLETE = 1, BEYOND = 2, PRUNED = 3, FAILED = 4; // BEYOND: complete, and beyond a bound.
+interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number }
+const known = new WeakMap<Table, Results>();
+
+function results(s: Subject): Results {
+  const stamp = `${s.table.version} ${s.metric}`, before = known.get(s.table);
+  if (before !== undefined && before.stamp === stamp) return before;
+  const rows = s.table.rows, value = values(s), kinds = new Uint8Array(rows), most = maximize(s), meets = bounds(s);
+  let best = -1, all = 0, failed = 0;
+  for (let row = 0; row < rows; ++row) {
+    const state = s.table.state(row), finite = Number.isFinite(value[row]);
+    if (state !== "" && state !== "DELETED") ++all;
+    if (state === "FAILED") ++failed;
+    kinds[row] = state === "FAILED" ? FAILED : !finite ? NONE : state === "PRUNED" ? PRUNED : state !== "COMPLETE" ? NONE : meets(row) ? COMPLETE : BEYOND;
+    if (kinds[row] === COMPLETE && (best < 0 || (most ? value[row]! > value[best]! : value[row]! < value[best]!))) best = row;
+  }
+  const found = { stamp, value, kinds, best, all, failed };
+  known.set(s.table, found);
+  return found;
+}
+
+const hasResult = (kind: number | undefined): boolean => kind === COMPLETE || kind === BEYOND || kind === PRUNED;
 
 /** Returns the row of the best complete trial; -1: there is none. */
-export function bestRow(s: Subject): number {
-  const value = values(s);
-  let best = -1;
-  for (let row = 0; row < s.table.rows; ++row) {
-    if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(value[row]) || !feasible(s, row)) continue;
-    if (best < 0 || better(s, value[row]!, value[best]!)) best = row;
-  }
-  return best;
-}
+export const bestRow = (s: Subject): number => results(s).best;
 
 /** Returns an axis on which most values are seen well, and the best always: plot::MetricAxis. */
 export function metricAxis(label: string, given: ArrayLike<number>, most: boolean): Axis {
@@ -76,30 +94,29 @@ function made(role: Layer["role"], name: string, mark: Layer["mark"] = "points")
   return { layer: { mark, role, name, x, y, trials }, x, y, trials, colour };
 }
 
-const axes = new WeakMap<Float64Array, { seq: string; axis: Axis }>();
+const axes = new WeakMap<Float64Array, { version: number; axis: Axis }>();
 
 /** The axis of the subject's metric, which all of its figures share. */
 function axisOf(s: Subject): Axis {
-  const numbers = values(s), known = axes.get(numbers);
-  if (known !== undefined && known.seq === s.table.seq) return known.axis;
+  const numbers = values(s), before = axes.get(numbers);
+  if (before !== undefined && before.version === s.table.version) return before.axis;
   const axis = metricAxis(s.metric, numbers, maximize(s));
-  axes.set(numbers, { seq: s.table.seq, axis });
+  axes.set(numbers, { version: s.table.version, axis });
   return axis;
 }
 
 function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
   const complete = made(colour ? "shaded" : "trial", "a trial"), pruned = made("pruned", "stopped early");
   const far = made("outside", "worse than the frame shows"), failed = made("failed", "failed");
-  const value = values(s), edge = edgeOf(axis, maximize(s));
-  for (let row = 0; row < s.table.rows; ++row) {
-    const at = x(row), state = s.table.state(row);
-    let y = value[row]!, into: Made | null = null;
-    if (state === "FAILED") [into, y] = [failed, edge];
-    else if (hasResult(s, row)) {
-      into = state === "PRUNED" && !colour ? pruned : complete;
-      if (outside(axis, y, maximize(s))) [into, y] = [far, edge];
-    }
-    if (into === null || !Number.isFinite(at) || !Number.isFinite(y)) continue;
+  const { value, kinds } = results(s), most = maximize(s), edge = edgeOf(axis, most);
+  for (let row = 0; row < kinds.length; ++row) {
+    const kind = kinds[row]!;
+    if (kind === NONE) continue;
+    const at = x(row);
+    let y = value[row]!, into = kind === FAILED ? failed : kind === PRUNED && !colour ? pruned : complete;
+    if (kind === FAILED) y = edge;
+    else if (outside(axis, y, most)) [into, y] = [far, edge];
+    if (!Number.isFinite(at) || !Number.isFinite(y)) continue;
     into.x.push(at);
     into.y.push(y);
     into.trials.push(row + 1);
@@ -116,10 +133,10 @@ export function bestLine(s: Subject): { x: number[]; y: number[]; trials: number
 
 function bestSoFar(s: Subject, origin: string): Made {
   const out = made("incumbent", "best so far", "steps");
-  const value = values(s);
+  const { value, kinds } = results(s);
   let last = 0;
-  for (let row = 0; row < s.table.rows; ++row) {
-    if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(value[row]) || !feasible(s, row)) continue;
+  for (let row = 0; row < kinds.length; ++row) {
+    if (kinds[row] !== COMPLETE) continue;
     if (origin !== "" && s.table.word("origin", row) !== origin) continue;
     last = row + 1;
     if (out.y.length > 0 && !better(s, value[row]!, out.y[out.y.length - 1]!)) continue;
@@ -136,15 +153,9 @@ function bestSoFar(s: Subject, origin: string): Made {
 }
 
 function words(s: Subject): string {
-  const best = bestRow(s);
-  let failed = 0, all = 0;
-  for (let row = 0; row < s.table.rows; ++row) {
-    if (!s.table.exists(row)) continue;
-    ++all;
-    if (s.table.state(row) === "FAILED") ++failed;
-  }
+  const { value, best, all, failed } = results(s);
   return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}; ` +
-    (best < 0 ? "no trial is complete" : `the best value is ${short(values(s)[best]!)} in trial ${best + 1}`) + ".";
+    (best < 0 ? "no trial is complete" : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + ".";
 }
 
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
@@ -169,10 +180,10 @@ export function history(s: Subject): Figure {
 export function front(s: Subject, a: string, b: string): Figure {
   const x = s.table.number(`metrics.${a}`), y = s.table.number(`metrics.${b}`);
   const trials = made("trial", "a trial"), beyond = made("failed", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "", "steps");
-  const rows: number[] = [];
+  const rows: number[] = [], meets = bounds(s);
   for (let row = 0; row < s.table.rows; ++row) {
     if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(x[row]) || !Number.isFinite(y[row])) continue;
-    const into = feasible(s, row) ? trials : beyond;
+    const into = meets(row) ? trials : beyond;
     into.x.push(x[row]!);
     into.y.push(y[row]!);
     into.trials.push(row + 1);
@@ -312,10 +323,10 @@ function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
 
 /** The metric over two parameters: what the model expects, if there is one, and the trials. */
 export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null): Figure {
-  const value = values(s);
+  const { value, kinds } = results(s);
   const points = made("trial", "a trial");
-  for (let row = 0; row < s.table.rows; ++row) {
-    if (!hasResult(s, row) || !Number.isFinite(a.at(row)) || !Number.isFinite(b.at(row))) continue;
+  for (let row = 0; row < kinds.length; ++row) {
+    if (!hasResult(kinds[row]) || !Number.isFinite(a.at(row)) || !Number.isFinite(b.at(row))) continue;
     points.x.push(a.at(row));
     points.y.push(b.at(row));
     points.trials.push(row + 1);
@@ -346,10 +357,10 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
 }
 
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
-  const value = values(s);
+  const { value, kinds } = results(s);
   const metric = axisOf(s);
   const rows: number[] = [];
-  for (let row = 0; row < s.table.rows; ++row) if (hasResult(s, row)) rows.push(row);
+  for (let row = 0; row < kinds.length; ++row) if (hasResult(kinds[row])) rows.push(row);
   const all = rows.length, sign = maximize(s) ? -1 : 1;
   const order = (p: number, q: number) => sign * (value[p]! - value[q]!) || p - q;
   let kept = rows;

@@ -9,6 +9,7 @@ import { hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Action, ago, Failure, LazyPlot, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
+const MANY_TRIALS = 5000; // From these on the history is drawn before the rest has come.
 const MOST_PARAMETERS = 60; // Columns of parameters that the page takes.
 const FIXED = ["number", "state", "update_seq", "create_time", "start_time", "end_time", "seconds", "attempts", "worker", "designer", "origin", "step"];
 
@@ -20,13 +21,23 @@ function columnsOf(study: Json): string[] {
   return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`), ...(hasBounds(study) ? ["feasible"] : [])];
 }
 
-/** A study that is kept up to date: a watch wakes, columns bring what changed, at most twice a second. */
-export function useStudy(name: string): { study: Json | null; table: Table; version: number; error: CallError | null; away: string } {
-  const [state, setState] = useState<{ study: Json | null; version: number; error: CallError | null; away: string }>({ study: null, version: 0, error: null, away: "" });
+/** Returns the columns of the history, which is seen before the others are there; none: the study is small. */
+function firstColumnsOf(study: Json): string[] {
+  const trials = Object.values(study["trials"] ?? {}).reduce((sum: number, n) => sum + Number(n), 0);
+  if (trials < MANY_TRIALS) return [];
+  return ["number", "state", `metrics.${mainMetric(study)}`, ...(hasBounds(study) ? ["feasible"] : [])];
+}
+
+interface Followed { study: Json | null; version: number; whole: boolean; error: CallError | null; away: string }
+
+/** A study that is kept up to date: a watch wakes, columns bring what changed, at most twice a second. `whole`: all columns are
+ * there. Without `rows` its trials are not read. */
+export function useStudy(name: string, rows: boolean): Followed & { table: Table } {
+  const [state, setState] = useState<Followed>({ study: null, version: 0, whole: false, error: null, away: "" });
   const table = useMemo(() => new Table(), [name]);
   useEffect(() => {
     const stop = new AbortController();
-    let woken = true, running = false, timer = 0, version = 0, cost = 0; // Milliseconds that the last change took to draw.
+    let woken = true, running = false, timer = 0, version = 0, seen = "0", cost = 0; // Milliseconds that the last change took to draw.
     const refresh = async () => {
       if (running || stop.signal.aborted) return;
       running = true;
@@ -34,10 +45,17 @@ export function useStudy(name: string): { study: Json | null; table: Table; vers
         while (woken && !stop.signal.aborted) {
           woken = false;
           const study = await call("StudyService/GetStudy", { name }, stop.signal);
-          await table.refresh(name, columnsOf(study), stop.signal);
+          const first = version === 0 && rows ? firstColumnsOf(study) : [];
+          if (first.length > 0) {
+            await table.begin(name, first, stop.signal);
+            if (stop.signal.aborted) return;
+            setState({ study, version: ++version, whole: false, error: null, away: "" });
+          }
+          if (rows) await table.refresh(name, columnsOf(study), stop.signal);
           if (stop.signal.aborted) return;
+          seen = rows ? table.seq : String(study["updateSeq"] ?? "0");
           const begin = performance.now();
-          setState({ study, version: ++version, error: null, away: "" });
+          setState({ study, version: ++version, whole: rows, error: null, away: "" });
           requestAnimationFrame(() => setTimeout(() => { cost = performance.now() - begin; }));
         }
       } catch (failure) {
@@ -62,7 +80,7 @@ export function useStudy(name: string): { study: Json | null; table: Table; vers
         const hide = () => { if (document.hidden) hidden.abort(); };
         document.addEventListener("visibilitychange", hide);
         try {
-          await stream("StudyService/WatchStudy", { name, afterSeq: table.seq }, AbortSignal.any([stop.signal, hidden.signal]), () => { wait = 500; wake(); });
+          await stream("StudyService/WatchStudy", { name, afterSeq: seen }, AbortSignal.any([stop.signal, hidden.signal]), () => { wait = 500; wake(); });
         } catch (failure) {
           const error = failure as CallError;
           if (stop.signal.aborted) return;
@@ -85,7 +103,7 @@ export function useStudy(name: string): { study: Json | null; table: Table; vers
       stop.abort();
       clearTimeout(timer);
     };
-  }, [name]);
+  }, [name, rows]);
   return { ...state, table };
 }
 
@@ -318,7 +336,7 @@ function Front({ s, version, place, atSeq, open, objectives }: Shown & { objecti
   );
 }
 
-function Plots({ name, study, table, version, place }: { name: string; study: Json; table: Table; version: number; place: Place }): JSX.Element {
+function Plots({ name, study, table, version, whole, place }: { name: string; study: Json; table: Table; version: number; whole: boolean; place: Place }): JSX.Element {
   const metrics = table.names().filter((n) => n.startsWith("metrics.")).map((n) => n.slice(8));
   const metric = place.query.get("metric") ?? mainMetric(study);
   const s: figures.Subject = { study, table, metric };
@@ -326,10 +344,11 @@ function Plots({ name, study, table, version, place }: { name: string; study: Js
   const atSeq = table.lookBack(at);
   const coordinates = figures.coordinates(s, 8), objectives = objectivesOf(study).map((m) => m.name);
   const turn = useTurn(version, 60);
-  const importance = useLoaded(async (signal) => figures.importance(await call("StudyService/GetImportance", { name, metric }, signal)), [name, metric, turn]);
+  const importance = useLoaded(async (signal) => (whole ? figures.importance(await call("StudyService/GetImportance", { name, metric }, signal)) : null), [name, metric, turn, whole]);
   const open = (trial: number) => { location.hash = studyHref(name, "trials", trial); };
   const shown: Shown = { s, coordinates, version, place, atSeq, open };
   const inputs = [version, metric, at];
+  if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">…</p>;
   const likely = importance.value?.panels[0]!.y.ticks?.map((t) => t.text) ?? [];
   return (
     <>
@@ -338,19 +357,23 @@ function Plots({ name, study, table, version, place }: { name: string; study: Js
       )}
       {table.rows > 1 && (
         <p class="filters">
-          <label>As it was after trial <input ref={(input) => { if (input) input.value = String(at || table.rows); }} type="range" min="1" max={table.rows} aria-valuetext={at ? `trial ${at}` : "now"} onInput={(e) => setQuery(place, "at", Number(e.currentTarget.value) >= table.rows ? "" : e.currentTarget.value)} /></label>
+          <label>As it was after trial <input disabled={!whole} ref={(input) => { if (input) input.value = String(at || table.rows); }} type="range" min="1" max={table.rows} aria-valuetext={at ? `trial ${at}` : "now"} onInput={(e) => setQuery(place, "at", Number(e.currentTarget.value) >= table.rows ? "" : e.currentTarget.value)} /></label>
           <output>{at ? `${at} of ${table.rows}` : "now"}</output>
           {at > 0 && <button type="button" onClick={() => setQuery(place, "at", "")}>Now</button>}
         </p>
       )}
-      {objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
+      {whole && objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
       <Section title="History"><LazyPlot make={() => figures.history(s)} inputs={inputs} height={340} onTrial={open} /></Section>
-      <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>
-      <Section title="Over each parameter"><Slices {...shown} /></Section>
-      {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
-      {at === 0 && <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
-      {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
-      <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.texts("worker")))} onTrial={open} /></Section>
+      {whole && (
+        <>
+          <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>
+          <Section title="Over each parameter"><Slices {...shown} /></Section>
+          {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
+          {at === 0 && <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
+          {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
+          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.texts("worker")))} onTrial={open} /></Section>
+        </>
+      )}
     </>
   );
 }
@@ -418,7 +441,7 @@ function cell(table: Table, column: string, row: number): string {
 }
 
 export function StudyPage({ name, place, children }: { name: string; place: Place; children?: (study: Json) => JSX.Element }): JSX.Element {
-  const { study, table, version, error, away } = useStudy(name);
+  const { study, table, version, whole, error, away } = useStudy(name, children === undefined);
   useTitle(String(study?.["spec"].displayName || name.split("/")[3]));
   if (error !== null) return <Failure error={error} again={() => location.reload()} />;
   if (study === null) return away ? <Failure error={new CallError("unavailable", away)} /> : <p role="status">…</p>;
@@ -427,7 +450,7 @@ export function StudyPage({ name, place, children }: { name: string; place: Plac
       {away && <p class="away" role="status">Connection lost, trying again: {away}</p>}
       <Head name={name} study={study} place={place} />
       {children ? children(study) : place.parts[3] === "trials" ? <Trials name={name} study={study} table={table} version={version} place={place} />
-        : <Plots name={name} study={study} table={table} version={version} place={place} />}
+        : <Plots name={name} study={study} table={table} version={version} whole={whole} place={place} />}
       <p class="faint">Changed {ago(study["updateTime"])}.</p>
     </>
   );

@@ -145,6 +145,40 @@ await test("a change is seen within 600 ms of its commit", async () => {
   await page.close();
 });
 
+await test("the history of a large study is drawn before the rest of it has come, and all of it is then there", async () => {
+  await call("StudyService/CreateStudy", { studyId: "large", spec: { space: [{ name: "x", float: { min: 0, max: 1 } }, { name: "y", float: { min: 0, max: 1 } }], metric: { name: "loss", goal: "MINIMIZE" }, algorithm: { random: {} }, budget: { maxTrials: "1" } } });
+  for (let i = 0; i < 6; ++i) {
+    const trials = Array.from({ length: 1000 }, (_, k) => ({ parameters: { x: k / 1000, y: (7 * k % 1000) / 1000 }, state: "COMPLETE", finalMeasurement: { metrics: { loss: (k * 37 % 1000) / 1000 } } }));
+    await call("StudyService/ImportTrials", { parent: name("large"), trials, requestId: `large-${i}` });
+  }
+  const page = await open("/studies");
+  let tables = 0, go = () => {};
+  const held = new Promise((resolve) => { go = resolve; });
+  await page.route("**/luthier.v1.StudyService/GetTrialTable", async (route) => {
+    if (++tables > 1) await held;
+    await route.continue();
+  });
+  await page.goto(`${server.url}/#/studies/default/large`);
+  await page.waitForSelector("text=6000 trials; the best value is 0 in trial 1");
+  // Points cover most of the plot, which a handful of marks or the axes alone do not.
+  const inked = () => page.evaluate(() => {
+    const canvas = document.querySelector(".plot canvas"), { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let i = 3; i < data.length; i += 4) if (data[i] > 200) ++count;
+    return count / (canvas.width * canvas.height);
+  });
+  await page.waitForFunction(() => document.querySelector(".plot canvas") !== null);
+  assert.ok(await inked() > 0.05, `the points cover ${await inked()} of the plot`);
+  assert.equal(await page.getByText("Over each parameter").count(), 0);
+  go();
+  await page.waitForSelector("text=Over each parameter");
+  await settled(page);
+  assert.equal(await page.locator(".tip").count() >= 4, true);
+  assert.ok(tables >= 2);
+  await page.close();
+  await call("StudyService/DeleteStudy", { name: name("large"), requestId: "delete-large" });
+});
+
 await test("the keyboard walks from trial to trial and opens one", async () => {
   const page = await open("/studies/default/full");
   await settled(page);

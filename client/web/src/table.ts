@@ -1,0 +1,103 @@
+// GetTrialTable in Protocol Buffers' binary form: in JSON a table of a hundred thousand rows is 20 MB of base64, which a
+// browser decodes in a tenth of a second, and this in none. All other calls are in JSON (api.ts).
+import { send } from "./api";
+
+export interface Column {
+  name: string;
+  numbers?: Float64Array;
+  words?: { indexes: Uint32Array; texts: string[] };
+}
+
+export interface TablePage {
+  columns: Column[];
+  rows: number;
+  seq: string;
+  next: string;
+}
+
+// Calls `on` with the number and the value of each field of a message: bytes, or a whole number.
+function fields(message: Uint8Array, on: (field: number, bytes: Uint8Array, whole: bigint) => void): void {
+  let at = 0;
+  const none = new Uint8Array(0);
+  const varint = (): bigint => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = message[at++];
+      if (byte === undefined) throw new Error("the table ends in the middle of a number");
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  while (at < message.length) {
+    const key = Number(varint()), kind = key & 7;
+    if (kind === 0) on(key >> 3, none, varint());
+    else if (kind === 2) {
+      const size = Number(varint());
+      on(key >> 3, message.subarray(at, at + size), 0n);
+      at += size;
+    } else if (kind === 1 || kind === 5) at += kind === 1 ? 8 : 4; // Numbers of fixed size: of later versions.
+    else throw new Error(`the table has a field of kind ${kind}`);
+  }
+}
+
+const decoder = new TextDecoder();
+// Arrays of numbers begin at multiples of their size.
+const whole = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer;
+
+function wordsOf(message: Uint8Array): { indexes: Uint32Array; texts: string[] } {
+  const out = { indexes: new Uint32Array(0), texts: [] as string[] };
+  fields(message, (field, bytes) => {
+    if (field === 1) out.indexes = new Uint32Array(whole(bytes));
+    if (field === 2) out.texts.push(decoder.decode(bytes));
+  });
+  return out;
+}
+
+/** Reads a GetTrialTableResponse. */
+export function readTable(message: Uint8Array): TablePage {
+  const page: TablePage = { columns: [], rows: 0, seq: "0", next: "" };
+  fields(message, (field, bytes, number) => {
+    if (field === 2) page.rows = Number(number);
+    if (field === 3) page.seq = String(number);
+    if (field === 4) page.next = decoder.decode(bytes);
+    if (field !== 1) return;
+    const column: Column = { name: "" };
+    fields(bytes, (part, value) => {
+      if (part === 1) column.name = decoder.decode(value);
+      if (part === 2) column.numbers = new Float64Array(whole(value));
+      if (part === 3) column.words = wordsOf(value);
+    });
+    page.columns.push(column);
+  });
+  return page;
+}
+
+/** Writes a GetTrialTableRequest. */
+export function tableRequest(name: string, columns: string[], afterSeq: string, token: string): Uint8Array<ArrayBuffer> {
+  const out: number[] = [];
+  const varint = (value: bigint) => {
+    for (; value > 127n; value >>= 7n) out.push(Number(value & 127n) | 128);
+    out.push(Number(value));
+  };
+  const text = (field: number, value: string) => {
+    if (value === "") return;
+    const bytes = new TextEncoder().encode(value);
+    out.push((field << 3) | 2);
+    varint(BigInt(bytes.length));
+    bytes.forEach((byte) => out.push(byte));
+  };
+  text(1, name);
+  columns.forEach((column) => text(2, column));
+  if (afterSeq !== "0") {
+    out.push(3 << 3);
+    varint(BigInt(afterSeq));
+  }
+  text(4, token);
+  return new Uint8Array(out);
+}
+
+/** Asks for a page of a study's table: rows that changed after an event. */
+export async function tablePage(name: string, columns: string[], afterSeq: string, token: string, signal?: AbortSignal): Promise<TablePage> {
+  const response = await send("StudyService/GetTrialTable", "application/proto", tableRequest(name, columns, afterSeq, token), signal);
+  return readTable(new Uint8Array(await response.arrayBuffer()));
+}

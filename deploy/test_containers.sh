@@ -16,7 +16,7 @@ page=$root/docs/guide/operations.md
 . deploy/page.sh
 # shellcheck source=/dev/null
 . deploy/engine.sh
-export COMPOSE_PROJECT_NAME=luthier-test LUTHIER_PORT=${LUTHIER_PORT:-17790}
+export COMPOSE_PROJECT_NAME=luthier-test LUTHIER_PORT=${LUTHIER_PORT:-17790} LUTHIER_PAGE_PORT=${LUTHIER_PAGE_PORT:-17792}
 
 skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -194,6 +194,26 @@ done
   fail "the port is published to others"
 docker logs "$(in_project coordinator)" >coordinator.log 2>&1
 grep -q 'serving .*tls=yes tokens=auto' coordinator.log || fail "no TLS, or no tokens"
+
+step "The page is on, over TLS, and its calls need a token"
+docker compose exec -T coordinator cat /access/user/ca.pem >page_ca.pem
+docker compose exec -T coordinator luthier admin token create --role viewer --name page >page.token
+/usr/bin/python3 - "https://localhost:$LUTHIER_PAGE_PORT" page_ca.pem page.token <<'PAGE' || fail "the page is not as it should be"
+import json, ssl, sys, urllib.error, urllib.request
+url, authority, token = sys.argv[1], ssl.create_default_context(cafile=sys.argv[2]), open(sys.argv[3]).read().strip()
+def studies(**headers):
+    request = urllib.request.Request(url + "/luthier.v1.StudyService/ListStudies", b"{}", {"Content-Type": "application/json", **headers})
+    return json.load(urllib.request.urlopen(request, context=authority))
+page = urllib.request.urlopen(url + "/", context=authority)
+assert b"<title>Luthier" in page.read() and "default-src 'none'" in page.headers["Content-Security-Policy"]
+for name in ("page.js", "page.css", "api.binpb"):
+    assert urllib.request.urlopen(f"{url}/{name}", context=authority).status == 200, name
+assert studies(Authorization=f"Bearer {token}")["studies"]
+try:
+    raise SystemExit(f"answered without a token: {studies()}")
+except urllib.error.HTTPError as refused:
+    assert refused.code == 401, refused
+PAGE
 
 step "Workers and the coordinator are killed in the middle of a study; nothing is lost"
 cat >slow.yaml <<'STUDY'

@@ -5,7 +5,8 @@
 
 #include "absl/strings/string_view.h"
 
-// The files of client/web/dist, which are part of the programs.
+// The files of client/web/dist, and api.binpb, the descriptors of a study with their comments; they are part of the
+// programs.
 namespace luthier::web {
 
 struct Asset {
@@ -14,7 +15,7 @@ struct Asset {
   absl::string_view sha256;  // Hash of `bytes`, in lower-case hexadecimal.
 };
 
-// Returns all of them, in order of name.
+// Returns all of them.
 const std::vector<Asset>& Assets();
 
 // Returns the file of that name; null: there is none.

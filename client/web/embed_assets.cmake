@@ -1,7 +1,8 @@
-# cmake -DOUT=assets_data.cc -DDIR=dist -P embed_assets.cmake: the files of DIR as data of the program. The assembler reads
-# them, so that no compiler has to; their hashes make a changed file a changed source.
+# cmake -DOUT=assets_data.cc -DDIR=dist -DMORE=api.binpb -P embed_assets.cmake: the files of DIR, and MORE, as data of the
+# program. The assembler reads them, so that no compiler has to; their hashes make a changed file a changed source.
 file(GLOB files "${DIR}/*")
 list(SORT files)
+list(APPEND files "${MORE}")
 set(text "#include \"client/web/assets.h\"\n\n")
 set(rows "")
 set(i 0)

@@ -1,4 +1,4 @@
-// Makes the pictures of docs/guide/page.md: a study of 40 trials, asked and told here, in Debian's Chromium.
+// Makes the pictures of README.md and docs/guide/page.md: a study of 40 trials, asked and told here, in Debian's Chromium.
 //   node screenshots.mjs BIN_DIR MODULES_DIR OUT_DIR
 // BIN_DIR has luthierd; MODULES_DIR has playwright-core: build/peers/web/node_modules.
 import { spawn } from "node:child_process";
@@ -43,10 +43,17 @@ for (let i = 0; i < 40; ++i) {
 }
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"] });
-for (const [path, picture, height] of [["studies/default/digits", "page_study", 1500], ["studies/default/digits/trials?order=metrics.loss", "page_trials", 480]]) {
-  const page = await browser.newPage({ viewport: { width: 860, height }, deviceScaleFactor: 0.8 });
+const { bestTrial } = await call("StudyService/GetStudy", { name: "projects/default/studies/digits" });
+const pictures = [
+  ["studies/default/digits", "page_study", [860, 1500], "text=mean of the model"],
+  ["studies/default/digits/trials?order=metrics.loss", "page_trials", [860, 480], "td a"],
+  [`studies/default/digits/trials/${bestTrial}`, "page_trial", [860, 900], "text=Why this point"],
+  ["new", "page_new", [1280, 900], "text=What it means"],
+];
+for (const [path, picture, [width, height], shown] of pictures) {
+  const page = await browser.newPage({ viewport: { width, height }, deviceScaleFactor: 0.8 });
   await page.goto(`${url}/#token=${token}&/${path}`);
-  await page.waitForSelector(picture === "page_study" ? "text=mean of the model" : "td a");
+  await page.waitForSelector(shown);
   await page.waitForTimeout(500);
   await page.screenshot({ path: join(out, `${picture}.png`) });
   await page.close();

@@ -14,7 +14,7 @@ const char* TypeOf(absl::string_view name) {
   if (absl::EndsWith(name, ".html")) return "text/html; charset=utf-8";
   if (absl::EndsWith(name, ".js")) return "text/javascript; charset=utf-8";
   if (absl::EndsWith(name, ".css")) return "text/css; charset=utf-8";
-  if (absl::EndsWith(name, ".svg")) return "image/svg+xml";
+  if (absl::EndsWith(name, ".binpb")) return "application/octet-stream";
   return "text/plain; charset=utf-8";
 }
 

@@ -108,7 +108,7 @@ function Workers(): JSX.Element {
       <h2>Workers that asked since the coordinator started</h2>
       {workers.length === 0 ? <p>None has asked. Start one: <code>luthier-worker --server HOST:PORT</code></p> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers"><table>
-          <thead><tr>{["worker", "last heard of", "holds", "granted", "complete", "failed", "expired", "rests from"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
+          <thead><tr>{["worker", "last heard of", "holds", "granted", "complete", "failed", "expired", "gets no trials of"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
           <tbody>{workers.map((w) => (
             <tr key={w["name"]}><td>{w["name"]}</td><td>{ago(w["lastSeen"])}</td>{["leases", "granted", "completed", "failed", "expired"].map((f) => <td key={f} class="number">{w[f] ?? 0}</td>)}
               <td>{((w["rests"] ?? []) as Json[]).map((r) => `${r["study"].split("/")[3]}: ${r["failure"]}`).join("; ")}</td></tr>))}</tbody>

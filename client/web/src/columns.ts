@@ -67,9 +67,9 @@ export class Table {
     return end < last || (end === last && row <= this.last);
   }
 
-  /** Returns how many texts a column has. */
-  texts(column: string): number {
-    return this.words.get(column)?.texts.length ?? 0;
+  /** Returns the different texts that a column has had. */
+  wordsIn(column: string): string[] {
+    return this.words.get(column)?.texts ?? [];
   }
 
   /** Returns whether there is a trial in this row. */

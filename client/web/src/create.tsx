@@ -1,10 +1,14 @@
-// The page on which a study is stated: a study file, with what the coordinator says of it while it is written.
+// The page on which a study is stated: a form of the API's own fields, and beside it the study file that it comes to. Either may be
+// written; the coordinator says what is wrong meanwhile, at its line and at its field.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, CallError, type Json } from "./api";
+import { loadSchema, type Schema } from "./descriptors";
 import { short } from "./figure";
+import { MessageForm } from "./form";
 import { aims } from "./metrics";
-import { Action, Failure, Section, studyHref, useTitle } from "./parts";
+import { Action, Failure, Section, studyHref, useLoaded, useTitle } from "./parts";
+import { modelOf, yamlOf } from "./yaml";
 
 const EXAMPLE = `# A study file, as luthier study create -f takes it.
 space:
@@ -16,16 +20,18 @@ budget: {max_trials: 50}
 # The default algorithm is auto, and the default objective external: programs ask for settings and tell results.
 # objective: {command: {argv: [python3, train.py, "--lr={lr}", "--layers={layers}", "--kind={kind}"]}}
 `;
+const SPEC = "luthier.v1.StudySpec";
 const WAIT = 300; // Milliseconds of silence before a text is checked.
 
 /** Something that is wrong, and where; line 0: nowhere. */
-export interface Problem { line: number; column: number; what: string }
+export interface Problem { line: number; column: number; path: string; what: string }
 
 /** Reads what CheckStudyFile says of a text: "line:3:14: space[0].float.max: …" for each violation. */
 export function problemsOf(message: string): Problem[] {
   return message.split("\n").filter((text) => text !== "").map((text) => {
     const match = /^line:(\d+):(\d+): (.*)$/.exec(text);
-    return match ? { line: Number(match[1]), column: Number(match[2]), what: match[3]! } : { line: 0, column: 0, what: text.replace(/^line: /, "") };
+    const what = match?.[3] ?? text.replace(/^line: /, "");
+    return { line: Number(match?.[1] ?? 0), column: Number(match?.[2] ?? 0), path: /^([a-z_][\w.[\]]*): /.exec(what)?.[1] ?? "", what };
   });
 }
 
@@ -73,11 +79,38 @@ function Preview({ spec, algorithm, reasons }: { spec: Json; algorithm: Json | u
   );
 }
 
+/** The form of the fields, which follows the text wherever that is right. */
+function Fields({ schema, text, checked, fresh, setText }: { schema: Schema; text: string; checked: Checked | null; fresh: boolean; setText: (text: string) => void }): JSX.Element {
+  const message = schema.messages.get(SPEC)!;
+  const [model, setModel] = useState<Json>({});
+  const written = useRef(""); // The text that the form has written last.
+  const own = written.current === text;
+  useEffect(() => {
+    if (!own && fresh && checked !== null && "spec" in checked) setModel(modelOf(schema, message, checked.spec));
+  }, [checked, fresh]);
+  const write = (next: Json) => {
+    setModel(next);
+    written.current = yamlOf(schema, message, next);
+    setText(written.current);
+  };
+  const problems = own && fresh && checked !== null && "problems" in checked ? checked.problems : [];
+  const lost = !own && fresh && checked !== null && "problems" in checked;
+  return (
+    <>
+      {lost && <p class="away">The text is wrong, so that the form does not follow it. Mend the text, or <button type="button" class="link" onClick={() => write(model)}>go back to the form</button>.</p>}
+      <fieldset class="plain" disabled={lost} aria-label="Fields">
+        <MessageForm schema={schema} wrong={problems.map((p) => ({ path: p.path, what: p.what.slice(p.path === "" ? 0 : p.path.length + 2) }))} path="" message={message} model={model} set={write} />
+      </fieldset>
+    </>
+  );
+}
+
 export function Create(): JSX.Element {
   useTitle("New study");
   const [text, setText] = useState(EXAMPLE), [id, setId] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
   const { checked, of } = useChecked(text);
+  const schema = useLoaded(() => loadSchema(), []);
   const problems = checked !== null && "problems" in checked ? checked.problems : [];
   const wrong = new Set(problems.map((p) => p.line));
   const lines = text.split("\n").length;
@@ -98,7 +131,13 @@ export function Create(): JSX.Element {
         <label>Id <input value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
         <Action label="Create the study" run={create} />
       </div>
+      <p class="faint">The form and the study file beside it say the same; write in either. What the form writes has no comments.</p>
       <div class="halves">
+        <section aria-label="Form">
+          {schema.error && <Failure error={schema.error} />}
+          {schema.value && <Fields schema={schema.value} text={text} checked={checked} fresh={of === text} setText={setText} />}
+        </section>
+        <div>
         <div class="editor">
           <pre aria-hidden="true" class="numbers">{Array.from({ length: lines }, (_, i) => <span key={i} class={wrong.has(i + 1) ? "wrong" : ""}>{i + 1}{"\n"}</span>)}</pre>
           <textarea ref={area} spellcheck={false} wrap="off" aria-label="Study file" aria-invalid={problems.length > 0} aria-describedby="said" rows={Math.max(24, lines)} value={text} onInput={(e) => setText(e.currentTarget.value)} />
@@ -112,6 +151,7 @@ export function Create(): JSX.Element {
             </Section>
           )}
           {checked !== null && "spec" in checked && <Section title="What it means"><Preview {...checked} /></Section>}
+        </div>
         </div>
       </div>
     </>

@@ -283,21 +283,24 @@ export class PanelView {
     const font = "12px system-ui, sans-serif";
     const axis = (source: "x" | "y"): uPlot.Axis => {
       const ticks = this.panel[source].ticks;
-      const longest = ticks ? Math.max(...ticks.map((t) => t.text.length), 0) : 0;
+      // Names get up to two fifths of the width, and lose their ends beyond that.
+      const room = Math.max(8, Math.floor((0.4 * this.size().width - 28) / 7.5));
+      const cut = (text: string) => (source === "y" && text.length > room ? `${text.slice(0, room - 1)}…` : text);
+      const longest = ticks ? Math.max(...ticks.map((t) => cut(t.text).length), 0) : 0;
       return {
         label: this.panel[source].label,
         stroke: theme.ink,
         font,
         labelFont: font,
         labelSize: this.panel[source].label ? 22 : 0,
-        size: source === "x" ? 34 : Math.min(190, Math.max(56, longest * 7.5 + 28)),
+        size: source === "x" ? 34 : Math.max(56, longest * 7.5 + 28),
         grid: { stroke: theme.faint, width: 1 },
         ticks: { stroke: theme.faint, width: 1 },
         ...(this.panel[source].whole ? { incrs: WHOLE } : {}),
         ...(ticks
           ? {
               splits: () => ticks.map((t) => t.at),
-              values: () => ticks.map((t) => t.text),
+              values: () => ticks.map((t) => cut(t.text)),
               filter: (_: uPlot, splits: number[]) => splits,
             }
           : { values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))) }),
@@ -560,7 +563,7 @@ export class PanelView {
     const layer = this.found?.layer ?? layers[0];
     if (layer === undefined || layer.x.length === 0) return;
     event.preventDefault();
-    if (this.walk?.layer !== layer) this.walk = { layer, order: Array.from(layer.x, (_, i) => i).sort((a, b) => number(layer.x, a) - number(layer.x, b)) };
+    if (this.walk?.layer !== layer) this.walk = { layer, order: Array.from(layer.x, (_, i) => i).filter((i) => Number.isFinite(number(layer.x, i))).sort((a, b) => number(layer.x, a) - number(layer.x, b)) };
     const order = this.walk.order;
     const at = this.found === null ? (step > 0 ? -1 : order.length) : order.indexOf(this.found.index);
     const index = order[Math.min(order.length - 1, Math.max(0, at + step))]!;

@@ -406,7 +406,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
 }
 
 export function importance(answer: Json): Figure {
-  const shares = ((answer["parameters"] ?? []) as Json[]).slice(0, 30);
+  const all = (answer["parameters"] ?? []) as Json[], shares = all.slice(0, 15), warnings = (answer["warnings"] ?? []) as string[];
   const y = shares.map((_, i) => shares.length - 1 - i);
   const number = (share: Json, field: string) => Number(share[field] ?? 0);
   const longest = Math.max(0, ...shares.map((s) => Math.max(number(s, "share"), number(s, "high"))));
@@ -419,7 +419,8 @@ export function importance(answer: Json): Figure {
     ],
   };
   const predicted = Math.max(0, Number(answer["predicted"] ?? 0));
-  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %${predicted < 0.3 ? ": too little for them to mean much; the results may be too few, too noisy, or too much alike" : ""}.`, [panel]);
+  const others = shares.length < all.length ? ` ${shares.length} of ${all.length} parameters are shown.` : "";
+  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. ` + (warnings.length > 0 ? warnings.join(" ") : `Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %.`) + others, [panel]);
 }
 
 export function curves(s: Subject, trials: Json[]): Figure {
@@ -447,7 +448,7 @@ export function curves(s: Subject, trials: Json[]): Figure {
   });
   const count = lines.length;
   if (ends.x.length > 0) lines.push(ends.layer);
-  const panel: Panel = { x: { label: s.study["spec"].resource?.unit || "step" }, y: metricAxis(s.metric, all, maximize(s)), layers: lines };
+  const panel: Panel = { x: { label: s.study["spec"].resource?.unit || "step", whole: true }, y: metricAxis(s.metric, all, maximize(s)), layers: lines };
   if (count === 0) panel.empty = "no trial has reported a learning curve";
   return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"} of the best trials and of some others, the stronger the better.`, [panel]);
 }

@@ -6,6 +6,7 @@ import { Table } from "./columns";
 import * as figures from "./figures";
 import { short } from "./figure";
 import { hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
+import { Insights, SetAside } from "./insights";
 import { Action, ago, Failure, LazyPlot, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
@@ -144,6 +145,7 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
         {best !== undefined && <>; best {mainMetric(study)} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
         <Outcome study={study} />
       </p>
+      <SetAside study={study} />
       {(study["algorithmReasons"] ?? []).length > 0 && <details><summary>Why this algorithm</summary><ul>{(study["algorithmReasons"] as string[]).map((r) => <li key={r}>{r}</li>)}</ul></details>}
       <p class="actions">
         {state === "ACTIVE" && <Action label="Pause" run={control("Pause")} />}
@@ -281,7 +283,7 @@ function useSlopes(s: figures.Subject, near: boolean, version: number): figures.
 }
 
 function Curves({ s, version, open }: Shown): JSX.Element {
-  const [trials, setTrials] = useState<Json[]>([]);
+  const [trials, setTrials] = useState<Json[] | null>(null);
   const [box, near] = useNear();
   const turn = useTurn(version, 30);
   useEffect(() => {
@@ -290,7 +292,7 @@ function Curves({ s, version, open }: Shown): JSX.Element {
     const value = figures.values(s), rows: number[] = [];
     for (let row = 0; row < s.table.rows; ++row) if (s.table.exists(row)) rows.push(row);
     const rank = (row: number) => (Number.isFinite(value[row]) ? (figures.maximize(s) ? -value[row]! : value[row]!) : Infinity);
-    rows.sort((a, b) => rank(a) - rank(b));
+    rows.sort((a, b) => rank(a) - rank(b) || a - b);
     const chosen = rows.length <= 60 ? rows : [...rows.slice(0, 20), ...Array.from({ length: 40 }, (_, i) => rows[20 + Math.floor((i * (rows.length - 20)) / 40)]!)];
     const load = async () => {
       const got: Json[] = [];
@@ -306,7 +308,12 @@ function Curves({ s, version, open }: Shown): JSX.Element {
     void load();
     return () => stop.abort();
   }, [near, turn, s.metric, s.table.rows === 0]);
-  return <div ref={box}><LazyPlot make={() => figures.curves(s, trials)} inputs={[trials, s.metric]} height={300} onTrial={open} /></div>;
+  return (
+    <div ref={box}>
+      {trials === null ? <div style={{ minHeight: 300 }} /> : trials.length === 0 ? <p>No trial has reported a learning curve.</p>
+        : <LazyPlot make={() => figures.curves(s, trials)} inputs={[trials, s.metric]} height={300} onTrial={open} />}
+    </div>
+  );
 }
 
 /** The metric over each parameter, with the model and the slopes. */
@@ -369,9 +376,10 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>
           <Section title="Over each parameter"><Slices {...shown} /></Section>
           {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
+          {at === 0 && <Insights s={s} version={version} open={open} />}
           {at === 0 && <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
           {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
-          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.texts("worker")))} onTrial={open} /></Section>
+          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.wordsIn("worker").length))} onTrial={open} /></Section>
         </>
       )}
     </>

@@ -1,6 +1,7 @@
 // GetTrialTable in Protocol Buffers' binary form: in JSON a table of a hundred thousand rows is 20 MB of base64, which a
 // browser decodes in a tenth of a second, and this in none. All other calls are in JSON (api.ts).
 import { send } from "./api";
+import { fields, textOf } from "./wire";
 
 export interface Column {
   name: string;
@@ -15,32 +16,6 @@ export interface TablePage {
   next: string;
 }
 
-// Calls `on` with the number and the value of each field of a message: bytes, or a whole number.
-function fields(message: Uint8Array, on: (field: number, bytes: Uint8Array, whole: bigint) => void): void {
-  let at = 0;
-  const none = new Uint8Array(0);
-  const varint = (): bigint => {
-    let value = 0n;
-    for (let shift = 0n; ; shift += 7n) {
-      const byte = message[at++];
-      if (byte === undefined) throw new Error("the table ends in the middle of a number");
-      value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-  };
-  while (at < message.length) {
-    const key = Number(varint()), kind = key & 7;
-    if (kind === 0) on(key >> 3, none, varint());
-    else if (kind === 2) {
-      const size = Number(varint());
-      on(key >> 3, message.subarray(at, at + size), 0n);
-      at += size;
-    } else if (kind === 1 || kind === 5) at += kind === 1 ? 8 : 4; // Numbers of fixed size: of later versions.
-    else throw new Error(`the table has a field of kind ${kind}`);
-  }
-}
-
-const decoder = new TextDecoder();
 // Arrays of numbers begin at multiples of their size.
 const whole = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer;
 
@@ -48,7 +23,7 @@ function wordsOf(message: Uint8Array): { indexes: Uint32Array; texts: string[] }
   const out = { indexes: new Uint32Array(0), texts: [] as string[] };
   fields(message, (field, bytes) => {
     if (field === 1) out.indexes = new Uint32Array(whole(bytes));
-    if (field === 2) out.texts.push(decoder.decode(bytes));
+    if (field === 2) out.texts.push(textOf(bytes));
   });
   return out;
 }
@@ -59,11 +34,11 @@ export function readTable(message: Uint8Array): TablePage {
   fields(message, (field, bytes, number) => {
     if (field === 2) page.rows = Number(number);
     if (field === 3) page.seq = String(number);
-    if (field === 4) page.next = decoder.decode(bytes);
+    if (field === 4) page.next = textOf(bytes);
     if (field !== 1) return;
     const column: Column = { name: "" };
     fields(bytes, (part, value) => {
-      if (part === 1) column.name = decoder.decode(value);
+      if (part === 1) column.name = textOf(value);
       if (part === 2) column.numbers = new Float64Array(whole(value));
       if (part === 3) column.words = wordsOf(value);
     });

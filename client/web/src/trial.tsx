@@ -34,7 +34,7 @@ function curveFigure(trial: Json, metric: string): Figure | null {
   const points = ((trial["measurements"] ?? []) as Json[]).filter((p) => p["metrics"]?.[metric] !== undefined);
   if (points.length === 0) return null;
   const layer: Layer = { mark: "line", role: "incumbent", name: metric, x: points.map((p) => Number(p["step"] ?? 0)), y: points.map((p) => Number(p["metrics"][metric])) };
-  return { kind: "curve", title: "Learning curve", caption: `${points.length} points.`, columns: 1, panels: [{ x: { label: "step" }, y: { label: metric }, layers: [layer] }] };
+  return { kind: "curve", title: "Learning curve", caption: `${points.length} points.`, columns: 1, panels: [{ x: { label: "step", whole: true }, y: { label: metric }, layers: [layer] }] };
 }
 
 export function TrialPage({ study, number }: { study: Json; number: number }): JSX.Element {

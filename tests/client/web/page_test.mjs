@@ -234,6 +234,97 @@ await test("a study file is checked while it is written, and made", async () => 
   await call("StudyService/DeleteStudy", { name: name("made-here"), requestId: "delete-made" });
 });
 
+await test("a form has the fields of the API, and says the same as the study file beside it", async () => {
+  const page = await open("/new");
+  const text = page.getByLabel("Study file"), form = page.getByRole("region", { name: "Form" });
+  await page.waitForSelector("text=What it means");
+  // From the text to the form.
+  await form.getByLabel("space[0].name", { exact: true }).waitFor();
+  assert.equal(await form.getByLabel("space[0].name", { exact: true }).inputValue(), "lr");
+  assert.equal(await form.getByLabel("space[2].kind", { exact: true }).inputValue(), "categorical");
+  assert.equal(await form.getByLabel("space[2].categorical.values", { exact: true }).inputValue(), "adam\nsgd");
+  assert.equal(await form.getByLabel("budget.max_trials", { exact: true }).inputValue(), "50");
+  // All that a message has is there, with its comment.
+  await form.locator("summary", { hasText: /^algorithm/ }).click();
+  const algorithms = await form.getByLabel("algorithm.kind", { exact: true }).locator("option").allTextContents();
+  assert.ok(algorithms.includes("auto") && algorithms.includes("harmonica") && algorithms.length >= 17, String(algorithms));
+  await form.getByLabel("algorithm.kind", { exact: true }).selectOption("bo");
+  await form.getByText("Quasi-random trials before the model is used").waitFor();
+  // From the form to the text.
+  await form.getByLabel("algorithm.bo.initial_points", { exact: true }).fill("7");
+  await form.getByLabel("space[0].float.max", { exact: true }).fill("0.000001");
+  await page.waitForFunction(() => document.querySelector("[aria-label='Study file']").value.includes("algorithm: {bo: {initial_points: 7}}"));
+  // What is wrong stands at its field, and the form keeps what was typed.
+  await form.locator("label", { has: page.getByLabel("space[0].float.max", { exact: true }) }).or(form.locator("fieldset", { has: page.getByLabel("space[0].float.max", { exact: true }) })).locator(".bad[role=alert]").first().waitFor();
+  await form.getByLabel("space[0].float.max", { exact: true }).fill("0.5");
+  await form.getByRole("button", { name: "add to space" }).click();
+  await form.getByLabel("space[3].name", { exact: true }).fill("y: \"z\"");
+  await form.getByLabel("space[3].kind", { exact: true }).selectOption("bool");
+  await page.waitForSelector("text=One thing is wrong");
+  await form.getByLabel("space[3].name", { exact: true }).fill("y");
+  await form.locator("summary", { hasText: /^labels/ }).or(form.getByLabel("labels", { exact: true })).first().waitFor();
+  await form.getByLabel("labels", { exact: true }).fill("team: vision\nnote: a: \"b\"");
+  await page.waitForSelector("text=What it means");
+  // A text that is wrong leaves the form as it was.
+  const good = await text.inputValue();
+  await text.fill("space: [");
+  await page.waitForSelector("text=the form does not follow it");
+  await page.getByRole("button", { name: "go back to the form" }).click();
+  await page.waitForSelector("text=What it means");
+  assert.equal(await text.inputValue(), good);
+  await page.getByLabel("Id").fill("by-form");
+  await page.getByRole("button", { name: "Create the study" }).click();
+  await page.waitForFunction(() => location.hash === "#/studies/default/by-form");
+  await page.close();
+  const { spec } = await call("StudyService/GetStudy", { name: name("by-form") });
+  assert.equal(spec.algorithm.bo.initialPoints, 7);
+  assert.equal(spec.space[0].float.max, 0.5);
+  assert.deepEqual(spec.space[3], { name: "y", bool: {} });
+  assert.deepEqual(spec.labels, { team: "vision", note: 'a: "b"' });
+  await call("StudyService/DeleteStudy", { name: name("by-form"), requestId: "delete-by-form" });
+});
+
+// A study that is asked and told here, by what `tell` makes of a setting.
+async function told(id, spec, trials, tellOf) {
+  await call("StudyService/CreateStudy", { studyId: id, spec: { metric: { name: "loss", goal: "MINIMIZE" }, budget: { maxTrials: String(trials + 5) }, ...spec } });
+  for (let i = 0; i < trials; ++i) {
+    const lease = await ask(id);
+    await call("WorkerService/Complete", { trial: lease.trial.name, token: lease.token, measurement: tellOf(lease.trial.parameters, i) });
+  }
+}
+
+await test("what an algorithm followed, learnt and expected has its own sections, and the results rule something out", async () => {
+  await told("descent", { algorithm: { hoag: {} }, space: [{ name: "l2", float: { min: 1e-4, max: 100, scale: "LOG" } }] }, 8,
+    ({ l2 }) => ({ metrics: { loss: Math.log(l2) ** 2 }, gradient: { full: { values: [2 * Math.log(l2) / l2] } } }));
+  await told("stages", { algorithm: { harmonica: { samples: 40, stages: 1 } }, budget: { maxTrials: "60" }, space: Array.from({ length: 14 }, (_, i) => ({ name: `s${i}`, bool: {} })) }, 42,
+    (p) => ({ metrics: { loss: (p.s3 ? -1 : 1) + (p.s5 === p.s7 ? 0.5 : -0.5) } }));
+  await told("model", { algorithm: { bo: { initialPoints: 4 } }, space: [{ name: "x", float: { min: 0, max: 1 } }] }, 14, ({ x }) => ({ metrics: { loss: (x - 0.3) ** 2 } }));
+  const expected = {
+    descent: ["Along the gradients", "The length of the gradient where the range of each parameter counts as 1"],
+    stages: ["What the stages learnt", "It explains 100 % of the variance of 40 samples", "Handed on", "No stage selected s0"],
+    model: ["Expected and came", "came within two deviations"],
+  };
+  for (const [id, texts] of Object.entries(expected)) {
+    const page = await open(`/studies/default/${id}`, { scheme: "dark", width: 390 });
+    await settled(page);
+    for (const text of texts) await page.getByText(text).first().scrollIntoViewIfNeeded();
+    for (const other of Object.values(expected).map((t) => t[0]).filter((t) => t !== texts[0])) assert.equal(await page.getByRole("heading", { name: other }).count(), 0, `${other} on ${id}`);
+    await page.evaluate(axe).catch(() => {});
+    assert.deepEqual(await page.evaluate(async () => (await window.axe.run()).violations.map((v) => `${v.id} ${v.nodes[0].html}`)), [], id);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth) <= 1, id);
+    await page.close();
+  }
+  const page = await open("/studies/default/model");
+  await page.getByText("What the results rule out").click();
+  await page.getByRole("button", { name: "Work it out" }).click();
+  await page.waitForSelector("text=the algorithm has no bound of its own");
+  await page.getByLabel("if it nowhere changes").fill("1.5");
+  await page.getByRole("button", { name: "Work it out" }).click();
+  await page.waitForSelector("text=of the space cannot hold a loss better than");
+  await page.close();
+  for (const id of Object.keys(expected)) await call("StudyService/DeleteStudy", { name: name(id), requestId: `delete-${id}` });
+});
+
 await test("studies are chosen and compared", async () => {
   const page = await open("/studies?find=full");
   await page.getByLabel("compare full").check();

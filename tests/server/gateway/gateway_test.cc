@@ -4,23 +4,32 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/descriptor_database.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <openssl/sha.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/web/assets.h"
 #include "lib/base/log.h"
 #include "lib/wire/status.h"
 #include "luthier/v1/admin_service.grpc.pb.h"
@@ -325,6 +334,64 @@ TEST_F(GatewayTest, FilesHaveTheirTypesAndThePolicy) {
   EXPECT_EQ(Get("/../../etc/passwd").status, 404);
   EXPECT_EQ(Get("/%2e%2e/etc/passwd").status, 404);
   EXPECT_EQ(Get("/healthz").body, "ready\n");
+}
+
+TEST_F(GatewayTest, EveryCommittedFileIsServedToTheByte) {
+  const std::map<std::string, std::string> types = {{".html", "text/html; charset=utf-8"},
+                                                    {".js", "text/javascript; charset=utf-8"},
+                                                    {".css", "text/css; charset=utf-8"},
+                                                    {".txt", "text/plain; charset=utf-8"},
+                                                    {".binpb", "application/octet-stream"}};
+  const char* const source = std::getenv("LUTHIER_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  std::map<std::string, std::string> expected;
+  for (const auto& file : std::filesystem::directory_iterator(absl::StrCat(source, "/client/web/dist"))) {
+    std::ifstream in(file.path(), std::ios::binary);
+    expected[file.path().filename()] = std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  EXPECT_GE(expected.size(), 6);
+  std::set<std::string> served;
+  for (const web::Asset& asset : web::Assets()) {
+    const std::string name(asset.name);
+    served.insert(name);
+    const Answer answer = Get(absl::StrCat("/", name));
+    EXPECT_EQ(answer.status, 200) << name;
+    EXPECT_EQ(answer.fields.at("content-type"), types.at(name.substr(name.rfind('.')))) << name;
+    EXPECT_THAT(answer.fields.at("content-security-policy"), HasSubstr("require-trusted-types-for 'script'")) << name;
+    EXPECT_EQ(answer.fields.at("x-content-type-options"), "nosniff") << name;
+    EXPECT_EQ(answer.fields.at("referrer-policy"), "no-referrer") << name;
+    EXPECT_TRUE(answer.body == asset.bytes) << name;
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    SHA256(reinterpret_cast<const unsigned char*>(answer.body.data()), answer.body.size(), hash);
+    const std::string hex =
+        absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(hash), sizeof(hash)));
+    EXPECT_EQ(asset.sha256, hex) << name;
+    EXPECT_EQ(answer.fields.at("etag"), absl::StrCat("\"", hex.substr(0, 32), "\"")) << name;
+    if (name != "api.binpb") {
+      EXPECT_TRUE(expected.at(name) == answer.body) << name;
+    }
+  }
+  for (const auto& [name, bytes] : expected) EXPECT_TRUE(served.contains(name)) << name;
+  EXPECT_TRUE(Get("/").body == expected.at("index.html"));
+}
+
+TEST_F(GatewayTest, TheFormOfAStudyHasFieldsAndComments) {
+  google::protobuf::FileDescriptorSet set;
+  ASSERT_TRUE(set.ParseFromString(Get("/api.binpb").body));
+  google::protobuf::SimpleDescriptorDatabase files;
+  for (const auto& file : set.file()) files.Add(file);
+  google::protobuf::DescriptorPoolDatabase imports(*google::protobuf::DescriptorPool::generated_pool());
+  google::protobuf::MergedDescriptorDatabase all(&files, &imports);
+  const google::protobuf::DescriptorPool pool(&all);
+  const auto* const told = pool.FindMessageTypeByName("luthier.v1.StudySpec");
+  const auto* const own = v1::StudySpec::descriptor();
+  ASSERT_NE(told, nullptr);
+  ASSERT_EQ(told->field_count(), own->field_count());
+  for (int i = 0; i < own->field_count(); ++i) {
+    google::protobuf::SourceLocation place;
+    EXPECT_EQ(told->field(i)->name(), own->field(i)->name());
+    EXPECT_TRUE(told->field(i)->GetSourceLocation(&place) && !place.leading_comments.empty()) << own->field(i)->name();
+  }
 }
 
 TEST_F(GatewayTest, FilesAreSentCompressedAndOnlyOnce) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, Union
 
 from luthier import _wire
@@ -64,6 +64,27 @@ def objectives_of(spec: Any) -> dict[str, str]:
     """Returns "minimize" or "maximize" for each objective, in the order of the study."""
     words = _wire.enum_names("Goal")
     return {m.name: words[m.goal].lower() for m in metrics_of(spec) if m.goal}
+
+
+def beyond(spec: Any, metrics: Mapping[str, float]) -> list[str]:
+    """Returns in words which metrics are beyond which bound: "ms = 30, at most 20"."""
+    out: list[str] = []
+    for name, bounds in bounds_of(spec).items():
+        value = metrics.get(name)
+        if value is None:
+            continue
+        if value < bounds.get("at_least", value):
+            out.append(f"{name} = {value:.6g}, at least {bounds['at_least']:.6g}")
+        elif value > bounds.get("at_most", value):
+            out.append(f"{name} = {value:.6g}, at most {bounds['at_most']:.6g}")
+    return out
+
+
+def surpasses(signs: Sequence[float], a: Sequence[float], b: Sequence[float]) -> bool:
+    """Returns whether values `a` are at least as good as `b` in all goals, and better in one. A sign is 1 for a value
+    that is to be small, and -1 for one that is to be large."""
+    pairs = [(sign * x, sign * y) for sign, x, y in zip(signs, a, b)]
+    return all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
 
 
 def bounds_of(spec: Any) -> dict[str, dict[str, float]]:

@@ -106,7 +106,8 @@ class Granted:
         self._all_used = False
         self._fields = {name: lease.trial.parameters.fields[name] for name in lease.trial.parameters.fields}
         self._last: Optional[Any] = None
-        self._outcome: Optional[tuple[str, Optional[float], str]] = None  # State, value and failure, once it has ended.
+        # State, metrics and failure, once it has ended.
+        self._outcome: Optional[tuple[str, dict[str, float], str]] = None
         self._shared: dict[str, Any] = {}  # Values of parameters whose range is another one in each trial.
         self._malformed: Optional[Exception] = None  # The error of the newest report, if it was malformed.
         self._checkpoint: str = lease.resume_checkpoint
@@ -280,10 +281,9 @@ class Granted:
         if not hasattr(reply, "state"):
             return  # It was given back.
         state = _wire.enum_names("Trial.State")[reply.state]
-        metrics = request.measurement.metrics if hasattr(request, "measurement") else {}
-        value = metrics[self._study.metric] if self._study.metric in metrics else None
+        metrics = dict(request.measurement.metrics) if hasattr(request, "measurement") else {}
         why = request.failure.message if hasattr(request, "failure") else " ".join(reply.warnings)
-        self._outcome = state, value, why.strip().rpartition("\n")[2]
+        self._outcome = state, metrics, why.strip().rpartition("\n")[2]
 
     def _save(self, checkpoint: str, request: Any) -> None:
         """Takes note of a checkpoint of the step that is being reported, and puts it into the report."""

@@ -7,9 +7,9 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from luthier._arguments import text, whole
+from luthier._arguments import sequence, text, whole
 from luthier._server import environment, program
 from luthier.errors import LuthierError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SECONDS = 120.0
 _HEIGHT = 560  # Pixels of a figure in a notebook,
 _ROW = 340  # and of a row of several panels.
+_KINDS = ("history", "edf", "slice", "contour", "parallel", "importance", "curves", "timeline")
 
 
 class Picture:
@@ -29,11 +30,15 @@ class Picture:
         self._study = study
         self._arguments = arguments
         self._height = height
+        self._words = f"{arguments[0]} of {study.name}"
         with tempfile.TemporaryDirectory(prefix="luthier-") as folder:
             path = os.path.join(folder, "figure.html")
             self.caption: str = self._draw(path)
             with open(path, encoding="utf-8") as file:
                 self.html: str = file.read()
+
+    def __repr__(self) -> str:
+        return f"<luthier picture: {self._words}: {self.caption} A notebook shows it; .save('FILE.svg') writes it>"
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Draws the study as it is now into a file: .svg, .png or .pdf (with gnuplot), .html, .json or .gp. Raises
@@ -50,7 +55,11 @@ class Picture:
             timeout=_SECONDS, check=False,
         )  # fmt: skip
         if run.returncode != 0:
-            raise LuthierError(run.stderr.strip().removeprefix("luthier: ") or "luthier plot failed")
+            said = run.stderr.strip().removeprefix("luthier: ") or "luthier plot failed"
+            for parameter in self._study._space.parameters:
+                if parameter.legal != parameter.name:
+                    said = said.replace(parameter.legal, parameter.name)
+            raise LuthierError(said)
         return run.stderr.strip()
 
     def _repr_html_(self) -> str:
@@ -67,15 +76,38 @@ class Pictures:
     def __init__(self, pictures: Sequence[Picture]) -> None:
         self.pictures: list[Picture] = list(pictures)
 
+    def __repr__(self) -> str:
+        words = ", ".join(picture._words for picture in self.pictures)
+        return f"<luthier pictures: {words}. A notebook shows them; .pictures[0].save('FILE.svg') writes the first>"
+
     def _repr_html_(self) -> str:
         return "".join(picture._repr_html_() for picture in self.pictures)
 
 
 class Plots:
-    """The figures of a study. Each method draws the study as it is now; docs/guide/plots.md says what is seen."""
+    """The figures of a study. Each method draws the study as it is now; docs/guide/plots.md says what is seen.
+    `study.plot("slice", ["x"])` is `study.plot.slice(["x"])`."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
+
+    def __call__(self, kind: str = "history", *arguments: Any, **options: Any) -> Picture:
+        """Draws the figure of this name. Raises ValueError naming the figures that there are."""
+        if text("kind", kind) not in _KINDS:
+            raise ValueError(f"there is no figure {kind!r}; figures are {', '.join(_KINDS)}")
+        picture: Picture = getattr(self, kind)(*arguments, **options)
+        return picture
+
+    def __repr__(self) -> str:
+        return f"<luthier plots of {self._study.name}: {', '.join(f'.{kind}()' for kind in _KINDS)}>"
+
+    def _legal(self, name: str) -> str:
+        """Returns the name that the service has for a parameter, or for a part of a vector as "v.max"."""
+        by_name = self._study._space.by_name
+        whole_name, dot, part = name.rpartition(".")
+        if name in by_name:
+            return by_name[name].legal
+        return by_name[whole_name].legal + dot + part if whole_name in by_name else name
 
     def _picture(
         self, kind: str, last: Optional[int] = None, metric: Optional[str] = None, compare: Sequence[str] = (),
@@ -89,7 +121,7 @@ class Plots:
         for name in compare:
             arguments += ["--compare", text("compare", name)]
         if params is not None:
-            arguments += ["--params", ",".join(text("params", name) for name in params)]
+            arguments += ["--params", ",".join(self._legal(text("params", name)) for name in sequence("params", params))]
         return Picture(self._study, arguments, height)
 
     def history(

@@ -10,7 +10,10 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
+
+from luthier._goals import beyond, surpasses
 
 if TYPE_CHECKING:
     from luthier._granted import Granted
@@ -45,6 +48,9 @@ class Progress:
         self._done = self._failed = self._width = 0
         self._best: Optional[float] = None
         self._best_trial = 0
+        self._signs = [-1.0 if goal == "maximize" else 1.0 for goal in study.goals.values()]
+        self._front: list[list[float]] = []  # With several objectives: their values in trials that none surpasses.
+        self._beyond = 0  # COMPLETE trials beyond a bound.
         self._as_good: list[tuple[int, float]] = []  # Trials that were the best one, if as good as it to six digits.
         self._alike: Optional[tuple[float, Any, int]] = None  # Value and settings of the first result; how many are equal.
         self._differ = self._settings_differ = False  # Results, and settings of the equal ones.
@@ -55,8 +61,12 @@ class Progress:
     def begin(self, there: int, more: Optional[int], until: str) -> None:
         """Says what is about to happen: so many trials are there, and so many more come, or `until` something."""
         try:
-            self._best_trial, self._best = self._study._best_result(self._study._message)
-            self._as_good, self._differ = [(self._best_trial, self._best)], True
+            if len(self._signs) > 1:
+                if self._show or _log.isEnabledFor(logging.INFO):
+                    self._front = [trial.values for trial in self._study.front if trial.values is not None]
+            else:
+                self._best_trial, self._best = self._study._best_result(self._study._message)
+                self._as_good, self._differ = [(self._best_trial, self._best)], True
         except ValueError:
             pass  # There is none yet.
         self._total = more
@@ -78,29 +88,44 @@ class Progress:
             if self._show:
                 self._draw()
 
-    def ended(self, number: int, state: str, value: Optional[float], params: Any, why: str) -> None:
+    def ended(self, number: int, state: str, metrics: Mapping[str, float], params: Any, why: str) -> None:
         """Hears that a trial has ended; `why` says it of one that failed. `params` is a function."""
+        value = metrics.get(self._study.metric)
+        outside = beyond(self._study._spec, metrics) if state == "COMPLETE" else []
         with self._lock:
             if number in self._running:
                 self._running.remove(number)
             self._done += 1
             self._failed += state == "FAILED"
+            self._beyond += bool(outside)
             if state == "COMPLETE" and value is not None:
-                sign = -1.0 if self._study.direction == "maximize" else 1.0
-                if self._best is None or sign * value < sign * self._best:
-                    self._best, self._best_trial = value, number
-                    self._as_good.append((number, value))
-                    self._as_good = [(n, v) for n, v in self._as_good if abs(v - value) <= _half_digit(value)]
+                if not outside:
+                    self._take(number, value, metrics)
                 if not self._differ:
                     self._compare(value, params())
             if _log.isEnabledFor(logging.INFO):
-                result = why if state == "FAILED" else f"{self._study.metric} = {_short(value)}"
+                result = why if state == "FAILED" else self._result(metrics, outside)
                 _log.info(
                     "trial %d of %s: %s, %s, with %s; %s",
                     number, self._study.name, state, result, params(), self._best_text(),
                 )  # fmt: skip
             if self._show:
                 self._draw()
+
+    def _take(self, number: int, value: float, metrics: Mapping[str, float]) -> None:
+        """Takes note of a feasible result."""
+        if len(self._signs) > 1:
+            values = [metrics[name] for name in self._study.goals if name in metrics]
+            if not any(surpasses(self._signs, other, values) for other in self._front):
+                self._front = [other for other in self._front if not surpasses(self._signs, values, other)] + [values]
+        elif self._best is None or self._signs[0] * value < self._signs[0] * self._best:
+            self._best, self._best_trial = value, number
+            self._as_good.append((number, value))
+            self._as_good = [(n, v) for n, v in self._as_good if abs(v - value) <= _half_digit(value)]
+
+    def _result(self, metrics: Mapping[str, float], outside: list[str]) -> str:
+        told = ", ".join(f"{name} = {_short(metrics.get(name))}" for name in self._study.goals)
+        return told + (f" (beyond a bound: {'; '.join(outside)})" if outside else "")
 
     def _compare(self, value: float, params: Any) -> None:
         first, setting, count = self._alike or (value, params, 0)
@@ -112,8 +137,7 @@ class Progress:
         """Hears of a trial that ran here. One that the service ended has the last value that it reported."""
         outcome = trial._outcome
         if outcome is None and counts:
-            metric, metrics = self._study.metric, trial._last.metrics if trial._last is not None else {}
-            outcome = "PRUNED", (metrics[metric] if metric in metrics else None), ""
+            outcome = "PRUNED", (dict(trial._last.metrics) if trial._last is not None else {}), ""
         if outcome is None or outcome[0] == "PENDING":
             self.given_up(trial.number)
         else:
@@ -142,8 +166,11 @@ class Progress:
             )  # fmt: skip
 
     def _best_text(self) -> str:
+        if self._front:
+            return f"{len(self._front)} on the front"
         if self._best is None:
-            return "none complete"
+            bounded = self._beyond > 0 or self._study._message.least_violating_trial > 0
+            return "none within the constraints" if bounded else "none complete"
         first = self._as_good[0][0]
         since = f", to six digits since trial {first}" if first < self._best_trial else ""
         return f"best {_short(self._best)} (trial {self._best_trial}{since})"
@@ -190,7 +217,7 @@ class Follower:
         for message in self._study._messages(_ENDED, filter=f"update_seq > {self._seq}"):
             self._seq = max(self._seq, int(message.update_seq))
             trial = self._study._frozen(message)
-            self._progress.ended(trial.number, trial.state.value, trial.value, lambda t=trial: t.params, trial.failure)
+            self._progress.ended(trial.number, trial.state.value, trial.metrics, lambda t=trial: t.params, trial.failure)
 
 
 def _half_digit(value: float) -> float:

@@ -118,7 +118,9 @@ class Study(Asking):
         if not callable(fn):
             raise TypeError(f"the objective is {fn!r}: it is a function of a trial, or a coroutine function")
         n_trials = None if n_trials is None else whole("n_trials", n_trials)
-        if n_trials is not None and n_trials <= 0:
+        if n_trials is not None and n_trials < 0:
+            raise ValueError(f"n_trials is {n_trials}: it is at least 0, or None to go on to the end of the study")
+        if n_trials == 0:
             return self
         timeout = None if timeout is None else number("timeout", timeout)
         catches, every, n_jobs = to_catch(catch), to_callbacks(callbacks, progress), whole("n_jobs", n_jobs)

@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "docs" / name for name in ("python.md", "from_optuna.md", "guide/python_packages.md")]
+# Pages whose Python blocks run, too; the others of theirs are run by nobody here.
+GUIDES = [ROOT / "docs" / "guide" / name for name in ("several_metrics.md", "plots.md")]
 NOTEBOOKS = sorted((ROOT / "examples").rglob("*.ipynb"))
 README = ROOT / "README.md"
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,7 +44,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def cases() -> list[Any]:
     """Returns the Python blocks; those that need packages which Debian lacks are marked."""
     found = []
-    for page in [*PAGES, README]:
+    for page in [*PAGES, *GUIDES, README]:
         for i, (language, text) in enumerate(blocks(page)):
             if language == "python":
                 marks = [pytest.mark.peers] if needed(text) else []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import pickle
+import re
 from typing import Any, Optional
 
 import pytest
@@ -63,6 +65,54 @@ def test_objectives_return_all_metrics(name: str, session_db: str, caplog: pytes
     assert "c is NaN" in study.trials[3].failure
     with pytest.raises(luthier.BadField, match='lacks the study\'s metrics "b", "c"'):
         study.tell(study.ask(), {"a": 1})
+
+
+def test_the_log_tells_no_trial_beyond_a_bound_as_the_best(
+    name: str, session_db: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = made(name, session_db, metric="loss", constraints={"ms": {"at_most": 20}})
+    results = [{"loss": 0.1, "ms": 30}, {"loss": 0.5, "ms": 20}, {"loss": 0.2, "ms": 21}]
+    caplog.set_level(logging.INFO, "luthier")
+    study.optimize(lambda trial: results[trial.number - 1], n_trials=3)
+    told = [record.getMessage() for record in caplog.records if "COMPLETE" in record.getMessage()]
+    assert "loss = 0.1 (beyond a bound: ms = 30, at most 20)" in told[0]
+    assert told[0].endswith("none within the constraints")
+    assert told[1].endswith("best 0.5 (trial 2)") and told[2].endswith("best 0.5 (trial 2)")
+
+
+def test_the_log_tells_of_the_front_where_there_are_several_goals(
+    name: str, session_db: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "maximize"})
+    results = [{"a": 1, "b": 1}, {"a": 2, "b": 2}, {"a": 3, "b": 1}, {"a": 0, "b": 3}]
+    caplog.set_level(logging.INFO, "luthier")
+    for n in (3, 1):
+        study.optimize(lambda trial: results[trial.number - 1], n_trials=n)
+    told = [record.getMessage() for record in caplog.records if "COMPLETE" in record.getMessage()]
+    assert "a = 1, b = 1, with" in told[0]
+    assert [line.rpartition("; ")[2] for line in told] == [f"{n} on the front" for n in (1, 2, 2, 1)]
+
+
+def test_a_notebook_shows_the_best_within_the_constraints(name: str, session_db: str) -> None:
+    study = made(name, session_db, metric="loss", constraints={"ms": {"at_most": 20}})
+    for loss in (0.1, 0.2):
+        study.tell(study.ask(), {"loss": loss, "ms": 30.0})
+    shown = study._repr_html_()
+    assert "no trial meets the constraints, so that none is the best; trial" in shown and "<table" not in shown
+    assert 'd=""' in shown and "hollow beyond a bound" in shown
+    study.tell(study.ask(), {"loss": 0.5, "ms": 20.0})
+    shown = study._repr_html_()
+    assert "2 beyond a bound" in shown and "<th>ms</th>" in shown
+    assert re.findall("<tr><td>(.*?)</td>", shown) == ["3"] and shown.count("<circle") == 3
+
+
+def test_a_notebook_shows_the_front_of_several_goals(name: str, session_db: str) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "maximize"})
+    for a, b in [(1, 1), (2, 2), (3, 1)]:
+        study.tell(study.ask(), {"a": a, "b": b})
+    shown = study._repr_html_()
+    assert "2 on the front" in shown and "<th>a</th><th>b</th>" in shown and "b over a" in shown
+    assert re.findall("<tr><td>(.*?)</td>", shown) == ["1", "2"]
 
 
 def test_points_of_several_metrics_are_reported(name: str, session_db: str) -> None:

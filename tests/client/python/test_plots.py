@@ -41,6 +41,30 @@ def test_show_has_the_three_figures_that_everybody_wants(name: str, session_db: 
     assert len(re.findall("<iframe", study.plot.history()._repr_html_())) == 1
 
 
+def test_parameters_are_drawn_by_the_names_that_the_user_gave(name: str, session_db: str, tmp_path: Path) -> None:
+    study = luthier.study(name, {"a b": (0.0, 1.0), "10%": (0.0, 1.0)}, algorithm="random", db=session_db)
+    study.optimize(lambda t: t["a b"], n_trials=3)
+    study.plot.slice(params=["a b"]).save(tmp_path / "figure.json")
+    assert json.loads((tmp_path / "figure.json").read_text())["panels"][0]["x"]["label"] == "a b"
+    assert "contour of" in repr(study.plot.contour(["a b", "10%"]))
+    with pytest.raises(luthier.LuthierError, match='"a c" is no parameter'):
+        study.plot.slice(["a c"])
+
+
+def test_a_plot_is_called_by_its_name_and_says_what_it_is(name: str, session_db: str) -> None:
+    study = tuned(name, session_db, 3)
+    assert study.plot("history").caption == study.plot.history().caption
+    assert study.plot("slice", ["x"]).caption == study.plot.slice(["x"]).caption
+    with pytest.raises(ValueError, match="no figure 'histroy'; figures are history, edf, slice"):
+        study.plot("histroy")
+    assert repr(study.plot) == (
+        f"<luthier plots of {name}: .history(), .edf(), .slice(), .contour(), .parallel(), .importance(), .curves(), "
+        ".timeline()>"
+    )
+    assert repr(study.plot.history()).startswith(f"<luthier picture: history of {name}: 3 trials; the best value is")
+    assert repr(study.show()).startswith(f"<luthier pictures: history of {name}, slice of {name}, parallel of {name}.")
+
+
 def test_what_cannot_be_drawn_says_why(name: str, session_db: str, tmp_path: Path) -> None:
     plot = tuned(name, session_db, 3).plot
     with pytest.raises(luthier.LuthierError, match='"z" is no parameter'):

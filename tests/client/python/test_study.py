@@ -211,6 +211,13 @@ def test_data_frame_and_notebook(session_db):
     assert set(study.importance()) == {"x", "c", "k"}
 
 
+def test_a_negative_number_of_trials_is_refused(db):
+    study = luthier.study("negative", {"x": (0.0, 1.0)}, db=db)
+    with pytest.raises(ValueError, match="n_trials is -1: it is at least 0"):
+        study.optimize(lambda t: t["x"], n_trials=-1)
+    assert len(study.optimize(lambda t: t["x"], n_trials=0)) == 0
+
+
 def test_changes(db):
     study = luthier.study("changed", {"x": (0.0, 1.0)}, max_trials=3, db=db)
     study.optimize(lambda t: t["x"], n_trials=100)

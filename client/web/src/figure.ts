@@ -4,7 +4,7 @@ import uPlot from "uplot";
 
 export type Mark = "points" | "line" | "steps" | "band" | "segments" | "boxes" | "whiskers";
 export type Role =
-  | "trial" | "pruned" | "failed" | "outside" | "open" | "best" | "incumbent" | "other" | "reference" | "model"
+  | "trial" | "pruned" | "failed" | "infeasible" | "outside" | "open" | "best" | "incumbent" | "other" | "reference" | "model"
   | "gradient" | "shaded";
 export type Numbers = ArrayLike<number | null>;
 
@@ -62,6 +62,7 @@ const COLOURS: Record<Role, [string, string]> = {
   trial: ["#64748b", "#94a3b8"],
   pruned: ["#0891b2", "#22d3ee"],
   failed: ["#c2410c", "#fb923c"],
+  infeasible: ["#a16207", "#facc15"],
   outside: ["#64748b", "#94a3b8"],
   open: ["#15803d", "#4ade80"],
   best: ["#b91c1c", "#fca5a5"],
@@ -80,6 +81,7 @@ const SERIES: [string, string, number[]][] = [
 const PALE: [number[], number[]] = [[0xcb, 0xd5, 0xe1], [0x33, 0x41, 0x55]];
 const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
 const WHOLE = [1, 2, 5].flatMap((m) => Array.from({ length: 9 }, (_, k) => m * 10 ** k)).sort((a, b) => a - b);
+const CHARACTER = 7; // Pixels of one below the frame.
 const NEAR = 14; // Pixels within which a mark is found.
 const MANY = 4000; // More points than these are stamped, smaller.
 
@@ -141,6 +143,9 @@ function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, 
       ctx.moveTo(x - size, y + size);
       ctx.lineTo(x + size, y - size);
       break;
+    case "infeasible":
+      ctx.rect(x - size, y - size, 2 * size, 2 * size);
+      break;
     case "pruned":
     case "outside": {
       const tip = role === "pruned" ? 1.3 : -1.3;
@@ -192,7 +197,7 @@ function stampOf(role: Role, size: number): Dot[] {
   return stamp;
 }
 
-const isOutline = (role: Role) => role === "failed" || role === "best" || role === "pruned" || role === "open";
+const isOutline = (role: Role) => role === "failed" || role === "infeasible" || role === "best" || role === "pruned" || role === "open";
 
 /** What a pointer or the keyboard has found. */
 export interface Found {
@@ -283,9 +288,12 @@ export class PanelView {
     const font = "12px system-ui, sans-serif";
     const axis = (source: "x" | "y"): uPlot.Axis => {
       const ticks = this.panel[source].ticks;
-      // Names get up to two fifths of the width, and lose their ends beyond that.
-      const room = Math.max(8, Math.floor((0.4 * this.size().width - 28) / 7.5));
-      const cut = (text: string) => (source === "y" && text.length > room ? `${text.slice(0, room - 1)}…` : text);
+      // Names get up to two fifths of the width beside the frame; below it they lean where they would overlap.
+      const width = this.size().width, words = Math.max(...(ticks ?? []).map((t) => t.text.length), 0);
+      const leans = source === "x" && ticks !== undefined && (words + 1) * ticks.length * CHARACTER > width - 80;
+      const room = source === "y" ? Math.max(8, Math.floor((0.4 * width - 28) / 7.5)) : 18;
+      const every = leans ? Math.max(1, Math.ceil((ticks.length * 16) / Math.max(16, width - 80))) : 1;
+      const cut = (text: string, k = 0) => (k % every === 0 ? shortened(text, room) : "");
       const longest = ticks ? Math.max(...ticks.map((t) => cut(t.text).length), 0) : 0;
       return {
         label: this.panel[source].label,
@@ -293,14 +301,15 @@ export class PanelView {
         font,
         labelFont: font,
         labelSize: this.panel[source].label ? 22 : 0,
-        size: source === "x" ? 34 : Math.max(56, longest * 7.5 + 28),
+        ...(leans ? { rotate: 40 } : {}),
+        size: source === "x" ? 34 + (leans ? 4.2 * Math.min(words, room) : 0) : Math.max(56, longest * 7.5 + 28),
         grid: { stroke: theme.faint, width: 1 },
         ticks: { stroke: theme.faint, width: 1 },
         ...(this.panel[source].whole ? { incrs: WHOLE } : {}),
         ...(ticks
           ? {
               splits: () => ticks.map((t) => t.at),
-              values: () => ticks.map((t) => cut(t.text)),
+              values: () => ticks.map((t, k) => cut(t.text, k)),
               filter: (_: uPlot, splits: number[]) => splits,
             }
           : { values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))) }),
@@ -384,7 +393,7 @@ export class PanelView {
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
     ctx.strokeStyle = ctx.fillStyle = this.colourOf(layer, theme);
     ctx.lineWidth = (layer.role === "incumbent" || layer.series !== undefined ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
-    ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : []);
+    ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : layer.role === "infeasible" ? [2 * ratio, 3 * ratio] : []);
     ctx.globalAlpha = layer.series === undefined && layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
     if (layer.mark === "points") this.drawPoints(u, ctx, layer, theme);
     if (layer.mark === "line" || layer.mark === "steps") {
@@ -571,6 +580,14 @@ export class PanelView {
   };
 }
 
+/** Returns a text with at most `most` characters: of a longer one its beginning and end, by which labels differ. */
+export function shortened(text: string, most: number): string {
+  const characters = [...text];
+  if (characters.length <= most) return text;
+  const head = Math.floor(most / 2);
+  return characters.slice(0, head).join("") + "…" + characters.slice(characters.length - (most - head - 1)).join("");
+}
+
 /** Returns a number with at most five digits that matter. */
 export function short(value: number): string {
   if (!Number.isFinite(value)) return "–";
@@ -608,6 +625,7 @@ export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name
   } else {
     if (series !== undefined) ctx.setLineDash(series[2].map((d) => d * ratio));
     else if (sign.role === "reference") ctx.setLineDash([5 * ratio, 4 * ratio]);
+    else if (sign.role === "infeasible") ctx.setLineDash([2 * ratio, 3 * ratio]);
     ctx.moveTo(0, middle);
     ctx.lineTo(22 * ratio, middle);
     ctx.stroke();

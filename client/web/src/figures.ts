@@ -1,7 +1,7 @@
 // Figures of a study that is open in the page. client/plot makes the same for files; axes follow the same rules.
 import type { Json } from "./api";
 import type { Axis, Figure, Layer, Panel } from "./figure";
-import { short } from "./figure";
+import { short, shortened } from "./figure";
 import type { Table } from "./columns";
 import { metricsOf } from "./metrics";
 
@@ -28,22 +28,23 @@ function bounds(s: Subject): (row: number) => boolean {
 
 // What figures ask of each trial, found once for all of them.
 const NONE = 0, COMPLETE = 1, BEYOND = 2, PRUNED = 3, FAILED = 4; // BEYOND: complete, and beyond a bound.
-interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number }
+interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number; beyond: number }
 const known = new WeakMap<Table, Results>();
 
 function results(s: Subject): Results {
   const stamp = `${s.table.version} ${s.metric}`, before = known.get(s.table);
   if (before !== undefined && before.stamp === stamp) return before;
   const rows = s.table.rows, value = values(s), kinds = new Uint8Array(rows), most = maximize(s), meets = bounds(s);
-  let best = -1, all = 0, failed = 0;
+  let best = -1, all = 0, failed = 0, beyond = 0;
   for (let row = 0; row < rows; ++row) {
     const state = s.table.state(row), finite = Number.isFinite(value[row]);
     if (state !== "" && state !== "DELETED") ++all;
     if (state === "FAILED") ++failed;
     kinds[row] = state === "FAILED" ? FAILED : !finite ? NONE : state === "PRUNED" ? PRUNED : state !== "COMPLETE" ? NONE : meets(row) ? COMPLETE : BEYOND;
+    if (kinds[row] === BEYOND) ++beyond;
     if (kinds[row] === COMPLETE && (best < 0 || (most ? value[row]! > value[best]! : value[row]! < value[best]!))) best = row;
   }
-  const found = { stamp, value, kinds, best, all, failed };
+  const found = { stamp, value, kinds, best, all, failed, beyond };
   known.set(s.table, found);
   return found;
 }
@@ -96,11 +97,24 @@ function made(role: Layer["role"], name: string, mark: Layer["mark"] = "points")
 
 const axes = new WeakMap<Float64Array, { version: number; axis: Axis }>();
 
-/** The axis of the subject's metric, which all of its figures share. */
+/** Shows values beyond a bound, too, that are better than all that the axis shows. */
+function widenToBest(axis: Axis, numbers: Float64Array, most: boolean): void {
+  const finite = numbers.filter((v) => Number.isFinite(v));
+  if (finite.length === 0 || axis.min === undefined || axis.max === undefined) return;
+  const all = metricAxis("", finite, most);
+  if (axis.log && finite.some((v) => v <= 0)) axis.log = false;
+  if (most) axis.max = Math.max(axis.max, all.max ?? axis.max);
+  else axis.min = Math.min(axis.min, all.min ?? axis.min);
+}
+
+/** The axis of the subject's metric, which all of its figures share: for trials within the bounds, if there are any. */
 function axisOf(s: Subject): Axis {
   const numbers = values(s), before = axes.get(numbers);
   if (before !== undefined && before.version === s.table.version) return before.axis;
-  const axis = metricAxis(s.metric, numbers, maximize(s));
+  const { kinds, beyond } = results(s), most = maximize(s);
+  const legal = beyond > 0 ? numbers.filter((_, row) => kinds[row] !== BEYOND) : numbers;
+  const axis = metricAxis(s.metric, legal.some((v) => Number.isFinite(v)) ? legal : numbers, most);
+  if (beyond > 0) widenToBest(axis, numbers, most);
   axes.set(numbers, { version: s.table.version, axis });
   return axis;
 }
@@ -108,6 +122,7 @@ function axisOf(s: Subject): Axis {
 function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
   const complete = made(colour ? "shaded" : "trial", "a trial"), pruned = made("pruned", "stopped early");
   const far = made("outside", "worse than the frame shows"), failed = made("failed", "failed");
+  const beyond = made("infeasible", "beyond a bound");
   const { value, kinds } = results(s), most = maximize(s), edge = edgeOf(axis, most);
   for (let row = 0; row < kinds.length; ++row) {
     const kind = kinds[row]!;
@@ -116,6 +131,7 @@ function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boo
     let y = value[row]!, into = kind === FAILED ? failed : kind === PRUNED && !colour ? pruned : complete;
     if (kind === FAILED) y = edge;
     else if (outside(axis, y, most)) [into, y] = [far, edge];
+    if (kind === BEYOND) into = beyond;
     if (!Number.isFinite(at) || !Number.isFinite(y)) continue;
     into.x.push(at);
     into.y.push(y);
@@ -123,7 +139,7 @@ function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boo
     if (colour && into === complete) into.colour.push(row + 1);
   }
   if (colour) complete.layer.colour = complete.colour;
-  return [complete, pruned, far, failed].filter((m) => m.x.length > 0).map((m) => m.layer);
+  return [complete, pruned, far, beyond, failed].filter((m) => m.x.length > 0).map((m) => m.layer);
 }
 
 /** Returns the best values so far, and the trials that had them. */
@@ -136,9 +152,10 @@ function bestSoFar(s: Subject, origin: string): Made {
   const { value, kinds } = results(s);
   let last = 0;
   for (let row = 0; row < kinds.length; ++row) {
-    if (kinds[row] !== COMPLETE) continue;
+    if (kinds[row] !== COMPLETE && kinds[row] !== BEYOND) continue;
     if (origin !== "" && s.table.word("origin", row) !== origin) continue;
-    last = row + 1;
+    last = row + 1; // The line goes on beside trials that can't be the best one.
+    if (kinds[row] === BEYOND) continue;
     if (out.y.length > 0 && !better(s, value[row]!, out.y[out.y.length - 1]!)) continue;
     out.x.push(row + 1);
     out.y.push(value[row]!);
@@ -153,9 +170,9 @@ function bestSoFar(s: Subject, origin: string): Made {
 }
 
 function words(s: Subject): string {
-  const { value, best, all, failed } = results(s);
-  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}; ` +
-    (best < 0 ? "no trial is complete" : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + ".";
+  const { value, best, all, failed, beyond } = results(s);
+  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}${beyond ? `, ${beyond} beyond a bound` : ""}; ` +
+    (best < 0 ? (beyond ? "no trial is feasible, so that none is the best" : "no trial is complete") : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + ".";
 }
 
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
@@ -179,7 +196,7 @@ export function history(s: Subject): Figure {
 /** Trials by two objectives, and those of which no other is as good in both. */
 export function front(s: Subject, a: string, b: string): Figure {
   const x = s.table.number(`metrics.${a}`), y = s.table.number(`metrics.${b}`);
-  const trials = made("trial", "a trial"), beyond = made("failed", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "", "steps");
+  const trials = made("trial", "a trial"), beyond = made("infeasible", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "", "steps");
   const rows: number[] = [], meets = bounds(s);
   for (let row = 0; row < s.table.rows; ++row) {
     if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(x[row]) || !Number.isFinite(y[row])) continue;
@@ -255,7 +272,7 @@ export function coordinates(s: Subject, most: number): Coordinate[] {
       const every = Math.ceil(labels.length / 24);
       out.push({
         name, ask,
-        axis: { label, min: -0.5, max: labels.length - 0.5, ticks: labels.flatMap((text, i) => (i % every === 0 ? [{ at: i, text: text.slice(0, 16) }] : [])) },
+        axis: { label, min: -0.5, max: labels.length - 0.5, ticks: labels.flatMap((text, i) => (i % every === 0 ? [{ at: i, text: shortened(text, 17) }] : [])) },
         levels: labels.length,
         at: (row) => places.get(s.table.word(column, row)) ?? NaN,
         share: (c) => (c + 0.5) / labels.length,
@@ -362,7 +379,9 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const rows: number[] = [];
   for (let row = 0; row < kinds.length; ++row) if (hasResult(kinds[row])) rows.push(row);
   const all = rows.length, sign = maximize(s) ? -1 : 1;
-  const order = (p: number, q: number) => sign * (value[p]! - value[q]!) || p - q;
+  // The best come first, and those beyond a bound last.
+  const late = (row: number) => (kinds[row] === BEYOND ? 1 : 0);
+  const order = (p: number, q: number) => late(p) - late(q) || sign * (value[p]! - value[q]!) || p - q;
   let kept = rows;
   if (all > BEST_LINES + OTHER_LINES) {
     // Numbers alone are sorted fast; a hundred thousand rows are not.
@@ -378,8 +397,9 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     return layer;
   });
   const place = (v: number) => (metric.log ? Math.log(v / metric.min!) / Math.log(metric.max! / metric.min!) : (v - metric.min!) / (metric.max! - metric.min!));
+  const legal = kept.filter((row) => kinds[row] !== BEYOND).length, beyond = made("infeasible", "beyond a bound", "line");
   kept.forEach((row, i) => {
-    const layer = layers[SHADES - 1 - Math.floor((i * SHADES) / kept.length)]!;
+    const layer = i < legal ? layers[SHADES - 1 - Math.floor((i * SHADES) / legal)]! : beyond;
     axes.forEach((axis, k) => {
       layer.x.push(k);
       layer.y.push(axis.share(axis.at(row)));
@@ -392,7 +412,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const panel: Panel = {
     x: { label: "", min: -0.2, max: axes.length + 0.5, ticks: [...axes.map((a, k) => ({ at: k, text: a.axis.label })), { at: axes.length, text: s.metric }] },
     y: { label: "", min: -0.08, max: 1.08, ticks: [{ at: -9, text: "" }] },
-    layers: layers.filter((l) => l.x.length > 0).map((l) => l.layer),
+    layers: [beyond, ...layers].filter((l) => l.x.length > 0).map((l) => l.layer),
     notes: [],
   };
   if (kept.length === 0) panel.empty = "no trial has a value yet";
@@ -402,7 +422,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: short(axis.min), above: false }, { x: k, y: 1, text: short(axis.max!), above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
-  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.` + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
+  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.` + (legal < kept.length ? " Those of trials beyond a bound are dashed." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
 }
 
 export function importance(answer: Json): Figure {

@@ -24,6 +24,7 @@
 #include "lib/base/check.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
+#include "tests/testing/sanitized.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -373,9 +374,9 @@ class KillSteps : public ::testing::Test {
   }
 
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer's library has to be the first, and so has the one that kills";
-#endif
+    if (testing::kSanitized) {
+      GTEST_SKIP() << "a sanitizer's library has to be the first, and so has the one that kills";
+    }
     const std::string base = temporary_.path() + "/base";
     std::filesystem::create_directories(base);
     Server server(base, false, {}, "luthierd");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/sanitized.h"
 
 namespace luthier::base {
 namespace {
@@ -27,15 +28,11 @@ void ComeAndGo() {
 }
 
 constexpr bool IsOurAllocator() {
-#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__)
+  return !testing::kSanitized;
+#else
   return false;
 #endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return false;
-#endif
-#endif
-  return true;
 }
 
 TEST(Heap, AllocatedBytesAreThoseThatAreHeld) {

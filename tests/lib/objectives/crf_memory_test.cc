@@ -9,24 +9,13 @@
 #include "lib/notation/templates.h"
 #include "lib/objectives/create.h"
 #include "tests/lib/crf/crf_testing.h"
+#include "tests/testing/sanitized.h"
 
 namespace luthier::objectives {
 namespace {
 
 constexpr char kData[] = "conll2000/train.txt.xz";
 constexpr double kMib = 1024.0 * 1024.0;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 double PeakMib() {
   rusage usage = {};
@@ -54,7 +43,7 @@ double PredictMib(const crf::ChainData& train, const crf::ChainData& validation)
 TEST(CrfMemoryTest, AChunkerNeedsWhatIsPlanned) {
   const std::optional<data::DataRoot> root = crf::testing::RealData();
   if (!root || !root->OpenFile(kData).ok()) GTEST_SKIP() << kData << " is not there: skipped";
-  if (kSanitized) GTEST_SKIP() << "sanitizers need memory of their own: skipped";
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers need memory of their own: skipped";
   const double before = PeakMib();
   study::BuiltinObjective spec;
   spec.model = "crf";

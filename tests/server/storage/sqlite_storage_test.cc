@@ -583,7 +583,8 @@ TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
   const TemporaryDirectory directory;
   std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
   const testing::StorageModel model = Fill(*storage);
-  const StudyRecord study = Study(storage->LastStudyKey().value() + 1, "large");
+  // Random events of the fixture may name keys that no study has had yet.
+  const StudyRecord study = Study(storage->LastStudyKey().value() + 100, "large");
   WriteBatch more = {PutStudy{study}, AppendEvent{EventAt(model.seq() + 1, study.key)}};
   for (int64_t number = 1; number <= 300; ++number) {
     more.push_back(PutTrial{study.key, Trial(number)});

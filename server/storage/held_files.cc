@@ -148,16 +148,25 @@ absl::StatusOr<std::unique_ptr<HeldFiles>> HeldFiles::Note(const std::string& di
   return files;
 }
 
+absl::Status HeldFiles::CheckOne(const Identity& file) const {
+  struct stat info;
+  if (stat(file.path.c_str(), &info) != 0) {
+    return Gone(file, errno == ENOENT || errno == ENOTDIR ? "was moved or removed"
+                                                          : absl::StrCat("is out of reach: ", std::strerror(errno)));
+  }
+  if (info.st_dev != file.device || info.st_ino != file.inode) {
+    return Gone(file, "is another one now: it was replaced, or a mount covers it,");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status HeldFiles::Check() const {
   for (const Identity& file : files_) {
-    struct stat info;
-    if (stat(file.path.c_str(), &info) != 0) {
-      return Gone(file, errno == ENOENT || errno == ENOTDIR ? "was moved or removed"
-                                                            : absl::StrCat("is out of reach: ", std::strerror(errno)));
-    }
-    if (info.st_dev != file.device || info.st_ino != file.inode) {
-      return Gone(file, "is another one now: it was replaced, or a mount covers it,");
-    }
+    const absl::Status status = CheckOne(file);
+    if (status.ok()) continue;
+    // The directory, which is the first, may have been covered since it was looked at.
+    const absl::Status of_directory = CheckOne(files_.front());
+    return of_directory.ok() ? status : of_directory;
   }
   struct statvfs system;
   if (statvfs(directory_.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {

@@ -51,6 +51,8 @@ class HeldFiles {
   };
 
   HeldFiles(std::string directory, base::Descriptor held) : directory_(std::move(directory)), held_(std::move(held)) {}
+  // Checks that the path still leads to the same file.
+  absl::Status CheckOne(const Identity& file) const;
   absl::Status Gone(const Identity& file, const std::string& what) const;
 
   const std::string directory_;  // Absolute, so that people who look for the files find them.

@@ -12,8 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr double kRoom = 0.03;       // Part of the range that stays free at each end.
-constexpr double kLargest = 1e300;   // Numbers beyond are cut, so that differences stay finite.
+constexpr double kRoom = 0.03;  // Part of the range that stays free at each end.
+constexpr double kLargest = std::numeric_limits<double>::max();
 constexpr int kLineColumns = 1000;   // Columns in which a line keeps four points.
 constexpr double kPanelWidth = 640;  // Pixels in which points are told apart.
 constexpr double kPanelHeight = 320;
@@ -46,6 +46,8 @@ const char* MeaningName(Meaning meaning) {
       return "pruned";
     case Meaning::kFailed:
       return "failed";
+    case Meaning::kInfeasible:
+      return "infeasible";
     case Meaning::kOutside:
       return "outside";
     case Meaning::kOpen:
@@ -120,14 +122,14 @@ void SetEnds(Axis* axis, Range range) {
   if (axis->log) {
     const double room = range.low == range.high ? std::log(2.0) : kRoom * std::log(range.high / range.low);
     if (!axis->min) axis->min = std::max(range.low * std::exp(-room), std::numeric_limits<double>::min());
-    if (!axis->max) axis->max = std::min(range.high * std::exp(room), 10 * kLargest);
+    if (!axis->max) axis->max = std::min(range.high * std::exp(room), kLargest);
     return;
   }
   // Halves are subtracted, so that the difference stays finite.
   double room = 2.0 * kRoom * (0.5 * range.high - 0.5 * range.low);
   if (range.low == range.high) room = range.low == 0.0 ? 1.0 : 0.1 * std::abs(range.low);
-  if (!axis->min) axis->min = range.low - room;
-  if (!axis->max) axis->max = range.high + room;
+  if (!axis->min) axis->min = std::max(range.low - room, -kLargest);
+  if (!axis->max) axis->max = std::min(range.high + room, kLargest);
 }
 
 // Returns the layer with the elements `kept` alone.

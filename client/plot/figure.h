@@ -25,18 +25,19 @@ enum class Mark {
 
 // The meaning of a layer, from which its colour and shape follow, the same in all plots.
 enum class Meaning {
-  kTrial,      // A trial with a result.
-  kPruned,     // A trial that was stopped early.
-  kFailed,     // A trial without a result.
-  kOutside,    // A trial whose value is worse than all that the frame shows; its mark is at the edge.
-  kOpen,       // A trial that runs or waits.
-  kBest,       // The best trial.
-  kIncumbent,  // The best value so far.
-  kOther,      // The same of another study, or of a part of this one; `shade` tells several apart.
-  kReference,  // A value to compare with.
-  kModel,      // The expectation of the study's model.
-  kGradient,   // The slope that a trial reported.
-  kShaded,     // Something whose colour is `shade`, or `colour`.
+  kTrial,       // A trial with a result.
+  kPruned,      // A trial that was stopped early.
+  kFailed,      // A trial without a result.
+  kInfeasible,  // A trial with a metric beyond a bound, which is never the best.
+  kOutside,     // A trial whose value is worse than all that the frame shows; its mark is at the edge.
+  kOpen,        // A trial that runs or waits.
+  kBest,        // The best trial.
+  kIncumbent,   // The best value so far.
+  kOther,       // The same of another study, or of a part of this one; `shade` tells several apart.
+  kReference,   // A value to compare with.
+  kModel,       // The expectation of the study's model.
+  kGradient,    // The slope that a trial reported.
+  kShaded,      // Something whose colour is `shade`, or `colour`.
 };
 
 struct Layer {

@@ -10,11 +10,14 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "client/plot/subject.h"
 #include "lib/base/printable.h"
 
 namespace luthier::plot {
@@ -23,6 +26,11 @@ namespace {
 constexpr int kTileWidth = 380, kTileHeight = 300;  // Pixels of one of several panels.
 constexpr int kWidth = 860, kHeight = 480;          // Pixels of the only panel.
 constexpr int kTextLines = 24;
+constexpr int kMargin = 90, kCharacterWidth = 7;  // Pixels beside a panel's frame, and of a character below it.
+constexpr int kTextMargin = 10;                   // The first in columns of a terminal.
+constexpr std::size_t kLeastTick = 6;             // Columns of a terminal that the text of a tick gets at least.
+constexpr double kNarrow = 1e-4;  // Numbers that differ by less than this part of their size need more than six digits.
+constexpr double kHuge = 1e300;
 
 // Returns text in single quotes, in which gnuplot runs nothing. Quotes of the text become typographic ones: gnuplot 5.4
 // does not read a doubled quote at the beginning of a label as one, and would go on behind it.
@@ -30,8 +38,13 @@ std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(base::Printable(text), {{"'", "’"}, {"`", "‘"}}), "'");
 }
 
+// Returns the text of a tick in quotes: gnuplot reads it as a format, in which a percent sign is doubled.
+std::string QuotedTick(const std::string& text) {
+  return Quoted(absl::StrReplaceAll(text, {{"%", "%%"}}));
+}
+
 std::string Exact(double value) {
-  return absl::StrFormat("%.9g", value);
+  return absl::StrFormat("%.17g", value);
 }
 
 std::string ShadeColour(double shade) {
@@ -54,6 +67,8 @@ Style StyleOf(Meaning meaning) {
       return {"#0891b2", 8, 0.6, 1.0};
     case Meaning::kFailed:
       return {"#c2410c", 2, 0.6, 1.0};
+    case Meaning::kInfeasible:
+      return {"#a16207", 4, 0.6, 1.0};
     case Meaning::kOutside:
       return {"#64748b", 9, 0.6, 1.0};
     case Meaning::kOpen:
@@ -76,6 +91,78 @@ Style StyleOf(Meaning meaning) {
   return {"#64748b", 7, 0.6, 1.0};
 }
 
+std::size_t Characters(absl::string_view text) {
+  std::size_t count = 0;
+  for (; !text.empty(); ++count) text.remove_prefix(base::FirstCharacter(text).bytes);
+  return count;
+}
+
+// Numbers as gnuplot gets them: (value - offset) * scale.
+struct Shift {
+  double offset = 0.0, scale = 1.0;
+  double operator()(double value) const { return (value - offset) * scale; }
+};
+
+// Returns how numbers of an axis with ends are moved so that gnuplot can tell them apart and subtract them, and says so
+// in the axis's label. Most are not moved.
+Shift Eased(Axis* axis) {
+  if (!axis->ticks.empty()) return {};
+  const double size = std::max(std::abs(*axis->min), std::abs(*axis->max));
+  Shift shift;
+  if (!axis->log && size > kHuge) {
+    shift.scale = 1.0 / kHuge;
+    absl::StrAppend(&axis->label, " / 1e300");
+  } else if (!axis->log && size > 0.0 && size < 1.0 / kHuge) {
+    shift.scale = kHuge;
+    absl::StrAppend(&axis->label, " × 1e300");
+  } else if (*axis->max - *axis->min < kNarrow * size) {
+    // The offset has no more digits than tell the numbers apart, so that it reads well.
+    const double unit = std::pow(10.0, std::ceil(std::log10(*axis->max - *axis->min)));
+    const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(size / unit))) + 1, 1, 17);
+    std::string text = absl::StrFormat("%.*g", digits, std::floor(*axis->min / unit) * unit);
+    if (!absl::SimpleAtod(text, &shift.offset) || !(std::abs(*axis->min - shift.offset) <= 2.0 * unit)) {
+      shift.offset = *axis->min;
+      text = Exact(shift.offset);
+    }
+    absl::StrAppend(&axis->label, axis->label.empty() ? "− " : " − ", text);
+    axis->log = false;
+  }
+  axis->min = shift(*axis->min);
+  axis->max = shift(*axis->max);
+  return shift;
+}
+
+// Makes room beyond the ends, where a terminal draws the frame over marks.
+void Widen(Axis* axis, double share) {
+  const Axis before = *axis;
+  const double low = ValueAt(before, -share);
+  const double high = ValueAt(before, 1.0 + share);
+  if (std::isfinite(low) && (!before.log || low > 0.0)) axis->min = low;
+  if (std::isfinite(high)) axis->max = high;
+}
+
+// Gives a panel ends and numbers with which gnuplot can draw it.
+void Ease(const Drawing& drawing, Panel* panel) {
+  SetEnds(panel);
+  const Shift x = Eased(&panel->x);
+  const Shift y = Eased(&panel->y);
+  const Shift colour = panel->colour ? Eased(&*panel->colour) : Shift();
+  for (Layer& layer : panel->layers) {
+    for (double& value : layer.x) value = x(value);
+    for (double& value : layer.x2) value = x(value);
+    for (double& value : layer.y) value = y(value);
+    for (double& value : layer.y2) value = y(value);
+    for (double& value : layer.colour) value = colour(value);
+  }
+  for (Note& note : panel->notes) {
+    note.x = x(note.x);
+    note.y = y(note.y);
+  }
+  if (drawing.format != Drawing::Format::kText) return;
+  Widen(&panel->x, 0.02);
+  Widen(&panel->y, 0.05);
+}
+
 // A script in the making.
 class Script {
  public:
@@ -92,6 +179,8 @@ class Script {
   }
   void SayTerminal();
   void SayAxis(const char* name, const Axis& axis);
+  // Returns the texts of the ticks below a panel, as many and as long as there is room for; on paper they may lean.
+  std::vector<std::pair<double, std::string>> TicksBelow(const Axis& axis, bool* leaning) const;
   void SayPanel(const Panel& panel);
   // Writes the layer's numbers as a block of data and returns the words of `plot` that draw it; "": nothing to draw.
   std::string SayLayer(const Panel& panel, const Layer& layer);
@@ -132,6 +221,24 @@ void Script::SayTerminal() {
   Say("set key tmargin center horizontal textcolor rgb '#334155'");
 }
 
+std::vector<std::pair<double, std::string>> Script::TicksBelow(const Axis& axis, bool* leaning) const {
+  const auto columns = std::clamp(figure_.columns, 1, std::max(1, static_cast<int>(figure_.panels.size())));
+  const int width = text() ? drawing_.columns / columns - kTextMargin
+                           : ((figure_.panels.size() > 1 ? kTileWidth : kWidth) - kMargin) / kCharacterWidth;
+  const auto room = static_cast<std::size_t>(std::max(width, 1));  // In characters.
+  std::size_t longest = 0;
+  for (const auto& [place, label] : axis.ticks) longest = std::max(longest, Characters(label));
+  *leaning = (longest + 1) * axis.ticks.size() > room;
+  if (!*leaning || !text()) return axis.ticks;
+  *leaning = false;
+  const std::size_t every = std::max<std::size_t>(1, (kLeastTick * axis.ticks.size() + room - 1) / room);
+  std::vector<std::pair<double, std::string>> ticks;
+  for (std::size_t i = 0; i < axis.ticks.size(); i += every) ticks.push_back(axis.ticks[i]);
+  const std::size_t each = std::max<std::size_t>(room / ticks.size(), 3) - 1;
+  for (auto& [place, label] : ticks) label = Shortened(label, each);
+  return ticks;
+}
+
 void Script::SayAxis(const char* name, const Axis& axis) {
   if (axis.log) {
     Say("set logscale ", name);
@@ -140,14 +247,15 @@ void Script::SayAxis(const char* name, const Axis& axis) {
   }
   Say("set ", name, "range [", Exact(*axis.min), ":", Exact(*axis.max), "]");
   if (axis.ticks.empty()) {
-    Say("set ", name, "tics autofreq");
+    Say("set ", name, "tics norotate autojustify autofreq");
     Say("set format ", name, " '%g'");
   } else {
     std::string ticks;
-    for (const auto& [place, label] : axis.ticks) {
-      absl::StrAppend(&ticks, ticks.empty() ? "" : ", ", Quoted(label), " ", Exact(place));
+    bool leaning = false;
+    for (const auto& [place, label] : std::string_view(name) == "x" ? TicksBelow(axis, &leaning) : axis.ticks) {
+      absl::StrAppend(&ticks, ticks.empty() ? "" : ", ", QuotedTick(label), " ", Exact(place));
     }
-    Say("set ", name, "tics (", ticks, ")");
+    Say("set ", name, "tics ", leaning ? "rotate by 60 right" : "norotate autojustify", " (", ticks, ")");
   }
   Say("set ", name, "label ", Quoted(axis.label), text() ? "" : " textcolor rgb '#334155'");
 }
@@ -181,8 +289,11 @@ std::string Script::SayLayer(const Panel& panel, const Layer& layer) {
       colours ? "palette" : absl::StrCat("rgb '", layer.shade ? ShadeColour(*layer.shade) : style.colour, "'");
   const std::string name = absl::StrCat(" title ", Quoted(layer.name));
   const std::string title = layer.name.empty() ? " notitle" : name;
-  const std::string line = absl::StrCat(" lw ", Exact(layer.meaning == Meaning::kShaded ? 0.8 : style.width), " lc ",
-                                        colour, layer.meaning == Meaning::kReference ? " dt 2" : "");
+  const std::string line =
+      absl::StrCat(" lw ", Exact(layer.meaning == Meaning::kShaded ? 0.8 : style.width), " lc ", colour,
+                   layer.meaning == Meaning::kReference    ? " dt 2"
+                   : layer.meaning == Meaning::kInfeasible ? " dt 3"
+                                                           : "");
   switch (layer.mark) {
     case Mark::kPoints:
       return absl::StrCat(block, " using 1:2", colours ? Coloured(layer, 3) : "", " with points pt ", style.point,
@@ -285,7 +396,7 @@ class MemoryFile {
 
 std::string GnuplotScript(const Figure& figure, const Drawing& drawing) {
   Figure whole = figure;
-  for (Panel& panel : whole.panels) SetEnds(&panel);
+  for (Panel& panel : whole.panels) Ease(drawing, &panel);
   return Script(whole, drawing).Build();
 }
 

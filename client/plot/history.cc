@@ -23,10 +23,6 @@ std::string Number(double value) {
   return absl::StrFormat("%.6g", value);
 }
 
-std::string Word(const Subject& subject) {
-  return subject.maximize() ? "largest" : "smallest";
-}
-
 std::string NothingYet(const Subject& subject) {
   return absl::StrCat("no trial has a value of ", Shown(subject.metric), " yet");
 }
@@ -45,7 +41,8 @@ Layer BestSoFar(const Subject& subject, const std::string& origin) {
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (!std::isfinite(values[row]) || subject.trials.Word("state", row) != "COMPLETE") continue;
     if (!origin.empty() && subject.trials.Word("origin", row) != origin) continue;
-    last = numbers[row];
+    last = numbers[row];  // The line goes on beside trials that can't be the best one.
+    if (!subject.feasible(row)) continue;
     if (!layer.y.empty() && !IsBetter(subject, values[row], layer.y.back())) continue;
     layer.x.push_back(numbers[row]);
     layer.y.push_back(values[row]);
@@ -65,6 +62,7 @@ void AddTrials(const Subject& subject, const std::vector<double>& x, Panel* pane
   Layer pruned{.meaning = Meaning::kPruned, .name = "stopped early"};
   Layer outside{.meaning = Meaning::kOutside, .name = "worse than the frame shows"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
+  Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
   const std::vector<double>& values = subject.values();
   const std::vector<double>& numbers = subject.trials.Numbers("number");
   const double edge = EdgeOf(panel->y, subject.maximize());
@@ -81,13 +79,14 @@ void AddTrials(const Subject& subject, const std::vector<double>& x, Panel* pane
         layer = &outside;
         y = edge;
       }
+      if (!subject.feasible(row)) layer = &infeasible;
     }
     if (layer == nullptr || !std::isfinite(y)) continue;
     layer->x.push_back(x[row]);
     layer->y.push_back(y);
     layer->trials.push_back(static_cast<std::int64_t>(numbers[row]));
   }
-  for (Layer* layer : {&complete, &pruned, &outside, &failed}) {
+  for (Layer* layer : {&complete, &pruned, &outside, &infeasible, &failed}) {
     if (!layer->x.empty()) panel->layers.push_back(std::move(*layer));
   }
 }
@@ -99,14 +98,12 @@ std::string Counts(const Subject& subject) {
   for (const auto& [state, word] : {std::pair("FAILED", "failed"), std::pair("PRUNED", "stopped early")}) {
     if (counts[state] > 0) absl::StrAppend(&text, ", ", counts[state], " ", word);
   }
+  std::size_t infeasible = 0;
+  for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
+    if (!subject.feasible(row)) ++infeasible;
+  }
+  if (infeasible > 0) absl::StrAppend(&text, ", ", infeasible, " beyond a bound");
   return text;
-}
-
-std::string BestText(const Subject& subject) {
-  const std::optional<std::size_t> best = subject.best();
-  if (!best) return "no trial is complete";
-  return absl::StrCat("the best value is ", Number(subject.values()[*best]), " in trial ",
-                      Number(subject.trials.Numbers("number")[*best]));
 }
 
 double Shade(std::size_t index, std::size_t count) {
@@ -119,13 +116,12 @@ Figure History(const Subject& subject, const std::vector<Subject>& others) {
   Figure figure{.kind = "history", .title = absl::StrCat("History of ", Shown(subject.id))};
   Panel panel;
   panel.x.label = "trial";
-  std::vector<double> values = subject.values();
+  std::vector<double> values;
   for (const Subject& other : others) {
     const Layer line = BestSoFar(other, "");
     values.insert(values.end(), line.y.begin(), line.y.end());
   }
-  panel.y = MetricAxis(subject.metric, values, subject.maximize());
-  CloseAxis(values, &panel.y);
+  panel.y = subject.ValueAxis(values);
   AddTrials(subject, subject.trials.Numbers("number"), &panel);
   if (panel.layers.empty()) panel.empty = NothingYet(subject);
   // Trials that the search would have made anyway show what it gains.
@@ -155,7 +151,7 @@ Figure History(const Subject& subject, const std::vector<Subject>& others) {
   Layer line = BestSoFar(subject, "");
   line.name = others.empty() ? "best so far" : absl::StrCat("best so far of ", Shown(subject.id));
   if (!line.x.empty()) panel.layers.push_back(std::move(line));
-  figure.caption = absl::StrCat(Counts(subject), "; ", BestText(subject), ".");
+  figure.caption = absl::StrCat(Counts(subject), "; ", subject.BestText(), ".");
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -166,14 +162,21 @@ Figure Edf(const Subject& subject, const std::vector<Subject>& others) {
   std::vector<double> all;
   std::vector<const Subject*> subjects = {&subject};
   for (const Subject& other : others) subjects.push_back(&other);
-  for (const Subject* one : subjects) all.insert(all.end(), one->values().begin(), one->values().end());
+  const auto legal = [](const Subject& one) {
+    std::vector<double> values;
+    for (std::size_t row = 0; row < one.trials.rows(); ++row) {
+      if (std::isfinite(one.values()[row]) && one.feasible(row)) values.push_back(one.values()[row]);
+    }
+    return values;
+  };
+  for (const Subject* one : subjects) {
+    const std::vector<double> values = legal(*one);
+    all.insert(all.end(), values.begin(), values.end());
+  }
   panel.x = MetricAxis(subject.metric, all, subject.maximize());
   panel.y = {.label = "share of trials that are as good", .min = 0.0, .max = 1.0};
   for (std::size_t i = 0; i < subjects.size(); ++i) {
-    std::vector<double> values;
-    for (const double value : subjects[i]->values()) {
-      if (std::isfinite(value)) values.push_back(value);
-    }
+    std::vector<double> values = legal(*subjects[i]);
     std::sort(values.begin(), values.end());
     if (subject.maximize()) std::reverse(values.begin(), values.end());
     Layer layer{.mark = Mark::kSteps, .meaning = i == 0 ? Meaning::kIncumbent : Meaning::kOther};
@@ -186,8 +189,9 @@ Figure Edf(const Subject& subject, const std::vector<Subject>& others) {
     if (!values.empty()) panel.layers.push_back(std::move(layer));
   }
   if (panel.layers.empty()) panel.empty = NothingYet(subject);
-  figure.caption = absl::StrCat(Counts(subject), "; ", BestText(subject), ". A curve further to the ",
+  figure.caption = absl::StrCat(Counts(subject), "; ", subject.BestText(), ". A curve further to the ",
                                 subject.maximize() ? "right" : "left", " is better.");
+  if (subject.trials.Has("feasible")) absl::StrAppend(&figure.caption, " Trials beyond a bound are not in it.");
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -332,8 +336,12 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
   std::vector<double> all;
   Layer ends{.meaning = Meaning::kPruned, .name = "stopped early"};
   std::vector<Layer> curves;
+  bool infeasible = false;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     Layer curve{.mark = Mark::kLine, .meaning = Meaning::kShaded, .shade = Shade(i, trials.size())};
+    if (trials[i].has_feasible() && !trials[i].feasible()) {
+      curve = {.mark = Mark::kLine, .meaning = Meaning::kInfeasible, .name = infeasible ? "" : "beyond a bound"};
+    }
     for (const v1::Measurement& point : trials[i].measurements()) {
       const auto value = point.metrics().find(subject.metric);
       if (value == point.metrics().end()) continue;
@@ -343,6 +351,7 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
       all.push_back(value->second);
     }
     if (curve.x.empty()) continue;
+    infeasible |= curve.meaning == Meaning::kInfeasible;
     if (trials[i].state() == v1::Trial::PRUNED) {
       ends.x.push_back(curve.x.back());
       ends.y.push_back(curve.y.back());
@@ -373,8 +382,12 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
     for (const double x : layer.x) panel.x.log = panel.x.log && x > 0.0;
   }
   if (!ends.x.empty()) panel.layers.push_back(std::move(ends));
-  figure.caption = absl::StrCat(shown, shown == 1 ? " curve" : " curves", ", the darker the better; ",
-                                BestText(subject), ". ", "The ", Word(subject), " value is the best.");
+  figure.caption =
+      absl::StrCat(shown, shown == 1 ? " curve" : " curves", ", the darker the better",
+                   infeasible ? "; those of trials beyond a bound are dashed" : "", "; ", subject.BestText(), ".");
+  if (subject.is_objective()) {
+    absl::StrAppend(&figure.caption, " The ", subject.maximize() ? "largest" : "smallest", " value is the best.");
+  }
   figure.panels.push_back(std::move(panel));
   return figure;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -86,6 +87,7 @@ bool CanAsk(const Subject& subject, const google::protobuf::Struct& setting, con
 struct Scatter {
   Layer trials{.meaning = Meaning::kShaded, .name = "a trial"};
   Layer outside{.meaning = Meaning::kOutside, .name = "worse than the frame shows"};
+  Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
 };
 
@@ -101,6 +103,7 @@ void AddScatter(const Subject& subject, const ParameterAxis& axis, Panel* panel)
     if (HasResult(subject, row)) {
       layer = IsOutside(panel->y, subject.values()[row], subject.maximize()) ? &scatter.outside : &scatter.trials;
       if (layer == &scatter.trials) y = subject.values()[row];
+      if (!subject.feasible(row)) layer = &scatter.infeasible;
     } else if (subject.trials.Word("state", row) == "FAILED") {
       layer = &scatter.failed;
     }
@@ -110,7 +113,7 @@ void AddScatter(const Subject& subject, const ParameterAxis& axis, Panel* panel)
     layer->trials.push_back(static_cast<std::int64_t>(numbers[row]));
     if (layer == &scatter.trials) layer->colour.push_back(numbers[row]);
   }
-  for (Layer* layer : {&scatter.trials, &scatter.outside, &scatter.failed}) {
+  for (Layer* layer : {&scatter.trials, &scatter.outside, &scatter.infeasible, &scatter.failed}) {
     if (!layer->x.empty()) panel->layers.push_back(std::move(*layer));
   }
 }
@@ -162,7 +165,7 @@ void AddGradients(const Subject& subject, const ParameterAxis& axis, const std::
     const double y = PlaceOn(panel->y, value->second);
     // One end of the y axis is a step of this size away in units of the metric, so that d(share)/d(metric) is:
     const double per_metric = panel->y.log ? 1.0 / (value->second * std::log(*panel->y.max / *panel->y.min))
-                                           : 1.0 / (*panel->y.max - *panel->y.min);
+                                           : 0.5 / (0.5 * *panel->y.max - 0.5 * *panel->y.min);
     const double slope = result.gradient().full().values(place->second) * per_metric / axis.SharePerUnit(x);
     if (!std::isfinite(slope) || !(y >= 0.0 && y <= 1.0)) continue;
     const double dx = kArrow / std::hypot(1.0, slope * kAspect);
@@ -184,6 +187,15 @@ void AddBest(const Subject& subject, double x, double y, Panel* panel) {
                            .x = {x},
                            .y = {y},
                            .trials = {number}});
+}
+
+// Returns a sentence about the best trial where it is not the plain one: in studies with bounds, and where there is
+// none.
+std::string BestSentence(const Subject& subject) {
+  if (!subject.trials.Has("feasible")) return "";
+  std::string text = subject.BestText();
+  text.front() = absl::ascii_toupper(static_cast<unsigned char>(text.front()));
+  return absl::StrCat(" ", text, "; trials beyond a bound have a mark of their own.");
 }
 
 std::string ModelText(const Expectation& model, const char* what) {
@@ -218,9 +230,8 @@ Figure Slice(const Subject& subject, const std::vector<ParameterAxis>& axes, con
   for (const ParameterAxis& axis : axes) {
     Panel panel;
     panel.x = axis.axis();
-    panel.y = MetricAxis(subject.metric, subject.values(), subject.maximize());
+    panel.y = subject.ValueAxis();
     panel.colour = Axis{.label = "trial"};
-    CloseAxis(subject.values(), &panel.y);
     AddScatter(subject, axis, &panel);
     if (panel.layers.empty()) panel.empty = "no trial has a value here yet";
     if (model.response && setting && CanAsk(subject, *setting, axis)) {
@@ -236,7 +247,8 @@ Figure Slice(const Subject& subject, const std::vector<ParameterAxis>& axes, con
   figure.caption = absl::StrCat(
       "Each point is a trial, newer ones darker.",
       ModelText(model,
-                "The line is what the model expects of the best trial's setting when this parameter alone changes."));
+                "The line is what the model expects of the best trial's setting when this parameter alone changes."),
+      BestSentence(subject));
   return figure;
 }
 
@@ -336,9 +348,10 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
   panel.dark_low = !subject.maximize();
   if (!fields.x.empty()) panel.layers.push_back(std::move(fields));
   Layer trials{.meaning = Meaning::kTrial, .name = "a trial"};
+  Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
-    Layer* const layer = HasResult(subject, row)                         ? &trials
+    Layer* const layer = HasResult(subject, row) ? (subject.feasible(row) ? &trials : &infeasible)
                          : subject.trials.Word("state", row) == "FAILED" ? &failed
                                                                          : nullptr;
     const double at_x = x.At(subject.trials, row);
@@ -348,7 +361,7 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
     layer->y.push_back(at_y);
     layer->trials.push_back(static_cast<std::int64_t>(subject.trials.Numbers("number")[row]));
   }
-  for (Layer* layer : {&trials, &failed}) {
+  for (Layer* layer : {&trials, &infeasible, &failed}) {
     if (!layer->x.empty()) panel.layers.push_back(std::move(*layer));
   }
   if (const auto best = subject.best()) {
@@ -359,7 +372,7 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
       model.response
           ? "The colour is what the model expects when these two parameters change from the best trial's setting."
           : "The colour is the mean of the trials in each field.",
-      ModelText(model, "Points are trials."));
+      ModelText(model, "Points are trials."), BestSentence(subject));
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -367,17 +380,15 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
 Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) {
   Figure figure{.kind = "parallel", .title = absl::StrCat("Settings and values of ", Shown(subject.id))};
   Panel panel;
-  const Axis metric = [&] {
-    Axis axis = MetricAxis(subject.metric, subject.values(), subject.maximize());
-    CloseAxis(subject.values(), &axis);
-    return axis;
-  }();
+  const Axis metric = subject.ValueAxis();
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (HasResult(subject, row)) rows.push_back(row);
   }
   const std::vector<double>& values = subject.values();
+  // The best come first, and infeasible ones last.
   std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+    if (subject.feasible(a) != subject.feasible(b)) return subject.feasible(a);
     return subject.maximize() ? values[a] > values[b] : values[a] < values[b];
   });
   const std::size_t all = rows.size();
@@ -388,10 +399,13 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
     rows = std::move(kept);
   }
   std::vector<Layer> layers(kShades, {.mark = Mark::kLine, .meaning = Meaning::kShaded});
+  Layer infeasible{.mark = Mark::kLine, .meaning = Meaning::kInfeasible, .name = "beyond a bound"};
+  const auto feasible = static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](std::size_t row) { return subject.feasible(row); }));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto shade = static_cast<int>(i * kShades / std::max<std::size_t>(rows.size(), 1));
-    Layer& layer = layers[static_cast<std::size_t>(kShades - 1 - shade)];
-    layer.shade = 1.0 - static_cast<double>(shade) / (kShades - 1);
+    const auto shade = static_cast<int>(i * kShades / std::max<std::size_t>(feasible, 1));
+    Layer& layer = i < feasible ? layers[static_cast<std::size_t>(kShades - 1 - shade)] : infeasible;
+    if (i < feasible) layer.shade = 1.0 - static_cast<double>(shade) / (kShades - 1);
     const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[rows[i]]);
     for (std::size_t k = 0; k <= axes.size(); ++k) {
       const double share = k < axes.size() ? axes[k].Share(axes[k].At(subject.trials, rows[i]))
@@ -404,6 +418,7 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
     layer.y.push_back(kBreak);
     layer.trials.push_back(number);
   }
+  if (!infeasible.x.empty()) panel.layers.push_back(std::move(infeasible));
   for (Layer& layer : layers) {
     if (!layer.x.empty()) panel.layers.push_back(std::move(layer));
   }
@@ -426,8 +441,15 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
   panel.x.min = -0.3;
   panel.x.max = static_cast<double>(axes.size()) + 0.3;
   panel.y = {.min = -0.08, .max = 1.08, .ticks = {{-1.0, ""}}};
-  figure.caption = absl::StrCat("A line for each of ", rows.size(), rows.size() < all ? absl::StrCat(" of ", all) : "",
-                                " trials, the darker the better.");
+  figure.caption = rows.size() == 1 ? "The line is the only trial with a value."
+                                    : absl::StrCat("A line for each of ", rows.size(),
+                                                   rows.size() < all ? absl::StrCat(" of ", all) : "",
+                                                   " trials, the darker the better.");
+  if (feasible < rows.size()) {
+    std::string best = subject.BestText();
+    best.front() = absl::ascii_toupper(static_cast<unsigned char>(best.front()));
+    absl::StrAppend(&figure.caption, " Those of trials beyond a bound are dashed. ", best, ".");
+  }
   const auto space = static_cast<std::size_t>(subject.study.spec().space_size());
   if (axes.size() < space) absl::StrAppend(&figure.caption, " ", axes.size(), " of ", space, " parameters are shown.");
   figure.panels.push_back(std::move(panel));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/error.h"
 #include "lib/base/printable.h"
 #include "lib/base/status_macros.h"
@@ -15,11 +16,11 @@ namespace luthier::plot {
 namespace {
 
 constexpr double kNowhere = std::numeric_limits<double>::quiet_NaN();
-constexpr double kReach = 3.0;         // Distance of the worse trials, in units of that of three quarters.
-constexpr double kLogRatio = 300.0;    // From this ratio of the median to the least value on the axis is logarithmic.
-constexpr double kMostShown = 1e300;   // So that differences of ends stay finite.
+constexpr double kReach = 3.0;       // Distance of the worse trials, in units of that of three quarters.
+constexpr double kLogRatio = 300.0;  // From this ratio of the median to the least value on the axis is logarithmic.
+constexpr double kMostShown = std::numeric_limits<double>::max();
 constexpr int kMostLevels = 24;        // Integers of fewer values are told apart.
-constexpr std::size_t kTickText = 16;  // Characters of a label.
+constexpr std::size_t kTickText = 17;  // Characters of a label.
 
 double Logit(double value) {
   return std::log(value / (1.0 - value));
@@ -43,24 +44,66 @@ std::vector<std::pair<double, std::string>> LogitTicks(double min, double max) {
 std::vector<std::pair<double, std::string>> LabelTicks(const std::vector<std::string>& labels) {
   std::vector<std::pair<double, std::string>> ticks;
   const std::size_t every = (labels.size() + kMostLevels - 1) / kMostLevels;
-  for (std::size_t i = 0; i < labels.size(); i += every) ticks.emplace_back(i, Shown(labels[i], kTickText));
+  for (std::size_t i = 0; i < labels.size(); i += every) ticks.emplace_back(i, Shortened(labels[i], kTickText));
   return ticks;
 }
 
 }  // namespace
 
-bool Subject::maximize() const {
-  return metric == study.spec().metric().name() && study.spec().metric().goal() == v1::MAXIMIZE;
+const v1::MetricSpec* Subject::spec() const {
+  for (const v1::MetricSpec& one : study.spec().metrics()) {
+    if (one.name() == metric) return &one;
+  }
+  return metric == study.spec().metric().name() ? &study.spec().metric() : nullptr;
 }
 
 std::optional<std::size_t> Subject::best() const {
   std::optional<std::size_t> best;
   const std::vector<double>& value = values();
   for (std::size_t row = 0; row < trials.rows(); ++row) {
-    if (!std::isfinite(value[row]) || trials.Word("state", row) != "COMPLETE") continue;
+    if (!std::isfinite(value[row]) || trials.Word("state", row) != "COMPLETE" || !feasible(row)) continue;
     if (!best || (maximize() ? value[row] > value[*best] : value[row] < value[*best])) best = row;
   }
   return best;
+}
+
+Axis Subject::ValueAxis(const std::vector<double>& more) const {
+  std::vector<double> all = values();
+  std::vector<double> legal;
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (feasible(row)) legal.push_back(all[row]);
+  }
+  legal.insert(legal.end(), more.begin(), more.end());
+  all.insert(all.end(), more.begin(), more.end());
+  const bool any = std::any_of(legal.begin(), legal.end(), [](double value) { return std::isfinite(value); });
+  Axis axis = MetricAxis(metric, any ? legal : all, maximize());
+  // A logarithm would hide infeasible values that are not above 0.
+  if (axis.log && std::any_of(all.begin(), all.end(), [](double value) { return value <= 0.0; })) axis.log = false;
+  CloseAxis(all, &axis);
+  return axis;
+}
+
+std::string Subject::BestText() const {
+  const auto number = [](double value) { return absl::StrFormat("%.6g", value); };
+  const bool several = study.spec().metrics_size() > 1;
+  const std::string value_of = several || !is_objective() ? absl::StrCat("value of ", Shown(metric)) : "value";
+  if (const std::optional<std::size_t> row = best()) {
+    return absl::StrCat("the ", is_objective() ? "best " : "smallest ", value_of, " is ", number(values()[*row]),
+                        " in trial ", number(trials.Numbers("number")[*row]));
+  }
+  std::size_t complete = 0;
+  std::size_t infeasible = 0;
+  for (std::size_t row = 0; row < trials.rows(); ++row) {
+    if (trials.Word("state", row) != "COMPLETE") continue;
+    ++complete;
+    if (!feasible(row)) ++infeasible;
+  }
+  if (complete == 0) return "no trial is complete";
+  if (infeasible < complete) return absl::StrCat("no feasible trial has a value of ", Shown(metric));
+  if (study.least_violating_trial() == 0) return "none of these trials is feasible, so that none is the best";
+  return absl::StrCat("no trial is feasible, so that none is the best; trial ", study.least_violating_trial(),
+                      " violates the bounds least, by ", number(study.least_violation()),
+                      " (in standard deviations of the metrics)");
 }
 
 std::string Shown(const std::string& text, std::size_t most) {
@@ -72,6 +115,21 @@ std::string Shown(const std::string& text, std::size_t most) {
     absl::StrAppend(&out, rest.substr(0, bytes));
     rest.remove_prefix(bytes);
   }
+  return base::Printable(out);
+}
+
+std::string Shortened(const std::string& text, std::size_t most) {
+  std::vector<absl::string_view> characters;
+  for (absl::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().size())) {
+    characters.push_back(rest.substr(0, base::FirstCharacter(rest).bytes));
+  }
+  if (characters.size() <= most) return base::Printable(text);
+  const std::size_t head = most / 2;
+  const std::size_t tail = most - head - 1;
+  std::string out;
+  for (std::size_t i = 0; i < head; ++i) absl::StrAppend(&out, characters[i]);
+  absl::StrAppend(&out, "…");
+  for (std::size_t i = characters.size() - tail; i < characters.size(); ++i) absl::StrAppend(&out, characters[i]);
   return base::Printable(out);
 }
 
@@ -119,6 +177,9 @@ absl::StatusOr<std::vector<ParameterAxis>> ParameterAxis::Of(const Subject& subj
   const auto& space = subject.study.spec().space();
   for (const v1::ParameterSpec& spec : space) known.push_back(spec.name());
   for (const std::string& name : names) {
+    if (std::count(names.begin(), names.end(), name) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", base::Quote(name), " is named twice"));
+    }
     bool found = false;
     for (const v1::ParameterSpec& spec : space) {
       std::string part;
@@ -210,7 +271,9 @@ double ParameterAxis::CoordinateAt(double share) const {
   const double low = *axis_.min;
   const double high = *axis_.max;
   if (axis_.log) return std::clamp(low * std::pow(high / low, share), low, high);
-  return std::clamp(low + share * (high - low), low, high);
+  const double width = high - low;
+  if (!std::isfinite(width)) return std::clamp((1.0 - share) * low + share * high, low, high);
+  return std::clamp(low + share * width, low, high);
 }
 
 google::protobuf::Value ParameterAxis::ValueAt(double coordinate) const {

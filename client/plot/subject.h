@@ -21,15 +21,31 @@ struct Subject {
   TrialColumns trials;
   std::string metric;  // Name of the metric that is looked at.
 
-  bool maximize() const;
+  // Returns what the study says of the metric; nullptr: it is none of the study's metrics.
+  const v1::MetricSpec* spec() const;
+  // Returns whether the metric is one of the study's objectives, so that a value of it can be the best one. Of other
+  // metrics the smallest value is told.
+  bool is_objective() const { return spec() != nullptr && spec()->goal() != v1::GOAL_UNSPECIFIED; }
+  bool maximize() const { return spec() != nullptr && spec()->goal() == v1::MAXIMIZE; }
   // Returns the values of the metric, one for each trial.
   const std::vector<double>& values() const { return trials.Numbers("metrics." + metric); }
-  // Returns the row of the best COMPLETE trial with the metric; nullopt: there is none.
+  // Returns false for a trial that is known to have a metric beyond a bound; needs the column "feasible".
+  bool feasible(std::size_t row) const { return trials.Word("feasible", row) != "false"; }
+  // Returns the row of the best feasible COMPLETE trial with the metric; nullopt: there is none.
   std::optional<std::size_t> best() const;
+  // Returns the axis of the metric for the feasible trials' values and `more`, and as far as infeasible ones are
+  // better.
+  Axis ValueAxis(const std::vector<double>& more = {}) const;
+  // Returns in words which trial is the best one, or why none is. A clause without a full stop.
+  std::string BestText() const;
 };
 
 // Returns a text of strangers as it may stand in a picture: at most `most` characters, none of which hides or controls.
 std::string Shown(const std::string& text, std::size_t most = 60);
+
+// Returns the text of a tick with at most `most` characters: of a longer one the beginning and the end, by which labels
+// differ that begin alike.
+std::string Shortened(const std::string& text, std::size_t most);
 
 // Returns the axis of a metric for values in which most trials are seen well, and the best one always: the worse half
 // may reach three times as far from the best value as the better three quarters do; what is worse is outside. Values
@@ -49,7 +65,8 @@ double EdgeOf(const Axis& axis, bool maximize);
 class ParameterAxis {
  public:
   // Returns the axes of `names` (parameters, or columns of a vector's numbers as "v.max"), or, if there are none, of
-  // the first `most` parameters that are no constants. INVALID_ARGUMENT for a name that the study lacks.
+  // the first `most` parameters that are no constants. INVALID_ARGUMENT for a name that the study lacks, and for
+  // one that is there twice.
   static absl::StatusOr<std::vector<ParameterAxis>> Of(const Subject& subject, const std::vector<std::string>& names,
                                                        std::size_t most);
 

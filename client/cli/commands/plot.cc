@@ -97,6 +97,11 @@ absl::StatusOr<plot::Subject> Read(Context& context, const std::string& id, std:
   const std::string& metric = context.options().metric;
   subject.metric = metric.empty() ? subject.study.spec().metric().name() : metric;
   columns.insert(columns.end(), {"number", "state"});
+  const auto& metrics = subject.study.spec().metrics();
+  if (std::any_of(metrics.begin(), metrics.end(),
+                  [](const v1::MetricSpec& one) { return one.has_at_least() || one.has_at_most(); })) {
+    columns.emplace_back("feasible");
+  }
   for (std::string& column : columns) {
     if (column == "METRIC") column = absl::StrCat("metrics.", subject.metric);
   }
@@ -258,12 +263,15 @@ absl::StatusOr<int> PlotCurves(Context& context) {
   const std::vector<double>& values = subject.values();
   std::vector<std::size_t> rows(subject.trials.rows());
   for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = row;
-  // The best come first, those without a value last.
+  // The best come first, those without a value behind them, and infeasible ones last.
   const auto rank = [&](std::size_t row) {
     if (!std::isfinite(values[row])) return std::numeric_limits<double>::infinity();
     return subject.maximize() ? -values[row] : values[row];
   };
-  std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
+  std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+    if (subject.feasible(a) != subject.feasible(b)) return subject.feasible(a);
+    return rank(a) < rank(b);
+  });
   std::vector<std::size_t> chosen(rows.begin(), rows.begin() + std::min(rows.size(), kBestCurves));
   const std::size_t rest = rows.size() - chosen.size();
   const std::size_t others = std::min(rest, kOtherCurves);

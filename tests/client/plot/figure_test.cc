@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "client/plot/figures.h"
 #include "client/plot/gnuplot.h"
@@ -43,8 +46,10 @@ void AddWords(v1::GetTrialTableResponse* page, const std::string& name, const st
   column->mutable_words()->set_indexes(bytes);
 }
 
-// A study of one parameter whose trials have these values; NaN: the trial failed.
-Subject Made(const std::vector<double>& values, v1::Goal goal = v1::MINIMIZE) {
+// A study of one parameter whose trials have these values; NaN: the trial failed. `infeasible` are numbers of trials
+// beyond the bound of another metric, if there is such a bound.
+Subject Made(const std::vector<double>& values, v1::Goal goal = v1::MINIMIZE,
+             const std::optional<std::set<size_t>>& infeasible = std::nullopt) {
   Subject subject;
   subject.id = "s";
   subject.metric = "y";
@@ -60,16 +65,25 @@ Subject Made(const std::vector<double>& values, v1::Goal goal = v1::MINIMIZE) {
   std::vector<double> numbers;
   std::vector<double> places;
   std::vector<std::string> states;
+  std::vector<std::string> feasible;
   for (size_t i = 0; i < values.size(); ++i) {
     numbers.push_back(static_cast<double>(i + 1));
     places.push_back(std::pow(10.0, static_cast<double>(i % 3)));
     states.push_back(std::isfinite(values[i]) ? "COMPLETE" : "FAILED");
+    feasible.push_back(infeasible && infeasible->contains(i + 1) ? "false" : "true");
   }
   page.set_rows(static_cast<int64_t>(values.size()));
   AddNumbers(&page, "number", numbers);
   AddNumbers(&page, "metrics.y", values);
   AddNumbers(&page, "params.x", places);
   AddWords(&page, "state", states);
+  if (infeasible) {
+    *spec.add_metrics() = spec.metric();
+    v1::MetricSpec& bound = *spec.add_metrics();
+    bound.set_name("ms");
+    bound.set_at_most(20.0);
+    AddWords(&page, "feasible", feasible);
+  }
   EXPECT_TRUE(subject.trials.Add(page).ok());
   return subject;
 }
@@ -117,13 +131,123 @@ TEST(FigureTest, ExtremeTablesHaveFiniteAxes) {
       for (Panel& panel : figure.panels) {
         SetEnds(&panel);
         for (const Axis* axis : {&panel.x, &panel.y}) {
-          EXPECT_TRUE(std::isfinite(*axis->max - *axis->min)) << figure.kind << " of " << values.size();
+          EXPECT_TRUE(std::isfinite(*axis->max) && std::isfinite(*axis->min)) << figure.kind << " of " << values.size();
           EXPECT_LT(*axis->min, *axis->max) << figure.kind << " of " << values.size();
+        }
+        for (const Layer& layer : panel.layers) {
+          for (const double y : layer.y) {
+            EXPECT_FALSE(std::isfinite(y) && !(PlaceOn(panel.y, y) >= 0.0 && PlaceOn(panel.y, y) <= 1.0))
+                << figure.kind << " hides " << y;
+          }
         }
       }
       EXPECT_TRUE(!values.empty() || !figure.panels[0].empty.empty()) << figure.kind;
     }
   }
+}
+
+TEST(FigureTest, ATrialBeyondABoundIsNeverTheBest) {
+  Subject subject = Made({3, 1, 2, 5}, v1::MINIMIZE, {{2}});
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  const Figure history = History(subject, {});
+  EXPECT_THAT(Find(history.panels[0], Meaning::kInfeasible)->trials, ElementsAre(2));
+  EXPECT_THAT(Find(history.panels[0], Meaning::kTrial)->trials, ElementsAre(1, 3, 4));
+  EXPECT_THAT(Find(history.panels[0], Meaning::kIncumbent)->y, ElementsAre(3, 2, 2));
+  EXPECT_EQ(history.caption, "4 trials, 1 beyond a bound; the best value of y is 2 in trial 3.");
+  EXPECT_THAT(Find(Edf(subject, {}).panels[0], Meaning::kIncumbent)->x, ElementsAre(2, 3, 5));
+  for (const Figure& figure : {Slice(subject, *axes, {}, {}), Contour(subject, axes->at(0), axes->at(0), {})}) {
+    EXPECT_THAT(Find(figure.panels[0], Meaning::kBest)->trials, ElementsAre(3)) << figure.kind;
+    EXPECT_THAT(Find(figure.panels[0], Meaning::kInfeasible)->trials, ElementsAre(2)) << figure.kind;
+    EXPECT_THAT(figure.caption, HasSubstr("The best value of y is 2 in trial 3")) << figure.kind;
+  }
+  const v1::PredictRequest asked = SliceSettings(subject, *axes);
+  EXPECT_GT(asked.settings_size(), 0) << "the model is asked along the line through the best trial";
+  const Figure parallel = Parallel(subject, *axes);
+  EXPECT_THAT(Find(parallel.panels[0], Meaning::kInfeasible)->trials, ElementsAre(2, 2, 2));
+  EXPECT_THAT(parallel.caption, HasSubstr("Those of trials beyond a bound are dashed."));
+  EXPECT_EQ(ToJson(history)["panels"][0]["layers"][1]["role"], "infeasible");
+  v1::Trial beyond;
+  beyond.set_feasible(false);
+  (*beyond.add_measurements()->mutable_metrics())["y"] = 1.0;
+  EXPECT_NE(Find(Curves(subject, {beyond}).panels[0], Meaning::kInfeasible), nullptr);
+}
+
+TEST(FigureTest, WithoutAFeasibleTrialNoneIsTheBest) {
+  Subject subject = Made({3, 1}, v1::MINIMIZE, {{1, 2}});
+  subject.study.set_least_violating_trial(2);
+  subject.study.set_least_violation(0.25);
+  const Figure history = History(subject, {});
+  EXPECT_THAT(history.caption, HasSubstr("no trial is feasible, so that none is the best; trial 2 violates the bounds "
+                                         "least, by 0.25 (in standard deviations of the metrics)."));
+  EXPECT_EQ(Find(history.panels[0], Meaning::kIncumbent), nullptr);
+  EXPECT_THAT(Find(history.panels[0], Meaning::kInfeasible)->trials, ElementsAre(1, 2));
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  EXPECT_EQ(Find(Slice(subject, *axes, {}, {}).panels[0], Meaning::kBest), nullptr);
+  EXPECT_EQ(SliceSettings(subject, *axes).settings_size(), 0);
+}
+
+TEST(FigureTest, TheFrameShowsTheBestFeasibleTrialAndInfeasibleOnesThatAreBetter) {
+  const Subject subject = Made({1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 90, 91}, v1::MINIMIZE, {{1, 2, 3, 4, 5, 6, 7}});
+  const Figure history = History(subject, {});
+  EXPECT_THAT(Find(history.panels[0], Meaning::kTrial)->trials, ElementsAre(8, 9));
+  EXPECT_EQ(Find(history.panels[0], Meaning::kOutside), nullptr);
+  EXPECT_LT(*history.panels[0].y.min, 1.0);
+}
+
+TEST(FigureTest, AnotherObjectiveHasItsOwnGoalAndOtherMetricsHaveNoBestValue) {
+  Subject subject = Made({3, 1, 2}, v1::MAXIMIZE, std::set<size_t>());
+  EXPECT_THAT(History(subject, {}).caption, HasSubstr("the best value of y is 3 in trial 1"));
+  subject.study.mutable_spec()->mutable_metric()->set_name("first");
+  EXPECT_THAT(History(subject, {}).caption, HasSubstr("the best value of y is 3 in trial 1")) << "a second objective";
+  subject.study.mutable_spec()->clear_metrics();
+  EXPECT_THAT(History(subject, {}).caption, HasSubstr("the smallest value of y is 1 in trial 2"));
+}
+
+TEST(FigureTest, NumbersThatDifferLittleAreTicksByTheirDifferences) {
+  Subject subject = Made({1, 2, 3});
+  v1::FloatRange& range = *subject.study.mutable_spec()->mutable_space(0)->mutable_float_();
+  range.set_scale(v1::LINEAR);
+  range.set_min(1'000'000.0);
+  range.set_max(1'000'000.001);
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  const std::string script = GnuplotScript(Slice(subject, *axes, {}, {}), {});
+  EXPECT_THAT(script, AllOf(HasSubstr("set xlabel 'x − 1000000'"), Not(HasSubstr("xrange [1000000:"))));
+  range.set_min(1.0);
+  range.set_max(1.0 + 1e-9);
+  const auto narrower = ParameterAxis::Of(subject, {}, 1);
+  EXPECT_THAT(GnuplotScript(Slice(subject, *narrower, {}, {}), {}),
+              AllOf(HasSubstr("set xrange [0:1.0000000"), HasSubstr("set xlabel 'x − 1'")));
+}
+
+TEST(FigureTest, HugeNumbersAreScaledForGnuplot) {
+  const std::string script = GnuplotScript(History(Made({1e305, -1.7e308, 1.7e308}), {}), {});
+  EXPECT_THAT(script, AllOf(HasSubstr("set ylabel 'y / 1e300'"), HasSubstr("\n1 100000"), Not(HasSubstr("inf"))));
+}
+
+TEST(FigureTest, TicksAreTextsNotFormatsAndLeanWhereTheyAreLong) {
+  Figure figure;
+  Panel panel{.x = {.label = "50% off", .min = 0, .max = 2, .ticks = {{0, "10%"}, {1, "50% off {a}^b_c @x \\"}}},
+              .layers = {{.name = "5%", .x = {0, 1}, .y = {0, 1}}}};
+  figure.panels = {panel};
+  EXPECT_THAT(GnuplotScript(figure, {}), AllOf(HasSubstr("'10%%' 0"), HasSubstr("'50%% off {a}^b_c @x \\' 1"),
+                                               HasSubstr("set xlabel '50% off'"), HasSubstr("set xtics norotate")));
+  for (int i = 2; i < 20; ++i) figure.panels[0].x.ticks.emplace_back(i, "a label of some length");
+  EXPECT_THAT(GnuplotScript(figure, {}), HasSubstr("set xtics rotate by 60 right ("));
+  const std::string terminal = GnuplotScript(figure, {.format = Drawing::Format::kText});
+  EXPECT_THAT(terminal,
+              AllOf(HasSubstr("set xtics norotate"), HasSubstr("…"), Not(HasSubstr("a label of some length"))));
+}
+
+TEST(FigureTest, ATerminalsFrameHidesNoMark) {
+  const Subject subject = Made({1, 2, 3});
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  const Figure slice = Slice(subject, *axes, {}, {});
+  const auto range = [&](Drawing::Format format) {
+    const std::string script = GnuplotScript(slice, {.format = format});
+    return script.substr(script.find("set xrange"), 24);
+  };
+  EXPECT_THAT(range(Drawing::Format::kSvg), HasSubstr("[1:100]"));
+  EXPECT_THAT(range(Drawing::Format::kText), HasSubstr("[0.91"));
 }
 
 TEST(FigureTest, ManyPointsAreThinnedAndLinesKeepTheirEnds) {

@@ -37,7 +37,8 @@ class PlotVerbsTest : public CliTest {
         R"({"luthier": 1, "id": "x", "spec": {"display_name": "`touch X`", "space": [)"
         R"({"name": "lr", "float": {"min": 0.001, "max": 1, "scale": "LOG"}},)"
         R"({"name": "w", "float": {"min": 0, "max": 1}},)"
-        R"({"name": "kind", "categorical": {"values": ["`touch X`", "'; system('touch X') #", "<b>"]}}],)"
+        R"({"name": "kind", "categorical": {"values": ["`touch X`", "'; system('touch X') #", "<b>", "50% off",)"
+        R"( "{a}^b_c @x \\"]}}],)"
         R"("metric": {"name": "y", "goal": "MINIMIZE"}, "algorithm": {"random": {}}}})"
         "\n";
     for (int i = 0; i < trials; ++i) {
@@ -66,7 +67,9 @@ TEST_F(PlotVerbsTest, EveryFigureComesInEveryForm) {
       Out({"plot", kind, "s", "--out", absl::StrCat("picture.", form)});
       return TextOf(absl::StrCat("picture.", form));
     };
-    EXPECT_THAT(drawn("svg"), AllOf(HasSubstr("<svg"), EndsWith("</svg>\n\n"))) << kind;
+    const std::string svg = drawn("svg");
+    EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), EndsWith("</svg>\n\n"))) << kind;
+    if (absl::string_view(kind) == "slice") EXPECT_THAT(svg, AllOf(HasSubstr("50% off"), HasSubstr("{a}^b_c @x \\")));
     EXPECT_THAT(drawn("png"), StartsWith("\x89PNG")) << kind;
     EXPECT_THAT(drawn("pdf"), StartsWith("%PDF")) << kind;
     EXPECT_THAT(drawn("gp"), HasSubstr("\nplot ")) << kind;
@@ -93,8 +96,12 @@ TEST_F(PlotVerbsTest, WhatCannotBeDrawnIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(unknown.code, 1);
   EXPECT_THAT(unknown.err, HasSubstr("\"depth\" is no parameter of study s"));
   EXPECT_EQ(Run({"plot", "contour", "s", "--params", "lr", "--out", Path("x.json")}).code, 2);
+  EXPECT_THAT(Run({"plot", "contour", "s", "--params", "w,w", "--out", Path("x.json")}).err,
+              HasSubstr("parameter \"w\" is named twice"));
   EXPECT_EQ(Run({"plot", "history", "t", "--out", Path("x.json")}).code, 5);
-  EXPECT_EQ(Run({"plot", "history", "s", "--metric", "z", "--out", Path("x.json")}).code, 1);
+  const Result metric = Run({"plot", "history", "s", "--metric", "z", "--out", Path("x.json")});
+  EXPECT_EQ(metric.code, 1);
+  EXPECT_THAT(metric.err, HasSubstr("it has metrics.y"));
   EXPECT_FALSE(std::filesystem::exists(Path("x.json")));
   EXPECT_EQ(Run({"plot", "history", "s", "--out", Path("missing/x.json")}).code, 1);
 }

@@ -28,6 +28,7 @@ void SignalWatcher::BlockSignals() {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 SignalWatcher::SignalWatcher(std::function<void(int, int)> on_signal)

@@ -10,7 +10,8 @@ namespace luthier::worker {
 // a container, too, which has no default handling of signals.
 class SignalWatcher {
  public:
-  // Blocks both signals for the calling thread and those it starts, and ignores SIGPIPE. Call first in main.
+  // Blocks both signals for the calling thread and those it starts, and ignores SIGPIPE and SIGXFSZ, so
+  // that writes fail instead. Call first in main.
   static void BlockSignals();
 
   // `on_signal(signal, count)`: count is 1 for the first signal of either kind, then 2, …. A SIGTERM within a second of

@@ -30,6 +30,7 @@ int TerminalWidth(int fd) {
 int Main(int argc, char** argv, const std::string& program_directory) {
   base::KeepFreedMemory();
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // A file that may not grow is an error of the write, which is told.
   wire::PrepareGrpc(/*errors_too=*/false);
   wire::KeepWaitsSteady();
   wire::LookAfterConnections();

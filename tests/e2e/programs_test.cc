@@ -67,6 +67,24 @@ TEST_F(CliTest, RunTwiceWithOneSeedGivesTheSameTrials) {
   EXPECT_EQ(essence[0], essence[1]);
 }
 
+TEST_F(CliTest, AFileThatMayNotGrowIsToldAndEndsNoProgramSilently) {
+  const std::string study = Write("s.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+objective: {command: {argv: [echo, '{{"loss": {x}}}']}}
+budget: {max_trials: 3}
+)");
+  Subprocess::Options options;
+  options.directory = directory_.path();
+  const CommandResult run = RunCommand(
+      {"bash", "-c", "ulimit -f 16; exec \"$0\" \"$@\"", Program("luthier"), "run", study, "--db", Path("db")},
+      options);
+  EXPECT_NE(run.code, 0);
+  EXPECT_LT(run.code, 128) << "it was ended by a signal";
+  EXPECT_FALSE(run.err.empty());
+}
+
 // The main path with a data directory in a folder that people have: run, list, export, a coordinator with a worker,
 // backup, replay.
 TEST_F(CliTest, TheMainPathWorksInFoldersOfAnyName) {

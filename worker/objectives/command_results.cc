@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "worker/run/stop_signal.h"
@@ -234,7 +235,16 @@ RunOutcome CommandResults::Outcome() {
   for (const auto& [name, value] : matched->values) {
     if (!whole_steps || !outcome.measurement.metrics.contains(name)) outcome.measurement.metrics[name] = value;
   }
-  if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
+  if (outcome.measurement.metrics.count(metric_) != 0) {
+    // The coordinator refuses a result without one of the study's metrics; why it is not there is known here alone.
+    for (const study::MetricSpec& one : request_.spec.metrics) {
+      if (outcome.result != RunResult::kComplete || outcome.measurement.metrics.contains(one.name)) continue;
+      if (!held_ || !held_->no_numbers.contains(one.name)) continue;
+      return Failed(study::FailureKind::kConfig, study::failure::kBadOutput,
+                    absl::StrCat(base::Quote(one.name), ", a metric of the study, is not a number in the result"));
+    }
+    return outcome;
+  }
   if (finishing) {
     outcome.result = RunResult::kStopped;
     return outcome;
@@ -250,8 +260,13 @@ RunOutcome CommandResults::NoResult() const {
                   absl::StrCat("exit code 0, but no line of standard output matches the pattern for ",
                                base::Quote(metric_), last));
   }
+  std::vector<std::string> names = {metric_};
+  for (const study::MetricSpec& one : request_.spec.metrics) {
+    if (one.name != metric_) names.push_back(one.name);
+  }
+  const auto quoted = [](std::string* out, const std::string& name) { absl::StrAppend(out, "\"", name, "\": 0.5"); };
   return Failed(study::FailureKind::kConfig, study::failure::kNoResult,
-                absl::StrCat("exit code 0, but no result line such as {\"", metric_, "\": 0.5}",
+                absl::StrCat("exit code 0, but no result line such as {", absl::StrJoin(names, ", ", quoted), "}",
                              doubtful_line_.empty() ? last : "; " + doubtful_line_));
 }
 

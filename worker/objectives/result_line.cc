@@ -353,6 +353,7 @@ void AddExtra(const std::string& key, const Json& json, const std::string& metri
     AddMetric(key, *value, metric, out);
   } else {
     out->notes.push_back(absl::StrCat(base::Quote(key), " is left out: it is not a number"));
+    out->no_numbers.insert(key);
   }
 }
 

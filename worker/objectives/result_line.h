@@ -2,6 +2,7 @@
 #define LUTHIER_WORKER_OBJECTIVES_RESULT_LINE_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,8 @@ namespace luthier::worker {
 
 // One line a program wrote about its progress. docs/guide/command_objective.md is the manual of the format.
 struct ResultLine {
-  study::Measurement measurement;  // Without metrics: the line has a checkpoint only. `step` is 0 if not given.
+  study::Measurement measurement;         // Without metrics: the line has a checkpoint only. `step` is 0 if not given.
+  std::set<std::string> no_numbers = {};  // Names that have something else than a number.
   bool has_step = false;
   bool along_asked = false;  // The gradient is a slope without a direction: along the one that was asked for.
   std::string checkpoint;

@@ -87,6 +87,20 @@ TEST_F(CommandTest, AMissingResultNamesWhatAlmostWasOne) {
   EXPECT_THAT(outcome.failure.message, HasSubstr("line 1 of standard output"));
 }
 
+TEST_F(CommandTest, AFurtherMetricThatIsNoNumberIsNamed) {
+  request_.spec.metrics = {{.name = "loss", .goal = study::Goal::kMinimize}, {.name = "ms", .at_most = 20.0}};
+  for (const char* value : {R"("2")", "true", "null"}) {
+    Shell(absl::StrCat(R"(echo '{"loss": 1, "ms": )", value, "}'"));
+    const RunOutcome outcome = Run();
+    ExpectFailure(outcome, kConfig, "BAD_OUTPUT");
+    EXPECT_THAT(outcome.failure.message, HasSubstr("\"ms\", a metric of the study, is not a number in the result"));
+  }
+  Shell(R"(echo '{"ms": 1}')");
+  const RunOutcome none = Run();
+  ExpectFailure(none, kConfig, "NO_RESULT");
+  EXPECT_THAT(none.failure.message, HasSubstr("no result line such as {\"loss\": 0.5, \"ms\": 0.5}; "));
+}
+
 TEST_F(CommandTest, ANewerLineThatCannotBeReadNeverGivesWayToAnOlderOne) {
   for (const char* last :
        {R"({"loss": "0.2", "step": 2})", R"({"loss": 0.2, "step": 1.5})", R"({"loss": [0.2]})", R"({"loss": true})",

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
+#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@
 #include "client/cli/show.h"
 #include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
+#include "lib/base/printable.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
@@ -280,7 +282,9 @@ absl::Status UsageError(const absl::Status& status) {
   return UsageError(absl::StrCat(variable ? "" : "--", first.field), first.description);
 }
 
-int Explain(const absl::Status& status, const Options& options, std::ostream& err) {
+namespace {
+
+int ExplainOnce(const absl::Status& status, const Options& options, std::ostream& err) {
   if (status.ok()) return kExitDone;
   const std::string why = base::GetReason(status);
   const std::string message = base::PrintableLines(base::HideTokens(status.message()));
@@ -312,6 +316,26 @@ int Explain(const absl::Status& status, const Options& options, std::ostream& er
     default:
       return kExitFailed;
   }
+}
+
+// True if a text tells somebody to run a command that looks at a study, and not where that is.
+bool NeedsDb(const std::string& text) {
+  for (const char* command : {"luthier study ", "luthier trial ", "luthier plot "}) {
+    if (absl::StrContains(text, command)) return !absl::StrContains(text, "--db");
+  }
+  return false;
+}
+
+}  // namespace
+
+int Explain(const absl::Status& status, const Options& options, std::ostream& err) {
+  std::ostringstream said;
+  const int code = ExplainOnce(status, options, said);
+  err << said.str();
+  if (!options.db.empty() && NeedsDb(said.str())) {
+    err << "with --db " << base::Printable(options.db) << " there, too\n";
+  }
+  return code;
 }
 
 }  // namespace luthier::cli

@@ -160,6 +160,11 @@ std::string FrontText(const v1::Study& study) {
   return text;
 }
 
+std::string HypervolumeNote(const v1::Study& study) {
+  if (study.front().empty() || study.has_hypervolume()) return "";
+  return "no hypervolume: no trial is beyond the reference point, or it takes too long to find";
+}
+
 std::string BoundsText(const v1::Study& study) {
   if (study.infeasible() == 0) return "";
   const int64_t complete = study.trials().complete();
@@ -229,6 +234,11 @@ void PrintChoice(std::ostream& out, const v1::Study& study) {
   out << "algorithm " << fields.front()->name() << ", chosen by the service";
   if (!study.algorithm_reasons().empty()) out << ": " << Printable(study.algorithm_reasons(0));
   out << "\n";
+  // Whoever sets bounds wants to know what is made of them.
+  for (int i = 1; i < study.algorithm_reasons_size(); ++i) {
+    const std::string& reason = study.algorithm_reasons(i);
+    if (absl::StrContains(reason, "bound")) out << "  " << Printable(reason) << "\n";
+  }
 }
 
 void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
@@ -242,6 +252,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   if (const std::string trainings = TrainingsText(study.trainings()); !trainings.empty()) {
     out << "training " << trainings << "\n";
   }
+  if (const std::string note = HypervolumeNote(study); !note.empty()) out << "front    " << note << "\n";
   if (const std::string bounds = BoundsText(study); !bounds.empty()) out << "bounds   " << bounds << "\n";
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {

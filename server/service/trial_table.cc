@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -36,6 +37,8 @@ constexpr absl::Duration kKeptUnused = absl::Minutes(1);
 constexpr int kRead = 1000;
 constexpr char kDeleted[] = "DELETED";
 constexpr char kFeasible[] = "feasible";
+constexpr char kMetricPrefix[] = "metrics.";
+constexpr size_t kMostNamed = 20;
 
 const char* const kFixed[] = {"number",  "state",    "update_seq", "create_time", "start_time", "end_time",
                               "seconds", "attempts", "worker",     "designer",    "origin",     "step"};
@@ -234,6 +237,18 @@ std::vector<std::string> TrialTable::Names() const {
   return names;
 }
 
+std::string TrialTable::NoColumn(const std::string& name) const {
+  // All metrics are named, which are few.
+  const bool metric = absl::StartsWith(name, kMetricPrefix);
+  std::vector<std::string> known;
+  for (const auto& [other, column] : columns_) {
+    if (!metric || absl::StartsWith(other, kMetricPrefix)) known.push_back(other);
+  }
+  const bool told = metric && !known.empty() && known.size() <= kMostNamed;
+  return absl::StrCat(base::Quote(name), " is no column of this study's table",
+                      told ? absl::StrCat("; it has ", absl::StrJoin(known, ", ")) : base::DidYouMean(name, known));
+}
+
 absl::StatusOr<int64_t> TrialTable::Fill(const Query& query, v1::GetTrialTableResponse* response) const {
   std::vector<std::string> names = query.columns.empty() ? Names() : query.columns;
   std::vector<const Column*> columns;
@@ -241,11 +256,7 @@ absl::StatusOr<int64_t> TrialTable::Fill(const Query& query, v1::GetTrialTableRe
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = columns_.find(names[i]);
     if (found == columns_.end()) {
-      std::vector<std::string> known;
-      for (const auto& [name, column] : columns_) known.push_back(name);
-      violations.Add(absl::StrCat("columns[", i, "]"),
-                     absl::StrCat(base::Quote(names[i]), " is no column of this study's table",
-                                  base::DidYouMean(names[i], known)));
+      violations.Add(absl::StrCat("columns[", i, "]"), NoColumn(names[i]));
     } else {
       columns.push_back(&found->second);
     }

@@ -86,6 +86,8 @@ class TrialTable {
   void Set(const std::string& name, size_t row, double value);
   void Set(const std::string& name, size_t row, const std::string& word);
   std::vector<std::string> Names() const;
+  // Says that the table has no such column, and what it has instead.
+  std::string NoColumn(const std::string& name) const;
 
   uint64_t seq_ = 0;
   bool read_ = false;

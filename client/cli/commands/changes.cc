@@ -463,6 +463,13 @@ absl::StatusOr<int> TrialCommand(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, wire::FromProto(study.spec()));
   LUTHIER_ASSIGN_OR_RETURN(const study::Trial trial, wire::FromProto(message));
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
+  if (std::holds_alternative<study::ExternalObjective>(spec.objective)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("study ", options.study,
+                     " runs no command: its trials are asked for and told by a program of yours; luthier trial "
+                     "get ",
+                     options.study, " ", options.trial, " prints this trial's setting, to be evaluated there again"));
+  }
   if (command == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("study ", options.study,

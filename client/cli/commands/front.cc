@@ -116,8 +116,7 @@ absl::StatusOr<std::vector<v1::Trial>> FrontTrials(client::Client& client, const
   return trials;
 }
 
-absl::StatusOr<std::vector<v1::Trial>> ChooseOnFront(const Options& options, const v1::Study& study,
-                                                     std::vector<v1::Trial> front) {
+absl::StatusOr<Choice> ChooseOnFront(const Options& options, const v1::Study& study, std::vector<v1::Trial> front) {
   if (!options.pick.empty() && options.pick != "knee") {
     return UsageError("--pick", absl::StrCat(base::Quote(options.pick), " is not knee, the best compromise"));
   }
@@ -135,12 +134,12 @@ absl::StatusOr<std::vector<v1::Trial>> ChooseOnFront(const Options& options, con
                                                       " is within these limits; `luthier trial best ", IdOf(study),
                                                       "` shows them all"));
   }
-  if (!options.pick.empty()) return std::vector<v1::Trial>{Knee(study, front)};
-  if (limits.empty() || free.size() != 1) return front;
+  if (!options.pick.empty()) return Choice{{Knee(study, front)}, true};
+  if (limits.empty() || free.size() != 1) return Choice{std::move(front), false};
   const auto best = std::max_element(front.begin(), front.end(), [&](const v1::Trial& a, const v1::Trial& b) {
     return ScoreOf(a, free[0]) < ScoreOf(b, free[0]);
   });
-  return std::vector<v1::Trial>{*best};
+  return Choice{{*best}, true};
 }
 
 absl::Status NoBestTrial(const v1::Study& study) {

@@ -20,11 +20,15 @@ bool HasSeveralObjectives(const v1::StudySpec& spec);
 // are none, or too many to be listed. `study` is the reply of GetStudy.
 absl::StatusOr<std::vector<v1::Trial>> FrontTrials(client::Client& client, const v1::Study& study, size_t most);
 
+struct Choice {
+  std::vector<v1::Trial> trials;
+  bool one = false;  // The options ask for one trial; else for as many as there are, which may be one.
+};
+
 // Returns the trials of the front that the options --at-most, --at-least and --pick choose: all that are within the
 // bounds; the one that is best in the remaining objective if bounds are on all others; the best compromise with --pick
 // knee. Errors name the option.
-absl::StatusOr<std::vector<v1::Trial>> ChooseOnFront(const Options& options, const v1::Study& study,
-                                                     std::vector<v1::Trial> front);
+absl::StatusOr<Choice> ChooseOnFront(const Options& options, const v1::Study& study, std::vector<v1::Trial> front);
 
 // Returns why no trial is the best: "no trial is COMPLETE yet", or that none meets the bounds, and which comes nearest.
 absl::Status NoBestTrial(const v1::Study& study);

@@ -217,7 +217,8 @@ absl::Status ExplainFailures(Context& context, client::Client& client, const v1:
   return absl::OkStatus();
 }
 
-absl::Status PrintResult(Context& context, client::Client& client, const v1::Study& study) {
+absl::Status PrintResult(Context& context, client::Client& client, const v1::Study& study,
+                         const std::string& directory) {
   if (context.structured()) {
     Json json = Json::object();
     json["study"] = StudyJson(study);
@@ -244,6 +245,11 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
     context.out() << ", " << Summary(study) << "\n";
   }
   if (!best.empty()) context.Print(TrialTable(study.spec(), best));
+  if (HasSeveralObjectives(study.spec()) && static_cast<size_t>(study.front_size()) > best.size()) {
+    context.err() << "note: these are " << best.size() << " of the " << study.front_size()
+                  << " trials on the front; luthier trial best " << IdOf(study) << " --db " << directory
+                  << " has all of them\n";
+  }
   if (const std::string bounds = BoundsText(study); !bounds.empty()) context.err() << "note: " << bounds << "\n";
   return absl::OkStatus();
 }
@@ -295,7 +301,7 @@ absl::Status ShowPage(Context& context, client::Client& client, const std::strin
 // Says what came out, and what a user should know of it.
 absl::Status Conclude(Context& context, client::Client& client, const v1::Study& study, const std::string& directory,
                       Ending ending) {
-  LUTHIER_RETURN_IF_ERROR(PrintResult(context, client, study));
+  LUTHIER_RETURN_IF_ERROR(PrintResult(context, client, study, directory));
   if (const std::string warning = LimitWarning(study); !warning.empty()) {
     context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << " --db " << directory
                   << "\n";

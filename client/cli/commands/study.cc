@@ -32,7 +32,11 @@ void RemarkOnResults(Context& context, client::Client& client, const v1::Study& 
 // Adds warnings at the end of a verb that has followed a study.
 void WarnOfResults(Context& context, client::Client& client, const v1::Study& study) {
   const std::string warning = LimitWarning(study);
-  if (!warning.empty()) context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << "\n";
+  const std::string& db = context.options().db;
+  if (!warning.empty()) {
+    context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study)
+                  << (db.empty() ? "" : absl::StrCat(" --db ", db)) << "\n";
+  }
   RemarkOnResults(context, client, study);
 }
 
@@ -52,7 +56,12 @@ int PrintChanged(Context& context, const v1::Study& study) {
   } else if (context.options().format == OutputFormat::kCsv) {
     StudyTable({study}).PrintCsv(context.out());
   } else {
-    context.out() << IdOf(study) << ": " << StudyStateText(study) << ", " << Summary(study) << "\n";
+    context.out() << IdOf(study) << ": " << StudyStateText(study);
+    // The reason tells which of several ends it was; other states say what was done to the study.
+    if (study.state() == v1::Study::COMPLETED && !study.state_reason().empty()) {
+      context.out() << " (" << Printable(study.state_reason()) << ")";
+    }
+    context.out() << ", " << Summary(study) << "\n";
   }
   return kExitDone;
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -167,6 +168,34 @@ absl::StatusOr<study::Parameters> GivenSetting(Context& context) {
   return parameters;
 }
 
+namespace {
+
+// Says which metrics of a filter that found nothing no trial has: they may be misspelt.
+void NoteUnknownMetrics(Context& context, client::Client& client) {
+  constexpr absl::string_view kPrefix = "metrics.";
+  const absl::string_view filter = context.options().filter;
+  std::set<std::string> names;
+  for (size_t at = filter.find(kPrefix); at != filter.npos; at = filter.find(kPrefix, at + 1)) {
+    size_t end = at + kPrefix.size();
+    while (end < filter.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(filter[end])) || filter[end] == '_' || filter[end] == '.')) {
+      ++end;
+    }
+    names.emplace(filter.substr(at, end - at));
+  }
+  if (names.empty()) return;
+  const absl::Status table = client.GetTrialTable(
+      context.options().study, {names.begin(), names.end()},
+      [](const v1::GetTrialTableResponse&) { return absl::CancelledError("the names are all that is asked for"); });
+  const auto detail = base::GetErrorDetail(table);
+  if (!absl::IsInvalidArgument(table) || !detail) return;
+  for (const auto& violation : detail->violations) {
+    context.err() << "note: no trial fits the filter, and " << violation.description << "\n";
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
   client::Client::WhichTrials which;
@@ -179,11 +208,14 @@ absl::StatusOr<int> TrialList(Context& context) {
     return WatchTrials(context, which);
   }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  bool none = true;
   if (context.names()) {
     LUTHIER_RETURN_IF_ERROR(client->FindTrials(id, which, [&](const v1::Trial& trial) {
       context.out() << trial.name() << "\n";
+      none = false;
       return context.out().good();
     }));
+    if (none) NoteUnknownMetrics(context, *client);
     return kExitDone;
   }
   if (context.structured()) {
@@ -196,6 +228,7 @@ absl::StatusOr<int> TrialList(Context& context) {
     });
     LUTHIER_RETURN_IF_ERROR(status);
     context.ClosePrintedList(first);
+    if (first) NoteUnknownMetrics(context, *client);
     return kExitDone;
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
@@ -206,6 +239,7 @@ absl::StatusOr<int> TrialList(Context& context) {
   }));
   if (context.shown()) context.err() << id << ": " << Summary(study) << "\n";
   context.Print(TrialTable(study.spec(), trials, context.wide()));
+  if (trials.empty()) NoteUnknownMetrics(context, *client);
   return kExitDone;
 }
 
@@ -233,10 +267,9 @@ namespace {
 // Prints the front of a study of several objectives, or what the options choose of it.
 absl::StatusOr<int> PrintFront(Context& context, client::Client& client, const v1::Study& study) {
   LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Trial> front, FrontTrials(client, study, study::Front::kMost));
-  const size_t all = front.size();
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> chosen,
-                           ChooseOnFront(context.options(), study, std::move(front)));
-  if (chosen.size() == 1 && all > 1) {
+  LUTHIER_ASSIGN_OR_RETURN(const Choice choice, ChooseOnFront(context.options(), study, std::move(front)));
+  const std::vector<v1::Trial>& chosen = choice.trials;
+  if (choice.one) {
     PrintOne(context, study.spec(), chosen.front());
     return kExitDone;
   }
@@ -249,7 +282,10 @@ absl::StatusOr<int> PrintFront(Context& context, client::Client& client, const v
     context.ClosePrintedList(first);
     return kExitDone;
   }
-  if (context.shown()) context.err() << IdOf(study) << ": " << FrontText(study) << "\n";
+  if (context.shown()) {
+    context.err() << IdOf(study) << ": " << FrontText(study) << "\n";
+    if (const std::string note = HypervolumeNote(study); !note.empty()) context.err() << "note: " << note << "\n";
+  }
   context.Print(TrialTable(study.spec(), chosen, context.wide()));
   return kExitDone;
 }
@@ -281,9 +317,12 @@ absl::StatusOr<int> TrialBest(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
   if (HasSeveralObjectives(study.spec())) return PrintFront(context, *client, study);
   if (chooses) {
-    return UsageError("--pick",
-                      "--at-most and --at-least choose among trials of several objectives, and this study has "
-                      "one; `luthier trial list --filter` finds others");
+    return UsageError(
+        !context.options().pick.empty()      ? "--pick"
+        : !context.options().at_most.empty() ? "--at-most"
+                                             : "--at-least",
+        "chooses among trials of several objectives, and this study has one; `luthier trial best` without "
+        "it prints the best trial, and `luthier trial list --filter` finds others");
   }
   if (study.best_trial() == 0) return NoBestTrial(study);
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(id, study.best_trial()));

@@ -75,7 +75,8 @@ TEST_F(FrontTest, TheBestTrialIsTheBestWithinTheBounds) {
   EXPECT_THAT(Out({"trial", "list", "s"}), HasSubstr("number  state     loss  ms  feasible"));
   EXPECT_THAT(Out({"trial", "list", "s", "--filter", "feasible = true", "-o", "csv"}),
               HasSubstr("3,COMPLETE,3,20,yes"));
-  EXPECT_THAT(Run({"trial", "best", "s", "--pick", "knee"}).err, HasSubstr("this study has one"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--pick", "knee"}).err, HasSubstr("--pick: chooses among"));
+  EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "ms=3"}).err, HasSubstr("--at-most: chooses among"));
 }
 
 TEST_F(FrontTest, AStudyFileWithMetricsIsPrintedAsItWasWritten) {
@@ -117,6 +118,78 @@ TEST_F(FrontTest, SeveralObjectivesHaveAFront) {
   EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "energy"}).err, HasSubstr("is not of the form NAME=NUMBER"));
   EXPECT_THAT(Run({"trial", "best", "s", "--pick", "first"}).err, HasSubstr("\"first\" is not knee"));
   EXPECT_THAT(Out({"study", "list", "-o", "csv"}), HasSubstr("\"accuracy, energy\""));
+}
+
+TEST_F(FrontTest, WhatIsAskedForSaysWhetherOneTrialIsPrinted) {
+  Start(kSeveral);
+  Tell({"accuracy=1", "energy=1", "ms=1"});
+  EXPECT_EQ(Json({"trial", "best", "s"}).size(), 1u) << "a front of one trial is a list of one";
+  EXPECT_EQ(Json({"trial", "best", "s", "--pick", "knee"})["number"], 1);
+  EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "energy=5"})["number"], 1);
+  EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "ms=5"})[0]["number"], 1);
+  EXPECT_THAT(Out({"trial", "best", "s", "--pick", "knee"}), HasSubstr("accuracy"));
+}
+
+TEST_F(FrontTest, AFrontWithoutAHypervolumeSaysSo) {
+  Start(kSeveral);
+  Tell({"accuracy=-1", "energy=20", "ms=1"});
+  const char* const note = "no hypervolume: no trial is beyond the reference point, or it takes too long to find";
+  EXPECT_THAT(Out({"study", "get", "s"}), HasSubstr(absl::StrCat("front    ", note)));
+  EXPECT_THAT(Run({"trial", "best", "s"}).err, HasSubstr(note));
+  Tell({"accuracy=1", "energy=1", "ms=1"});
+  EXPECT_THAT(Out({"study", "get", "s"}), Not(HasSubstr(note)));
+}
+
+TEST_F(FrontTest, TheChoiceOfAnAlgorithmSaysWhatItMakesOfBounds) {
+  StartServer();
+  std::string bounded = kBounded;
+  bounded.replace(bounded.find("{random: {}}"), 12, "{auto: {}}");
+  EXPECT_THAT(Run({"study", "create", "-f", Write("s.yaml", bounded), "--name", "s"}).err,
+              HasSubstr("\n  a metric that has come near its bound has a model, too"));
+  EXPECT_THAT(Out({"study", "get", "s"}), HasSubstr("\n  a metric that has come near its bound has a model, too"));
+}
+
+TEST_F(FrontTest, AFilterThatNamesAMetricOfNoTrialIsToldSo) {
+  Start(kBounded);
+  Tell({"loss=1", "ms=30"});
+  const Result list = Run({"trial", "list", "s", "--filter", "metrics.los < 3"});
+  EXPECT_EQ(list.code, 0);
+  EXPECT_THAT(list.err, HasSubstr("no trial fits the filter, and \"metrics.los\" is no column of this study's table; "
+                                  "it has metrics.loss, metrics.ms"));
+  EXPECT_THAT(Run({"trial", "list", "s", "--filter", "metrics.loss < 0"}).err, Not(HasSubstr("no column")));
+  EXPECT_THAT(Run({"plot", "history", "s", "--metric", "los", "--out", "-"}).err,
+              HasSubstr("it has metrics.loss, metrics.ms"));
+}
+
+TEST_F(FrontTest, PicturesAgreeWithTheBestTrial) {
+  Start(kBounded);
+  Tell({"loss=1", "ms=30"});
+  Tell({"loss=3", "ms=20"});
+  EXPECT_EQ(Json({"trial", "best", "s"})["number"], 2);
+  for (const char* kind : {"history", "slice", "edf", "curves", "parallel"}) {
+    EXPECT_THAT(Run({"plot", kind, "s", "--out", Path("x.json")}).err,
+                HasSubstr("he best value of loss is 3 in trial 2"))
+        << kind;
+  }
+  EXPECT_THAT(Run({"plot", "history", "s", "--out", Path("x.json")}).err, HasSubstr("2 trials, 1 beyond a bound; "));
+}
+
+TEST_F(FrontTest, AStudyThatHasEndedSaysWhy) {
+  StartServer();
+  std::string one = kBounded;
+  one.replace(one.find("max_trials: 9"), 13, "max_trials: 1");
+  Out({"study", "create", "-f", Write("s.yaml", one), "--name", "s"});
+  Tell({"loss=1", "ms=3"});
+  EXPECT_THAT(Out({"study", "wait", "s"}), HasSubstr("s: COMPLETED (max_trials reached), 1/1 done"));
+  const Result command = Run({"trial", "command", "s", "1"});
+  EXPECT_THAT(command.err, HasSubstr("luthier trial get s 1 prints this trial's setting"));
+  EXPECT_THAT(command.err, Not(HasSubstr("model train")));
+}
+
+TEST_F(FrontTest, HintsKeepTheDatabase) {
+  Out({"study", "create", "-f", Write("s.yaml", kBounded), "--db", Path("db")});
+  const Result none = Run({"study", "get", "nothing", "--db", Path("db")});
+  EXPECT_THAT(none.err, HasSubstr(absl::StrCat("luthier study list\nwith --db ", Path("db"), " there, too\n")));
 }
 
 TEST_F(FrontTest, ResultsOfAllMetricsGoOutAndIn) {

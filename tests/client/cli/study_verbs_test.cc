@@ -118,7 +118,7 @@ TEST_F(CliTest, WaitAndWatchEndWithTheStudy) {
   std::thread other([&] {
     for (int i = 1; i <= 4; ++i) Out({"tell", "s", std::to_string(i), "--metric", "y=" + std::to_string(i)});
   });
-  EXPECT_EQ(Out({"study", "wait", "s"}), "s: COMPLETED, 4/4 done, best 1 (trial 1)\n");
+  EXPECT_EQ(Out({"study", "wait", "s"}), "s: COMPLETED (max_trials reached), 4/4 done, best 1 (trial 1)\n");
   other.join();
   const std::vector<std::string> lines = absl::StrSplit(Out({"study", "watch", "s", "-o", "json"}), '\n');
   std::vector<std::string> types;

@@ -244,11 +244,24 @@ def test_workers_that_end_at_once_are_an_error_and_leave_nothing(machine: Machin
         wrong = machine.luthier(*up, "--", "--no-such-flag", code=1)
         assert "workers ended as soon as they had begun" in wrong.stderr and "no-such-flag" in wrong.stderr
         assert json.loads(machine.luthier("worker", "status", "--on", "local", "-o", "json").stdout) == []
-        right = machine.luthier(*up, *root)
+        assert "behind --: luthier worker up --on local" in wrong.stderr
+        one = tuple("1" if word == "2" else word for word in up)
+        right = machine.luthier(*one, *root)
         try:
             assert "to end them: luthier worker down --on local --study s" in right.stderr
+            logs = machine.luthier("worker", "logs", "--on", "local", "--study", "s").stdout
+            assert "no-such-flag" not in logs and "2.log" not in logs, "logs of workers that failed before"
         finally:
             machine.luthier("worker", "down", "--on", "local", "--study", "s")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to say as whom commands run")
+def test_root_is_told_where_the_user_of_commands_is_named(machine: Machine) -> None:
+    up = ("worker", "up", "--on", "local", "--server", "127.0.0.1:1", "-n", "1")
+    for words in (up, (*up, "--dry-run")):
+        assert "write `-- --run-as USER` at the end" in machine.luthier(*words, code=2).stderr
+    for given in (("--run-as", "0"), ("--commands-from", "none")):
+        assert " ".join(given) in machine.luthier(*up, "--dry-run", "--", *given).stdout
 
 
 def test_local_workers_outlive_the_command_and_end_by_another(machine: Machine) -> None:

@@ -102,6 +102,16 @@ class LocalEngine final : public Engine {
     if (!fleet.image.empty()) {
       return absl::InvalidArgumentError("--image: is for k8s; here workers run the program beside this one");
     }
+    // Worker and rule: worker/run_as.h. Of a socket the worker itself finds out whose it is.
+    const auto says_whose = [](const std::string& flag) {
+      return absl::StartsWith(flag, "--run-as") || absl::StartsWith(flag, "--commands-from");
+    };
+    if (geteuid() == 0 && fleet.study.empty() && !absl::StartsWith(fleet.server, "unix:") &&
+        std::none_of(fleet.worker_flags.begin(), fleet.worker_flags.end(), says_whose)) {
+      return absl::InvalidArgumentError(
+          "started as root, workers run commands as a user that is named to them: write `-- --run-as USER` at the end, "
+          "or `-- --commands-from none` if they are to run none");
+    }
     if (access(fleet.worker_program.c_str(), X_OK) != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("there is no program ", fleet.worker_program, "; luthier-worker must be beside luthier"));
@@ -136,6 +146,7 @@ class LocalEngine final : public Engine {
   }
 
   absl::StatusOr<std::string> Start(const Fleet& fleet) const override {
+    SetLogsAside(fleet);
     LUTHIER_RETURN_IF_ERROR(Fill(fleet, {}));
     // Wrong flags, and GPUs that there are not, end a worker at once.
     AwaitGone(kFirstMoment, [] { return false; }).IgnoreError();
@@ -145,8 +156,10 @@ class LocalEngine final : public Engine {
     for (const WorkerProcess& process : ProcessesOfFleet(fleet.Name())) kill(process.pid, SIGTERM);
     std::ostringstream why;
     PrintLogFiles(fleet, 3, why).IgnoreError();
-    return absl::FailedPreconditionError(absl::StrCat("workers ended as soon as they had begun, so none is left:\n",
-                                                      absl::StripSuffix(why.str(), "\n")));
+    return absl::FailedPreconditionError(
+        absl::StrCat("workers ended as soon as they had begun, so none is left:\n", absl::StripSuffix(why.str(), "\n"),
+                     "\nflags of luthier-worker are given behind --: luthier worker up "
+                     "--on local … -- --run-as USER"));
   }
 
   absl::Status Resize(const Fleet& fleet, const FleetState&) const override {
@@ -171,6 +184,16 @@ class LocalEngine final : public Engine {
   }
 
  private:
+  // Renames the logs of workers that were there before, which `logs` is not to show: 2.log becomes 2.log.old.
+  static void SetLogsAside(const Fleet& fleet) {
+    std::error_code error;
+    std::vector<fs::path> logs;
+    for (auto it = fs::directory_iterator(fleet.directory, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
+      if (it->path().extension() == ".log") logs.push_back(it->path());
+    }
+    for (const fs::path& log : logs) fs::rename(log, absl::StrCat(log.string(), ".old"), error);
+  }
   static std::vector<std::string> Words(const Fleet& fleet, int number) {
     std::vector<std::string> gpus;
     for (int i = 0; i < fleet.gpus; ++i) gpus.push_back(absl::StrCat((number - 1) * fleet.gpus + i));
@@ -223,6 +246,7 @@ class LocalEngine final : public Engine {
     sigset_t defaults;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF);
     pid_t pid = -1;

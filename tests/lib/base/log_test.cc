@@ -41,10 +41,10 @@ TEST(LogTest, LevelsHaveNames) {
 
 TEST(LogTest, OnlyLinesOfTheLevelAreWritten) {
   SetLogLevel(LogLevel::kWarning);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   LogInfo("quiet");
   LogWarning("loud", {{"why", "{} %s"}});
-  const std::string written = testing::internal::GetCapturedStderr();
+  const std::string written = ::testing::internal::GetCapturedStderr();
   SetLogLevel(LogLevel::kInfo);
   EXPECT_EQ(written.find("quiet"), std::string::npos);
   EXPECT_NE(written.find(" warning loud why=\"{} %s\"\n"), std::string::npos) << written;

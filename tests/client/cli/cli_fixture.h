@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -95,7 +96,7 @@ class CliTest : public ::testing::Test {
   std::unique_ptr<server::Server> server_;
   std::map<std::string, std::string> variables_;  // Of the environment.
   int out_width_ = 0;                             // 0: the output is no terminal.
-  mutable uint64_t runs_ = 0;
+  mutable std::atomic<uint64_t> runs_ = 0;        // Verbs may run on several threads.
 };
 
 }  // namespace luthier::cli

@@ -187,6 +187,12 @@ TEST_F(FrontTest, AStudyThatHasEndedSaysWhy) {
 }
 
 TEST_F(FrontTest, HintsKeepTheDatabase) {
+  {
+    server::ServerOptions options;
+    options.data_dir = Path("db");
+    options.listen = "unix:" + Path("db") + "/socket";
+    ASSERT_TRUE(server::Server::Start(options).ok());
+  }
   Out({"study", "create", "-f", Write("s.yaml", kBounded), "--db", Path("db")});
   const Result none = Run({"study", "get", "nothing", "--db", Path("db")});
   EXPECT_THAT(none.err, HasSubstr(absl::StrCat("luthier study list\nwith --db ", Path("db"), " there, too\n")));

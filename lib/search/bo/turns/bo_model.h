@@ -79,8 +79,8 @@ absl::StatusOr<std::optional<BoModel>> FitBoModel(const BoStudy& study, const As
 // Returns the models that predictions at settings are averaged over (surrogate.h).
 absl::StatusOr<std::vector<Alternative>> AlternativesTo(const BoStudy& study, const Ask& ask, const BoModel& model);
 
-// What a prediction may say where a warp leads far beyond the results: anything, as suggestions store it, or at most a
-// range of the results beyond them (OutputTransform::InverseWithin), with a deviation of a range at least.
+// Says how far beyond the results a warp may lead a prediction: anywhere, as suggestions store it, or at most a range
+// of the results beyond them (OutputTransform::InverseWithin), with a deviation of a range at least.
 enum class Extrapolation { kAny, kWithinARange };
 
 // Returns what the mixture of the model and its alternatives expects of the metric at `u`, in user units.

@@ -69,7 +69,9 @@ TEST_F(PlotVerbsTest, EveryFigureComesInEveryForm) {
     };
     const std::string svg = drawn("svg");
     EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), EndsWith("</svg>\n\n"))) << kind;
-    if (absl::string_view(kind) == "slice") EXPECT_THAT(svg, AllOf(HasSubstr("50% off"), HasSubstr("{a}^b_c @x \\")));
+    if (absl::string_view(kind) == "slice") {
+      EXPECT_THAT(svg, AllOf(HasSubstr("50% off"), HasSubstr("{a}^b_c @x \\")));
+    }
     EXPECT_THAT(drawn("png"), StartsWith("\x89PNG")) << kind;
     EXPECT_THAT(drawn("pdf"), StartsWith("%PDF")) << kind;
     EXPECT_THAT(drawn("gp"), HasSubstr("\nplot ")) << kind;

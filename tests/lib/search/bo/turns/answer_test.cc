@@ -239,7 +239,9 @@ TEST(Answer, StudiesThatCanNotKnowAreRefusedByName) {
   EXPECT_THAT(refused([](study::StudySpec* s) { s->stopping = study::MedianStopping{}; }), HasSubstr("stopped"));
   refused([](study::StudySpec* s) { s->open_space = true; });
   EXPECT_THAT(refused([](study::StudySpec* s) {
-                s->objective = study::BuiltinObjective{.model = "logistic", .data = "synth:binary"};
+                study::BuiltinObjective objective;
+                objective.model = "logistic";
+                s->objective = objective;
                 s->metric.name = "validation_accuracy";
               }),
               HasSubstr("steps"));

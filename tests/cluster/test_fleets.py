@@ -261,7 +261,7 @@ def test_root_is_told_where_the_user_of_commands_is_named(machine: Machine) -> N
     for words in (up, (*up, "--dry-run")):
         assert "write `-- --run-as USER` at the end" in machine.luthier(*words, code=2).stderr
     for given in (("--run-as", "0"), ("--commands-from", "none")):
-        assert " ".join(given) in machine.luthier(*up, "--dry-run", "--", *given).stdout
+        assert " ".join(f"'{word}'" for word in given) in machine.luthier(*up, "--dry-run", "--", *given).stdout
 
 
 def test_local_workers_outlive_the_command_and_end_by_another(machine: Machine) -> None:

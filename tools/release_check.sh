@@ -265,7 +265,7 @@ threads() {
   cmake --preset tsan
   cmake --build --preset tsan
   sanitizer_options
-  # What these send is refused in gRPC's own headers, on threads that its libraries order, which are not instrumented.
+  # gRPC refuses what these send in headers of its own, on threads that its libraries order, which are not instrumented.
   run_sanitized tsan tsan "$root"/tests/attack/test_{floods,wire_fuzz}.py
 }
 

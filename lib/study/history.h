@@ -37,8 +37,10 @@ struct HistoryTrial {
   bool feasible = true;                                     // False if one of `values` is beyond a bound.
   int64_t step = 0;                                         // Step of the final measurement; 0: there is none.
   std::optional<Gradient> gradient;                         // Gradient of the study's metric, valid for the space.
-  std::optional<FailureKind> failure;                       // In FAILED.
-  std::string designer_state;                               // Text that the designer stored with this suggestion.
+  // Gradients of `values` where reported, in that order, that of the study's metric included; empty: none was.
+  std::vector<std::optional<Gradient>> gradients = {};
+  std::optional<FailureKind> failure;  // In FAILED.
+  std::string designer_state;          // Text that the designer stored with this suggestion.
   // Who reported the result: workers are numbered by their first final result in the log, from 0. Wrong gradients are
   // mostly one worker's. In a reproducible study, where nothing may depend on who was faster, always 0.
   int32_t reporter = 0;

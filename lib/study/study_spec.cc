@@ -180,8 +180,8 @@ HoagOptions HoagOptionsFor(HoagPreset preset) {
 }
 
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
-  static constexpr std::array<const char*, 13> kNames = {
-      "auto",      "bo",   "random",    "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
+  static constexpr std::array<const char*, 14> kNames = {
+      "auto",      "bo",   "random",    "sobol", "grid", "halton", "tpe", "cma_es", "nsga2", "successive_halving",
       "hyperband", "asha", "harmonica", "hoag"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* hoag = std::get_if<HoagOptions>(&algorithm)) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "lib/study/parameter_constraints.h"
 #include "lib/study/parameters.h"
 #include "lib/study/project.h"
 #include "lib/study/search_space.h"
@@ -126,9 +127,14 @@ struct TpeOptions {
   friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
 };
 
+struct Nsga2Options {
+  int32_t population = 0;  // Trials of which parents are taken; 0: 40. Else 4 … 10^4.
+  friend bool operator==(const Nsga2Options&, const Nsga2Options&) = default;
+};
+
 // Algorithms that give every trial all it wants. New ones join this list.
 using SamplerSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
-                                 TpeOptions, CmaEsOptions>;
+                                 TpeOptions, CmaEsOptions, Nsga2Options>;
 
 // Multi-fidelity algorithms train settings up to rungs of StudySpec::resource and continue the best. They need a
 // resource and take new settings from a sampler.
@@ -207,8 +213,8 @@ struct Extended<std::variant<Types...>, More...> {
 };
 using AlgorithmSpec =
     Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions, HoagOptions>::type;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
-// "hyperband", "asha", "harmonica", "hoag", "projected_gradient", "iterdiff".
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "nsga2",
+// "successive_halving", "hyperband", "asha", "harmonica", "hoag", "projected_gradient", "iterdiff".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler);
 // The sampler of an algorithm that trains in parts; null for others.
@@ -345,6 +351,7 @@ struct StudySpec {
   std::string pool = kDefaultPool;  // Workers of this pool may take it.
   // Options of the algorithm that the stored study has and this program has no more, for people: "FIELD: VALUE".
   std::vector<std::string> removed_options;
+  std::vector<ParameterConstraint> constraints;  // Settings that break one are illegal; at most kMaxConstraints.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

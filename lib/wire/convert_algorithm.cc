@@ -80,6 +80,11 @@ void VisitOptions(study::CmaEsOptions& o, Visit visit) {
 }
 
 template <typename Visit>
+void VisitOptions(study::Nsga2Options& o, Visit visit) {
+  visit("population", o.population);
+}
+
+template <typename Visit>
 void VisitOptions(study::TpeOptions& o, Visit visit) {
   visit("startup_trials", o.startup_trials);
   visit("candidates", o.candidates);
@@ -320,6 +325,8 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return ReadOptions(study::GridOptions(), proto, violations);
     case v1::Algorithm::kCmaEs:
       return ReadOptions(study::CmaEsOptions(), proto, violations);
+    case v1::Algorithm::kNsga2:
+      return ReadOptions(study::Nsga2Options(), proto, violations);
     case v1::Algorithm::kHoag:
       return ReadOptions(study::HoagOptionsFor(study::HoagPreset::kHoag), proto, violations);
     case v1::Algorithm::kProjectedGradient:

@@ -118,6 +118,11 @@ absl::StatusOr<Course> Search(const MetricsProblem& problem, const study::StudyS
     }
     study::HistoryTrial result;
     result.values = problem.f(x);
+    if (!std::all_of(result.values.begin(), result.values.end(), [](double v) { return std::isfinite(v); })) {
+      history.Finish(number, study::TrialState::kFailed, std::nullopt, std::nullopt, study::FailureKind::kConfig);
+      course.worth.push_back(WorthOf(problem, feasible));
+      return;
+    }
     result.feasible = study::IsFeasible(study::MetricsOf(spec), result.values);
     history.Finish(number, study::TrialState::kComplete, result.values[0], std::nullopt, std::nullopt);
     history.NoteMetrics(number, result);

@@ -34,6 +34,13 @@ inline constexpr auto kStateFields<BasinsState> =
     std::tuple(&BasinsState::maxima, &BasinsState::away, &BasinsState::log_ei, &BasinsState::turns,
                &BasinsState::best_other, &BasinsState::rows, &BasinsState::theta);
 template <>
+inline constexpr auto kStateFields<BorderState> =
+    std::tuple(&BorderState::radius, &BorderState::predicted_gain, &BorderState::at_boundary, &BorderState::centre,
+               &BorderState::step, &BorderState::penalties, &BorderState::lengths);
+template <>
+inline constexpr auto kStateFields<BorderClimb> =
+    std::tuple(&BorderClimb::ended, &BorderClimb::home, &BorderClimb::state);
+template <>
 inline constexpr auto kStateFields<AskHead> = std::tuple(&AskHead::kind, &AskHead::index);
 template <>
 inline constexpr auto kStateFields<BoState> =
@@ -47,16 +54,26 @@ struct BoMetricsState {
   BoState state;
   std::vector<std::optional<SurrogateState>> metrics;
 };
+// One with a climb within bounds, too.
+struct BoBorderState {
+  BoState state;
+  std::vector<std::optional<SurrogateState>> metrics;
+  BorderClimb border;
+};
 
 }  // namespace
 
 template <>
 inline constexpr auto kStateFields<BoMetricsState> = std::tuple(&BoMetricsState::state, &BoMetricsState::metrics);
+template <>
+inline constexpr auto kStateFields<BoBorderState> =
+    std::tuple(&BoBorderState::state, &BoBorderState::metrics, &BoBorderState::border);
 
 namespace {
 
 constexpr char kBoStateKind[] = "bo/1";
 constexpr char kBoMetricsStateKind[] = "bo/2";  // BoMetricsState, for studies with models of further metrics.
+constexpr char kBoBorderStateKind[] = "bo/3";   // BoBorderState, for studies that took a step within bounds.
 // Numbers of all metrics' SurrogateState::others up to which they are stored.
 constexpr size_t kMostOtherNumbers = 1000;
 
@@ -92,6 +109,17 @@ bool IsLegal(const TrustRegionState& state) {
          state.step.allFinite() && state.lengths.allFinite() && (dim == 0 || state.lengths.minCoeff() > 0.0);
 }
 
+bool IsLegal(const BorderClimb& climb) {
+  const BorderState& state = climb.state;
+  const Eigen::Index dim = state.centre.size();
+  for (const Eigen::VectorXd& lengths : state.lengths) {
+    if (lengths.size() != dim || !lengths.allFinite() || (dim > 0 && !(lengths.minCoeff() > 0.0))) return false;
+  }
+  return std::isfinite(state.radius) && state.penalties.allFinite() && state.predicted_gain >= 0.0 &&
+         std::isfinite(state.predicted_gain) && state.step.size() == dim && state.centre.allFinite() &&
+         state.step.allFinite() && climb.home.allFinite();
+}
+
 bool IsLegal(const SurrogateState& state, const std::vector<ModelChoice>& choices) {
   const auto fits = [&](int choice, const gp::Hyperparameters& theta) {
     return choice >= 0 && choice < static_cast<int>(choices.size()) &&
@@ -119,7 +147,7 @@ std::string FormatBoState(BoState state) {
   }
   if (state.basins.maxima.empty()) state.basins = {};
   if (state.basins.theta.has_value()) Round(&*state.basins.theta);
-  if (state.metrics.empty()) return EncodeState(kBoStateKind, state);
+  if (state.metrics.empty() && !state.border.has_value()) return EncodeState(kBoStateKind, state);
   size_t numbers = 0;
   for (std::optional<SurrogateState>& metric : state.metrics) {
     if (!metric.has_value()) continue;
@@ -133,12 +161,21 @@ std::string FormatBoState(BoState state) {
     if (metric.has_value() && numbers > kMostOtherNumbers) metric->others.clear();
   }
   std::vector<std::optional<SurrogateState>> metrics = std::move(state.metrics);
+  if (state.border.has_value()) {
+    BorderClimb border = *std::move(state.border);
+    return EncodeState(kBoBorderStateKind, BoBorderState{std::move(state), std::move(metrics), std::move(border)});
+  }
   return EncodeState(kBoMetricsStateKind, BoMetricsState{std::move(state), std::move(metrics)});
 }
 
 BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& choices) {
   BoState state;
-  if (std::optional<BoMetricsState> both = DecodeState<BoMetricsState>(kBoMetricsStateKind, bytes); both.has_value()) {
+  if (std::optional<BoBorderState> all = DecodeState<BoBorderState>(kBoBorderStateKind, bytes); all.has_value()) {
+    state = std::move(all->state);
+    state.metrics = std::move(all->metrics);
+    if (IsLegal(all->border)) state.border = std::move(all->border);
+  } else if (std::optional<BoMetricsState> both = DecodeState<BoMetricsState>(kBoMetricsStateKind, bytes);
+             both.has_value()) {
     state = std::move(both->state);
     state.metrics = std::move(both->metrics);
   } else {
@@ -160,7 +197,9 @@ BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& ch
 
 AskHead ParseAskHead(absl::string_view bytes) {
   const std::optional<AskHead> head = DecodeStateHead<AskHead>(kBoStateKind, bytes);
-  return head.has_value() ? *head : DecodeStateHead<AskHead>(kBoMetricsStateKind, bytes).value_or(AskHead());
+  if (head.has_value()) return *head;
+  const std::optional<AskHead> metrics = DecodeStateHead<AskHead>(kBoMetricsStateKind, bytes);
+  return metrics.has_value() ? *metrics : DecodeStateHead<AskHead>(kBoBorderStateKind, bytes).value_or(AskHead());
 }
 
 }  // namespace luthier::search

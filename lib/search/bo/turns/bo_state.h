@@ -8,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "lib/search/bo/acquisition/basins.h"
+#include "lib/search/bo/local/border_search.h"
 #include "lib/search/bo/local/local_search.h"
 #include "lib/search/bo/model/feasibility.h"
 #include "lib/search/bo/model/surrogate.h"
@@ -43,6 +44,7 @@ struct BoState : AskHead {
   // States of the models of further metrics, by position in StudySpec::metrics (metric_models.h). Without any it is
   // empty.
   std::vector<std::optional<SurrogateState>> metrics;
+  std::optional<BorderClimb> border;  // In studies with bounds.
 };
 
 // Returns the bytes of `state` (lib/search/designer_state.h). ParseBoState restores the same bits, with two exceptions:

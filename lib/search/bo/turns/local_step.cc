@@ -9,7 +9,9 @@
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/local/border_search.h"
 #include "lib/search/bo/local/quasi_newton.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::search {
 
@@ -22,6 +24,7 @@ constexpr double kUnknownLengthscale = 0.3;  // Lengthscale before any model was
 // Number of results before climbing begins, as a multiple of d + 1. Climbs from the first results start in an arbitrary
 // basin: half of the runs on Hartmann-6 then ended in its second-best one, and few did with multiples of 2 to 4.
 constexpr int kResultsToClimb = 4;
+constexpr int kResultsToFollowBounds = 2;  // The same within bounds, whose own models know more of where to go.
 // Numbers of local steps between two proposals of the model, without and with whole gradients, whose steps are better;
 // and the number after a step that improved the incumbent.
 constexpr int kSteps = 1, kGradientSteps = 2;
@@ -47,7 +50,7 @@ struct Steps {
 
 absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
   Steps steps;
-  double best = -std::numeric_limits<double>::infinity();
+  std::optional<study::Merit> best;
   base::Pace pace(ask.stop);
   for (const PastAsk& past : ask.past) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
@@ -55,8 +58,10 @@ absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
     bool better = false;
     if (trial.state == study::TrialState::kComplete) {
       const double score = study::Score(study.goal, *trial.value);
-      better = score > best;
-      best = std::max(best, score);
+      const double violation = ask.violations.empty() ? 0.0 : ask.violations[static_cast<size_t>(trial.number - 1)];
+      const study::Merit merit{violation, score};
+      better = !best.has_value() || study::IsBetter(merit, *best);
+      if (better) best = merit;
     }
     if (!past.asked) continue;
     if (past.head.kind == AskKind::kLocalStep) {
@@ -120,16 +125,81 @@ absl::StatusOr<std::optional<LocalMove>> QuasiNewtonMove(const BoStudy& study, c
   return std::optional<LocalMove>(std::move(move));
 }
 
+// Returns the results that steps within bounds are made from.
+BorderResults ResultsOf(const BoStudy& study, const Ask& ask) {
+  BorderResults results;
+  results.rows = MeasuredRows(study, ask);
+  const std::vector<double> spreads = study::SpreadsOf(study.spec, ask.history);
+  for (const size_t j : ask.in_doubt) {
+    const study::MetricSpec& spec = study.spec.metrics[j];
+    BorderMetric metric;
+    metric.values.resize(static_cast<Index>(results.rows.size()));
+    for (size_t k = 0; k < results.rows.size(); ++k) {
+      const int64_t number = ask.data.number[static_cast<size_t>(results.rows[k])];
+      metric.values(static_cast<Index>(k)) = ask.history.trials()[static_cast<size_t>(number - 1)].values[j];
+    }
+    if (spec.at_least.has_value()) metric.lower = *spec.at_least;
+    if (spec.at_most.has_value()) metric.upper = *spec.at_most;
+    metric.spread = spreads[j];
+    results.metrics.push_back(std::move(metric));
+  }
+  return results;
+}
+
+// Returns a step within the bounds in doubt, when it is its turn.
+absl::StatusOr<std::optional<LocalMove>> BorderTurn(const BoStudy& study, const Ask& ask) {
+  const study::Encoding& encoding = study.encoding;
+  const FeasibilityModel* const feasible = ask.Feasible();
+  if (study.wide) return std::nullopt;
+  const BorderResults results = ResultsOf(study, ask);
+  if (static_cast<Index>(results.rows.size()) < kResultsToFollowBounds * (encoding.compact_dim() + 1)) {
+    return std::nullopt;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const Steps steps, ReadSteps(study, ask));
+  int allowed = std::min(kMaxSteps, kSteps + steps.earned);
+  if (steps.incumbent) allowed = std::max(allowed, kStepsAfterRecord);
+  if (steps.run >= allowed) return std::nullopt;
+  BorderClimb climb = ask.state->border.value_or(BorderClimb());
+  double chance = 1.0;
+  std::optional<BorderMove> step;
+  for (int retreat = 0; retreat <= kRetreats; ++retreat) {
+    LUTHIER_ASSIGN_OR_RETURN(step, SuggestBorderMove(ask.data, results, encoding, &climb, ask.stop));
+    if (!step.has_value() || feasible == nullptr) break;
+    chance = feasible->Probability(encoding.ToModel(step->parameters));
+    if (chance >= feasible->doubtful()) break;
+    climb = step->next;
+    step.reset();
+  }
+  if (!step.has_value()) {
+    ask.state->border = std::move(climb);
+    return std::nullopt;
+  }
+  LocalMove move;
+  move.predicted_end =
+      step->best_feasible ? step->best + step->predicted_gain : std::numeric_limits<double>::infinity();
+  move.state = *ask.state;
+  move.state.kind = AskKind::kLocalStep;
+  move.state.border = std::move(step->next);
+  Suggestion& suggestion = move.suggestion;
+  suggestion.origin = "trust_region";
+  suggestion.parameters = std::move(step->parameters);
+  suggestion.details["predicted_gain"] = step->predicted_gain;
+  suggestion.details["radius"] = move.state.border->state.radius;
+  suggestion.details["bounds_met"] = step->active;
+  if (feasible != nullptr) suggestion.details["p_feasible"] = chance;
+  return std::optional<LocalMove>(std::move(move));
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const Ask& ask) {
   const Observations& data = ask.data;
   const study::Encoding& encoding = study.encoding;
   const FeasibilityModel* const feasible = ask.Feasible();
-  if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value() ||
-      !ask.in_doubt.empty()) {  // Steps know nothing of bounds.
+  if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value()) {
     return std::nullopt;
   }
+  if (!ask.in_doubt.empty()) return BorderTurn(study, ask);
   // Whole gradients count as further results; steps with them are better.
   Index facts = data.scores.size();
   for (const ScoreSlopes& slopes : data.slopes) facts += static_cast<Index>(slopes.axes.size());
@@ -185,7 +255,7 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
 bool PrefersStep(const BoStudy& study, const Ask& ask, const LocalMove& move, const BoModel& model,
                  const MaximizeCandidate& candidate, bool away) {
   double incumbent = -std::numeric_limits<double>::infinity();
-  for (const Index row : ask.data.CompleteRows()) incumbent = std::max(incumbent, ask.data.scores(row));
+  for (const Index row : ask.data.FeasibleRows()) incumbent = std::max(incumbent, ask.data.scores(row));
   const double end = move.predicted_end;
   const OutputTransform& transform = model.surrogate.transform;
   const double worth = end > incumbent ? transform.Forward(end) - transform.Forward(incumbent) : 0.0;

@@ -143,9 +143,9 @@ bool IsUnixSocket(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-// Returns "WorkerService/Suggest", … for all calls of our services.
+// Returns "WorkerService/Suggest", … for all calls that the server answers over gRPC.
 std::vector<std::string> MethodNames() {
-  std::vector<std::string> names = {"Health/Check"};
+  std::vector<std::string> names = {"Health/Check", "ServerReflection/ServerReflectionInfo"};
   for (const service::Method& method : service::Methods()) names.emplace_back(method.name);
   return names;
 }

@@ -1,6 +1,7 @@
 #include "server/service/grpc_calls.h"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_buffer_writer.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -11,13 +12,20 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
 #include "lib/wire/certificate.h"
 #include "lib/wire/deadline.h"
 #include "lib/wire/status.h"
 #include "server/service/methods.h"
+#include "server/service/reflection.h"
 
 namespace luthier::service {
 namespace {
+
+// The time for which a conversation may be silent: it would keep a server that ends, and costs memory.
+constexpr absl::Duration kSilence = absl::Seconds(10);
 
 // The bytes of a request. They are let go when the call starts, not when it ends.
 struct Received {
@@ -136,31 +144,112 @@ class Streaming final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, publi
   std::shared_ptr<OpenCall> call_;
 };
 
+// A stream of requests, each of which is a call, and is answered before the next one is read. An error of a call ends
+// the conversation.
+class Conversation final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public Responder {
+ public:
+  Conversation(const Calls* calls, const Method* method, grpc::CallbackServerContext* context)
+      : calls_(calls), method_(method), context_(context) {
+    Listen();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!silence_->End()) return;
+    silence_->alarm.Cancel();
+    if (!ok) return ServerBidiReactor::Finish(grpc::Status::OK);
+    if (++requests_ > kMaxReflectionRequests) {
+      return ServerBidiReactor::Finish(wire::ToGrpc(absl::ResourceExhaustedError(
+          absl::StrCat("the stream had ", kMaxReflectionRequests, " requests; open another one"))));
+    }
+    Received received;
+    received.bytes.Swap(&bytes_);
+    call_ = Start(*calls_, *method_, *context_, received, this);
+  }
+  void OnWriteDone(bool ok) override {
+    call_.reset();
+    ok ? Listen() : ServerBidiReactor::Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { delete this; }
+
+  void Finish(const absl::Status& status, const google::protobuf::Message& reply) override {
+    if (!status.ok()) return ServerBidiReactor::Finish(wire::ToGrpc(status));  // May delete this.
+    answer_ = Serialized(reply);
+    StartWrite(&answer_);
+  }
+  void Write(const google::protobuf::Message&, std::function<void(bool)>) override {}
+  void Abort() override {}
+
+ private:
+  // The wait for the next request, which a request ends, or its alarm. The alarm may outlive the conversation.
+  struct Silence {
+    // Returns true to the first of the two alone.
+    bool End() {
+      const base::MutexLock lock(&mutex);
+      return !std::exchange(ended, true);
+    }
+
+    base::Mutex mutex;
+    bool ended ABSL_GUARDED_BY(mutex) = false;
+    grpc::Alarm alarm;
+  };
+
+  // Reads the next request, or ends the conversation if none comes. Until Finish is called, gRPC keeps this.
+  void Listen() {
+    silence_ = std::make_shared<Silence>();
+    silence_->alarm.Set(wire::DeadlineIn(kSilence), [this, kept = silence_](bool) mutable {
+      const std::shared_ptr<Silence> silence = std::exchange(kept, nullptr);
+      if (!silence->End()) return;
+      ServerBidiReactor::Finish(wire::ToGrpc(absl::DeadlineExceededError(
+          absl::StrCat("no request came for ", absl::FormatDuration(kSilence), "; open another stream"))));
+    });
+    StartRead(&bytes_);
+  }
+
+  const Calls* const calls_;
+  const Method* const method_;
+  grpc::CallbackServerContext* const context_;
+  int requests_ = 0;
+  grpc::ByteBuffer bytes_, answer_;
+  std::shared_ptr<Silence> silence_;
+  std::shared_ptr<OpenCall> call_;
+};
+
 }  // namespace
 
 GrpcCalls::GrpcCalls(const Calls* calls) {
   using grpc::internal::RpcMethod;
-  for (size_t i = 0; i < Methods().size(); ++i) {
-    const Method* const method = &Methods()[i];
-    AddMethod(new grpc::internal::RpcServiceMethod(
-        method->path.c_str(), method->streams ? RpcMethod::SERVER_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
-    grpc::internal::MethodHandler* handler;
+  int added = 0;
+  const auto add = [&](const Method& method, RpcMethod::RpcType type, grpc::internal::MethodHandler* handler) {
+    AddMethod(new grpc::internal::RpcServiceMethod(method.path.c_str(), type, nullptr));
+    MarkMethodCallback(added++, handler);
+  };
+  for (const Method& row : Methods()) {
+    const Method* const method = &row;
     if (method->streams) {
-      handler = new grpc::internal::CallbackServerStreamingHandler<Received, grpc::ByteBuffer>(
-          [calls, method](grpc::CallbackServerContext* context, const Received* received) {
-            auto* const reactor = new Streaming(context);
-            reactor->Carry(Start(*calls, *method, *context, *received, reactor));
-            return reactor;
-          });
+      add(row, RpcMethod::SERVER_STREAMING,
+          new grpc::internal::CallbackServerStreamingHandler<Received, grpc::ByteBuffer>(
+              [calls, method](grpc::CallbackServerContext* context, const Received* received) {
+                auto* const reactor = new Streaming(context);
+                reactor->Carry(Start(*calls, *method, *context, *received, reactor));
+                return reactor;
+              }));
     } else {
-      handler = new grpc::internal::CallbackUnaryHandler<Received, grpc::ByteBuffer>(
-          [calls, method](grpc::CallbackServerContext* context, const Received* received, grpc::ByteBuffer* reply) {
-            auto* const reactor = new Unary(reply);
-            reactor->Carry(Start(*calls, *method, *context, *received, reactor));
-            return reactor;
-          });
+      add(row, RpcMethod::NORMAL_RPC,
+          new grpc::internal::CallbackUnaryHandler<Received, grpc::ByteBuffer>(
+              [calls, method](grpc::CallbackServerContext* context, const Received* received, grpc::ByteBuffer* reply) {
+                auto* const reactor = new Unary(reply);
+                reactor->Carry(Start(*calls, *method, *context, *received, reactor));
+                return reactor;
+              }));
     }
-    MarkMethodCallback(static_cast<int>(i), handler);
+  }
+  for (const Method& row : ReflectionMethods()) {
+    const Method* const method = &row;
+    add(row, RpcMethod::BIDI_STREAMING,
+        new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+            [calls, method](grpc::CallbackServerContext* context) {
+              return new Conversation(calls, method, context);
+            }));
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace luthier::service {
 
-// Carries all calls over gRPC: luthier.v1.StudyService, WorkerService and AdminService in one, to be registered with
-// the server's builder. What is not in the table of calls is UNIMPLEMENTED.
+// Carries all calls over gRPC: luthier.v1.StudyService, WorkerService and AdminService in one, and server reflection
+// (reflection.h), to be registered with the server's builder. What is not in the table of calls is UNIMPLEMENTED.
 class GrpcCalls final : public grpc::Service {
  public:
   // `calls` must outlive it.

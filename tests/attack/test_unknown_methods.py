@@ -16,8 +16,8 @@ PATHS = [
     "/AWS.ALB/healthcheck",  # The default health check of a load balancer.
     "/grpc.testing.TestService/UnimplementedCall",  # gRPC's interop case unimplemented_method.
     "/grpc.testing.UnimplementedService/UnimplementedCall",  # gRPC's interop case unimplemented_service.
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1.ServerReflection/Other",
+    "/grpc.reflection.v2.ServerReflection/ServerReflectionInfo",
     "/luthier.v2.StudyService/CreateStudy",  # A newer client.
     "/luthier.v1.StudyService/ForkStudy",
     "/luthier.v1.StudyService/",

@@ -241,6 +241,11 @@ void PrintChoice(std::ostream& out, const v1::Study& study) {
   }
 }
 
+std::string LegalShareText(const v1::Study& study) {
+  if (!study.has_legal_share()) return "";
+  return absl::StrCat(ShortNumber(100.0 * study.legal_share()), " % of random settings keep the constraints");
+}
+
 void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   out << IdOf(study) << ": " << StudyStateText(study);
   if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
@@ -254,6 +259,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   }
   if (const std::string note = HypervolumeNote(study); !note.empty()) out << "front    " << note << "\n";
   if (const std::string bounds = BoundsText(study); !bounds.empty()) out << "bounds   " << bounds << "\n";
+  if (const std::string legal = LegalShareText(study); !legal.empty()) out << "legal    " << legal << "\n";
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {
     out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "

@@ -75,6 +75,9 @@ std::string FrontText(const v1::Study& study);
 std::string HypervolumeNote(const v1::Study& study);
 // Returns how many results are beyond the bounds of the study's metrics, or which comes nearest; "" if none is beyond.
 std::string BoundsText(const v1::Study& study);
+// Returns how much of the space constraints on parameters leave: "12.3 % of random settings keep the constraints"; ""
+// without any.
+std::string LegalShareText(const v1::Study& study);
 // Returns trainings by how they ended, "37 converged, 1 precision, 2 limit"; "" if no trial says.
 std::string TrainingsText(const v1::TrainingCounts& counts);
 // Returns a sentence for people: "2 of 40 trainings ended at their limit (max_iterations): their losses are not those

@@ -10,10 +10,12 @@
 #include "lib/search/bo/bo_designer.h"
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/search/cma_es/cma_es_designer.h"
+#include "lib/search/constraints_taken.h"
 #include "lib/search/grid/grid_designer.h"
 #include "lib/search/harmonica/designer.h"
 #include "lib/search/harmonica/plan.h"
 #include "lib/search/hoag/hoag_designer.h"
+#include "lib/search/legal/legal_designer.h"
 #include "lib/search/metrics_taken.h"
 #include "lib/search/multi_fidelity/asha_designer.h"
 #include "lib/search/multi_fidelity/halving_designer.h"
@@ -466,6 +468,10 @@ absl::Status Validate(const study::StudySpec& spec) {
   }
   const bool chosen = std::holds_alternative<study::AutoOptions>(spec.algorithm) && !spec.metrics.empty();
   LUTHIER_RETURN_IF_ERROR(CheckMetrics(spec, chosen ? Resolve(spec).algorithm : spec.algorithm));
+  if (!spec.constraints.empty()) {
+    const bool automatic = std::holds_alternative<study::AutoOptions>(spec.algorithm);
+    LUTHIER_RETURN_IF_ERROR(CheckConstraints(spec, automatic ? Resolve(spec).algorithm : spec.algorithm));
+  }
   return entry.validate(spec);
 }
 
@@ -494,6 +500,7 @@ bool UsesHistory(const study::StudySpec& spec) {
 
 std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec) {
   std::unique_ptr<Designer> designer = EntryOf(spec.algorithm).create(spec);
+  if (!spec.constraints.empty()) designer = std::make_unique<LegalDesigner>(spec, std::move(designer));
   if (!SkipsTried(spec)) return designer;
   return std::make_unique<UntriedDesigner>(spec, std::move(designer));
 }

@@ -16,8 +16,9 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kTries = 64;     // Number of settings near the suggestion that are tried.
-constexpr int kDrawsEach = 8;  // Number of tries after which one parameter more is drawn anew.
+constexpr int kTries = 64;                    // Number of settings near the suggestion that are tried.
+constexpr int64_t kMostScanned = 10'000'000;  // Grid points that are looked at, with constraints, for an untried one.
+constexpr int kDrawsEach = 8;                 // Number of tries after which one parameter more is drawn anew.
 
 absl::Status Exhausted() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -38,7 +39,7 @@ bool IsFinite(const study::SearchSpace& space) {
 UntriedDesigner::UntriedDesigner(const study::StudySpec& spec, std::unique_ptr<Designer> inner)
     : seed_(spec.seed),
       in_parts_(spec.resource.has_value()),
-      encoding_(spec.space),
+      encoding_(spec.space, spec.constraints),
       grid_(encoding_, /*levels=*/2),
       inner_(std::move(inner)) {
   LUTHIER_CHECK(IsFinite(spec.space) && spec.space.size() > 0);
@@ -93,20 +94,23 @@ absl::StatusOr<study::Parameters> UntriedDesigner::Untried(const study::Paramete
         u(column) = random.Uniform();
       }
       setting = encoding_.FromCompact(u);
+      if (!encoding_.IsLegal(setting)) continue;
     }
     if (tried.count(study::HashOf(setting)) == 0) return setting;
   }
   if (!grid_.size()) return near;  // There are more than 2^63 settings: most were not tried, wherever they are.
-  // At most tried.size() settings in a row can have been tried.
+  // At most tried.size() settings in a row can have been tried, and with constraints any number can be illegal.
   const int64_t size = *grid_.size();
+  const bool all_legal = encoding_.legal() == nullptr;
+  const int64_t looks = all_legal ? static_cast<int64_t>(tried.size()) + 1 : std::min(size, kMostScanned);
   const auto begin = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(size)));
-  for (size_t i = 0; i <= tried.size(); ++i) {
+  for (int64_t i = 0; i < looks; ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(cost));
-    const int64_t at = begin < size - static_cast<int64_t>(i) ? begin + static_cast<int64_t>(i)
-                                                              : begin - (size - static_cast<int64_t>(i));
+    const int64_t at = begin < size - i ? begin + i : begin - (size - i);
     study::Parameters setting = grid_.Point(at);
-    if (tried.count(study::HashOf(setting)) == 0) return setting;
+    if (encoding_.IsLegal(setting) && tried.count(study::HashOf(setting)) == 0) return setting;
   }
+  if (looks < size && !all_legal) return near;  // The rest is not looked through.
   return Exhausted();
 }
 

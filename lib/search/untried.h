@@ -22,11 +22,12 @@ bool IsFinite(const study::SearchSpace& space);
 //
 // The new setting differs from the suggestion in as few parameters as a few random draws find. In spaces with labels or
 // switches it comes from random search instead, because pairs of labels may have effects that no neighbour shows. If
-// all draws were tried, it is the next untried setting of the grid after a random place; above 2^63 settings the
-// suggestion is kept. The origin becomes "untried"; everything else stays as it was. The settings of all trials count
-// as tried, whatever their state. If the algorithm has exhausted the part of the space to which it restricted itself, a
-// random setting takes the place of its suggestion, except in studies with a `resource`. Returns OUT_OF_RANGE
-// SPACE_EXHAUSTED once every setting was tried. Continued trials are not repetitions.
+// all draws were tried, it is the next untried setting of the grid after a random place; above 2^63 settings, and with
+// constraints on parameters once 10^7 places gave none, the suggestion is kept. Illegal settings are passed over. The
+// origin becomes "untried"; everything else stays as it was. The settings of all trials count as tried, whatever their
+// state. If the algorithm has exhausted the part of the space to which it restricted itself, a random setting takes the
+// place of its suggestion, except in studies with a `resource`. Returns OUT_OF_RANGE SPACE_EXHAUSTED once every setting
+// was tried. Continued trials are not repetitions.
 class UntriedDesigner final : public Designer {
  public:
   // The space of `spec` is finite and not empty.

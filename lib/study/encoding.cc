@@ -112,7 +112,9 @@ double Clean(double u) {
 
 }  // namespace
 
-Encoding::Encoding(SearchSpace space) : space_(std::move(space)), coordinate_of_(space_.size(), -1) {
+Encoding::Encoding(SearchSpace space, const std::vector<ParameterConstraint>& constraints)
+    : space_(std::move(space)), coordinate_of_(space_.size(), -1) {
+  if (!constraints.empty()) legal_ = std::make_shared<const LegalSettings>(space_, constraints);
   for (int i = 0; i < space_.size(); ++i) {
     if (space_.IsConstant(i)) continue;
     coordinate_of_[i] = compact_dim();
@@ -221,9 +223,21 @@ Parameters Encoding::FromModel(const Eigen::Ref<const Eigen::VectorXd>& u) const
   return FromCompact(compact);
 }
 
+bool Encoding::IsLegalAt(const Eigen::Ref<const Eigen::VectorXd>& u) const {
+  if (legal_ == nullptr) return true;
+  Parameters values;
+  for (const int i : legal_->deciding()) {
+    if (space_.IsActive(i, values)) values[space_.parameters()[i].name] = DecodeParameter(i, u);
+  }
+  return legal_->Contains(values);
+}
+
 Parameters Encoding::Sample(base::RandomStream& random) const {
   Eigen::VectorXd u(compact_dim());
-  for (Eigen::Index c = 0; c < u.size(); ++c) u[c] = random.Uniform();
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    for (Eigen::Index c = 0; c < u.size(); ++c) u[c] = random.Uniform();
+    if (IsLegalAt(u)) break;
+  }
   return FromCompact(u);
 }
 

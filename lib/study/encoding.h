@@ -3,10 +3,12 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "lib/base/random.h"
+#include "lib/study/legal_settings.h"
 #include "lib/study/search_space.h"
 
 namespace luthier::study {
@@ -26,12 +28,21 @@ namespace luthier::study {
 //  * model: what a Gaussian process sees. As compact, but a categorical of k labels takes k coordinates e_i/sqrt(2), so
 //    that two labels are at distance 1, and a bool is 0 or 1. Inactive parameters: 0.5 (categorical: all zeros).
 //
+// Constraints on parameters make some settings illegal. Coordinates of these decode like any others; who draws settings
+// asks IsLegal.
+//
 // Thread-safe after construction. Keeps a copy of the space.
 class Encoding {
  public:
-  explicit Encoding(SearchSpace space);
+  explicit Encoding(SearchSpace space, const std::vector<ParameterConstraint>& constraints = {});
 
   const SearchSpace& space() const { return space_; }
+  // The legal settings; null without constraints, when all are.
+  const LegalSettings* legal() const { return legal_.get(); }
+  // Returns true if the canonical setting keeps the study's constraints.
+  bool IsLegal(const Parameters& values) const { return legal_ == nullptr || legal_->Contains(values); }
+  // Returns IsLegal(FromCompact(u)), and decodes only what that depends on.
+  bool IsLegalAt(const Eigen::Ref<const Eigen::VectorXd>& u) const;
   int compact_dim() const { return static_cast<int>(compact_scalar_.size()); }
   int model_dim() const { return model_dim_; }
   // Parameter index, and scalar, of compact coordinate c.
@@ -68,7 +79,10 @@ class Encoding {
   // The model point of a compact point.
   Eigen::VectorXd CompactToModel(const Eigen::Ref<const Eigen::VectorXd>& u) const { return ToModel(FromCompact(u)); }
 
-  // A setting drawn with u uniform per coordinate: random search's measure. Uses compact_dim() uniforms always.
+  // A legal setting drawn with u uniform per coordinate: random search's measure. Every draw uses compact_dim()
+  // uniforms, and draws are made until one is legal. After kMostDraws illegal ones, which spaces with a share of legal
+  // settings as LegalShareOf demands do not have, the last is returned.
+  static constexpr int kMostDraws = 200'000;
   Parameters Sample(base::RandomStream& random) const;
 
   // d(user value)/d(u) of scalar `space().differentiable()[k]` at `values`: multiplies a user-unit
@@ -80,6 +94,7 @@ class Encoding {
   double EncodeOne(int parameter, const ParameterValue& value) const;
 
   SearchSpace space_;
+  std::shared_ptr<const LegalSettings> legal_;
   std::vector<Scalar> compact_scalar_;
   std::vector<int> coordinate_of_;
   std::vector<bool> categorical_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/study/command_template.h"
+#include "lib/study/legal_settings.h"
 #include "lib/study/metrics.h"
 #include "lib/study/output_pattern.h"
 
@@ -252,6 +253,11 @@ absl::Status ValidateSpec(const StudySpec& spec) {
                                               ", which lays its settings out over the space from the start"));
   }
   ValidateMetrics(spec, &violations);
+  if (!spec.constraints.empty() && spec.open_space) {
+    violations.Add("open_space", "does not go with constraints, which name parameters; list the space instead");
+  } else {
+    ValidateConstraints(spec.space, spec.constraints, &violations);
+  }
   std::visit([&](const auto& objective) { CheckObjective(objective, spec, &violations); }, spec.objective);
   if (const auto* command = std::get_if<CommandObjective>(&spec.objective)) {
     ValidateTemplates(*command, spec.space, &violations);
@@ -338,6 +344,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.stopping != b.stopping) return "stopping";
   if (a.weight != b.weight) return "weight";
   if (a.pool != b.pool) return "pool";
+  if (a.constraints != b.constraints) return "constraints";
   return "";
 }
 

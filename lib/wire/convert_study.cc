@@ -407,6 +407,91 @@ study::LeaseOptions LeaseFrom(const v1::LeaseOptions& proto, base::Violations* v
   return result;
 }
 
+// --- Constraints on parameters ---
+
+google::protobuf::Value ForbiddenToProto(const study::ForbiddenValues& forbidden) {
+  google::protobuf::Value proto;
+  if (forbidden.values.size() == 1) return ToProto(forbidden.values.front());
+  for (const study::ParameterValue& value : forbidden.values)
+    *proto.mutable_list_value()->add_values() = ToProto(value);
+  if (!forbidden.values.empty()) return proto;
+  auto& fields = *proto.mutable_struct_value()->mutable_fields();
+  if (forbidden.at_least) fields["at_least"].set_number_value(*forbidden.at_least);
+  if (forbidden.at_most) fields["at_most"].set_number_value(*forbidden.at_most);
+  return proto;
+}
+
+v1::ParameterConstraint ConstraintToProto(const study::ParameterConstraint& constraint) {
+  v1::ParameterConstraint proto;
+  for (const auto& [name, weight] : constraint.sum) (*proto.mutable_sum())[ValidUtf8(name)] = weight;
+  if (constraint.at_least) proto.set_at_least(*constraint.at_least);
+  if (constraint.at_most) proto.set_at_most(*constraint.at_most);
+  for (const auto& [name, values] : constraint.forbid) {
+    (*proto.mutable_forbid())[ValidUtf8(name)] = ForbiddenToProto(values);
+  }
+  return proto;
+}
+
+// Adds a value that is forbidden to `values`.
+void AddForbidden(const google::protobuf::Value& proto, const std::string& at,
+                  std::vector<study::ParameterValue>* values, base::Violations* violations) {
+  const absl::StatusOr<study::ParameterValue> value = FromProto(proto);
+  if (!value.ok()) {
+    violations->AddAll(at, value.status());
+  } else if (std::holds_alternative<std::vector<double>>(*value)) {
+    violations->Add(at, "is a list within a list; list single values");
+  } else {
+    values->push_back(*value);
+  }
+}
+
+study::ForbiddenValues ForbiddenFrom(const google::protobuf::Value& proto, const std::string& at,
+                                     base::Violations* violations) {
+  study::ForbiddenValues forbidden;
+  if (proto.has_list_value()) {
+    for (int i = 0; i < proto.list_value().values_size(); ++i) {
+      AddForbidden(proto.list_value().values(i), absl::StrCat(at, "[", i, "]"), &forbidden.values, violations);
+    }
+    return forbidden;
+  }
+  if (!proto.has_struct_value()) {
+    AddForbidden(proto, at, &forbidden.values, violations);
+    return forbidden;
+  }
+  for (const auto& [name, end] : std::map<std::string, google::protobuf::Value>(proto.struct_value().fields().begin(),
+                                                                                proto.struct_value().fields().end())) {
+    if (name != "at_least" && name != "at_most") {
+      violations->Add(at, absl::StrCat("has no field ", base::Quote(name), "; a range is {at_least: A, at_most: B}"));
+    } else if (!end.has_number_value()) {
+      violations->Add(absl::StrCat(at, ".", name), "must be a number");
+    } else {
+      (name == "at_least" ? forbidden.at_least : forbidden.at_most) = end.number_value();
+    }
+  }
+  return forbidden;
+}
+
+std::vector<study::ParameterConstraint> ConstraintsFrom(
+    const google::protobuf::RepeatedPtrField<v1::ParameterConstraint>& protos, base::Violations* violations) {
+  std::vector<study::ParameterConstraint> constraints;
+  for (int i = 0; i < protos.size(); ++i) {
+    const v1::ParameterConstraint& proto = protos[i];
+    study::ParameterConstraint constraint;
+    constraint.sum.insert(proto.sum().begin(), proto.sum().end());
+    if (proto.has_at_least()) constraint.at_least = proto.at_least();
+    if (proto.has_at_most()) constraint.at_most = proto.at_most();
+    for (const auto& [name, value] :
+         std::map<std::string, google::protobuf::Value>(proto.forbid().begin(), proto.forbid().end())) {
+      const std::string at = absl::StrCat("constraints[", i, "].forbid");
+      constraint.forbid[name] = ForbiddenFrom(
+          value, study::IsName(name) ? absl::StrCat(at, ".", name) : absl::StrCat(at, "[", base::Quote(name), "]"),
+          violations);
+    }
+    constraints.push_back(std::move(constraint));
+  }
+  return constraints;
+}
+
 // --- Algorithm ---
 
 // Reads an algorithm that a program of the past may have written. Options that are no more are violations.
@@ -543,6 +628,9 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   proto.set_open_space(spec.open_space);
   if (spec.pool != study::kDefaultPool) proto.set_pool(spec.pool);
   for (const std::string& option : spec.removed_options) proto.add_removed_options(ValidUtf8(option));
+  for (const study::ParameterConstraint& constraint : spec.constraints) {
+    *proto.add_constraints() = ConstraintToProto(constraint);
+  }
   return proto;
 }
 
@@ -556,6 +644,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   } else {
     result.space = SpaceFrom(spec.space(), &violations);
   }
+  const bool has_space = violations.empty();
   MetricsFrom(spec, &result, &violations);
   result.algorithm = CurrentAlgorithm(spec.algorithm(), &violations);
   result.objective = ObjectiveFrom(spec.objective(), &violations);
@@ -573,6 +662,11 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   result.open_space = spec.open_space();
   if (!spec.pool().empty()) result.pool = spec.pool();
   result.removed_options.assign(spec.removed_options().begin(), spec.removed_options().end());
+  base::Violations unread;
+  result.constraints = ConstraintsFrom(spec.constraints(), &unread);
+  // Nothing is checked further that could not be read, or is about parameters that could not be read.
+  if (!unread.empty() || !has_space) result.constraints.clear();
+  violations.AddAll("", unread.ToStatus());
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

@@ -417,6 +417,10 @@ class Reader {
   }
 
   void ReadValue(const YamlNode& node, const std::string& path, google::protobuf::Value* value) {
+    // A range of numbers that a constraint forbids.
+    if (node.kind == Kind::kMap && absl::StartsWith(path, "constraints[")) {
+      return ReadStruct(node, path, value->mutable_struct_value());
+    }
     if (node.kind == Kind::kList) {  // A list of numbers, for vector parameters.
       google::protobuf::ListValue* list = value->mutable_list_value();
       for (size_t i = 0; i < node.items.size(); ++i) {

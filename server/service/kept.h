@@ -5,6 +5,7 @@
 
 #include "server/service/backend.h"
 #include "server/service/importances.h"
+#include "server/service/legal_shares.h"
 #include "server/service/trial_table.h"
 
 namespace luthier::service {
@@ -15,6 +16,7 @@ struct Kept {
 
   TrialTables tables;
   Importances importances;
+  LegalShares legal_shares;
   std::atomic<bool> computing{false};  // True while importance or a prediction is computed.
   std::atomic<int> watchers{0};        // Streams that are open.
 };

@@ -17,6 +17,7 @@
 #include "lib/search/harmonica/report.h"
 #include "lib/search/lipschitz_certificate.h"
 #include "lib/search/registry.h"
+#include "lib/study/legal_settings.h"
 #include "lib/study/project.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
@@ -154,17 +155,26 @@ void SayWhyNothingRuns(const Backend& backend, const std::string& id, v1::Study*
   study->set_state_reason(why);
 }
 
+// Fills in the share of legal settings.
+void FillLegalShare(const study::StudySpec& spec, v1::Study* message) {
+  if (!spec.constraints.empty()) {
+    message->set_legal_share(study::LegalShareOf(spec.space, spec.constraints).share());
+  }
+}
+
 // Fills in the study as a write left it, with present counts. NOT_FOUND: it was deleted since, even if another one has
 // its name.
 absl::Status FillWritten(storage::Storage* storage, const storage::StudyRecord& written, v1::Study* response) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(written.id));
   if (record.key != written.key) return absl::NotFoundError("it was deleted meanwhile");
   LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, written));
+  FillLegalShare(written.spec, response);
   return absl::OkStatus();
 }
 
-// Returns the answer to be kept, without what FillSpec adds.
+// Returns the answer to be kept, without what FillSpec and FillLegalShare add.
 std::string KeptAnswer(v1::Study message) {
+  message.clear_legal_share();
   message.clear_spec();
   message.clear_resolved_algorithm();
   message.clear_algorithm_reasons();
@@ -192,6 +202,7 @@ void FinishAsBefore(const CallPtr& call, const std::string& kept, const study::S
                             "what became of it"));
   }
   FillSpec(spec, response);
+  FillLegalShare(spec, response);
   call->Finish(absl::OkStatus());
 }
 
@@ -347,6 +358,10 @@ absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::
   LUTHIER_ASSIGN_OR_RETURN(const std::string id, call.name().Study());
   LUTHIER_RETURN_IF_ERROR(backend.coordinator->DamageOf(id));
   LUTHIER_RETURN_IF_ERROR(FillStudy(backend.storage, id, response));
+  if (!response->spec().constraints().empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(backend.storage, id));
+    response->set_legal_share(call.kept().legal_shares.Of(record.spec));
+  }
   SayWhyNothingRuns(backend, id, response);
   LUTHIER_RETURN_IF_ERROR(FillPresentStandings(call, id, response));
   if (request.has_certificate()) {

@@ -21,6 +21,7 @@
 #include "lib/search/registry.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
+#include "lib/study/legal_settings.h"
 #include "lib/study/study_spec.h"
 #include "tests/contract/fake_study.h"
 #include "tests/lib/base/look_meter.h"
@@ -86,6 +87,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
     const absl::StatusOr<study::Parameters> canonical = spec().space.Canonical(suggestion->parameters);
     EXPECT_TRUE(canonical.ok()) << canonical.status();
     EXPECT_TRUE(!canonical.ok() || *canonical == suggestion->parameters) << "not canonical: " << Print(*suggestion);
+    EXPECT_EQ(study::LegalSettings(spec().space, spec().constraints).WhyNot(suggestion->parameters), "");
     EXPECT_FALSE(suggestion->origin.empty());
     EXPECT_LE(suggestion->designer_state.size(), 16384u);
     for (const auto& [name, value] : suggestion->details) {

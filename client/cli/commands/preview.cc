@@ -9,6 +9,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/legal_settings.h"
 #include "lib/wire/convert.h"
 #include "server/coordinator/messages/study_checks.h"
 
@@ -69,13 +70,19 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   if (const absl::Status valid = coordinator::CheckNew(spec); !valid.ok()) return input.file.Locate(valid);
 
   const Preview preview = simulate::PreviewOf(spec, std::max(1, options.workers));
+  const double share = study::LegalShareOf(spec.space, spec.constraints).share();
   if (context.structured()) {
-    context.Print(PreviewJson(preview, options.seconds_per_unit));
+    Json json = PreviewJson(preview, options.seconds_per_unit);
+    if (!spec.constraints.empty()) json["legal_share"] = share;
+    context.Print(json);
     return kExitDone;
   }
   context.Print(PreviewTable(preview));
   if (options.format == OutputFormat::kCsv) return kExitDone;
   std::ostream& out = context.out();
+  if (!spec.constraints.empty()) {
+    out << ShortNumber(100.0 * share) << " % of random settings keep the constraints\n";
+  }
   out << preview.algorithm << ": " << preview.settings << " settings, "
       << (preview.about     ? "about "
           : preview.at_most ? "at most "

@@ -363,6 +363,7 @@ absl::StatusOr<int> Run(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(input.id, LookForEdit(context, *client, input.id, fingerprint));
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
   context.options().verbose ? PrintResolution(context.err(), study) : PrintChoice(context.err(), study);
+  if (const std::string legal = LegalShareText(study); !legal.empty()) context.err() << legal << "\n";
   if (options.ui) LUTHIER_RETURN_IF_ERROR(ShowPage(context, *client, input.id));
 
   Ending ending = Ending::kOver;

@@ -73,6 +73,7 @@ absl::StatusOr<int> StudyCreate(Context& context) {
   const absl::StatusOr<v1::Study> study = client->CreateStudy(input.id, input.file.spec());
   if (!study.ok()) return input.file.Locate(study.status());
   context.options().verbose ? PrintResolution(context.err(), *study) : PrintChoice(context.err(), *study);
+  if (const std::string legal = LegalShareText(*study); !legal.empty()) context.err() << legal << "\n";
   return PrintChanged(context, *study);
 }
 

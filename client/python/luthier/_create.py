@@ -6,13 +6,13 @@ import difflib
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Optional, Union
 
 from luthier import _wire
-from luthier._arguments import count, flag, number, options, text, texts, whole
+from luthier._arguments import count, flag, json_value, mapping, number, options, text, texts, whole
 from luthier._client import Client, connect
 from luthier._foreign import check_one_objective, optuna_study
 from luthier._goals import Constraints, Goal, Goals, put_metrics
@@ -48,6 +48,7 @@ def study(
     goal: Goal = "minimize",
     goals: Optional[Goals] = None,
     constraints: Optional[Constraints] = None,
+    parameter_constraints: Optional[Sequence[Mapping[str, Any]]] = None,
     algorithm: Optional[Named] = None,
     max_trials: Optional[int] = None,
     max_parallel: Optional[int] = None,
@@ -83,6 +84,8 @@ def study(
     `goals`, in place of `metric` and `goal`, are several objectives: {"accuracy": "maximize", "energy": "minimize"}, or
     {"accuracy": {"goal": "maximize", "reference": 0.5}} where what is worse than 0.5 is worth nothing. Objectives then
     return a dictionary with all of these metrics, and `study.front` has the trials that none surpasses in all goals.
+    `parameter_constraints` are what settings must keep: {"sum": {"width": 1, "depth": 1}, "at_most": 1024}, or
+    {"forbid": {"optimizer": ["sgd"], "rate": {"at_least": 0.1}}}. A setting that breaks one is never asked for.
 
     `server` is HOST:PORT or unix:PATH, `db` a directory whose coordinator is joined, or started as a child of this
     process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d. With `accept_plaintext` a token may go to
@@ -98,6 +101,7 @@ def study(
     spec = _wire.message("StudySpec")(seed=whole("seed", seed), reproducible=flag("reproducible", reproducible))
     spec.display_name, spec.description = text("display_name", display_name), text("description", description)
     put_metrics(spec, metric, goal, goals, constraints)
+    _put_parameter_constraints(parameter_constraints, spec)
     if space is None:
         spec.open_space = True
     else:
@@ -156,6 +160,24 @@ def _duration(name: str, seconds: Any) -> timedelta:
         return timedelta(seconds=number(name, seconds))
     except OverflowError:
         raise ValueError(f"{name} is {seconds!r}: so many seconds are too many") from None
+
+
+def _put_parameter_constraints(given: Any, spec: Any) -> None:
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    example = '{"sum": {"width": 1, "depth": 1}, "at_most": 1024}'
+    if given is None:
+        return
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(f"parameter_constraints is {given!r}: it is a list of dictionaries, as [{example}]")
+    for i, one in enumerate(given):
+        where = f"parameter_constraints[{i}]"
+        constraint = spec.constraints.add()
+        _check_options(where, mapping(where, one, example), constraint.DESCRIPTOR)
+        try:
+            ParseDict(json_value(one), constraint)
+        except (ParseError, AttributeError, TypeError) as error:
+            raise ValueError(f"{where}: {error}; it is as {example}") from None
 
 
 def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:

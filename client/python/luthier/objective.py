@@ -118,8 +118,9 @@ class Tunable:
 
 
 def objective(*, goal: Goal = "minimize", **options: Any) -> Callable[[Callable[[Any], Any]], Tunable]:
-    """Decorates a function that trains, with the study's options: space, metric, goal, goals, constraints, algorithm, resource,
-    max_trials, timeout, memory_limit_mb. Its `tune` runs it here; workers elsewhere run it wherever its module can be imported."""
+    """Decorates a function that trains, with the study's options: space, metric, goal, goals, constraints,
+    parameter_constraints, algorithm, resource, max_trials, timeout, memory_limit_mb. Its `tune` runs it here; workers
+    elsewhere run it wherever its module can be imported."""
     if options.get("space") is None:
         raise ValueError("objective() needs space=: the workers of a study get whole settings")
     return lambda fn: Tunable(fn, {"goal": goal, **options})

@@ -22,6 +22,7 @@ namespace {
 constexpr int32_t kMaxPopulation = 10'000;
 constexpr int kMaxColumns = 500;         // Covariances of more columns take seconds to decompose.
 constexpr double kFlat = 1e-13;          // Relative difference up to which results are the same.
+constexpr int kMostDraws = 100;          // Draws of a sample, until one is legal.
 constexpr int kMaxPopulationShift = 10;  // Doublings of the population.
 
 double MedianOf(std::vector<double> values) {
@@ -51,7 +52,11 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 }
 
 CmaEsDesigner::CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOptions& options)
-    : spec_(spec), encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
+    : spec_(spec),
+      encoding_(spec.space, spec.constraints),
+      goal_(spec.metric.goal),
+      options_(options),
+      seed_(spec.seed) {
   centre_ = VectorXd::Constant(encoding_.compact_dim(), 0.5);
   const VectorXd defaults = encoding_.ToCompact(spec.space.Default());
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -59,6 +64,10 @@ CmaEsDesigner::CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOpt
     const study::ParameterSpec& parameter =
         spec.space.parameters()[static_cast<size_t>(encoding_.compact_parameter(c))];
     if (parameter.default_value.has_value()) centre_(c) = defaults(c);
+  }
+  if (!encoding_.IsLegalAt(centre_)) {
+    base::RandomStream random(seed_, "cma_es/centre");
+    centre_ = encoding_.ToCompact(encoding_.Sample(random));
   }
   Reset();
 }
@@ -69,6 +78,7 @@ CmaEs CmaEsDesigner::NewRun(int restart) const {
   if (restart > 0) {
     base::RandomStream random(seed_, "cma_es/restart", static_cast<uint64_t>(restart));
     for (double& x : mean) x = random.Uniform();
+    if (!encoding_.IsLegalAt(mean)) mean = encoding_.ToCompact(encoding_.Sample(random));
   }
   return CmaEs(columns_, mean, options_.initial_sigma, first << std::min(restart, kMaxPopulationShift));
 }
@@ -85,7 +95,9 @@ void CmaEsDesigner::Reset() {
 
 CmaEs::Sample CmaEsDesigner::SampleOf(uint64_t ask_index) const {
   base::RandomStream random(seed_, "cma_es", ask_index);
-  return run_->Draw(random);
+  CmaEs::Sample sample = run_->Draw(random);
+  for (int draw = 1; draw < kMostDraws && !encoding_.IsLegalAt(sample.point); ++draw) sample = run_->Draw(random);
+  return sample;
 }
 
 CmaEsDesigner::Result CmaEsDesigner::ToResult(const study::HistoryTrial& trial) const {
@@ -198,6 +210,10 @@ absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history,
   }
   Suggestion suggestion;
   suggestion.parameters = encoding_.FromCompact(SampleOf(ask_index).point);
+  if (!encoding_.IsLegal(suggestion.parameters)) {  // The run learns nothing from the setting that replaces it.
+    base::RandomStream random(seed_, "cma_es/legal", ask_index);
+    suggestion.parameters = encoding_.Sample(random);
+  }
   suggestion.origin = "cma_es";
   suggestion.designer_state = EncodeState(kCmaEsStateKind, CmaEsState{generation_});
   suggestion.details = {{"generation", static_cast<double>(generation_)},

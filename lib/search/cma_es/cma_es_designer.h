@@ -30,6 +30,9 @@ absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptio
 // ask index. Cancelled trials and failures that say nothing about the setting are ignored; further asks fill their
 // places.
 //
+// With constraints on parameters a sample is drawn anew up to 100 times until it is legal; after that a random legal
+// setting is suggested, which no run learns from. Runs begin at legal points.
+//
 // A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
 // if its results are all the same, or if they have not improved for long. Origin "cma_es"; details: generation,
 // population, restart, sigma.

@@ -10,6 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::search {
 namespace {
@@ -47,20 +48,31 @@ absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions
 }
 
 GridDesigner::GridDesigner(const study::StudySpec& spec, const study::GridOptions& options)
-    : grid_(study::Encoding(spec.space), options.levels, options.centres),
+    : encoding_(spec.space, spec.constraints),
+      grid_(encoding_, options.levels, options.centres),
       size_(grid_.size().value_or(0)),
       shuffle_(options.shuffle),
       permutation_(std::max<int64_t>(size_, 1), spec.seed) {
   LUTHIER_CHECK(size_ >= 1);
 }
 
-absl::StatusOr<Suggestion> GridDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
-  if (ask_index >= static_cast<uint64_t>(size_)) {
-    return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
-                           absl::StrCat("all ", size_, " points of the grid have been suggested"));
+absl::StatusOr<Suggestion> GridDesigner::Suggest(const study::History&, uint64_t ask_index,
+                                                 const base::StopToken& stop) {
+  const auto size = static_cast<uint64_t>(size_);
+  std::optional<uint64_t> place;
+  if (encoding_.legal() != nullptr) {
+    const auto is_legal = [&](uint64_t i) { return encoding_.IsLegal(grid_.Point(IndexAt(i))); };
+    LUTHIER_ASSIGN_OR_RETURN(place, walk_.Find(ask_index, size, is_legal, stop));
+  } else if (ask_index < size) {
+    place = ask_index;
   }
-  const auto place = static_cast<int64_t>(ask_index);
-  const int64_t index = shuffle_ ? permutation_(place) : place;
+  if (!place) {
+    return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                           encoding_.legal() != nullptr
+                               ? absl::StrCat("all legal points of the grid of ", size_, " have been suggested")
+                               : absl::StrCat("all ", size_, " points of the grid have been suggested"));
+  }
+  const int64_t index = IndexAt(*place);
   Suggestion suggestion;
   suggestion.parameters = grid_.Point(index);
   suggestion.origin = "grid";

@@ -16,10 +16,15 @@ std::optional<SettingTable> SettingTable::Create(const study::Encoding& encoding
   Grid grid(encoding, 2);  // There is no continuous coordinate, so the 2 is not used.
   const std::optional<int64_t> size = grid.size();
   if (!size || *size > max_settings || *size * std::max(1, encoding.model_dim()) > kMaxNumbers) return std::nullopt;
-  MatrixXd points(*size, encoding.model_dim());
-  SettingTable table(std::move(grid), std::move(points));
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < *size; ++i) {
+    if (encoding.legal() == nullptr || encoding.IsLegal(grid.Point(i))) places.push_back(i);
+  }
+  if (places.empty()) return std::nullopt;
+  MatrixXd points(static_cast<Eigen::Index>(places.size()), encoding.model_dim());
+  SettingTable table(std::move(grid), std::move(places), std::move(points));
   for (int i = 0; i < table.size(); ++i) {
-    const study::Parameters setting = table.grid_.Point(i);
+    const study::Parameters setting = table.Setting(i);
     table.points_.row(i) = encoding.ToModel(setting);
     table.rows_by_hash_.emplace_back(base::Hash64(study::FormatParameters(setting)), i);
   }
@@ -31,7 +36,7 @@ int SettingTable::Find(const study::Parameters& setting) const {
   const std::pair<uint64_t, int> key(base::Hash64(study::FormatParameters(setting)), -1);
   for (auto row = std::lower_bound(rows_by_hash_.begin(), rows_by_hash_.end(), key);
        row != rows_by_hash_.end() && row->first == key.first; ++row) {
-    if (grid_.Point(row->second) == setting) return row->second;
+    if (Setting(row->second) == setting) return row->second;
   }
   return -1;
 }

@@ -5,6 +5,7 @@
 
 #include "lib/math/halton.h"
 #include "lib/search/designer.h"
+#include "lib/search/legal/legal_walk.h"
 #include "lib/study/encoding.h"
 
 namespace luthier::search {
@@ -22,6 +23,7 @@ class HaltonDesigner final : public Designer {
   const study::Encoding encoding_;
   const uint64_t skip_;
   const math::HaltonSequence sequence_;
+  LegalWalk walk_;  // Cache.
 };
 
 }  // namespace luthier::search

@@ -10,13 +10,14 @@ namespace luthier::search {
 
 // Returns random point number `index` of a study. Every algorithm that mixes in pure random search takes its points
 // from here: its exploration is then, point for point, random search with the same seed. Each coordinate of the compact
-// encoding is uniform; inactive parameters are left out.
+// encoding is uniform; inactive parameters are left out. With constraints on parameters it is the first legal draw of
+// the point's own stream, so that points are legal, and the same for all algorithms.
 study::Parameters ExplorationPoint(const study::Encoding& encoding, uint64_t seed, uint64_t index);
 
 // Random search: ask i is ExplorationPoint(i) for any history. Settings may repeat in a finite space. Origin "random".
 class RandomDesigner final : public Designer {
  public:
-  explicit RandomDesigner(const study::StudySpec& spec) : encoding_(spec.space), seed_(spec.seed) {}
+  explicit RandomDesigner(const study::StudySpec& spec) : encoding_(spec.space, spec.constraints), seed_(spec.seed) {}
 
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                      const base::StopToken& stop) override;

@@ -5,6 +5,7 @@
 
 #include "lib/math/sobol.h"
 #include "lib/search/designer.h"
+#include "lib/search/legal/legal_walk.h"
 #include "lib/study/encoding.h"
 
 namespace luthier::search {
@@ -24,6 +25,7 @@ class SobolDesigner final : public Designer {
   const uint64_t seed_;
   const uint64_t skip_;
   const math::SobolSequence sequence_;
+  LegalWalk walk_;  // Cache.
 };
 
 }  // namespace luthier::search

@@ -29,6 +29,7 @@ constexpr int32_t kMaxStartup = 10'000;
 constexpr int32_t kMaxCandidates = 10'000;
 constexpr int64_t kMaxGood = 25;
 constexpr double kBelowWorst = -0.1;         // Reference point of volumes whose worst coordinates are 0.
+constexpr int kLegalBatches = 8;             // Batches of candidates that are drawn in search of a legal one.
 constexpr int64_t kOperationsOfADraw = 100;  // Operations of drawing a coordinate.
 
 int64_t GoodCount(int64_t n) {
@@ -73,7 +74,11 @@ absl::Status ValidateTpe(const study::StudySpec&, const study::TpeOptions& optio
 }
 
 TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& options)
-    : spec_(spec), encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
+    : spec_(spec),
+      encoding_(spec.space, spec.constraints),
+      goal_(spec.metric.goal),
+      options_(options),
+      seed_(spec.seed) {
   const std::vector<int> signature = ActivitySignatures(spec.space);
   std::map<int, int> group_of_signature;
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -273,6 +278,52 @@ absl::StatusOr<double> TpeDesigner::Choose(const Split& split, size_t group, uin
   return log_ratio;
 }
 
+absl::StatusOr<std::optional<std::pair<VectorXd, double>>> TpeDesigner::ChooseLegal(const Split& split,
+                                                                                    uint64_t ask_index,
+                                                                                    const base::StopToken& stop) const {
+  std::vector<ParzenMixture> good, rest;
+  std::vector<base::RandomStream> randoms;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    LUTHIER_ASSIGN_OR_RETURN(ParzenMixture of_good, Mixture(split.good, group, stop));
+    LUTHIER_ASSIGN_OR_RETURN(ParzenMixture of_rest, Mixture(split.rest, group, stop));
+    good.push_back(std::move(of_good));
+    rest.push_back(std::move(of_rest));
+    randoms.emplace_back(seed_, "tpe/legal", ask_index, static_cast<uint32_t>(group));
+  }
+  std::optional<std::pair<VectorXd, double>> best;
+  base::Pace pace(stop);
+  for (int batch = 0; batch < kLegalBatches && !best; ++batch) {
+    MatrixXd points = MatrixXd::Constant(options_.candidates, encoding_.compact_dim(), 0.5);
+    MatrixXd ratios(options_.candidates, static_cast<Index>(groups_.size()));
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      const std::vector<int>& members = groups_[group];
+      MatrixXd candidates(options_.candidates, static_cast<Index>(members.size()));
+      for (Index k = 0; k < candidates.rows(); ++k) {
+        LUTHIER_RETURN_IF_ERROR(pace.Poll(kOperationsOfADraw * candidates.cols()));
+        candidates.row(k) = good[group].Sample(randoms[group]);
+      }
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd of_good, good[group].LogDensity(candidates, stop));
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd of_rest, rest[group].LogDensity(candidates, stop));
+      ratios.col(static_cast<Index>(group)) = of_good - of_rest;
+      for (size_t j = 0; j < members.size(); ++j) points.col(members[j]) = candidates.col(static_cast<Index>(j));
+    }
+    for (Index k = 0; k < points.rows(); ++k) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kOperationsOfADraw * points.cols()));
+      const VectorXd u = points.row(k).transpose();
+      if (!encoding_.IsLegalAt(u)) continue;
+      const study::Parameters setting = encoding_.FromCompact(u);
+      double log_ratio = 0.0;
+      for (size_t group = 0; group < groups_.size(); ++group) {
+        const int parameter = encoding_.compact_parameter(groups_[group].front());
+        const std::string& name = encoding_.space().parameters()[static_cast<size_t>(parameter)].name;
+        if (setting.contains(name)) log_ratio += ratios(k, static_cast<Index>(group));
+      }
+      if (!best || log_ratio > best->second) best.emplace(u, log_ratio);
+    }
+  }
+  return best;
+}
+
 absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, uint64_t ask_index,
                                                 const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
@@ -302,6 +353,16 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
       chosen[group] = true;
     }
     value = encoding_.DecodeParameter(i, u);
+  }
+  if (!encoding_.IsLegal(suggestion.parameters)) {
+    LUTHIER_ASSIGN_OR_RETURN(const auto legal, ChooseLegal(*split, ask_index, stop));
+    if (!legal) {
+      suggestion.parameters = ExplorationPoint(encoding_, seed_, ask_index);
+      suggestion.origin = "random";
+      return suggestion;
+    }
+    suggestion.parameters = encoding_.FromCompact(legal->first);
+    log_ratio = legal->second;
   }
   suggestion.origin = "tpe";
   suggestion.details = {{"above", static_cast<double>(split->rest.size())},

@@ -84,6 +84,10 @@ class TpeDesigner final : public Designer {
   // Sets the group's coordinates in `u`. Returns ln l - ln g there.
   absl::StatusOr<double> Choose(const Split& split, size_t group, uint64_t ask_index, Eigen::VectorXd* u,
                                 const base::StopToken& stop) const;
+  // Returns the best of the legal ones among candidates of all groups together: its compact point, and ln l - ln g
+  // there. Draws further candidates while all are illegal, and returns std::nullopt if all of them are.
+  absl::StatusOr<std::optional<std::pair<Eigen::VectorXd, double>>> ChooseLegal(const Split& split, uint64_t ask_index,
+                                                                                const base::StopToken& stop) const;
 
   const study::StudySpec spec_;
   const study::Encoding encoding_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/legal_settings.h"
 #include "lib/study/rung_schedule.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/size.h"
@@ -27,18 +28,23 @@ absl::Status TooManyBytes(int64_t limit, size_t fitting, size_t trials) {
 
 // Returns the settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong. RESOURCE_EXHAUSTED as
 // soon as the reply would have more than `max_bytes`: no more settings are completed then.
-absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::SearchSpace& space,
+absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::StudySpec& spec,
                                                                 const std::vector<NewTrial>& trials,
                                                                 int64_t max_bytes) {
+  const study::SearchSpace& space = spec.space;
+  const study::LegalSettings legal(space, spec.constraints);
   base::Violations violations;
   std::vector<study::Parameters> settings;
   size_t bytes = 0;
   for (size_t i = 0; i < trials.size(); ++i) {
     absl::StatusOr<study::Parameters> setting = space.Complete(trials[i].parameters);
-    if (!setting.ok())
-      violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
-    else
+    const std::string at = absl::StrCat("trials[", i, "].parameters");
+    if (!setting.ok()) {
+      violations.AddAll(at, setting.status());
+    } else {
+      if (const std::string why = legal.WhyNot(*setting); !why.empty()) violations.Add(at, why);
       settings.push_back(*std::move(setting));
+    }
     if (violations.empty()) bytes += BytesOf(settings.back(), trials[i].attributes);
     if (bytes > static_cast<size_t>(max_bytes)) return TooManyBytes(max_bytes, i, trials.size());
   }
@@ -87,7 +93,7 @@ absl::StatusOr<std::vector<study::Parameters>> Check(const Study& s, const Enque
   }
   LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings,
                            s.spec()->open_space ? KnownSettings(s.spec()->space, op.trials, limits.enqueued_bytes)
-                                                : CompleteSettings(s.spec()->space, op.trials, limits.enqueued_bytes));
+                                                : CompleteSettings(*s.spec(), op.trials, limits.enqueued_bytes));
   const int64_t room = s.spec()->budget.max_trials - s.size();
   if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
   return LimitExceeded("max_trials", s.spec()->budget.max_trials,

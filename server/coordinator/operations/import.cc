@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/legal_settings.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/messages/size.h"
@@ -61,11 +62,14 @@ absl::StatusOr<study::Parameters> CanonicalSetting(const study::StudySpec& spec,
 }
 
 // Checks one trial and makes its parameters canonical.
-void CheckTrial(const Study& s, const std::string& at, int64_t points, ImportedTrial* trial,
-                base::Violations* violations) {
+void CheckTrial(const Study& s, const study::LegalSettings& legal, const std::string& at, int64_t points,
+                ImportedTrial* trial, base::Violations* violations) {
   absl::StatusOr<study::Parameters> canonical = CanonicalSetting(*s.spec(), trial->parameters);
   if (canonical.ok()) {
     trial->parameters = *std::move(canonical);
+    if (const std::string why = legal.WhyNot(trial->parameters); !why.empty()) {
+      violations->Add(at + ".parameters", why);
+    }
   } else {
     violations->AddAll(at + ".parameters", canonical.status());
   }
@@ -102,8 +106,9 @@ absl::Status Check(const Context& c, const Study& s, ImportOp* op) {
                                         "the results into a study without reproducible"));
   }
   base::Violations violations;
+  const study::LegalSettings legal(s.spec()->space, s.spec()->constraints);
   for (size_t i = 0; i < op->trials.size(); ++i) {
-    CheckTrial(s, absl::StrCat("trials[", i, "]"), c.options.limits.points, &op->trials[i], &violations);
+    CheckTrial(s, legal, absl::StrCat("trials[", i, "]"), c.options.limits.points, &op->trials[i], &violations);
   }
   return violations.ToStatus();
 }

@@ -1,5 +1,6 @@
 #include "server/coordinator/proposals/late.h"
 
+#include "lib/base/random.h"
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
 
@@ -15,9 +16,12 @@ bool MayBeLate(const study::StudySpec& spec) {
 }
 
 study::Parameters LatePoint(const study::StudySpec& spec, int64_t number) {
-  const study::Encoding encoding(spec.space);
+  const study::Encoding encoding(spec.space, spec.constraints);
   const math::SobolSequence points(encoding.compact_dim(), spec.seed, "late");
-  return encoding.FromCompact(points.Point(static_cast<uint64_t>(number)));
+  const Eigen::VectorXd point = points.Point(static_cast<uint64_t>(number));
+  if (encoding.IsLegalAt(point)) return encoding.FromCompact(point);
+  base::RandomStream random(spec.seed, "late/legal", static_cast<uint64_t>(number));
+  return encoding.Sample(random);
 }
 
 }  // namespace luthier::coordinator

@@ -47,7 +47,7 @@ absl::Status CheckTarget(const search::Suggestion& suggestion, const study::Stud
 search::Suggestion Sample(const study::StudySpec& spec, uint64_t ask_index, const std::string& origin) {
   search::Suggestion suggestion;
   base::RandomStream random(spec.seed, origin, ask_index);
-  suggestion.parameters = study::Encoding(spec.space).Sample(random);
+  suggestion.parameters = study::Encoding(spec.space, spec.constraints).Sample(random);
   suggestion.origin = origin;
   suggestion.resource = study::FirstTarget(spec);
   return suggestion;

@@ -40,8 +40,30 @@ std::vector<AlgorithmSpec> Defaults(std::index_sequence<I...>) {
   return {AlgorithmSpec(std::in_place_index<I>)...};
 }
 
-// Settings in a finite space, by brute force over the product of all levels. Absent when there are many.
-std::optional<int64_t> CountSettings(const SearchSpace& space) {
+// What settings of some of the spaces must keep.
+std::vector<ParameterConstraint> ConstraintsOn(const std::string& space_name) {
+  ParameterConstraint sum, forbidden;
+  if (space_name == "Continuous") {
+    sum.sum = {{"x", 1.0}, {"y", 1.0}};
+    sum.at_most = 12.0;
+    return {sum};
+  }
+  if (space_name == "Conditional") {
+    sum.sum = {{"momentum", 1.0}, {"beta", 1.0}, {"delay", -0.2}};
+    sum.at_least = 0.3;
+    forbidden.forbid["nesterov"].values = {true};
+    forbidden.forbid["delay"].values = {0.0, 2.0};
+    return {sum, forbidden};
+  }
+  if (space_name != "Categorical") return {};
+  forbidden.forbid["a"].values = {std::string("u"), std::string("w")};
+  forbidden.forbid["b"].values = {std::string("x")};
+  return {forbidden};
+}
+
+// Legal settings in a finite space, by brute force over the product of all levels. Absent when there are many.
+std::optional<int64_t> CountSettings(const SearchSpace& space, const std::vector<ParameterConstraint>& constraints) {
+  const LegalSettings legal(space, constraints);
   const std::optional<int64_t> cells = space.Cardinality();
   if (!cells || *cells > 1000) return std::nullopt;
   std::set<std::string> settings;
@@ -56,7 +78,7 @@ std::optional<int64_t> CountSettings(const SearchSpace& space) {
     for (const int i : space.topological_order()) {
       if (space.IsActive(i, active)) active[space.parameters()[i].name] = all[space.parameters()[i].name];
     }
-    settings.insert(FormatParameters(active));
+    if (legal.Contains(active)) settings.insert(FormatParameters(active));
   }
   return static_cast<int64_t>(settings.size());
 }
@@ -122,8 +144,15 @@ std::vector<DesignerCase> Cases() {
       // What comes in the place of a repetition is drawn, whatever the algorithm.
       const bool replaces = algorithm_name == "sobol_plain" && space_name == "Categorical";
       c.seeded = space_name != "Constant" && (replaces || algorithm_name.find("plain") == std::string::npos);
-      c.settings = CountSettings(space);
+      c.settings = CountSettings(space, {});
       c.ends = algorithm_name.find("grid") != std::string::npos || algorithm_name.find("halving") != std::string::npos;
+      cases.push_back(c);
+      // The same with constraints, for those that take them.
+      c.name += "_Constrained";
+      c.spec.constraints = ConstraintsOn(space_name);
+      if (c.spec.constraints.empty() || algorithm_name != AlgorithmName(algorithm)) continue;
+      if (!search::Validate(c.spec).ok()) continue;
+      c.settings = CountSettings(space, c.spec.constraints);
       cases.push_back(std::move(c));
     }
   }

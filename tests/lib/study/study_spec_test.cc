@@ -250,6 +250,7 @@ TEST(StudySpecTest, TheFirstDifferenceIsNamedToTheField) {
   EXPECT_EQ(differs([](StudySpec* s) { s->budget.target_value = 0.25; }), "budget.target_value");
   EXPECT_EQ(differs([](StudySpec* s) { s->budget.patience += 1; }), "budget.patience");
   EXPECT_EQ(differs([](StudySpec* s) { s->budget.max_wall = absl::Hours(3); }), "budget.max_wall");
+  EXPECT_EQ(differs([](StudySpec* s) { s->constraints.emplace_back().at_most = 1.0; }), "constraints");
   const std::string last = Good().space.parameters().back().name;
   EXPECT_EQ(differs([](StudySpec* s) {
               std::vector<ParameterSpec> fewer = s->space.parameters();

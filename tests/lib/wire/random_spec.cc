@@ -369,6 +369,29 @@ std::vector<study::MetricSpec> Metrics(RandomStream& r) {
   return metrics;
 }
 
+// A constraint for each parameter at most: a bounded sum of a number, or a value that is forbidden.
+std::vector<study::ParameterConstraint> Constraints(RandomStream& r, const study::SearchSpace& space) {
+  std::vector<study::ParameterConstraint> constraints;
+  for (int i = 0; i < space.size() && constraints.size() < 60; ++i) {
+    const study::ParameterSpec& parameter = space.parameters()[static_cast<size_t>(i)];
+    study::ParameterConstraint constraint;
+    const bool number = std::holds_alternative<study::FloatRange>(parameter.domain) ||
+                        std::holds_alternative<study::IntRange>(parameter.domain);
+    if (number && (parameter.is_vector() || Coin(r))) {
+      constraint.sum[parameter.name] = 1.0 + r.Uniform();
+      (Coin(r) ? constraint.at_least : constraint.at_most) = Number(r);
+    } else if (const std::optional<int64_t> levels = space.Levels(i); levels && *levels >= 1) {
+      auto& values = constraint.forbid[parameter.name].values;
+      values.push_back(space.LevelValue(i, 0));
+      if (*levels > 1 && Coin(r)) values.push_back(space.LevelValue(i, *levels - 1));
+    } else {
+      constraint.forbid[parameter.name].at_most = std::get<study::FloatRange>(parameter.domain).max;
+    }
+    constraints.push_back(std::move(constraint));
+  }
+  return constraints;
+}
+
 }  // namespace
 
 study::StudySpec RandomSpec(RandomStream& r) {
@@ -400,6 +423,7 @@ study::StudySpec RandomSpec(RandomStream& r) {
     spec.reproducible = false;
   }
   if (Coin(r)) spec.weight = study::kMinWeight + r.Uniform() * (study::kMaxWeight - study::kMinWeight);
+  if (Coin(r)) spec.constraints = Constraints(r, spec.space);
   return spec;
 }
 

@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/json.h"
 #include "luthier/v1/trial.pb.h"
 
 namespace luthier::wire {
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"JustText", "hello",
                 "s.yaml:1:1: must be a map, not a scalar; give display_name, description, space, metric, metrics, "
                 "algorithm, objective, budget, lease, seed, reproducible, labels, resource, stopping, weight, "
-                "open_space, pool"},
+                "open_space, pool, constraints"},
         BadFile{"MisspeltKey", Space("{name: x, flaot: {min: 0, max: 1}}"),
                 "s.yaml:2:15: space[0]: has no field \"flaot\" (did you mean \"float\"?)"},
         BadFile{"MisspeltTopKey", "bugdet: {max_trials: 3}" + std::string(kTail),
@@ -213,6 +214,14 @@ INSTANTIATE_TEST_SUITE_P(
                     "space: [{name: x, bool: {}}]",
                 "s.yaml:4:23: objective.command.stdout_patterns[\"loss\"]: is not a regular expression of RE2, "
                 "which has no back-references and no look-ahead: missing ): x("},
+        BadFile{"SumWithoutABound", Space("{name: x, float: {min: 0, max: 1}}") + "constraints:\n  - {sum: {x: 1}}",
+                "s.yaml:6:5: constraints[0]: bounds nothing; give at_most, at_least or both beside sum"},
+        BadFile{"ForbiddenValueThatCannotBe",
+                Space("{name: x, int: {min: 0, max: 9}}") + "constraints:\n  - {forbid: {x: {at_least: 10}}}",
+                "s.yaml:6:18: constraints[0].forbid.x: names a range that has no value of the parameter, which goes "
+                "from 0 to 9"},
+        BadFile{"MapInPlaceOfADefault", Space("{name: x, float: {min: 0, max: 1}, default_value: {at_least: 1}}"),
+                "s.yaml:2:52: space[0].default_value: must be a number, true, false or text, not a map"},
         BadFile{"AllInOrderOfLines", "budget: {max_trials: 0}\nspace: [{name: 1x, bool: {}}]\nmetric: {name: loss}",
                 "s.yaml:1:22: budget.max_trials: 0 is not between 1 and 1000000\n"
                 "s.yaml:2:16: space[0].name: \"1x\" is not a name: letters, digits, '_' and '.', not starting with a "
@@ -323,6 +332,32 @@ TEST(StudyFile, ManualHasEveryField) {
   EXPECT_GT(names.size(), 40u);
   for (const std::string& name : names)
     EXPECT_THAT(manual.str(), ::testing::ContainsRegex("[`.: {]" + name + "[^a-z_]")) << name;
+}
+
+TEST(StudyFile, ReadsConstraintsAndWritesThemAgain) {
+  const std::string text =
+      "space:\n  - {name: a, int: {min: 0, max: 9}}\n  - {name: b, float: {min: 0, max: 1}}\n"
+      "  - {name: c, categorical: {values: [x, y, z]}}\n" +
+      std::string(kTail) +
+      "constraints:\n  - {sum: {a: 1, b: -2.5}, at_least: -1, at_most: 8}\n"
+      "  - {forbid: {a: 3, b: {at_least: 0.25, at_most: 0.5}, c: [x, z]}}\n  - {forbid: {a: {at_most: 2}, c: y}}\n";
+  const absl::StatusOr<StudyFile> file = StudyFile::Parse(text, "s.yaml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const absl::StatusOr<study::StudySpec> spec = FromProto(file->spec());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_EQ(spec->constraints.size(), 3u);
+  EXPECT_EQ(spec->constraints[0].sum, (std::map<std::string, double>{{"a", 1.0}, {"b", -2.5}}));
+  EXPECT_EQ(spec->constraints[0].at_least, -1.0);
+  EXPECT_EQ(spec->constraints[0].at_most, 8.0);
+  const auto& forbid = spec->constraints[1].forbid;
+  EXPECT_EQ(forbid.at("a").values, std::vector<study::ParameterValue>{3.0});
+  EXPECT_EQ(forbid.at("b").at_least, 0.25);
+  EXPECT_EQ(forbid.at("b").at_most, 0.5);
+  EXPECT_EQ(forbid.at("c").values, (std::vector<study::ParameterValue>{std::string("x"), std::string("z")}));
+  EXPECT_EQ(spec->constraints[2].forbid.at("a").at_least, std::nullopt);
+  const absl::StatusOr<StudyFile> again = StudyFile::Parse(ToYaml(ToProto(*spec)), "again.yaml");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(FromProto(again->spec())->constraints, spec->constraints);
 }
 
 TEST(ParseMessage, ReadsAGradient) {

@@ -13,6 +13,7 @@
 #include "lib/math/lbfgs.h"
 #include "lib/math/pieces.h"
 #include "lib/math/sobol.h"
+#include "lib/search/legal/legal_steps.h"
 
 namespace luthier::search {
 namespace {
@@ -27,6 +28,11 @@ constexpr double kWideDeviation = 0.05;
 constexpr double kDiscreteJump = 0.2;
 // Mean number of coordinates of a Sobol point in a trust box that differ from the centre's.
 constexpr double kMovedCoordinates = 20.0;
+// The augmented Lagrangian where a maximum is illegal: its first penalty on a sum that is beyond its bound by the sum's
+// range, and how it grows.
+constexpr double kFirstPenalty = 100.0, kPenaltyGrowth = 10.0;
+constexpr int kPenaltyRounds = 4;
+constexpr int kLegalDraws = 30'000;  // Draws that replace illegal points of the screening, in all.
 constexpr int kSweeps = 2;
 constexpr Index kSweepPlaces = 32;
 
@@ -57,6 +63,10 @@ class Search {
                                return acquisition_.Values(ToModel(points));
                              }));
     for (Index i = 0; i < values.size(); ++i) {
+      if (!encoding_.IsLegalAt(compact.row(i).transpose())) {
+        values(i) = kMinusInfinity;
+        continue;
+      }
       if (std::isfinite(values(i))) continue;
       values(i) = kMinusInfinity;
       if (not_finite != nullptr) ++*not_finite;
@@ -151,10 +161,69 @@ class Search {
     LUTHIER_ASSIGN_OR_RETURN(const math::LbfgsResult end,
                              math::MinimizeLbfgs(negative, start, lower, upper, search, stop_));
     if (!(-end.value > *value)) return absl::OkStatus();
-    *value = -end.value;
+    VectorXd there = *compact;
     for (Index k = 0; k < m; ++k) {
-      (*compact)(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), Lower(free, k), Upper(free, k));
+      there(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), Lower(free, k), Upper(free, k));
     }
+    if (!encoding_.IsLegalAt(there)) return ClimbAlongFaces(free, there, compact, value);
+    *value = -end.value;
+    *compact = std::move(there);
+    return absl::OkStatus();
+  }
+
+  // Climbs from *compact, which is legal, where the maximum `beyond` is not: maximises the acquisition minus an
+  // augmented Lagrangian of the sums that are beyond their bounds, over the coordinates `free`, and takes the legal
+  // point nearest to the end if it is better.
+  absl::Status ClimbAlongFaces(const std::vector<int>& free, const VectorXd& beyond, VectorXd* compact,
+                               double* value) const {
+    const Index m = static_cast<Index>(free.size());
+    const LegalFaces faces(encoding_);
+    VectorXd lower = *compact, upper = *compact, multipliers = VectorXd::Zero(faces.size());
+    VectorXd x(m), low(m), high(m), gradient, excess, model = ToModel(compact->transpose()).row(0).transpose();
+    for (Index k = 0; k < m; ++k) {
+      const int c = free[static_cast<size_t>(k)];
+      x(k) = beyond(c);
+      low(k) = lower(c) = Lower(free, k);
+      high(k) = upper(c) = Upper(free, k);
+    }
+    MatrixXd slopes;
+    double penalty = kFirstPenalty;
+    VectorXd u = *compact;
+    gradient.resize(model.size());
+    const auto place = [&](const VectorXd& at) {
+      for (Index k = 0; k < m; ++k) {
+        u(free[static_cast<size_t>(k)]) = model(Column(free, k)) = std::clamp(at(k), low(k), high(k));
+      }
+      faces.Evaluate(u, &excess, &slopes);
+    };
+    const auto lagrangian = [&](const VectorXd& at, VectorXd* by_x) {
+      place(at);
+      const double acquisition = acquisition_.Value(model, &gradient);
+      const VectorXd force = (multipliers + penalty * excess).cwiseMax(0.0);
+      if (by_x != nullptr) {
+        const VectorXd push = slopes.transpose() * force;
+        for (Index k = 0; k < m; ++k) (*by_x)(k) = push(free[static_cast<size_t>(k)]) - gradient(Column(free, k));
+      }
+      return -acquisition + 0.5 * (force.squaredNorm() - multipliers.squaredNorm()) / penalty;
+    };
+    math::LbfgsOptions search;
+    search.max_evaluations = search.max_iterations = options_.max_evaluations;
+    search.first_step = 0.1;
+    search.value_tolerance = 1e-9;
+    for (int round = 0; round < kPenaltyRounds && faces.size() > 0; ++round) {
+      LUTHIER_ASSIGN_OR_RETURN(const math::LbfgsResult end,
+                               math::MinimizeLbfgs(lagrangian, x, low, high, search, stop_));
+      x = end.x;
+      place(x);
+      multipliers = (multipliers + penalty * excess).cwiseMax(0.0);
+      penalty *= kPenaltyGrowth;
+    }
+    place(x);
+    const VectorXd end = NearestLegal(encoding_, *compact, u, lower, upper);
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd at_end, Values(end.transpose(), nullptr));
+    if (!(at_end(0) > *value)) return absl::OkStatus();
+    *value = at_end(0);
+    *compact = end;
     return absl::OkStatus();
   }
 
@@ -269,6 +338,31 @@ std::vector<Index> ChooseStarts(const VectorXd& values, int count, base::RandomS
   return starts;
 }
 
+// Replaces illegal rows of a screening by legal ones: Sobol points by random ones, while draws are left; the others,
+// and all in a box, by the last legal point on the way to them from the first known point or from the box's centre.
+void KeepLegal(const study::Encoding& encoding, const MatrixXd& known, const ScreenOptions& options,
+               base::RandomStream& random, MatrixXd* screen) {
+  if (encoding.legal() == nullptr) return;
+  VectorXd home;
+  if (options.box != nullptr) home = options.box->centre;
+  if (home.size() == 0 && known.rows() > 0) home = known.row(0).transpose();
+  int draws = options.box == nullptr ? kLegalDraws : 0;
+  VectorXd u(screen->cols());
+  for (Index i = 0; i < screen->rows(); ++i) {
+    if (encoding.IsLegalAt(screen->row(i).transpose())) continue;
+    bool legal = false;
+    for (; !legal && draws > 0 && i < options.sobol_points; --draws) {
+      for (double& x : u) x = random.Uniform();
+      legal = encoding.IsLegalAt(u);
+    }
+    if (legal) {
+      screen->row(i) = u.transpose();
+    } else if (home.size() > 0) {
+      screen->row(i) = PullToLegal(encoding, home, screen->row(i).transpose()).transpose();
+    }
+  }
+}
+
 }  // namespace
 
 MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, const ScreenOptions& options,
@@ -292,7 +386,10 @@ MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, co
     Spray(best, kNearDeviation, discrete, first, near, random, &screen);
     Spray(best, kWideDeviation, discrete, first + near, wide, random, &screen);
   }
-  if (box == nullptr) return screen;
+  if (box == nullptr) {
+    KeepLegal(encoding, known, options, random, &screen);
+    return screen;
+  }
   const double moved = std::min(1.0, kMovedCoordinates / static_cast<double>(d));
   for (Index i = 0; i < screen.rows(); ++i) {
     for (Index j = 0; j < d; ++j) {
@@ -304,6 +401,7 @@ MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, co
       }
     }
   }
+  KeepLegal(encoding, known, options, random, &screen);
   return screen;
 }
 
@@ -365,8 +463,13 @@ absl::StatusOr<MaximizeResult> MaximizeByDirect(const AcquisitionFunction& acqui
     return model;
   };
   const auto negative = [&](const MatrixXd& points) {
-    return math::EvaluateInPieces(
-        points, stop, [&](const MatrixXd& some) -> VectorXd { return -acquisition.Values(model_points(some)); });
+    return math::EvaluateInPieces(points, stop, [&](const MatrixXd& some) -> VectorXd {
+      VectorXd values = -acquisition.Values(model_points(some));
+      for (Index i = 0; i < some.rows(); ++i) {
+        if (!encoding.IsLegalAt(some.row(i).transpose())) values(i) = -kMinusInfinity;
+      }
+      return values;
+    });
   };
   LUTHIER_ASSIGN_OR_RETURN(const math::DirectResult found, math::MinimizeDirect(negative, d, {}, stop));
   result.not_finite = found.not_finite;

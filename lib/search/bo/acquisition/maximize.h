@@ -73,6 +73,10 @@ Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::Matri
 //                 pattern search over levels with steps 1, 2, 4, …. Repeats both until nothing changes, and rounds the
 //                 end to a legal setting.
 //
+// With constraints on parameters (Encoding::legal), illegal points have no value: those of the screening are replaced
+// by legal ones, and where L-BFGS ends beyond bounds of sums, an augmented Lagrangian leads along them. All candidates
+// are legal. `known` and the box's centre are.
+//
 // `known` has compact points as rows, best first. `lengthscales` has one entry > 0 a compact coordinate. The result
 // depends on the arguments alone. It has no candidates if every value is -infinity or NaN, or if the space has no free
 // coordinate. This function and the two below return CANCELLED once `stop` is raised.

@@ -4,6 +4,7 @@
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/legal/legal_steps.h"
 
 namespace luthier::search {
 
@@ -127,6 +128,16 @@ absl::StatusOr<std::optional<BorderMove>> SuggestBorderMove(const Observations& 
   BorderMove move;
   VectorXd u = around.best;
   for (size_t k = 0; k < around.active.size(); ++k) u(around.active[k]) = step->point(static_cast<Index>(k));
+  if (!encoding.IsLegalAt(u)) {
+    VectorXd lower = around.best, upper = around.best;
+    for (const int c : around.active) {
+      lower(c) = 0.0;
+      upper(c) = 1.0;
+    }
+    u = NearestLegal(encoding, around.best, u, lower, upper);
+    for (size_t k = 0; k < around.active.size(); ++k) step->next.step(static_cast<Index>(k)) = u(around.active[k]);
+    step->next.at_boundary = false;
+  }
   move.parameters = encoding.FromCompact(u);
   if (IsTried(data, encoding.ToModel(move.parameters))) return std::nullopt;
   move.predicted_gain = step->predicted_gain;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/legal/legal_steps.h"
 
 namespace luthier::search {
 
@@ -37,6 +38,26 @@ VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
   VectorXd part(static_cast<Index>(coordinates.size()));
   for (size_t k = 0; k < coordinates.size(); ++k) part(static_cast<Index>(k)) = u(coordinates[k]);
   return part;
+}
+
+// Moves a step to `*point`, a compact point that is illegal, to a legal one near it. The predicted gain becomes that of
+// the step's quadratic model there. Returns false if there is no gain left, so that the step is not worth a trial.
+bool MakeLegal(const study::Encoding& encoding, const VectorXd& centre, const std::vector<int>& active, VectorXd* point,
+               TrustRegionStep* step) {
+  VectorXd lower = centre, upper = centre;
+  for (const int c : active) {
+    lower(c) = 0.0;
+    upper(c) = 1.0;
+  }
+  *point = NearestLegal(encoding, centre, *point, lower, upper);
+  step->point = Part(*point, active);
+  step->next.step = step->point;
+  step->next.at_boundary = false;
+  if (step->kind != TrustRegionStepKind::kImprove) return true;
+  const VectorXd move = step->point - Part(centre, active);
+  step->predicted_gain = step->gradient.dot(move) + 0.5 * move.dot(step->hessian * move);
+  step->next.predicted_gain = step->predicted_gain;
+  return step->predicted_gain > 0.0;
 }
 
 class Climbs {
@@ -253,7 +274,9 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
       LUTHIER_ASSIGN_OR_RETURN(step, SuggestTrustRegionStep(landscape, state, options, stop));
     }
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+    const VectorXd centre = home;
     for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
+    if (!encoding.IsLegalAt(home) && !MakeLegal(encoding, centre, active, &home, &*step)) return std::nullopt;
     study::Parameters parameters = encoding.FromCompact(home);
     if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
     return Step(std::make_pair(std::move(parameters), *std::move(step)));

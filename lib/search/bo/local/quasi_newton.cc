@@ -112,6 +112,7 @@ class Replay {
   // Returns the negated score at x, from the log. Returns ABORTED, with `next_` set, if the log does not have it.
   absl::StatusOr<double> Evaluate(const VectorXd& x, VectorXd* gradient) {
     const study::Parameters setting = SettingAt(x);
+    if (!log_.encoding.IsLegal(setting)) return kInfinity;  // The line search goes back.
     const auto known = settings_.find(&setting);
     if (known == settings_.end() || known->second->open()) {
       unanswered_ = true;
@@ -143,7 +144,7 @@ class Replay {
     }
     for (const VectorXd& point : points) {
       study::Parameters parameters = SettingAt(point);
-      if (settings_.contains(&parameters)) continue;
+      if (settings_.contains(&parameters) || !log_.encoding.IsLegal(parameters)) continue;
       QuasiNewtonStep step;
       step.parameters = std::move(parameters);
       step.best = -best_value_;

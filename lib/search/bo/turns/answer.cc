@@ -114,7 +114,11 @@ class Bound {
       points.row(i) = study_.encoding.CompactToModel(study_.design.Point(static_cast<uint64_t>(i)));
     }
     double most = 0.0;
-    for (const double value : upper.Values(points)) most = std::max(most, Gain(value));
+    const VectorXd values = upper.Values(points);
+    for (Index i = 0; i < kAnswerLooks; ++i) {
+      const bool legal = study_.encoding.IsLegalAt(study_.design.Point(static_cast<uint64_t>(i)));
+      if (legal) most = std::max(most, Gain(values(i)));
+    }
     return most;
   }
 

@@ -117,7 +117,7 @@ std::vector<size_t> ObjectivesOf(const study::StudySpec& spec) {
 
 BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_options)
     : spec(study_spec),
-      encoding(spec.space),
+      encoding(spec.space, spec.constraints),
       goal(spec.metric.goal),
       objectives(ObjectivesOf(spec)),
       seed(spec.seed),

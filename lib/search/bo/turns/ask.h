@@ -56,7 +56,7 @@ struct BoStudy {
   const math::SobolSequence design;
   const SurrogateOptions surrogate;
   const GradientUnits units;
-  const std::optional<SettingTable> table;  // All settings, if the space is small and finite.
+  const std::optional<SettingTable> table;  // All legal settings, if the space is small and finite.
 };
 
 // An earlier trial, and the turn that suggested it.

@@ -24,6 +24,7 @@ absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding,
   base::RandomStream random(seed, "bo/farthest", index);
   const math::SobolSequence sobol(d, random.NextU64(), "bo/farthest/sobol");
   auto gap = [&](const VectorXd& compact) {
+    if (!encoding.IsLegalAt(compact)) return -1.0;
     const VectorXd u = encoding.CompactToModel(compact);
     if (data.tried.rows() == 0) return std::numeric_limits<double>::infinity();
     return (data.tried.rowwise() - u.transpose()).rowwise().squaredNorm().minCoeff();
@@ -60,6 +61,7 @@ absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding,
     }
     if (!moved) step *= 0.5;
   }
+  if (!encoding.IsLegalAt(best)) return encoding.Sample(random);
   return encoding.FromCompact(best);
 }
 

@@ -30,7 +30,7 @@ absl::StatusOr<study::Parameters> LipoPoint(const study::Encoding& encoding, con
                                             double incumbent, uint64_t seed, uint64_t index,
                                             const base::StopToken& stop);
 
-// Returns a random setting in which `parameter` is active. Each parameter on which it depends takes
+// Returns a random setting, legal or not, in which `parameter` is active. Each parameter on which it depends takes
 // one of the values that the condition needs. All others are drawn as random search draws them.
 study::Parameters SampleWith(const study::Encoding& encoding, int parameter, base::RandomStream& random);
 

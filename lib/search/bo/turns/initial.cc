@@ -8,13 +8,16 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/search/bo/turns/exploration_points.h"
+#include "lib/search/legal/legal_steps.h"
+#include "lib/search/legal/legal_walk.h"
 
 namespace luthier::search {
 namespace {
 
-constexpr int kMinObservations = 2;  // Fewer results say nothing about the function's shape.
-constexpr double kLongest = 0.25;    // Reach of settings near the best, in sides of the cube, …
-constexpr double kHalvings = 3.0;    // … and how often it is halved at most.
+constexpr int kMinObservations = 2;         // Fewer results say nothing about the function's shape.
+constexpr double kLongest = 0.25;           // Reach of settings near the best, in sides of the cube, …
+constexpr double kHalvings = 3.0;           // … and how often it is halved at most.
+constexpr uint64_t kLegalDesign = 200'000;  // Points of the design's sequence that are looked through for legal ones.
 constexpr size_t kTriesEach = 4;  // Number of tries for each conditional parameter, if all random settings were tried.
 
 absl::Status ExhaustedError() {
@@ -29,6 +32,19 @@ int64_t BroughtResults(const study::History& history) {
     const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(index)];
     return !trial.ask_index && trial.state == study::TrialState::kComplete && trial.value;
   });
+}
+
+// Returns this ask's legal point of the initial design: the default setting first, if it is legal, then the legal
+// points of the sequence. Returns std::nullopt beyond the first points of the sequence.
+absl::StatusOr<std::optional<study::Parameters>> LegalDesignPoint(const BoStudy& study, const Ask& ask) {
+  study::Parameters first = study.encoding.space().Default();
+  const bool begins = study.encoding.IsLegal(first);
+  if (begins && ask.index == 0) return std::optional<study::Parameters>(std::move(first));
+  const auto is_legal = [&](uint64_t i) { return study.encoding.IsLegalAt(study.design.Point(i)); };
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<uint64_t> place,
+                           LegalWalk().Find(ask.index - (begins ? 1 : 0), kLegalDesign, is_legal, ask.stop));
+  if (!place.has_value()) return std::optional<study::Parameters>();
+  return std::optional<study::Parameters>(study.encoding.FromCompact(study.design.Point(*place)));
 }
 
 }  // namespace
@@ -48,8 +64,14 @@ absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, co
   constexpr uint64_t kPoints = uint64_t{1} << math::SobolSequence::kIndexBits;
   Suggestion suggestion;
   suggestion.origin = origin;
-  suggestion.parameters = ask.index == 0 ? study.encoding.space().Default()
-                                         : study.encoding.FromCompact(study.design.Point((ask.index - 1) % kPoints));
+  if (study.encoding.legal() != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<study::Parameters> legal, LegalDesignPoint(study, ask));
+    if (!legal.has_value()) return Replacement(study, ask, origin);
+    suggestion.parameters = *std::move(legal);
+  } else {
+    suggestion.parameters = ask.index == 0 ? study.encoding.space().Default()
+                                           : study.encoding.FromCompact(study.design.Point((ask.index - 1) % kPoints));
+  }
   if (IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) return Replacement(study, ask, origin);
   return suggestion;
 }
@@ -90,10 +112,12 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
   for (size_t attempt = 0; attempt < tries; ++attempt) {
     LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
     suggestion.parameters = SampleWith(encoding, conditional[attempt % conditional.size()], random);
+    if (!encoding.IsLegal(suggestion.parameters)) continue;
     if (!IsTried(data, encoding.ToModel(suggestion.parameters))) return suggestion;
   }
   // A large space in which so many random settings were all tried counts as exhausted.
   if (!study.options.noisy) return ExhaustedError();
+  if (!encoding.IsLegal(suggestion.parameters)) suggestion.parameters = encoding.Sample(random);
   suggestion.origin = "repeat";
   return suggestion;
 }
@@ -122,6 +146,7 @@ absl::StatusOr<Suggestion> NearBest(const BoStudy& study, const Ask& ask, const 
   }
   Suggestion suggestion;
   suggestion.origin = origin;
+  if (!study.encoding.IsLegalAt(u)) u = NearestLegal(study.encoding, study.encoding.ToCompact(best->parameters), u);
   suggestion.parameters = study.encoding.FromCompact(u);
   if (IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) return Replacement(study, ask, origin);
   return suggestion;

@@ -17,7 +17,8 @@ namespace luthier::search {
 // results. A design of length 0 is over as soon as quasi-Newton steps are taken.
 bool InDesign(const BoStudy& study, const Ask& ask);
 // Returns this ask's point of the initial design: the default setting at ask 0, then a Sobol
-// sequence. If that was tried already, returns a Replacement and its errors.
+// sequence. If that was tried already, returns a Replacement and its errors. With constraints on parameters illegal
+// points are skipped.
 absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, const std::string& origin);
 
 // Returns a random setting that was not tried. Unless `feasible` is null, the first half of the

@@ -105,11 +105,24 @@ class Surveyor {
 
 }  // namespace
 
+BorderFaces FacesAround(const LegalFaces& faces, VectorXd home, std::vector<int> active) {
+  if (faces.size() == 0) return nullptr;
+  return [&faces, home = std::move(home), active = std::move(active)](const VectorXd& point, VectorXd* excess,
+                                                                      MatrixXd* slopes) {
+    VectorXd u = home;
+    for (size_t k = 0; k < active.size(); ++k) u(active[k]) = point(static_cast<Index>(k));
+    MatrixXd all;
+    faces.Evaluate(u, excess, &all);
+    slopes->resize(faces.size(), static_cast<Index>(active.size()));
+    for (size_t k = 0; k < active.size(); ++k) slopes->col(static_cast<Index>(k)) = all.col(active[k]);
+  };
+}
+
 absl::StatusOr<std::optional<BorderMove>> SuggestBorderMove(const Observations& data, const BorderResults& results,
                                                             const study::Encoding& encoding, BorderClimb* last,
                                                             const base::StopToken& stop) {
   if (results.rows.size() < 2) return std::nullopt;
-  LUTHIER_ASSIGN_OR_RETURN(const Surroundings around, Surveyor(data, results, encoding).Survey(stop));
+  LUTHIER_ASSIGN_OR_RETURN(Surroundings around, Surveyor(data, results, encoding).Survey(stop));
   if (around.active.empty() || around.active.size() > kMostCoordinates) return std::nullopt;
   const VectorXd home = Surveyor::HomeOf(around);
   if (last->home.size() != home.size() || last->home != home ||
@@ -118,6 +131,9 @@ absl::StatusOr<std::optional<BorderMove>> SuggestBorderMove(const Observations& 
   }
   VectorXd best(static_cast<Index>(around.active.size()));
   for (size_t k = 0; k < around.active.size(); ++k) best(static_cast<Index>(k)) = around.best(around.active[k]);
+  const LegalFaces faces(encoding);
+  around.data.faces = FacesAround(faces, around.best, around.active);
+  around.data.face_count = faces.size();
   if (last->ended && last->state.centre == best) return std::nullopt;
   LUTHIER_ASSIGN_OR_RETURN(std::optional<BorderStep> step, SuggestBorderStep(around.data, last->state, stop));
   if (!step.has_value()) return std::nullopt;
@@ -129,14 +145,8 @@ absl::StatusOr<std::optional<BorderMove>> SuggestBorderMove(const Observations& 
   VectorXd u = around.best;
   for (size_t k = 0; k < around.active.size(); ++k) u(around.active[k]) = step->point(static_cast<Index>(k));
   if (!encoding.IsLegalAt(u)) {
-    VectorXd lower = around.best, upper = around.best;
-    for (const int c : around.active) {
-      lower(c) = 0.0;
-      upper(c) = 1.0;
-    }
-    u = NearestLegal(encoding, around.best, u, lower, upper);
+    u = NearestLegal(encoding, around.best, u);
     for (size_t k = 0; k < around.active.size(); ++k) step->next.step(static_cast<Index>(k)) = u(around.active[k]);
-    step->next.at_boundary = false;
   }
   move.parameters = encoding.FromCompact(u);
   if (IsTried(data, encoding.ToModel(move.parameters))) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/search/bo/local/border_step.h"
 #include "lib/search/bo/model/observations.h"
+#include "lib/search/legal/legal_steps.h"
 #include "lib/study/encoding.h"
 
 // Local search within bounds by steps of border_step.h: one climb, from the best setting. For objectives without noise.
@@ -36,6 +37,10 @@ struct BorderMove {
   int active = 0;                // Bounds that it ends on.
   BorderClimb next;              // The state once the step is made.
 };
+
+// Returns the faces of the legal settings as functions of the compact coordinates `active`, where all others are those
+// of `home`. It borrows `faces`.
+BorderFaces FacesAround(const LegalFaces& faces, Eigen::VectorXd home, std::vector<int> active);
 
 // Returns the next step. It changes the active continuous parameters; all others keep the values of the best setting.
 // Returns std::nullopt if the climb has ended, which `last` then says, if there are fewer than two results, and unless

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "Eigen/Dense"
+#include "absl/functional/function_ref.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/math/lbfgs.h"
@@ -24,6 +25,7 @@ using Eigen::VectorXd;
 constexpr double kOnePlace = 1e-12;   // Max norm below which two points are the same.
 constexpr double kUnitError = 4e-16;  // Relative error of a value.
 constexpr int kMostPoints = 120;
+constexpr size_t kMostSlopes = 120;
 constexpr double kFirstRadius = 0.2, kLargestRadius = 0.5, kLeastRadius = 1e-9;
 constexpr int kLargestDegree = 8, kMostTerms = 130;
 constexpr double kWork = 4e7;    // Multiplications in search of the lengths of all models.
@@ -35,6 +37,7 @@ constexpr double kActive = 1e-6;         // Scaled distance from a bound below w
 constexpr double kStandBack = 1.0;       // Deviations of a metric's model from its bound.
 constexpr double kMostStandBack = 0.25;  // The most of a metric's change over the box that a step stands back.
 constexpr int kPolishes = 4;
+constexpr double kInside = 1e-13;   // Share of a face's range that a step stands back from it.
 constexpr double kDecades = 10.0;   // Times the median distance from its bound from which on a metric may be bent.
 constexpr double kMissed = 0.01;    // Changes over the box by which a step may have missed a bound by little.
 constexpr double kOvershoot = 0.1;  // Part of the way that a step may end beyond a bound.
@@ -120,8 +123,7 @@ std::vector<Index> NearestTo(const MatrixXd& points, Index centre) {
   return rows;
 }
 
-// Returns the facts about a function with these values in all rows. The values of pending points, which follow, are
-// assumed.
+// Returns the facts about a function with these values in all rows, without slopes.
 math::TaylorData FactsAbout(const VectorXd& values, const MatrixXd& points, const std::vector<Index>& rows,
                             Index centre) {
   const Index d = points.cols();
@@ -142,27 +144,48 @@ math::TaylorData FactsAbout(const VectorXd& values, const MatrixXd& points, cons
   return facts;
 }
 
+// Adds the slopes of the score at the centre and these rows, negated, up to a number of facts.
+void AddSlopes(const BorderData& data, const std::vector<Index>& rows, Index centre, math::TaylorData* facts) {
+  std::vector<const SlopeObservation*> used;
+  const auto take = [&](Index row) {
+    for (const SlopeObservation& slope : data.slopes) {
+      if (slope.point == row && used.size() < kMostSlopes) used.push_back(&slope);
+    }
+  };
+  if (!data.slopes.empty()) {
+    take(centre);
+    for (const Index row : rows) take(row);
+  }
+  const Index k = static_cast<Index>(used.size());
+  facts->slope_offsets.resize(k, data.points.cols());
+  facts->slope_directions.resize(k, data.points.cols());
+  facts->slopes.resize(k);
+  for (Index i = 0; i < k; ++i) {
+    const SlopeObservation& slope = *used[static_cast<size_t>(i)];
+    facts->slope_offsets.row(i) = data.points.row(slope.point) - data.points.row(centre);
+    facts->slope_directions.row(i) = slope.direction.transpose();
+    facts->slopes(i) = -slope.slope;
+  }
+}
+
 // Minimises the objective's model within the bounds' models and a box around the centre.
 class BorderProblem {
  public:
-  BorderProblem(const BorderModels& models, VectorXd lower, VectorXd upper)
-      : models_(models), lower_(std::move(lower)), upper_(std::move(upper)) {
+  BorderProblem(const BorderData& data, const BorderModels& models, VectorXd lower, VectorXd upper)
+      : data_(data), models_(models), lower_(std::move(lower)), upper_(std::move(upper)) {
     size_ = std::max(upper_.maxCoeff(), -lower_.minCoeff());
-    VectorXd gradient(lower_.size());
-    const VectorXd zero = VectorXd::Zero(lower_.size());
-    models_.objective().Value(zero, &gradient);
-    unit_ = std::max(size_ * gradient.lpNorm<1>(), std::numeric_limits<double>::min());
-    units_.resize(static_cast<Index>(models_.bounds.size()));
-    for (size_t k = 0; k < models_.bounds.size(); ++k) {
-      models_.Excess(k, zero, &gradient);
-      units_(static_cast<Index>(k)) = std::max(size_ * gradient.lpNorm<1>(), std::numeric_limits<double>::min());
+    bounds_ = static_cast<Index>(models_.bounds.size()) + data_.face_count;
+    unit_ = Change([&](const VectorXd& z, VectorXd* gradient) { return models_.objective().Value(z, gradient); });
+    units_.resize(bounds_);
+    for (Index k = 0; k < bounds_; ++k) {
+      units_(k) = Change([&](const VectorXd& z, VectorXd* gradient) { return Excess(k, z, gradient); });
     }
   }
 
   // Returns the penalties of excess over each bound.
   VectorXd Penalties() const {
     const auto scaled = (kPenalty * multipliers_.array()).max(kLeastPenalty).min(kMostPenalty);
-    return (scaled * unit_ / units_.array()).matrix();
+    return (scaled * unit_ / units_.array()).matrix().head(static_cast<Index>(models_.bounds.size()));
   }
   // The change of each bound's metric over the box, about.
   const VectorXd& units() const { return units_; }
@@ -187,20 +210,44 @@ class BorderProblem {
   // Returns the number of bounds on which z lies, about.
   int Active(const VectorXd& z) const {
     int active = 0;
-    for (size_t k = 0; k < models_.bounds.size(); ++k) active += std::abs(Scaled(k, z, nullptr)) < kActive ? 1 : 0;
+    for (Index k = 0; k < bounds_; ++k) active += std::abs(Scaled(k, z, nullptr)) < kActive ? 1 : 0;
     return active;
   }
 
  private:
-  double Scaled(size_t k, const VectorXd& z, VectorXd* gradient) const {
-    const double unit = units_(static_cast<Index>(k));
-    const double excess = models_.Excess(k, z, gradient) / unit;
-    if (gradient != nullptr) *gradient /= unit;
+  // Returns about how much the function changes over the box, above 0.
+  double Change(absl::FunctionRef<double(const VectorXd& z, VectorXd* gradient)> f) const {
+    VectorXd z = VectorXd::Zero(lower_.size()), gradient(lower_.size());
+    const double at_centre = f(z, &gradient);
+    double change = size_ * gradient.lpNorm<1>();
+    for (Index i = 0; i < z.size(); ++i) {
+      for (const double end : {lower_(i), upper_(i)}) {
+        z(i) = end;
+        change = std::max(change, std::abs(f(z, nullptr) - at_centre));
+      }
+      z(i) = 0.0;
+    }
+    return std::max({change, 1e-12 * std::abs(at_centre), std::numeric_limits<double>::min()});
+  }
+  // Returns by how much bound k is exceeded: those of the metrics, then the faces.
+  double Excess(Index k, const VectorXd& z, VectorXd* gradient) const {
+    const Index metrics = static_cast<Index>(models_.bounds.size());
+    if (k < metrics) return models_.Excess(static_cast<size_t>(k), z, gradient);
+    if (faces_at_.size() == 0 || faces_at_ != z) {
+      data_.faces(models_.centre + z, &face_excess_, &face_slopes_);
+      faces_at_ = z;
+    }
+    if (gradient != nullptr) *gradient = face_slopes_.row(k - metrics).transpose();
+    return face_excess_(k - metrics) + kInside;
+  }
+  double Scaled(Index k, const VectorXd& z, VectorXd* gradient) const {
+    const double excess = Excess(k, z, gradient) / units_(k);
+    if (gradient != nullptr) *gradient /= units_(k);
     return excess;
   }
   double LargestExcess(const VectorXd& z) const {
     double largest = 0.0;
-    for (size_t k = 0; k < models_.bounds.size(); ++k) largest = std::max(largest, Scaled(k, z, nullptr));
+    for (Index k = 0; k < bounds_; ++k) largest = std::max(largest, Scaled(k, z, nullptr));
     return largest;
   }
 
@@ -216,9 +263,8 @@ class BorderProblem {
         const VectorXd z = size_ * at;
         double sum = models_.objective().Value(z, by) / unit_;
         if (by != nullptr) *by *= size_ / unit_;
-        for (size_t k = 0; k < models_.bounds.size(); ++k) {
-          const Index i = static_cast<Index>(k);
-          const double shifted = Scaled(k, z, by == nullptr ? nullptr : &gradient) + multipliers_(i) / weight;
+        for (Index k = 0; k < bounds_; ++k) {
+          const double shifted = Scaled(k, z, by == nullptr ? nullptr : &gradient) + multipliers_(k) / weight;
           if (shifted <= 0.0) continue;
           sum += 0.5 * weight * shifted * shifted;
           if (by != nullptr) *by += weight * shifted * size_ * gradient;
@@ -229,12 +275,11 @@ class BorderProblem {
                                math::MinimizeLbfgs(lagrangian, y, lower_ / size_, upper_ / size_, options, stop));
       y = result.x;
       double largest = 0.0, change = 0.0;
-      for (size_t k = 0; k < models_.bounds.size(); ++k) {
-        const Index i = static_cast<Index>(k);
+      for (Index k = 0; k < bounds_; ++k) {
         const double excess = Scaled(k, size_ * y, nullptr);
-        const double next = std::max(0.0, multipliers_(i) + weight * excess);
-        change = std::max(change, std::abs(next - multipliers_(i)) / weight);
-        multipliers_(i) = next;
+        const double next = std::max(0.0, multipliers_(k) + weight * excess);
+        change = std::max(change, std::abs(next - multipliers_(k)) / weight);
+        multipliers_(k) = next;
         largest = std::max(largest, excess);
       }
       if (largest < kKept && change < kKept) break;
@@ -246,9 +291,9 @@ class BorderProblem {
 
   // Returns the point moved onto the bounds with multipliers by Newton's method, in the coordinates that are free.
   VectorXd Polished(VectorXd z) const {
-    std::vector<size_t> held;
-    for (size_t k = 0; k < models_.bounds.size(); ++k) {
-      if (multipliers_(static_cast<Index>(k)) > kActive) held.push_back(k);
+    std::vector<Index> held;
+    for (Index k = 0; k < bounds_; ++k) {
+      if (multipliers_(k) > kActive) held.push_back(k);
     }
     std::vector<Index> free;
     for (Index i = 0; i < z.size(); ++i) {
@@ -273,12 +318,17 @@ class BorderProblem {
     return z;
   }
 
+  const BorderData& data_;
   const BorderModels& models_;
   const VectorXd lower_, upper_;
+  Index bounds_ = 0;
   double size_ = 0.0;     // The unit of z,
   double unit_ = 1.0;     //   of the objective,
   VectorXd units_;        //   and of each bound's metric: about its change over the box.
   VectorXd multipliers_;  // Of the bounds, in these units, at the last solution.
+  // The faces at the point that was looked at last.
+  mutable VectorXd faces_at_, face_excess_;
+  mutable MatrixXd face_slopes_;
 };
 
 // A metric bent around its bound by s(v) = q asinh((v - bound)/q), where q is the median distance from it: values of
@@ -323,7 +373,7 @@ class BorderStepper {
     const double radius = Radius();
     const VectorXd lower = (-models_.centre).cwiseMax(-radius);
     const VectorXd upper = (VectorXd::Ones(d) - models_.centre).cwiseMin(radius);
-    BorderProblem problem(models_, lower, upper);
+    BorderProblem problem(data_, models_, lower, upper);
     LUTHIER_ASSIGN_OR_RETURN(VectorXd z, problem.Solve(Starts(lower, upper), stop));
     StandBack(z, problem.units());
     LUTHIER_ASSIGN_OR_RETURN(z, problem.Solve({z, VectorXd::Zero(d)}, stop));
@@ -371,7 +421,9 @@ class BorderStepper {
     for (size_t j = 0; j <= data_.metrics.size(); ++j) {
       const VectorXd lengths = carried ? state_.lengths[j] : VectorXd();
       const auto fit = [&](const VectorXd& values) {
-        return math::FitTaylorModel(basis, FactsAbout(values, data_.points, rows, best_), lengths, 0.0, options, stop);
+        math::TaylorData facts = FactsAbout(values, data_.points, rows, best_);
+        if (j == 0) AddSlopes(data_, rows, best_, &facts);
+        return math::FitTaylorModel(basis, facts, lengths, 0.0, options, stop);
       };
       LUTHIER_ASSIGN_OR_RETURN(std::optional<math::TaylorModel> model,
                                fit(j == 0 ? VectorXd(-data_.scores) : data_.metrics[j - 1].values));

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_SEARCH_BO_LOCAL_BORDER_STEP_H_
 #define LUTHIER_LIB_SEARCH_BO_LOCAL_BORDER_STEP_H_
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -30,11 +31,19 @@ struct BorderMetric {
   double spread = 1.0;  // The unit of its violation (study::SpreadsOf). Above 0.
 };
 
+// Faces of the legal settings (constraints on parameters): sets `excess` (a number a face) to how far `point` (d
+// entries, in the unit cube) is beyond each, above 0 where it is illegal, and `slopes` (faces x d) to the derivatives.
+using BorderFaces = std::function<void(const Eigen::VectorXd& point, Eigen::VectorXd* excess, Eigen::MatrixXd* slopes)>;
+
 struct BorderData {
   Eigen::MatrixXd points;  // n x d, in the unit cube; continuous coordinates.
   Eigen::VectorXd scores;  // n, finite; larger is better.
   std::vector<BorderMetric> metrics;
-  Eigen::MatrixXd pending;  // q x d, or empty: points of pending trials.
+  Eigen::MatrixXd pending;      // q x d, or empty: points of pending trials.
+  BorderFaces faces = nullptr;  // Null: every setting is legal.
+  Eigen::Index face_count = 0;
+  // Of the score; at most as many as points are used.
+  std::vector<SlopeObservation> slopes = {};
 };
 
 // The state that a step hands to the next. A default one starts anew.
@@ -51,7 +60,9 @@ struct BorderState {
 
 struct BorderStep {
   TrustRegionStepKind kind = TrustRegionStepKind::kImprove;
-  Eigen::VectorXd point;        // d, in the unit cube, at least 1e-12 (max norm) from all data unless kConverged.
+  // d, in the unit cube, at least 1e-12 (max norm) from all data unless kConverged. It may be illegal, mostly by
+  // rounding.
+  Eigen::VectorXd point;
   double predicted_gain = 0.0;  // Of merit, score units, >= 0.
   int centre = 0;               // Row of the best point: least violation, then largest score; the first of equals.
   int active = 0;               // Number of bounds that the step ends on.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/local/border_search.h"
 #include "lib/search/legal/legal_steps.h"
 
 namespace luthier::search {
@@ -40,24 +41,36 @@ VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
   return part;
 }
 
-// Moves a step to `*point`, a compact point that is illegal, to a legal one near it. The predicted gain becomes that of
-// the step's quadratic model there. Returns false if there is no gain left, so that the step is not worth a trial.
-bool MakeLegal(const study::Encoding& encoding, const VectorXd& centre, const std::vector<int>& active, VectorXd* point,
-               TrustRegionStep* step) {
-  VectorXd lower = centre, upper = centre;
-  for (const int c : active) {
-    lower(c) = 0.0;
-    upper(c) = 1.0;
+// Returns the step of the climb within the faces of the legal settings, in place of one that would leave them. `home`
+// is the compact point of the climb's best setting.
+absl::StatusOr<std::optional<TrustRegionStep>> StepWithinFaces(const TrustRegionData& landscape,
+                                                               const TrustRegionState& state,
+                                                               const study::Encoding& encoding, const VectorXd& home,
+                                                               const std::vector<int>& active,
+                                                               const base::StopToken& stop) {
+  const LegalFaces faces(encoding);
+  const BorderData data{.points = landscape.points,
+                        .scores = landscape.scores,
+                        .metrics = {},
+                        .pending = landscape.pending,
+                        .faces = FacesAround(faces, home, active),
+                        .face_count = faces.size(),
+                        .slopes = landscape.slopes};
+  BorderState before;
+  if (state.radius > 0.0) {
+    before = {state.radius, state.predicted_gain, state.at_boundary, state.centre, state.step, {}, {state.lengths}};
   }
-  *point = NearestLegal(encoding, centre, *point, lower, upper);
-  step->point = Part(*point, active);
-  step->next.step = step->point;
-  step->next.at_boundary = false;
-  if (step->kind != TrustRegionStepKind::kImprove) return true;
-  const VectorXd move = step->point - Part(centre, active);
-  step->predicted_gain = step->gradient.dot(move) + 0.5 * move.dot(step->hessian * move);
-  step->next.predicted_gain = step->predicted_gain;
-  return step->predicted_gain > 0.0;
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BorderStep> within, SuggestBorderStep(data, before, stop));
+  if (!within.has_value()) return std::nullopt;
+  TrustRegionStep step;
+  step.kind = within->kind;
+  step.point = within->point;
+  step.predicted_gain = within->predicted_gain;
+  step.next = {within->next.radius,    landscape.scores(within->centre),
+               within->predicted_gain, within->next.at_boundary,
+               state.slope_error,      within->next.centre,
+               within->point,          within->next.lengths.front()};
+  return std::optional<TrustRegionStep>(std::move(step));
 }
 
 class Climbs {
@@ -275,8 +288,18 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
     }
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
     const VectorXd centre = home;
-    for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
-    if (!encoding.IsLegalAt(home) && !MakeLegal(encoding, centre, active, &home, &*step)) return std::nullopt;
+    const auto end = [&] {
+      VectorXd u = centre;
+      for (size_t k = 0; k < active.size(); ++k) u(active[k]) = step->point(static_cast<Index>(k));
+      return u;
+    };
+    home = end();
+    if (!encoding.IsLegalAt(home)) {
+      LUTHIER_ASSIGN_OR_RETURN(step, StepWithinFaces(landscape, state, encoding, centre, active, stop));
+      if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+      home = NearestLegal(encoding, centre, end());
+      step->point = step->next.step = Part(home, active);
+    }
     study::Parameters parameters = encoding.FromCompact(home);
     if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
     return Step(std::make_pair(std::move(parameters), *std::move(step)));

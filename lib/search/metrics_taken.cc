@@ -32,6 +32,7 @@ const std::vector<MetricsTaken>& AllMetricsTaken() {
       {"hyperband", false, 1},
       {"iterdiff", false, 1},
       {"lbo", true, 1},
+      {"nsga2", true, kAny},
       {"projected_gradient", false, 1},
       {"random", true, kAny},
       {"sobol", true, kAny},

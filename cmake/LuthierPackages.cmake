@@ -7,7 +7,7 @@ install(TARGETS luthierd RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT
 install(TARGETS luthier-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT worker)
 
 # The C++ client for programs outside of this tree: find_package(luthier), luthier::client, #include "client/cpp/client.h".
-set(exported luthier_base luthier_study luthier_wire luthier_proto luthier_service_proto luthier_client)
+set(exported luthier_base luthier_pareto luthier_study luthier_wire luthier_proto luthier_service_proto luthier_client)
 foreach(target ${exported})
   string(REGEX REPLACE "^luthier_" "" short "${target}")
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})

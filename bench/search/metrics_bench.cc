@@ -29,7 +29,7 @@
 #include "lib/study/metrics.h"
 
 ABSL_FLAG(std::string, problems, "all", "names separated by ',' (metrics_problems.h), or all");
-ABSL_FLAG(std::string, algorithms, "auto", "auto, bo, hbo, tpe, random, separated by ','");
+ABSL_FLAG(std::string, algorithms, "auto", "auto, bo, hbo, nsga2, tpe, random, separated by ','");
 ABSL_FLAG(int, seeds, 10, "searches with each, with seeds 1, 2, …");
 ABSL_FLAG(int, trials, 60, "trials of a search");
 ABSL_FLAG(int, every, 20, "a column every so many trials");
@@ -43,6 +43,7 @@ std::optional<study::AlgorithmSpec> AlgorithmOf(const std::string& name) {
   if (name == "auto") return study::AutoOptions{};
   if (name == "bo") return study::BoOptions{};
   if (name == "hbo") return study::BoDefaults(study::BoPreset::kHbo);
+  if (name == "nsga2") return study::Nsga2Options{};
   if (name == "tpe") return study::TpeOptions{};
   if (name == "random") return study::RandomOptions{};
   return std::nullopt;

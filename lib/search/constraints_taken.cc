@@ -10,8 +10,19 @@
 namespace luthier::search {
 
 const std::vector<std::string>& AlgorithmsWithConstraints() {
-  static const std::vector<std::string> names = {"asha", "bo",        "cma_es", "fobo",   "grid",  "halton",
-                                                 "hbo",  "hyperband", "lbo",    "random", "sobol", "successive_halving",
+  static const std::vector<std::string> names = {"asha",
+                                                 "bo",
+                                                 "cma_es",
+                                                 "fobo",
+                                                 "grid",
+                                                 "halton",
+                                                 "hbo",
+                                                 "hyperband",
+                                                 "lbo",
+                                                 "nsga2",
+                                                 "random",
+                                                 "sobol",
+                                                 "successive_halving",
                                                  "tpe"};
   return names;
 }

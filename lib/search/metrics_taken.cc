@@ -20,7 +20,7 @@ bool Takes(const MetricsTaken& taken, bool bounds, int objectives) {
 
 const std::vector<MetricsTaken>& AllMetricsTaken() {
   static const std::vector<MetricsTaken> table = {
-      {"asha", false, 1},
+      {"asha", true, kAny},
       {"bo", true, kAny},
       {"cma_es", true, 1},
       {"fobo", true, 1},
@@ -29,13 +29,14 @@ const std::vector<MetricsTaken>& AllMetricsTaken() {
       {"harmonica", false, 1},
       {"hbo", true, kAny},
       {"hoag", false, 1},
-      {"hyperband", false, 1},
+      {"hyperband", true, kAny},
       {"iterdiff", false, 1},
       {"lbo", true, 1},
+      {"nsga2", true, kAny},
       {"projected_gradient", false, 1},
       {"random", true, kAny},
       {"sobol", true, kAny},
-      {"successive_halving", false, 1},
+      {"successive_halving", true, kAny},
       {"tpe", true, kAny},
   };
   return table;

@@ -20,6 +20,7 @@
 #include "lib/search/multi_fidelity/asha_designer.h"
 #include "lib/search/multi_fidelity/halving_designer.h"
 #include "lib/search/multi_fidelity/rung_options.h"
+#include "lib/search/nsga2/nsga2_designer.h"
 #include "lib/search/quasi_random/halton_designer.h"
 #include "lib/search/quasi_random/random_designer.h"
 #include "lib/search/quasi_random/sobol_designer.h"
@@ -214,6 +215,17 @@ Entry HyperbandEntry() {
                CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes};
 }
 
+Entry Nsga2Entry() {
+  return Entry{AlgorithmInfo{"nsga2",
+                             1,
+                             "NSGA-II: a genetic algorithm, for several objectives and thousands of cheap trials",
+                             true,
+                             {{"population", "trials of which parents are taken; 0 (default): 40"}}},
+               ValidateWith<study::Nsga2Options, ValidateNsga2>, CreateWith<Nsga2Designer, study::Nsga2Options>,
+               ReadsNone,
+               /*repeats=*/true};
+}
+
 Entry SuccessiveHalvingEntry() {
   return Entry{
       AlgorithmInfo{"successive_halving",
@@ -274,6 +286,7 @@ const std::vector<Entry>& Entries() {
       HyperbandEntry(),
       HoagEntry("iterdiff", "descents along gradients of unrolled training"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
+      Nsga2Entry(),
       HoagEntry("projected_gradient", "gradient descent with exact gradients and backtracking, inside the ranges"),
       Entry{AlgorithmInfo{"random", 2, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>, ReadsNone, /*repeats=*/true},
@@ -480,7 +493,8 @@ int VersionOf(const study::StudySpec& spec) {
   const int newest = InfoOf(spec.algorithm).version;
   // The change below made no new version of these algorithms.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
-                     std::holds_alternative<study::HoagOptions>(spec.algorithm);
+                     std::holds_alternative<study::HoagOptions>(spec.algorithm) ||
+                     std::holds_alternative<study::Nsga2Options>(spec.algorithm);
   if (older) return newest;
   if (const auto* const harmonica = std::get_if<study::HarmonicaOptions>(&spec.algorithm); harmonica != nullptr) {
     return BaseOutgrewText(spec, *harmonica) ? newest : newest - (NewestDiffers(spec) ? 1 : 2);

@@ -20,7 +20,7 @@ namespace luthier::stopping {
 //              percentile is then that of all settings, and a rule of 25 lets the best quarter go on
 // Others without a finite report at exactly s do not count, but for the PRUNED ones that ended before it; with none
 // that has one, or fewer than min_trials COMPLETE ones in all, nothing is stopped. Else a trial none of whose values is
-// finite is stopped.
+// finite is stopped. With several objectives a trial is stopped that the rule would stop by each of them.
 class PercentileStopper final : public Stopper {
  public:
   enum class Others { kComplete, kEnded };

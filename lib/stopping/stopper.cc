@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/stopping/asha_stopper.h"
 #include "lib/stopping/curve_stopper.h"
 #include "lib/stopping/percentile_stopper.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::stopping {
 namespace {
@@ -24,6 +26,9 @@ class Rules final : public Stopper {
 
   void Report(int64_t trial, int64_t step, double value) override {
     for (const auto& rule : rules_) rule->Report(trial, step, value);
+  }
+  void ReportPoint(int64_t trial, const study::CurvePoint& point) override {
+    for (const auto& rule : rules_) rule->ReportPoint(trial, point);
   }
   void Finish(int64_t trial, study::TrialState state, std::optional<double> value) override {
     for (const auto& rule : rules_) rule->Finish(trial, state, value);
@@ -43,13 +48,59 @@ class Rules final : public Stopper {
   const std::vector<std::unique_ptr<Stopper>> rules_;
 };
 
+// Stops a trial that a rule for one objective would stop by every objective.
+class InEveryObjective final : public Stopper {
+ public:
+  InEveryObjective(const study::StudySpec& spec, const study::PercentileStopping& rule,
+                   PercentileStopper::Others others)
+      : spec_(spec) {
+    for (const study::MetricSpec& metric : spec_.metrics) {
+      if (metric.objective) rules_.emplace_back(metric.goal, rule, others);
+    }
+  }
+
+  void Report(int64_t trial, int64_t step, double value) override { ReportPoint(trial, {step, value}); }
+  void ReportPoint(int64_t trial, const study::CurvePoint& point) override {
+    size_t next = 0;
+    for (size_t j = 0; j < spec_.metrics.size(); ++j) {
+      if (!spec_.metrics[j].objective) continue;
+      const double missing = std::numeric_limits<double>::quiet_NaN();
+      rules_[next++].Report(trial, point.step, point.values.empty() ? missing : point.values[j]);
+    }
+  }
+  void Finish(int64_t trial, study::TrialState state, std::optional<double>) override {
+    for (PercentileStopper& rule : rules_) rule.Finish(trial, state, std::nullopt);
+  }
+  Decision Decide(int64_t trial, int64_t step) const override {
+    std::vector<std::string> reasons;
+    size_t next = 0;
+    for (const study::MetricSpec& metric : spec_.metrics) {
+      if (!metric.objective) continue;
+      const Decision decision = rules_[next++].Decide(trial, step);
+      if (decision.verdict != Verdict::kStop) return {};
+      reasons.push_back(absl::StrCat(metric.name, ": ", decision.reason));
+    }
+    return {Verdict::kStop, absl::StrJoin(reasons, "; ")};
+  }
+
+ private:
+  const study::StudySpec spec_;
+  std::vector<PercentileStopper> rules_;
+};
+
+std::unique_ptr<Stopper> ByPercentile(const study::StudySpec& spec, const study::PercentileStopping& rule,
+                                      PercentileStopper::Others others) {
+  if (study::ObjectiveCount(spec) > 1) return std::make_unique<InEveryObjective>(spec, rule, others);
+  return std::make_unique<PercentileStopper>(spec.metric.goal, rule, others);
+}
+
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::MedianStopping& rule) {
-  return std::make_unique<PercentileStopper>(
-      spec.metric.goal, study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean},
-      PercentileStopper::Others::kComplete);
+  return ByPercentile(spec,
+                      study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean},
+                      PercentileStopper::Others::kComplete);
 }
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::PercentileStopping& rule) {
-  return std::make_unique<PercentileStopper>(spec.metric.goal, rule, PercentileStopper::Others::kEnded);
+  return ByPercentile(spec, rule, PercentileStopper::Others::kEnded);
 }
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::CurveStopping& rule) {
   return std::make_unique<CurveStopper>(spec, rule);

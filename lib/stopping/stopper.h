@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 
@@ -43,10 +44,14 @@ class Stopper {
   // `trial` reported `value` at `step` >= 0. Steps ascend within an attempt; a step that is reported again (a later
   // attempt began anew) takes the newer value. Not after Finish.
   virtual void Report(int64_t trial, int64_t step, double value) = 0;
+  // The same with the values of all metrics, for studies with StudySpec::metrics. A rule that compares by the study's
+  // metric alone leaves the others out.
+  virtual void ReportPoint(int64_t trial, const study::CurvePoint& point) { Report(trial, point.step, point.value); }
   // `trial` became final. Once a trial.
   virtual void Finish(int64_t trial, study::TrialState state, std::optional<double> value) = 0;
   // Returns what the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop. At resource.max,
-  // where the trial is complete, it is kContinue. O(log trials) and O(points of the trial).
+  // where the trial is complete, it is kContinue. O(log trials) and O(points of the trial); with several
+  // metrics some milliseconds at a rung.
   virtual Decision Decide(int64_t trial, int64_t step) const = 0;
 };
 

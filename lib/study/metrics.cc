@@ -66,8 +66,10 @@ void CheckSeveralObjectives(const StudySpec& spec, base::Violations* violations)
     violations->Add("budget.target_value",
                     "does not go with several objectives; give the metric at_most or at_least, or leave it out");
   }
-  if (spec.stopping) {
-    violations->Add("stopping", "compares trials by one objective and does not go with several; leave it out");
+  if (spec.stopping && std::holds_alternative<CurveStopping>(*spec.stopping)) {
+    violations->Add("stopping.curve",
+                    "extrapolates the curve of one objective and does not go with several; take median or percentile, "
+                    "which stop a trial that is worse in every objective, or leave it out");
   }
 }
 

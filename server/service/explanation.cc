@@ -28,6 +28,7 @@ const char* OriginText(const std::string& origin) {
       {"grid", "the next point of the grid"},
       {"cma_es", "a sample of the current generation's distribution"},
       {"halton", "the next point of a Halton sequence"},
+      {"nsga2", "a child of two good settings"},
       {"hoag", "a step along the gradient of the descent's last point"},
       {"hoag_start", "where a descent along gradients begins"},
       {"tpe", "like the good settings and unlike the others"},

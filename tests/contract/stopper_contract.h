@@ -49,6 +49,16 @@ class StopperContract : public ::testing::TestWithParam<StopperCase> {
   int64_t most() const { return GetParam().spec.resource->max; }
 
   static void Make(const Call& call, stopping::Stopper& stopper) {
+    const size_t metrics = GetParam().spec.metrics.size();
+    if (call.step && metrics > 0) {
+      // Metrics that go together, but not quite.
+      study::CurvePoint point{*call.step, call.value};
+      for (size_t j = 0; j < metrics && std::isfinite(call.value); ++j) {
+        const auto shift = static_cast<double>(j);
+        point.values.push_back(call.value + shift * std::sin(9.0 * shift + call.value));
+      }
+      return stopper.ReportPoint(call.trial, point);
+    }
     if (call.step) return stopper.Report(call.trial, *call.step, call.value);
     const bool complete = call.state == study::TrialState::kComplete;
     stopper.Finish(call.trial, call.state, complete ? std::optional<double>(call.value) : std::nullopt);

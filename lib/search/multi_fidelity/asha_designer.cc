@@ -1,12 +1,12 @@
 #include "lib/search/multi_fidelity/asha_designer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/rung_order.h"
 
 namespace luthier::search {
 namespace {
@@ -15,39 +15,39 @@ using study::HistoryTrial;
 using study::TrialState;
 
 // Returns the promotion from the rung at `step` to `next`, if there is one.
-std::optional<Suggestion> Promotion(const study::History& history, int64_t step, int64_t next, int32_t eta,
-                                    study::Goal goal) {
-  struct Arrived {
-    double loss;
-    const HistoryTrial* trial;
-  };
-  std::vector<Arrived> arrived;
+absl::StatusOr<std::optional<Suggestion>> Promotion(const study::StudySpec& spec, const study::History& history,
+                                                    int64_t step, int64_t next, int32_t eta,
+                                                    const base::StopToken& stop) {
+  std::vector<study::RungResult> results;
+  std::vector<const HistoryTrial*> arrived;
   int64_t gone_on = 0;
   bool any_paused = false;
   for (const HistoryTrial& trial : history.trials()) {
-    const std::optional<double> loss = study::LossAt(trial, step, goal);
-    if (!loss) continue;
-    arrived.push_back({*loss, &trial});
+    std::optional<study::RungResult> result = study::ResultAt(spec, trial, step);
+    if (!result) continue;
+    result->tie = trial.number;
+    results.push_back(*std::move(result));
+    arrived.push_back(&trial);
     gone_on += trial.resource > step ? 1 : 0;
     any_paused = any_paused || (trial.state == TrialState::kPaused && trial.resource <= step);
   }
   const int64_t best = static_cast<int64_t>(arrived.size()) / eta;
   if (!any_paused || gone_on >= best) return std::nullopt;
-  std::partial_sort(arrived.begin(), arrived.begin() + best, arrived.end(), [](const Arrived& a, const Arrived& b) {
-    return a.loss != b.loss ? a.loss < b.loss : a.trial->number < b.trial->number;
-  });
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<size_t> order,
+                           study::RungOrder(spec, results, static_cast<size_t>(best), stop));
   // An early finisher holds a slot only while it is among the best.
-  for (int64_t rank = 0; rank < best; ++rank) {
-    const HistoryTrial& trial = *arrived[static_cast<size_t>(rank)].trial;
+  for (const size_t place : order) {
+    const HistoryTrial& trial = *arrived[place];
     gone_on += trial.state == TrialState::kComplete && trial.resource <= step ? 1 : 0;
   }
   if (gone_on >= best) return std::nullopt;
-  for (int64_t rank = 0; rank < best; ++rank) {
-    const auto& [loss, trial] = arrived[static_cast<size_t>(rank)];
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const double loss = results[order[rank]].loss;
+    const HistoryTrial& trial = *arrived[order[rank]];
     if (!std::isfinite(loss)) break;
-    if (trial->state != TrialState::kPaused || trial->resource > step) continue;
+    if (trial.state != TrialState::kPaused || trial.resource > step) continue;
     Suggestion promotion;
-    promotion.resume = trial->number;
+    promotion.resume = trial.number;
     promotion.resource = next;
     promotion.origin = "promote";
     promotion.details = {
@@ -72,7 +72,7 @@ bool MayStillPromote(const study::History& history, int64_t max_trials) {
 
 AshaDesigner::AshaDesigner(const study::StudySpec& spec, const study::AshaOptions& options,
                            const NestedAlgorithms& nested)
-    : goal_(spec.metric.goal),
+    : spec_(spec),
       max_trials_(spec.budget.max_trials),
       options_(options),
       steps_(study::BracketsOf(spec).front().steps),
@@ -82,7 +82,8 @@ absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, 
   const bool pauses = options_.variant == study::AshaVariant::kPromote;
   for (size_t k = steps_.size() - 1; pauses && k-- > 0;) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    std::optional<Suggestion> promotion = Promotion(history, steps_[k], steps_[k + 1], options_.eta, goal_);
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> promotion,
+                             Promotion(spec_, history, steps_[k], steps_[k + 1], options_.eta, stop));
     if (!promotion) continue;
     promotion->details["rung"] = static_cast<double>(k + 1);
     return *std::move(promotion);

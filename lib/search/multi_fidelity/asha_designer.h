@@ -12,11 +12,12 @@ namespace luthier::search {
 
 // Asynchronous successive halving (Li et al. 2020, Algorithm 2). docs/reference/asha.md.
 //
-//   rung k     P_k = all trials with a study::LossAt(r_k), of users too; m_k = floor(|P_k| / eta)
+//   rung k     P_k = all trials with a study::ResultAt(r_k), of users too; m_k = floor(|P_k| / eta)
 //   an ask     goes through k = K-1 … 0. If fewer than m_k trials have gone on from rung k, it promotes to r_{k+1} the
 //              best PAUSED one of the best m_k that has not gone on. If no rung has one, a new setting begins towards
 //              r_0
-//   order      by loss, then by number; failed trials never go on
+//   order      study::RungOrder: by loss, then by number; with bounds and several objectives by feasibility and layer.
+//              Failed trials never go on
 //   COMPLETE   before the last rung (converged, or its worker could not pause): the trial counts in P_k, and holds one
 //              of the m_k slots only while it is among the best m_k
 //   kStop      new settings only, with the whole resource as target; lib/stopping decides at the rungs
@@ -25,8 +26,9 @@ namespace luthier::search {
 // then go on as better ones keep arriving. Here at most m_k have gone on at any time, and later ones wait until m_k has
 // grown.
 //
-// While the budget has room every ask has an answer, so no worker is idle. O(trials) an ask. Promotions have origin
-// "promote" and details rung, rank, of and loss. New settings have the sampler's origin and details, and detail rung 0.
+// While the budget has room every ask has an answer, so no worker is idle. O(trials) an ask; with several objectives, a
+// promotion takes as long as pareto::NetOrder. Promotions have origin "promote" and details rung, rank, of and loss (of
+// the first objective). New settings have the sampler's origin and details, and detail rung 0.
 class AshaDesigner final : public Designer {
  public:
   AshaDesigner(const study::StudySpec& spec, const study::AshaOptions& options, const NestedAlgorithms& nested);
@@ -35,7 +37,7 @@ class AshaDesigner final : public Designer {
                                      const base::StopToken& stop) override;
 
  private:
-  const study::Goal goal_;
+  const study::StudySpec spec_;
   const int64_t max_trials_;
   const study::AshaOptions options_;
   const std::vector<int64_t> steps_;

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/rung_order.h"
 
 namespace luthier::search {
 namespace {
@@ -31,7 +32,7 @@ std::vector<const HistoryTrial*> AskedFor(const study::History& history, int64_t
 }  // namespace
 
 HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& nested)
-    : goal_(spec.metric.goal),
+    : spec_(spec),
       max_trials_(spec.budget.max_trials),
       eta_(eta),
       brackets_(study::BracketsOf(spec)),
@@ -45,32 +46,38 @@ HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::Hype
                                  const NestedAlgorithms& nested)
     : HalvingDesigner(spec, options.eta, nested) {}
 
-HalvingDesigner::Progress HalvingDesigner::Look(const study::Bracket& bracket, int64_t index,
-                                                const Members& members) const {
+absl::StatusOr<std::optional<HalvingDesigner::Rung>> HalvingDesigner::Rank(const Members& members, int64_t step,
+                                                                           const base::StopToken& stop) const {
+  std::vector<study::RungResult> results;
+  for (const HistoryTrial* trial : members) {
+    std::optional<study::RungResult> result = study::ResultAt(spec_, *trial, step);
+    if (!result && trial->open()) return std::nullopt;
+    if (!result) result = study::RungResult{.loss = std::numeric_limits<double>::infinity()};
+    result->tie = static_cast<int64_t>(*trial->ask_index);
+    results.push_back(*std::move(result));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<size_t> order, study::RungOrder(spec_, results, results.size(), stop));
+  Rung rung;
+  for (const size_t place : order) rung.push_back({results[place].loss, members[place]});
+  return std::optional<Rung>(std::move(rung));
+}
+
+absl::StatusOr<HalvingDesigner::Progress> HalvingDesigner::Look(const study::Bracket& bracket, int64_t index,
+                                                                const Members& members,
+                                                                const base::StopToken& stop) const {
   Progress progress;
   Members rung = members;
   int64_t keep = static_cast<int64_t>(members.size());
   for (size_t i = 0; i + 1 < bracket.steps.size() && !rung.empty(); ++i) {
     keep = std::max<int64_t>(1, keep / eta_);
-    struct Arrived {
-      double loss;
-      const HistoryTrial* trial;
-    };
-    std::vector<Arrived> arrived;
-    int64_t places = keep;
-    for (const HistoryTrial* trial : rung) {
-      std::optional<double> loss = study::LossAt(*trial, bracket.steps[i], goal_);
-      if (!loss && !trial->open()) loss = std::numeric_limits<double>::infinity();
-      if (!loss) {
-        progress.waiting = true;
-        return progress;
-      }
-      arrived.push_back({*loss, trial});
-      if (trial->resource > bracket.steps[i]) --places;
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<Rung> ranked, Rank(rung, bracket.steps[i], stop));
+    if (!ranked) {
+      progress.waiting = true;
+      return progress;
     }
-    std::sort(arrived.begin(), arrived.end(), [](const Arrived& a, const Arrived& b) {
-      return a.loss != b.loss ? a.loss < b.loss : *a.trial->ask_index < *b.trial->ask_index;
-    });
+    const Rung& arrived = *ranked;
+    int64_t places = keep;
+    for (const Arrived& one : arrived) places -= one.trial->resource > bracket.steps[i] ? 1 : 0;
     const auto completed = [&](size_t rank) {
       return arrived[rank].trial->state == TrialState::kComplete && arrived[rank].trial->resource <= bracket.steps[i] &&
              static_cast<int64_t>(rank) < keep;
@@ -122,7 +129,8 @@ absl::StatusOr<HalvingDesigner::Step> HalvingDesigner::Next(const Members& membe
     }
     if (count == 0) return step;
     const auto first = members.begin() + static_cast<std::ptrdiff_t>(begin);
-    Progress progress = Look(bracket, b, Members(first, first + static_cast<std::ptrdiff_t>(count)));
+    LUTHIER_ASSIGN_OR_RETURN(Progress progress,
+                             Look(bracket, b, Members(first, first + static_cast<std::ptrdiff_t>(count)), stop));
     if (progress.promotion) {
       step.promotion = std::move(progress.promotion);
       return step;

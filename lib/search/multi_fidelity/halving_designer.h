@@ -16,8 +16,9 @@ namespace luthier::search {
 //
 //   bracket   has n_0 settings, the next ones in order of their asks; fewer if the budget or the space has no more
 //   rung i    is trained to r_i. Once all of its results are there, the best floor(n_0 / eta^(i+1)) of them, in order
-//             of loss and then of ask, go on to r_{i+1}; at least one does in a bracket cut short
-//   loss      study::LossAt; a cancelled trial counts as failed. Failed trials never go on
+//             of loss and then of ask (with bounds and several objectives: of study::RungOrder), go on to r_{i+1}; at
+//             least one does in a bracket cut short
+//   loss      study::ResultAt; a cancelled trial counts as failed. Failed trials never go on
 //   COMPLETE  before the last rung (its worker could not pause): the trial ranks like the others and takes a place
 //             without a promotion
 //   an ask    continues the best trial that may go on, in the earliest bracket that has one. Else it takes a new
@@ -25,8 +26,8 @@ namespace luthier::search {
 //   enqueued  trials of users belong to no bracket: they are trained to the end
 //
 // A suggestion is a function of (spec, history, ask index) and takes O(trials log trials). Promotions have origin
-// "promote" and details bracket, rung, rank and loss. New settings have the sampler's origin and details, and details
-// bracket and rung 0.
+// "promote" and details bracket, rung, rank and loss (of the first objective). New settings have the sampler's origin
+// and details, and details bracket and rung 0.
 class HalvingDesigner final : public Designer {
  public:
   HalvingDesigner(const study::StudySpec& spec, const study::SuccessiveHalvingOptions& options,
@@ -49,15 +50,23 @@ class HalvingDesigner final : public Designer {
     bool waiting = false;
   };
   using Members = std::vector<const study::HistoryTrial*>;
+  struct Arrived {
+    double loss;
+    const study::HistoryTrial* trial;
+  };
+  using Rung = std::vector<Arrived>;
 
   HalvingDesigner(const study::StudySpec& spec, int32_t eta, const NestedAlgorithms& nested);
 
   // Returns what the next ask does. `full`: no new setting can come any more.
   absl::StatusOr<Step> Next(const Members& members, bool full, const base::StopToken& stop) const;
   // Returns the state of a bracket. `members`: all that the bracket will ever have.
-  Progress Look(const study::Bracket& bracket, int64_t index, const Members& members) const;
+  absl::StatusOr<Progress> Look(const study::Bracket& bracket, int64_t index, const Members& members,
+                                const base::StopToken& stop) const;
+  // Returns the members, best first, with their losses at the rung; std::nullopt while a result is missing.
+  absl::StatusOr<std::optional<Rung>> Rank(const Members& members, int64_t step, const base::StopToken& stop) const;
 
-  const study::Goal goal_;
+  const study::StudySpec spec_;
   const int64_t max_trials_;
   const int32_t eta_;
   const std::vector<study::Bracket> brackets_;

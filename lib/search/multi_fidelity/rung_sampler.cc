@@ -8,7 +8,8 @@
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/encoding.h"
-#include "lib/study/rung_schedule.h"
+#include "lib/study/metrics.h"
+#include "lib/study/rung_order.h"
 
 namespace luthier::search {
 namespace {
@@ -33,25 +34,37 @@ uint64_t SettingsSoFar(const study::History& history) {
   return count;
 }
 
-std::optional<double> NewestFinite(const HistoryTrial& trial) {
+// Returns the newest point with a finite value, in studies with StudySpec::metrics of all metrics; null if there is
+// none.
+const study::CurvePoint* NewestFinite(const study::StudySpec& spec, const HistoryTrial& trial) {
   for (auto point = trial.points.rbegin(); point != trial.points.rend(); ++point) {
-    if (std::isfinite(point->value)) return point->value;
+    if (std::isfinite(point->value) && point->values.size() == spec.metrics.size()) return &*point;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+// Notes the values of all metrics in a study with StudySpec::metrics.
+void NoteValues(const study::StudySpec& spec, int64_t number, const std::vector<double>& values,
+                study::History* history) {
+  if (values.empty()) return;
+  HistoryTrial result;
+  result.values = values;
+  result.feasible = study::IsFeasible(spec.metrics, values);
+  history->NoteMetrics(number, result);
 }
 
 }  // namespace
 
 absl::StatusOr<study::History> HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps,
-                                             size_t enough, study::Goal goal, const base::StopToken& stop) {
+                                             size_t enough, const study::StudySpec& spec, const base::StopToken& stop) {
   base::Pace pace(stop);
   size_t rung = steps.size() - 1;
   for (; rung > 0; --rung) {
     size_t results = 0;
     for (const HistoryTrial& trial : history.trials()) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(kCountingATrial));
-      const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
-      results += loss && std::isfinite(*loss) ? 1 : 0;
+      const std::optional<study::RungResult> result = study::ResultAt(spec, trial, steps[rung]);
+      results += result && std::isfinite(result->loss) ? 1 : 0;
     }
     if (results >= enough) break;
   }
@@ -81,16 +94,19 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
   for (const HistoryTrial& trial : history.trials()) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kCountingATrial));
     if (trial.number == 0) continue;
-    const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
+    const std::optional<study::RungResult> result = study::ResultAt(spec, trial, steps[rung]);
     const auto failure = trial.failure.value_or(study::FailureKind::kConfig);
-    if (loss && std::isfinite(*loss)) {
+    if (result && std::isfinite(result->loss)) {
       const bool whole = rung + 1 == steps.size() && trial.state == TrialState::kComplete;
-      view.Finish(trial.number, TrialState::kComplete, study::Score(goal, -*loss),
+      view.Finish(trial.number, TrialState::kComplete, study::Score(spec.metric.goal, -result->loss),
                   whole ? trial.gradient : std::nullopt, std::nullopt);
+      NoteValues(spec, trial.number, result->values, &view);
     } else if (trial.state == TrialState::kPaused || trial.state == TrialState::kPruned) {
-      const std::optional<double> newest = NewestFinite(trial);
-      view.Finish(trial.number, TrialState::kPruned, newest ? newest : trial.value, std::nullopt, std::nullopt);
-    } else if (loss || trial.state == TrialState::kFailed) {
+      const study::CurvePoint* const newest = NewestFinite(spec, trial);
+      view.Finish(trial.number, TrialState::kPruned, newest != nullptr ? newest->value : trial.value, std::nullopt,
+                  std::nullopt);
+      NoteValues(spec, trial.number, newest != nullptr ? newest->values : trial.values, &view);
+    } else if (result || trial.state == TrialState::kFailed) {
       view.Finish(trial.number, TrialState::kFailed, std::nullopt, std::nullopt, failure);
     } else if (trial.state == TrialState::kCancelled) {
       view.Finish(trial.number, TrialState::kCancelled, std::nullopt, std::nullopt, std::nullopt);
@@ -100,7 +116,7 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
 }
 
 RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> steps, const NestedAlgorithms& nested)
-    : goal_(spec.metric.goal),
+    : spec_(spec),
       steps_(std::move(steps)),
       uses_history_(nested.UsesHistory(SamplerSpecOf(spec))),
       enough_(static_cast<size_t>(study::Encoding(spec.space).compact_dim()) + 2),
@@ -109,7 +125,7 @@ RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> step
 absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history, const base::StopToken& stop) {
   const uint64_t setting = SettingsSoFar(history);
   if (!uses_history_) return designer_->Suggest(study::History(), setting, stop);
-  LUTHIER_ASSIGN_OR_RETURN(const study::History view, HistoryAtRung(history, steps_, enough_, goal_, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const study::History view, HistoryAtRung(history, steps_, enough_, spec_, stop));
   return designer_->Suggest(view, setting, stop);
 }
 

@@ -128,14 +128,14 @@ study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) 
   return measurement;
 }
 
-void Pause(const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
+void Pause(const Ending& e, const FinishOp& op, study::Measurement measurement) {
   // The same point was often reported before.
   if (e.slot.curve->digests.count(measurement.step) == 0) {
     study::Measurement point = measurement;
     point.gradient.reset();
     point.training.reset();
     e.s.AddPoint(e.slot, point);
-    e.s.TellRule(op.number, point.step, value);
+    e.s.TellRule(op.number, point);
   }
   const bool with_checkpoint =
       !op.checkpoint.empty() && op.checkpoint_step.value_or(measurement.step) == measurement.step;
@@ -279,7 +279,7 @@ bool Conclude(Ending& e, const FinishOp& op, std::optional<double> value) {
     if (!wrong.empty()) {
       FailNonFinite(e, wrong);
     } else if (Pauses(e, *content, value)) {
-      Pause(e, op, std::move(measurement), *value);
+      Pause(e, op, std::move(measurement));
       return false;
     } else {
       Complete(e, *content, std::move(measurement), value);

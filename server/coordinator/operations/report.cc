@@ -91,9 +91,8 @@ void Store(Study& s, TrialSlot& slot, const ReportOp& op, const Points& fresh) {
 bool StoppedByRule(Study& s, TrialSlot& slot, Points fresh) {
   std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->step < b->step; });
   for (const study::Measurement* m : fresh) {
-    const auto value = m->metrics.find(s.spec()->metric.name);
-    if (value == m->metrics.end()) continue;
-    const std::optional<std::string> why = s.AskRule(slot.record->trial.number, m->step, value->second);
+    if (!m->metrics.contains(s.spec()->metric.name)) continue;
+    const std::optional<std::string> why = s.AskRule(slot.record->trial.number, *m);
     if (!why) continue;
     s.StopTrial(slot, *m, *why);
     return true;

@@ -149,12 +149,12 @@ class Study {
   void AddPoint(TrialSlot& slot, const study::Measurement& point);
   // Keeps a point of a trial from elsewhere.
   void AddImportedPoint(int64_t trial, study::Measurement point);
-  // Tells the rule that stops trials early of a point.
-  void TellRule(int64_t trial, int64_t step, double value);
+  // Tells the rule that stops trials early of a point that has the study's metric.
+  void TellRule(int64_t trial, const study::Measurement& m);
   // Tells the rule of a trial that is final.
   void TellRuleOfEnd(const study::HistoryTrial& trial);
-  // Tells the rule of a point, and returns why the rule ends the trial; absent: it goes on.
-  std::optional<std::string> AskRule(int64_t trial, int64_t step, double value);
+  // Tells the rule of a point that has the study's metric, and returns why the rule ends the trial; absent: it goes on.
+  std::optional<std::string> AskRule(int64_t trial, const study::Measurement& m);
   // Notes that the attempt under way began at `start_step` (absent: it did not say) and reported the steps `first` …
   // `last`. Studies without a resource do not count steps.
   void NoteTraining(TrialSlot& slot, std::optional<int64_t> start_step, int64_t first, int64_t last);
@@ -336,6 +336,8 @@ class Study {
 
   // study_trials.cc
   void CountPoint(const study::Measurement& point, Curve& curve) const;
+  // Returns the point of a measurement that has the study's metric.
+  study::CurvePoint PointOf(const study::Measurement& m) const;
   void Conclude(TrialSlot& slot, const TrialEnd& end);
   void PruneWith(TrialSlot& slot, const study::Measurement& last, TrialEnd end);
 

@@ -129,7 +129,7 @@ absl::Status Study::LoadStopper(uint64_t until) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates,
                            ReadTimeline(c_->storage, record_.key, *spec_, until));
   for (const HistoryUpdate& u : updates) {
-    if (u.kind == HistoryUpdate::Kind::kReported) stopper_->Report(u.trial.number, u.point.step, u.point.value);
+    if (u.kind == HistoryUpdate::Kind::kReported) stopper_->ReportPoint(u.trial.number, u.point);
     if (u.kind == HistoryUpdate::Kind::kFinished) TellRuleOfEnd(u.trial);
   }
   return absl::OkStatus();

@@ -97,9 +97,9 @@ void Study::AddPoint(TrialSlot& slot, const study::Measurement& m) {
   if (value == m.metrics.end()) return;
   event.value = value->second;
   if (!NeedsCurves(*spec_)) return;
-  if (!spec_->metrics.empty()) event.values = study::ValuesOf(*spec_, m).value_or(std::vector<double>());
-  Tell(HistoryUpdate::Kind::kReported, record.trial.number,
-       [&](HistoryUpdate& update) { update.point = {m.step, value->second, event.values}; });
+  const study::CurvePoint curve_point = PointOf(m);
+  event.values = curve_point.values;
+  Tell(HistoryUpdate::Kind::kReported, record.trial.number, [&](HistoryUpdate& update) { update.point = curve_point; });
 }
 
 void Study::AddImportedPoint(int64_t trial, study::Measurement point) {
@@ -107,8 +107,14 @@ void Study::AddImportedPoint(int64_t trial, study::Measurement point) {
   c_->batch.measurements.push_back({record_.key, trial, 0, std::move(point)});
 }
 
-void Study::TellRule(int64_t trial, int64_t step, double value) {
-  if (stopper_) stopper_->Report(trial, step, value);
+study::CurvePoint Study::PointOf(const study::Measurement& m) const {
+  study::CurvePoint point{m.step, m.metrics.at(spec_->metric.name)};
+  if (!spec_->metrics.empty()) point.values = study::ValuesOf(*spec_, m).value_or(std::vector<double>());
+  return point;
+}
+
+void Study::TellRule(int64_t trial, const study::Measurement& m) {
+  if (stopper_) stopper_->ReportPoint(trial, PointOf(m));
 }
 
 void Study::TellRuleOfEnd(const study::HistoryTrial& trial) {
@@ -119,10 +125,10 @@ void Study::TellRuleOfEnd(const study::HistoryTrial& trial) {
                    counts ? trial.value : std::optional<double>());
 }
 
-std::optional<std::string> Study::AskRule(int64_t trial, int64_t step, double value) {
+std::optional<std::string> Study::AskRule(int64_t trial, const study::Measurement& m) {
   if (!stopper_) return std::nullopt;
-  stopper_->Report(trial, step, value);
-  stopping::Decision decision = stopper_->Decide(trial, step);
+  stopper_->ReportPoint(trial, PointOf(m));
+  stopping::Decision decision = stopper_->Decide(trial, m.step);
   if (decision.verdict != stopping::Verdict::kStop) return std::nullopt;
   return std::move(decision.reason);
 }

@@ -114,6 +114,7 @@ std::vector<DesignerCase> Cases() {
   harmonica.base = SuccessiveHalvingOptions{.trials = 3};
   algorithms.emplace_back("harmonica_halving", harmonica);
   algorithms.emplace_back("cma_es_small", CmaEsOptions{.population = 4, .initial_sigma = 1.0});
+  algorithms.emplace_back("nsga2_small", Nsga2Options{.population = 4});
   algorithms.emplace_back("halton_plain", HaltonOptions{false});
   algorithms.emplace_back("tpe_univariate", TpeOptions{.startup_trials = 3, .multivariate = false});
   std::vector<DesignerCase> cases;

@@ -64,6 +64,7 @@ std::vector<Algorithm> AllAlgorithms() {
   add("halton", HaltonOptions{}, kMayRepeat);
   add("tpe", TpeOptions{.startup_trials = 3}, kMayRepeat);
   add("cma_es", CmaEsOptions{}, kMayRepeat);
+  add("nsga2", study::Nsga2Options{.population = 4}, kMayRepeat);
   add("hoag", HoagOptions{}, kMayRepeat);
   add("iterdiff", study::HoagOptionsFor(study::HoagPreset::kIterdiff), kMayRepeat);
   add("projected_gradient", study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), kMayRepeat);

@@ -69,6 +69,7 @@ TEST(GradientUse, EveryAlgorithmHasItsUse) {
       {study::GridOptions{}, kNone},
       {study::TpeOptions{}, kNone},
       {study::CmaEsOptions{}, kNone},
+      {study::Nsga2Options{}, kNone},
       {study::HoagOptions{}, kFull},
       {study::HoagOptionsFor(study::HoagPreset::kIterdiff), kFull},
       {study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), kFull},

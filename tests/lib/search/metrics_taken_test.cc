@@ -62,6 +62,7 @@ TEST(MetricsTakenTest, WhatAnAlgorithmDoesNotTakeIsRefusedByName) {
         study::StudySpec spec = Declaring(study::RandomOptions(), objectives, bounds);
         if (taken.algorithm == "bo") spec.algorithm = study::BoOptions();
         if (taken.algorithm == "sobol") spec.algorithm = study::SobolOptions();
+        if (taken.algorithm == "nsga2") spec.algorithm = study::Nsga2Options();
         if (taken.algorithm == "cma_es") spec.algorithm = study::CmaEsOptions();
         if (study::AlgorithmName(spec.algorithm) != taken.algorithm) continue;
         const bool takes = (!bounds || taken.bounds) && objectives <= taken.most_objectives;

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/search/registry.h"
+#include "lib/study/metrics.h"
 #include "tests/contract/stopper_contract.h"
 #include "tests/lib/study/builders.h"
 
@@ -41,6 +43,19 @@ std::vector<StopperCase> Cases() {
   add("asha", asha);
   asha.stopping = MedianStopping{};
   add("asha_and_median", asha);
+  const auto named = [](std::string name, std::optional<double> at_most = std::nullopt) {
+    return MetricSpec{.name = std::move(name), .at_most = at_most};
+  };
+  SetMetrics({named("loss"), named("ms"), named("bytes", 2.0)}, &spec);
+  spec.stopping = MedianStopping{};
+  add("median_of_each", spec);
+  spec.stopping = PercentileStopping{.percentile = 40.0, .running_mean = true};
+  add("percentile_of_each", spec);
+  spec.stopping.reset();
+  spec.algorithm = AshaOptions{.variant = AshaVariant::kStop};
+  add("asha_of_three", spec);
+  SetMetrics({named("loss", 1.0)}, &spec);
+  add("asha_with_a_bound", spec);
   return cases;
 }
 

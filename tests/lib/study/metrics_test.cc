@@ -148,10 +148,17 @@ TEST(MetricsTest, WhatNeedsOneObjectiveIsRefusedForSeveral) {
   StudySpec spec = Declaring({Minimize("loss"), Minimize("ms")});
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
   spec.budget.target_value = 1.0;
-  spec.stopping = MedianStopping();
+  spec.resource = Resource{.min = 1, .max = 9, .unit = ""};
+  spec.stopping = CurveStopping();
   const std::string message(ValidateSpec(spec).message());
   EXPECT_THAT(message, ::testing::HasSubstr("budget.target_value: does not go with several objectives"));
-  EXPECT_THAT(message, ::testing::HasSubstr("stopping: compares trials by one objective"));
+  EXPECT_THAT(message, ::testing::HasSubstr("stopping.curve: extrapolates the curve of one objective"));
+  StudySpec stopped = spec;
+  stopped.budget.target_value.reset();
+  for (const StoppingRule& rule : {StoppingRule(MedianStopping()), StoppingRule(PercentileStopping())}) {
+    stopped.stopping = rule;
+    EXPECT_TRUE(ValidateSpec(stopped).ok()) << ValidateSpec(stopped);
+  }
   SetMetrics({Minimize("loss"), Bounded("ms", {}, 20)}, &spec);
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
 }

@@ -263,9 +263,11 @@ study::HarmonicaOptions Harmonica(RandomStream& r) {
 }
 
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(13)) {
+  switch (r.UniformInt(14)) {
     case 0:
       return Bo(r);
+    case 12:
+      return study::Nsga2Options{.population = static_cast<int32_t>(Between(r, 4, 10'000))};
     case 11:
       return study::HoagOptions{.preset = AnyPreset(r, study::HoagPreset::kIterdiff),
                                 .sequence = Any<study::HoagSequence>(r, v1::HoagExpert::Sequence_descriptor()),

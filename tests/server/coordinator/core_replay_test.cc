@@ -111,6 +111,7 @@ class ReplayEveryAlgorithm : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "halton") spec.algorithm = study::HaltonOptions{};
     if (GetParam() == "tpe") spec.algorithm = study::TpeOptions{.startup_trials = 5};
     if (GetParam() == "cma_es") spec.algorithm = study::CmaEsOptions{.population = 4};
+    if (GetParam() == "nsga2") spec.algorithm = study::Nsga2Options{.population = 6};
     if (GetParam() == "hoag") spec.algorithm = study::HoagOptions{.chains = 3};
     if (GetParam() == "fobo") spec.algorithm = study::BoDefaults(study::BoPreset::kFobo);
     EXPECT_EQ(study::AlgorithmName(spec.algorithm), GetParam());
@@ -145,7 +146,8 @@ TEST_P(ReplayEveryAlgorithm, AReproducibleStudyTriesTheSameSettingsInWhateverOrd
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, ReplayEveryAlgorithm,
-                         ::testing::Values("bo", "cma_es", "fobo", "grid", "halton", "hoag", "random", "sobol", "tpe"),
+                         ::testing::Values("bo", "cma_es", "fobo", "grid", "halton", "hoag", "nsga2", "random", "sobol",
+                                           "tpe"),
                          [](const auto& p) { return p.param; });
 
 TEST(CoreReplay, WithoutReproducibleTheOrderOfResultsMatters) {

@@ -184,9 +184,10 @@ TEST(RungSamplerTest, SeesTheHighestRungWithEnoughResults) {
   for (int64_t number = 1; number <= 3; ++number) train(number, 3);
   train(1, 9);
   study.Finish(7, contract::Failed(FailureKind::kConfig));
-  const History at1 = HistoryAtRung(study.history(), {1, 3, 9}, 4, Goal::kMinimize, base::StopToken()).value();
-  const History at3 = HistoryAtRung(study.history(), {1, 3, 9}, 3, Goal::kMinimize, base::StopToken()).value();
-  const History none = HistoryAtRung(study.history(), {1, 3, 9}, 7, Goal::kMinimize, base::StopToken()).value();
+  const StudySpec spec = {};
+  const History at1 = HistoryAtRung(study.history(), {1, 3, 9}, 4, spec, base::StopToken()).value();
+  const History at3 = HistoryAtRung(study.history(), {1, 3, 9}, 3, spec, base::StopToken()).value();
+  const History none = HistoryAtRung(study.history(), {1, 3, 9}, 7, spec, base::StopToken()).value();
   EXPECT_EQ(none.finished(), at1.finished());
   for (const HistoryTrial& trial : at1.trials()) {
     EXPECT_EQ(trial.ask_index, static_cast<uint64_t>(trial.number - 1));  // Asks for resumes do not count.

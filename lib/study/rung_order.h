@@ -1,0 +1,41 @@
+#ifndef LUTHIER_LIB_STUDY_RUNG_ORDER_H_
+#define LUTHIER_LIB_STUDY_RUNG_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/study/history.h"
+#include "lib/study/study_spec.h"
+
+// The order of results at a rung, with one metric or several.
+namespace luthier::study {
+
+// A trial's result at a rung.
+struct RungResult {
+  // The loss of the study's metric, smaller is better: LossAt (rung_schedule.h). A trial of +infinity can't go on.
+  double loss = 0.0;
+  std::vector<double> values = {};  // In studies with StudySpec::metrics: their values; empty if `loss` is infinite.
+  int64_t tie = 0;                  // The smaller one comes first where results are as good as each other.
+};
+
+// Returns the trial's result at rung `step`, with tie 0; std::nullopt if LossAt has none. In a study with
+// StudySpec::metrics the loss is +infinity unless all metrics are finite.
+std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& trial, int64_t step);
+
+// Returns the places in `results` of the best min(count, n), best first; ties are distinct.
+//   one metric       by loss
+//   with bounds      those that keep the bounds before the others, which are in order of their Violation, with the
+//                    spreads of these results
+//   several          those that keep the bounds in the order of pareto::NetOrder: by layer of non-domination, and
+//   within objectives       a layer such that those chosen first lie far apart infinite losses  last
+// Returns CANCELLED if `stop` was raised.
+absl::StatusOr<std::vector<size_t>> RungOrder(const StudySpec& spec, const std::vector<RungResult>& results,
+                                              size_t count, const base::StopToken& stop);
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_RUNG_ORDER_H_

@@ -339,7 +339,7 @@ struct BentMetric {
 };
 
 // Returns std::nullopt if the metric has two bounds, or values that do not differ much.
-std::optional<BentMetric> Bend(BorderMetric metric) {
+std::optional<BentMetric> BendMetric(BorderMetric metric) {
   if (std::isfinite(metric.lower) == std::isfinite(metric.upper)) return std::nullopt;
   const bool above = std::isfinite(metric.lower);
   const double bound = above ? metric.lower : metric.upper;
@@ -428,7 +428,7 @@ class BorderStepper {
       LUTHIER_ASSIGN_OR_RETURN(std::optional<math::TaylorModel> model,
                                fit(j == 0 ? VectorXd(-data_.scores) : data_.metrics[j - 1].values));
       if (j > 0) {
-        if (std::optional<BentMetric> bent = Bend(data_.metrics[j - 1]); bent.has_value()) {
+        if (std::optional<BentMetric> bent = BendMetric(data_.metrics[j - 1]); bent.has_value()) {
           LUTHIER_ASSIGN_OR_RETURN(std::optional<math::TaylorModel> other, fit(bent->metric.values));
           double slopes = 0.0;
           for (const Index row : rows) slopes += bent->log_slopes(row);

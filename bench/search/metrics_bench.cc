@@ -35,6 +35,7 @@ ABSL_FLAG(int, trials, 60, "trials of a search");
 ABSL_FLAG(int, every, 20, "a column every so many trials");
 ABSL_FLAG(bool, reference, false, "the study knows the reference point");
 ABSL_FLAG(int, workers, 1, "trials at once");
+ABSL_FLAG(std::string, rows, "", "CSV file to which rows for metrics_page.py are appended");
 
 namespace luthier {
 namespace {
@@ -156,6 +157,22 @@ double Median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
+// Appends a row for each search and number of trials.
+absl::Status WriteRows(const MetricsProblem& problem, const std::string& name, const std::vector<Course>& courses) {
+  std::FILE* const out = std::fopen(absl::GetFlag(FLAGS_rows).c_str(), "a");
+  if (out == nullptr) return absl::InvalidArgumentError(absl::StrCat("can't write ", absl::GetFlag(FLAGS_rows)));
+  const std::string label = absl::GetFlag(FLAGS_reference) ? absl::StrCat(name, " (reference)") : name;
+  for (size_t k = 0; k < courses.size(); ++k) {
+    const std::vector<double>& times = courses[k].milliseconds;
+    const double late = Median({times.end() - static_cast<std::ptrdiff_t>(times.size() / 5), times.end()});
+    for (size_t trials = 10; trials <= courses[k].worth.size(); trials += 10) {
+      std::fprintf(out, "%s,%s,%zu,%zu,%.17g,%.3g\n", problem.name.c_str(), label.c_str(), k + 1, trials,
+                   courses[k].worth[trials - 1], late);
+    }
+  }
+  return std::fclose(out) == 0 ? absl::OkStatus() : absl::DataLossError("the rows could not be written");
+}
+
 absl::Status Report(const MetricsProblem& problem, const std::string& name, const study::AlgorithmSpec& algorithm) {
   std::vector<Course> courses;
   std::vector<double> late;  // Milliseconds of the last fifth of the asks.
@@ -167,6 +184,9 @@ absl::Status Report(const MetricsProblem& problem, const std::string& name, cons
     const std::vector<double>& times = course->milliseconds;
     late.insert(late.end(), times.end() - static_cast<std::ptrdiff_t>(times.size() / 5), times.end());
     courses.push_back(*std::move(course));
+  }
+  if (!absl::GetFlag(FLAGS_rows).empty()) {
+    if (absl::Status status = WriteRows(problem, name, courses); !status.ok()) return status;
   }
   std::printf("%-15s %-7s", problem.name.c_str(), name.c_str());
   for (int trials = absl::GetFlag(FLAGS_every); trials <= absl::GetFlag(FLAGS_trials);

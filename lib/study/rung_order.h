@@ -26,13 +26,11 @@ struct RungResult {
 // StudySpec::metrics the loss is +infinity unless all metrics are finite.
 std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& trial, int64_t step);
 
-// Returns the places in `results` of the best min(count, n), best first; ties are distinct.
-//   one metric       by loss
-//   with bounds      those that keep the bounds before the others, which are in order of their Violation, with the
-//                    spreads of these results
-//   several          those that keep the bounds in the order of pareto::NetOrder: by layer of non-domination, and
-//   within objectives       a layer such that those chosen first lie far apart infinite losses  last
-// Returns CANCELLED if `stop` was raised.
+// Returns the places in `results` of the best min(count, n), best first; ties are distinct. Results with an infinite
+// loss are last, and before them those that do not keep the bounds, in order of their Violation with the spreads of
+// these results. The others come first: with one objective by loss; with several in the order of pareto::NetOrder,
+// which is by layer of non-domination, and within a layer such that those chosen first lie far apart. Returns CANCELLED
+// if `stop` was raised.
 absl::StatusOr<std::vector<size_t>> RungOrder(const StudySpec& spec, const std::vector<RungResult>& results,
                                               size_t count, const base::StopToken& stop);
 

@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 from luthier import _wire
 from luthier._arguments import count, flag, json_value, mapping, number, options, text, texts, whole
 from luthier._client import Client, connect
-from luthier._foreign import check_one_objective, optuna_study
+from luthier._foreign import optuna_metrics, optuna_study
 from luthier._goals import Constraints, Goal, Goals, put_metrics
 from luthier._stored import UNCAPPED
 from luthier._server import environment, program
@@ -363,13 +363,16 @@ def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[
     """Makes a study of an Optuna study, with all of its trials that have ended.
 
     `given` is an Optuna study, or a storage: an object, a URL or a journal's file, of which `study_name` names a study.
-    `name` and `options` are as for luthier.study; the name and goal default to those of the Optuna study. Needs optuna.
+    `name` and `options` are as for luthier.study; the name and goals default to those of the Optuna study, and its
+    constraints are bounds, `constraint_0` and so on at most 0. Needs optuna.
 
         study = luthier.from_optuna("sqlite:///example.db", study_name="mnist")
     """
     source = given if hasattr(given, "get_trials") else optuna_study(given, study_name)
-    check_one_objective(source)
-    options.setdefault("goal", source.direction.name.lower())
+    measured = optuna_metrics(source)
+    if "goal" in options or "goals" in options:
+        measured = {name: given for name, given in measured.items() if name == "constraints"}
+    options = {**measured, **options}
     study = make(name or study_id(source.study_name), **options)
     study.import_trials(source)
     return study

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
 from luthier._frozen import FrozenTrial
+from luthier._goals import CONSTRAINT, MOST_METRICS, largest, names_of_constraints, names_of_goals
 from luthier._notes import to_note
-from luthier.space import Categorical, Domain, Float, Int, Parameter, labels_of, to_domain
+from luthier.space import LEGAL_NAME, Categorical, Domain, Float, Int, Parameter, labels_of, to_domain
 
 if TYPE_CHECKING:
     from luthier.study import Study
 
 _MANY = 64  # Attributes of a trial.
+_log = logging.getLogger("luthier")
 
 
 def rows_of(study: Study, source: Any, study_name: Optional[str]) -> tuple[list[Any], str]:
@@ -66,27 +70,74 @@ def optuna_study(storage: Any, name: Optional[str]) -> Any:
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def check_one_objective(source: Any) -> None:
-    """Raises ValueError for an Optuna study of several objectives."""
-    if len(source.directions) != 1:
-        raise ValueError(f"{source.study_name} has {len(source.directions)} objectives; a study here has one")
+def optuna_constraints(trial: Any) -> dict[str, float]:
+    """Returns the constraints of an Optuna trial by their keys; those of a `constraints_func` have numbers."""
+    attributes = trial.system_attrs
+    found = {str(i): float(value) for i, value in enumerate(attributes.get("constraints") or ())}
+    prefix = "constraints:"
+    return {**found, **{key[len(prefix) :]: float(x) for key, x in attributes.items() if key.startswith(prefix)}}
+
+
+def _finished(source: Any) -> tuple[list[Any], list[str]]:
+    """Returns the trials of an Optuna study that have ended, and the keys of their constraints."""
+    trials = [trial for trial in source.get_trials(deepcopy=False) if trial.state.is_finished()]
+    return trials, sorted({key for trial in trials for key in optuna_constraints(trial)})
+
+
+def optuna_metrics(source: Any) -> dict[str, Any]:
+    """Returns what an Optuna study measures, as options of luthier.study: its goals, and bounds for its constraints."""
+    directions = [direction.name.lower() for direction in source.directions]
+    if len(directions) > MOST_METRICS:
+        raise ValueError(
+            f"{source.study_name} has {len(directions)} objectives; a study here has at most {MOST_METRICS}"
+        )
+    options: dict[str, Any] = {"goal": directions[0]}
+    if len(directions) > 1:
+        given = list(getattr(source, "metric_names", None) or ())
+        legal = len(set(given)) == len(directions) and all(LEGAL_NAME.match(name) for name in given)
+        options = {"goals": dict(zip(given if legal else names_of_goals(len(directions)), directions))}
+    bounds = names_of_constraints(_finished(source)[1], len(directions)).values()
+    return {**options, "constraints": {name: {"at_most": 0.0} for name in bounds}} if bounds else options
+
+
+def _bounds_for(study: Study, source: Any, keys: list[str]) -> dict[str, str]:
+    """Returns the metric of `study` that stands for each constraint of an Optuna study. ValueError where it has none."""
+    names = names_of_constraints(keys, len(source.directions))
+    if set(names.values()) <= set(study.constraints):
+        return names
+    if CONSTRAINT in study.constraints:
+        return dict.fromkeys(keys, CONSTRAINT)
+    bounds = {name: {"at_most": 0} for name in names.values()}
+    raise ValueError(
+        f"{source.study_name} has the constraints {', '.join(keys)}, for which {study.name} has no bounds: make it by "
+        f"luthier.from_optuna, or with constraints={bounds}"
+    )
 
 
 def _from_optuna(study: Study, source: Any) -> list[Any]:
-    check_one_objective(source)
-    if source.direction.name.lower() != study.direction:
+    theirs, goals = [direction.name.lower() for direction in source.directions], study.goals
+    if theirs != list(goals.values()):
         raise ValueError(
-            f"{source.study_name} wants its value to {source.direction.name}, {study.name} to {study.direction}"
+            f"{source.study_name} wants its values to {', '.join(theirs)}; {study.name} has {goals}: luthier.from_optuna "
+            "makes a study that fits"
         )
-    trials = [t for t in source.get_trials(deepcopy=False) if t.state.is_finished()]
+    trials, keys = _finished(source)
+    bounds = _bounds_for(study, source, keys)
     space: dict[str, Domain] = {}
     rows = []
     for trial in trials:
-        row = _optuna_row(trial)
+        row = _optuna_row(trial, list(goals), bounds)
+        if row is None:
+            continue
         for name, distribution in trial.distributions.items():
             domain = _to_domain(distribution, row["params"], name)
             space[name] = _union(space[name], domain) if name in space else domain
         rows.append(row)
+    if len(rows) < len(trials):
+        _log.warning(
+            "%d trials of %s are left out: they lack constraints that others have", len(trials) - len(rows),
+            source.study_name,
+        )  # fmt: skip
     if study._open:
         table.declare(study, space)
     return [table.to_import(study, row) for row in rows]
@@ -133,16 +184,21 @@ def grow_by_trials(study: Study, trials: Iterable[Any]) -> None:
         table.declare(study, space)
 
 
-def _optuna_row(trial: Any) -> dict[str, Any]:
+def _optuna_row(trial: Any, goals: list[str], bounds: Mapping[str, str]) -> Optional[dict[str, Any]]:
+    """Returns a trial of Optuna as a result from elsewhere; None where it lacks a constraint of `bounds`."""
     curve = {step: value for step, value in trial.intermediate_values.items() if step >= 0}
-    value, state = trial.value, trial.state.name
-    if value is None and state == "PRUNED" and curve:
-        value = curve[max(curve)]
-    if value is not None and not math.isfinite(value):
-        state, value = "FAILED", None
+    values, state = trial.values, trial.state.name
+    if values is None and state == "PRUNED" and curve and len(goals) == 1:
+        values = [curve[max(curve)]]
+    bounded = largest(bounds, optuna_constraints(trial))
+    if bounded is None and state == "COMPLETE":
+        return None
+    metrics = None if values is None or bounded is None else {**dict(zip(goals, values)), **bounded}
+    if metrics is not None and not all(map(math.isfinite, metrics.values())):
+        state, metrics = "FAILED", None
     notes = {str(key)[:64]: to_note(note) for key, note in list(trial.user_attrs.items())[:_MANY]}
-    row = {"params": dict(trial.params), "state": state, "value": value, "curve": curve, "attributes": notes}
-    row["step"] = max(curve) if curve and value is not None else 0
+    row = {"params": dict(trial.params), "state": state, "metrics": metrics, "curve": curve, "attributes": notes}
+    row["step"] = max(curve) if curve and metrics is not None else 0
     for ours, time in (("started", trial.datetime_start), ("ended", trial.datetime_complete)):
         row[ours] = None if time is None else time.timestamp()
     return row
@@ -150,7 +206,7 @@ def _optuna_row(trial: Any) -> dict[str, Any]:
 
 def to_optuna(study: Study, **options: Any) -> Any:
     """Returns an Optuna study with the trials of `study` that have ended: parameters, values, curves, user attributes,
-    times. `options` are those of optuna.create_study. Needs optuna.
+    times, and for each bound of the study a constraint, which is above 0 beyond it. `options` are those of optuna.create_study. Needs optuna.
 
         luthier.to_optuna(study, storage="sqlite:///example.db", study_name="mnist")
     """
@@ -160,6 +216,10 @@ def to_optuna(study: Study, **options: Any) -> Any:
     study._refresh()
     distributions = {p.name: _distribution(p) for p in study._space.parameters}
     out = optuna.create_study(directions=list(study.goals.values()), **options)
+    if len(study.goals) > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It is experimental, for years.
+            out.set_metric_names(list(study.goals))
     for t in study.get_trials(("COMPLETE", "PRUNED", "FAILED")):
         params = {name: value for name, value in t.params.items() if distributions.get(name) is not None}
         frozen = create_trial(
@@ -168,11 +228,23 @@ def to_optuna(study: Study, **options: Any) -> Any:
             params=params,
             distributions={name: distributions[name] for name in params},
             user_attrs=t.user_attrs,
+            system_attrs=_limits(study.constraints, t.metrics),
             intermediate_values=t.intermediate_values,
         )
         frozen.datetime_start, frozen.datetime_complete = _local_time(t.started or t.ended), _local_time(t.ended)
         out.add_trial(frozen)
     return out
+
+
+def _limits(bounds: Mapping[str, Mapping[str, float]], metrics: Mapping[str, float]) -> dict[str, Any]:
+    """Returns bounds as Optuna keeps the constraints of a trial: each is how far its metric is beyond it."""
+    if not bounds or not set(bounds) <= set(metrics):
+        return {}
+    beyond: list[float] = []
+    for name, ends in bounds.items():
+        beyond += [ends["at_least"] - metrics[name]] if "at_least" in ends else []
+        beyond += [metrics[name] - ends["at_most"]] if "at_most" in ends else []
+    return {"constraints": beyond}
 
 
 def _local_time(seconds: Optional[float]) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from luthier import _wire
 from luthier._dynamic import is_own, share_of, with_values
 from luthier._fingerprint import objective_of
+from luthier._goals import CONSTRAINT
 from luthier._notes import from_note
 from luthier._optuna_refused import refuse
 from luthier.space import Domain, Float, Int, Space
@@ -105,6 +106,12 @@ class FrozenTrial:
             return None if self.value is None else [self.value]
         known = [self.metrics[name] for name in self.objectives if name in self.metrics]
         return known if len(known) == len(self.objectives) else None
+
+    @property
+    def constraints(self) -> dict[str, float]:
+        """What Optuna calls the constraints of the trial, by their keys: it is feasible where none is above 0."""
+        prefix = CONSTRAINT + "_"
+        return {name[len(prefix) :]: x for name, x in self.metrics.items() if name.startswith(prefix)}
 
     @property
     def last_step(self) -> Optional[int]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import mapping, number, text
+from luthier.space import LEGAL_NAME
 
 Goal = Literal["minimize", "maximize"]
 Goals = Mapping[str, Union[Goal, Mapping[str, Any]]]
 Constraints = Mapping[str, Mapping[str, float]]
 _WORDS = {"minimize": "MINIMIZE", "maximize": "MAXIMIZE"}
+CONSTRAINT = "constraint"  # The metric that stands for all constraints of Optuna's: the largest of them.
+MOST_METRICS = 8  # Metrics that a study may declare.
 _EXAMPLE = '{"accuracy": "maximize", "energy": "minimize"}'
 
 
@@ -64,6 +68,30 @@ def objectives_of(spec: Any) -> dict[str, str]:
     """Returns "minimize" or "maximize" for each objective, in the order of the study."""
     words = _wire.enum_names("Goal")
     return {m.name: words[m.goal].lower() for m in metrics_of(spec) if m.goal}
+
+
+def names_of_goals(n: int) -> list[str]:
+    """Returns names of metrics for the values of an Optuna study, which have none."""
+    return ["value"] if n == 1 else [f"value_{i}" for i in range(n)]
+
+
+def names_of_constraints(keys: Sequence[str], goals: int) -> dict[str, str]:
+    """Returns the metric that stands for each of Optuna's constraints, by their keys; beside `goals` other metrics. Where
+    all of them are more than a study may declare, one stands for the largest of them."""
+    if goals + len(keys) > MOST_METRICS:
+        return dict.fromkeys(keys, CONSTRAINT)
+    names = {key: f"{CONSTRAINT}_{key}" for key in keys}
+    if all(LEGAL_NAME.match(name) for name in names.values()):
+        return names
+    return {key: f"{CONSTRAINT}_{i}" for i, key in enumerate(keys)}
+
+
+def largest(names: Mapping[str, str], values: Mapping[str, float]) -> Optional[dict[str, float]]:
+    """Returns the metrics that stand for constraints, whose `values` are given by the keys of `names`; None where one is
+    missing or is no number."""
+    if any(math.isnan(values.get(key, math.nan)) for key in names):
+        return None
+    return {name: max(float(values[key]) for key, of in names.items() if of == name) for name in names.values()}
 
 
 def beyond(spec: Any, metrics: Mapping[str, float]) -> list[str]:

@@ -309,7 +309,7 @@ class Granted:
             raise ValueError(f"state is {state!r}, not COMPLETE, PRUNED or FAILED")
         if state in ("FAILED", "FAIL"):
             return self._fail_request("TOLD_FAILED", "" if value is None else str(value)), "Fail"
-        value, gradient = _results.split(value, gradient)
+        value, gradient = _results.split(_results.by_name(self._study._metrics, value), gradient)
         if value is None and state != "PRUNED":
             raise ValueError("tell() needs a value, or state='FAILED' or 'PRUNED'")
         if value is None and self._last is not None:

@@ -8,10 +8,9 @@ import uuid
 from typing import Any, Optional, Union
 
 from luthier import _create
-from luthier._arguments import text
+from luthier._arguments import sequence, text
 from luthier._create import study_id
-from luthier._goals import Goal
-from luthier._optuna_refused import ONE_OBJECTIVE
+from luthier._goals import CONSTRAINT, MOST_METRICS, Goal, names_of_goals
 from luthier._optuna_samplers import algorithm_of, stopping_of
 from luthier._optuna_study import OptunaStudy, StudyDirection
 from luthier.errors import NotFound, StudyExists
@@ -61,12 +60,15 @@ def create_study(
     """Makes a study in Optuna's words, with an open space: programs need one line changed. Without a name it gets a
     fresh one; a name that the service does not take, as with capitals, is the study's display name. StudyExists where
     it is there already and `load_if_exists` is false. Without a seed each study has one of its own.
-    `storage="sqlite:///a.db"` is `db="a.db.d"`."""
-    if directions is not None and len(directions) != 1:
-        raise ValueError(f"directions has {len(directions)}: {ONE_OBJECTIVE}")
+    `storage="sqlite:///a.db"` is `db="a.db.d"`.
+
+    With several `directions` objectives return as many values, the metrics `value_0`, `value_1` and so on. With a
+    sampler that has a `constraints_func` the study has a metric `constraint` besides, the largest of what that returns,
+    which is at most 0 where the constraints are met."""
     if directions is not None and direction is not None:
         raise ValueError("give direction= or directions=, not both")
-    goal: Any = directions[0] if directions else direction
+    goals = [direction] if directions is None else list(sequence("directions", directions))
+    bounded = getattr(sampler, "constraints_func", None) is not None
     where = _where(storage, server, db)
     name = _legal(study_name) if study_name else f"study-{uuid.uuid4().hex[:12]}"
     if sampler is not None:
@@ -83,12 +85,31 @@ def create_study(
         seed = int(there._spec.seed)
     elif seed is None:  # As random as the name of a study without one; the same for all who make one of this name.
         seed = int(hashlib.sha256(name.encode()).hexdigest()[:7], 16)
-    goal = str(getattr(goal, "name", goal) or "minimize").lower()  # luthier.study says what is wrong with it.
+    if there is not None:
+        bounded = CONSTRAINT in there.constraints  # It stays what it was when the study was made.
     shown = study_name if study_name and name != study_name else ""
     made = _create.make(
-        name, goal=goal, algorithm=algorithm, seed=seed, stopping=stopping_of(pruner), display_name=shown, **where
-    )
+        name, algorithm=algorithm, seed=seed, stopping=stopping_of(pruner), display_name=shown,
+        **_metrics(goals, bounded), **where,
+    )  # fmt: skip
     return _optuna_study(made, sampler, study_name)
+
+
+def _metrics(goals: list[Any], bounded: bool) -> dict[str, Any]:
+    """Returns what a study with these directions measures, as options of luthier.study. ValueError."""
+    if not goals:
+        raise ValueError('directions is empty: it is as ["minimize", "maximize"]')
+    if len(goals) + bounded > MOST_METRICS:
+        besides = ", and the constraints are one more metric" if bounded else ""
+        raise ValueError(f"directions has {len(goals)}{besides}: a study has at most {MOST_METRICS} metrics")
+    # luthier.study says what is wrong with them.
+    words = [str(getattr(goal, "name", goal) or "minimize").lower() for goal in goals]
+    options: dict[str, Any] = {"goal": words[0]}
+    if len(words) > 1:
+        options = {"goals": dict(zip(names_of_goals(len(words)), words))}
+    if bounded:
+        options["constraints"] = {CONSTRAINT: {"at_most": 0.0}}
+    return options
 
 
 def _optuna_study(made: Study, sampler: Any, name: Optional[str]) -> OptunaStudy:

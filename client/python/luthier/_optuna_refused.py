@@ -10,7 +10,7 @@ from typing import Any
 from luthier.errors import Unsupported
 
 _SAMPLER = "Optuna's study goes on with it; Luthier's search in that study is luthier.optuna.LuthierSampler"
-ONE_OBJECTIVE = "a study here has one objective: return a weighted sum, and keep the parts by trial.set_user_attr"
+_GENETIC = 'samplers.NSGAIISampler(population_size=...), or create_study(algorithm="nsga2"), which has operators of its own'
 _GRID = 'luthier.study(NAME, {"x": [1, 2, 3]}, algorithm="grid") tries every setting of a declared space'
 _PARTS = 'luthier.study(NAME, resource=luthier.Resource(max=81), algorithm="{}") trains in parts'
 _PLOT = "a notebook shows a study by itself; Optuna's own plots take luthier.to_optuna(study)"
@@ -38,13 +38,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "BaseGASampler": f"a sampler of one's own is a designer in C++ (docs/guide/add_a_designer.md); {_SAMPLER}",
         "BruteForceSampler": _GRID,
         "GridSampler": _GRID,
-        "NSGAIISampler": ONE_OBJECTIVE,
-        "NSGAIIISampler": ONE_OBJECTIVE,
-        "nsgaii": ONE_OBJECTIVE,
+        "nsgaii": _GENETIC,
         "QMCSampler": 'luthier.study(NAME, {"x": luthier.Float(0, 1)}, algorithm="sobol"), or "halton", lays settings '
         "out over a declared space",
         "PartialFixedSampler": "write the fixed values as constants in the objective",
-        "MOTPESampler": ONE_OBJECTIVE,
+        "MOTPESampler": "TPESampler(), which takes several objectives",
         "IntersectionSearchSpace": "study.spec['space'] has the parameters that the trials have declared",
         "intersection_search_space": "study.spec['space'] has the parameters that the trials have declared",
     },
@@ -96,7 +94,8 @@ REFUSED: dict[str, dict[str, str]] = {
     "Study": {
         "pruner": "study.spec['stopping'] has the rule, which stays as the study was made",
         "sampler": "study.spec['algorithm'] has the algorithm, which stays as the study was made",
-        "set_metric_names": "luthier.study(NAME, metric='loss') names the metric when the study is made",
+        "set_metric_names": "luthier.study(NAME, metric='loss'), or goals={'loss': 'minimize', 'ms': 'minimize'}, names the "
+        "metrics when the study is made",
         "system_attrs": "study.spec has all that is stored of the study",
         "set_system_attr": "study.set_user_attr keeps notes",
     },
@@ -108,7 +107,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "system_attrs": "trial.user_attrs are the notes",
     },
     "FrozenTrial": {
-        "constraints": "trial.failure names the constraint that a trial violates",
         "report": "a trial that is stored has ended: trial.intermediate_values is its curve",
         "set_constraint": "a trial that is stored has ended",
         "set_user_attr": "study.set_attributes(trial.number, {KEY: VALUE}) adds a note",

@@ -120,6 +120,35 @@ class GPSampler(_Sampler):
         super().__init__({"bo": own} if own else "bo", seed, constraints_func)
 
 
+class NSGAIISampler(_Sampler):
+    """The algorithm `nsga2`."""
+
+    def __init__(
+        self,
+        *,
+        population_size: int = 50,
+        seed: Optional[int] = None,
+        constraints_func: Constraints = None,
+        **options: Any,
+    ) -> None:
+        defaults = {
+            "mutation": None, "mutation_prob": None, "crossover": None, "crossover_prob": 0.9, "swapping_prob": 0.5,
+            "elite_population_selection_strategy": None, "child_generation_strategy": None, "after_trial_strategy": None,
+            **self._more,
+        }  # fmt: skip
+        check_options(type(self).__name__, options, defaults, _OWN_OPTIONS % ("nsga2", "nsga2"))
+        size = count("population_size", population_size)
+        super().__init__("nsga2" if size == 50 else {"nsga2": {"population": size}}, seed, constraints_func)
+
+    _more: Mapping[str, Any] = {}
+
+
+class NSGAIIISampler(NSGAIISampler):
+    """The algorithm `nsga2`, which follows reference lines with more than three objectives."""
+
+    _more = {"reference_points": None, "dividing_parameter": 3}
+
+
 class CmaEsSampler(_Sampler):
     """The algorithm `cma_es`."""
 
@@ -193,5 +222,6 @@ def stopping_of(pruner: Any) -> Any:
 
 pruners: Words = Words("pruners", MedianPruner=median_pruner, PercentilePruner=percentile_pruner, NopPruner=dict)
 samplers: Words = Words(
-    "samplers", TPESampler=TPESampler, CmaEsSampler=CmaEsSampler, GPSampler=GPSampler, RandomSampler=RandomSampler
-)
+    "samplers", TPESampler=TPESampler, CmaEsSampler=CmaEsSampler, GPSampler=GPSampler, RandomSampler=RandomSampler,
+    NSGAIISampler=NSGAIISampler, NSGAIIISampler=NSGAIIISampler,
+)  # fmt: skip

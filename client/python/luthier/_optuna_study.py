@@ -9,11 +9,13 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
+from luthier._goals import CONSTRAINT
 from luthier._granted import Infeasible, State, Value
 from luthier._notes import from_note, to_note
 from luthier._optuna_refused import refuse
 from luthier._optuna_samplers import Constraints
-from luthier._optuna_trial import OptunaTrial
+from luthier._optuna_trial import OptunaTrial, metrics_of_constraints
+from luthier._results import split, to_number
 from luthier.errors import StudyPaused, Unsupported
 from luthier.space import to_domain
 from luthier.study import Result, Study
@@ -30,6 +32,10 @@ class StudyDirection(str, Enum):
     NOT_SET = "not set"
     MINIMIZE = "minimize"
     MAXIMIZE = "maximize"
+
+
+def _has_gradient(result: Any) -> bool:
+    return isinstance(result, tuple) and len(result) == 2 and (result[1] is None or isinstance(result[1], Mapping))
 
 
 class OptunaStudy(Study):
@@ -76,38 +82,55 @@ class OptunaStudy(Study):
     ) -> FrozenTrial:
         """Ends a trial and returns it as it is stored. With `skip_if_finished` one that has ended is left as it is."""
         value: Any = options.pop("value", values)
-        value = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         number = trial if isinstance(trial, int) else trial.number
         if skip_if_finished and (number not in self._asked.open or self.trial(number).state.is_finished()):
             return self.trial(number)
         inner: Any = self._trial_of(trial if isinstance(trial, Trial) else number)
         try:
-            if state is None:
-                self._check_constraints(inner, value)
+            if str(getattr(state, "value", state)) in ("None", "COMPLETE"):
+                value = self._judged(inner, value)
         except Infeasible as error:
             inner._fail("INFEASIBLE", str(error))
         else:
             super().tell(inner, value, state=state, **options)
         return self.trial(number)
 
-    def _check_constraints(self, trial: Any, value: Any) -> None:
-        """Raises Infeasible where a constraint of the sampler or of the trial is above 0."""
-        limits: dict[Any, float] = dict(getattr(trial, "constraints", {}))
-        if self._constraints is not None:
-            notes = {key: to_note(note) for key, note in trial.user_attrs.items()}
-            number = value if isinstance(value, (int, float)) else None
-            frozen = FrozenTrial(
-                trial.number, TrialState.COMPLETE, trial.params, number, attributes=notes,
-                started=trial.datetime_start.timestamp(), intermediate_values=dict(trial._curve),
-            )  # fmt: skip
-            frozen._with(lambda: trial.distributions, None)
-            found = self._constraints(frozen)
-            if not isinstance(found, Iterable):
-                raise TypeError(f"constraints_func returned {found!r}: it returns a sequence of numbers")
-            limits.update({f"{i + 1} of constraints_func": float(c) for i, c in enumerate(found)})
-        broken = [f"constraint {name} is {x:.6g}, not at most 0" for name, x in limits.items() if not x <= 0]
-        if broken:
-            raise Infeasible(f"{'; '.join(broken)}: its value {value} does not count")
+    def _judged(self, trial: Any, result: Any) -> Any:
+        """Returns a result with the metrics that stand for the trial's constraints. Raises Infeasible where one is above 0
+        and the study has no bound for it, ValueError where one is NaN."""
+        value, gradient = split(result) if _has_gradient(result) else (result, None)
+        goals = list(self.goals)
+        if isinstance(value, (list, tuple)) and len(value) == len(goals):
+            value = value[0] if len(goals) == 1 else dict(zip(goals, value))
+        measured = value if isinstance(value, Mapping) else {goals[0]: value}
+        limits = self._limits(trial, measured)
+        if CONSTRAINT in self.constraints:
+            if (limits or self._constraints is not None) and set(goals) <= set(measured):
+                value = {**measured, **metrics_of_constraints(limits)}
+        else:
+            broken = [f"constraint {name} is {x:.6g}, not at most 0" for name, x in limits.items() if not x <= 0]
+            if broken:
+                raise Infeasible(f"{'; '.join(broken)}: its value {value} does not count")
+        return value if gradient is None else (value, gradient)
+
+    def _limits(self, trial: Any, measured: Mapping[str, Any]) -> dict[str, float]:
+        """Returns the constraints of a trial by their keys: those that it set, and numbered what `constraints_func`
+        returns. TypeError where that is no sequence of numbers."""
+        limits: dict[str, float] = dict(getattr(trial, "constraints", {}))
+        if self._constraints is None:
+            return limits
+        notes = {key: to_note(note) for key, note in trial.user_attrs.items()}
+        goals = tuple(self.goals)
+        metrics = {name: x for name, x in measured.items() if isinstance(x, (int, float))}
+        frozen = FrozenTrial(
+            trial.number, TrialState.COMPLETE, trial.params, metrics.get(goals[0]), metrics, attributes=notes,
+            started=trial.datetime_start.timestamp(), intermediate_values=dict(trial._curve), objectives=goals,
+        )  # fmt: skip
+        frozen._with(lambda: trial.distributions, None)
+        found = self._constraints(frozen)
+        if isinstance(found, str) or not isinstance(found, Iterable):
+            raise TypeError(f"constraints_func returned {found!r}: it returns a sequence of numbers")
+        return {**limits, **{str(i): to_number(f"constraint {i} of constraints_func", x) for i, x in enumerate(found)}}
 
     def optimize(  # type: ignore[override]
         self,
@@ -121,8 +144,8 @@ class OptunaStudy(Study):
         show_progress_bar: bool = False,
         **options: Any,
     ) -> Any:
-        """Runs trials. `gc_after_trial` collects garbage after each, as Optuna does. Trials that violate a constraint
-        fail as INFEASIBLE: the search learns to avoid their like."""
+        """Runs trials. `gc_after_trial` collects garbage after each, as Optuna does. Trials that violate a constraint are
+        not feasible; of a study that was made without constraints they fail as INFEASIBLE."""
         objective = options.pop("func", fn)
         options.update(catch=catch, callbacks=callbacks, show_progress_bar=show_progress_bar)
         args = n_trials, timeout, n_jobs
@@ -139,17 +162,13 @@ class OptunaStudy(Study):
         return super().optimize(objective, *args, **options)
 
     def _constrained(self, objective: Any) -> Any:
-        """Returns an objective whose results count only where its constraints hold."""
+        """Returns an objective whose results have the metrics that stand for its constraints."""
         if not callable(objective):
             return objective
 
         @functools.wraps(objective)
         def constrained(trial: Any) -> Any:
-            result = objective(trial)
-            if isinstance(result, (list, tuple)) and len(result) == 1:
-                result = result[0]  # The values of one objective.
-            self._check_constraints(trial, result)
-            return result
+            return self._judged(trial, objective(trial))
 
         return constrained
 
@@ -205,11 +224,15 @@ class OptunaStudy(Study):
         import pandas
 
         names = _COLUMNS if attrs is None else tuple(attrs)
+        if len(self.goals) > 1:
+            names = tuple("values" if name == "value" else name for name in names)
         rows: list[dict[tuple[str, Any], Any]] = []
         for trial in self.trials:
             row: dict[tuple[str, Any], Any] = {}
             for name in names:
                 cell = getattr(trial, name)
+                if name == "values" and cell is None:
+                    continue
                 if isinstance(cell, list):
                     cell = dict(enumerate(cell))
                 cells = cell if isinstance(cell, dict) else {"": cell}
@@ -243,13 +266,15 @@ class OptunaStudy(Study):
 
     @property
     def direction(self) -> StudyDirection:
-        """The goal, which equals "minimize" or "maximize"."""
+        """The goal, which equals "minimize" or "maximize". RuntimeError for several, which are `directions`."""
+        if len(self.goals) > 1:
+            raise RuntimeError(f"{self.study_name} has several objectives: look at study.directions")
         return StudyDirection(super().direction)
 
     @property
     def directions(self) -> list[StudyDirection]:
-        """The goal, in a list."""
-        return [self.direction]
+        """The goals, in their order."""
+        return [StudyDirection(goal) for goal in self.goals.values()]
 
     @property
     def sampler(self) -> Any:
@@ -271,7 +296,9 @@ class OptunaStudy(Study):
 
     @property
     def best_trials(self) -> list[FrozenTrial]:
-        """The best trial, in a list; empty while none is complete."""
+        """The front of several goals; of one the best trial, in a list. Empty while none is complete and feasible."""
+        if len(self.goals) > 1:
+            return self.front
         try:
             return [self.best_trial]
         except ValueError:
@@ -279,8 +306,8 @@ class OptunaStudy(Study):
 
     @property
     def metric_names(self) -> list[str]:
-        """The metric, in a list."""
-        return [self.metric]
+        """The metrics of the goals, in their order."""
+        return list(self.goals)
 
 
 class MaxTrialsCallback:

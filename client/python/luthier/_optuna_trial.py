@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier._gradient import _FixedTrial
+from luthier._goals import CONSTRAINT, MOST_METRICS, names_of_goals
 from luthier._granted import Asked
 from luthier._notes import from_note, to_note
-from luthier._optuna_refused import ONE_OBJECTIVE, refuse
+from luthier._optuna_refused import refuse
 from luthier.errors import Unsupported
-from luthier.space import Categorical, Domain, Float, Int, to_domain
+from luthier.space import LEGAL_NAME, Categorical, Domain, Float, Int, to_domain
 from luthier.trial import FrozenTrial, Trial, TrialState
+
+
+_MOST_KEPT = 20  # Constraints of a trial that are kept one by one.
 
 
 class OptunaTrial(Trial):
@@ -30,6 +35,15 @@ class OptunaTrial(Trial):
         def __getattr__(self, name: str) -> Any:
             refuse("Trial", name)
             raise AttributeError(f"neither Optuna's trials nor Luthier's have {name!r}")
+
+    def _measured(self, value: Any, step: Any, metrics: Any, gradient: Any) -> Any:
+        names = list(self._study.goals)
+        if len(names) > 1 and value is not None and not isinstance(value, Mapping):
+            way = ", ".join(f"{name!r}: ..." for name in names)
+            raise Unsupported(
+                f"report({value!r}) of a study with several objectives is not supported here; instead: report({{{way}}}, step)"
+            )
+        return super()._measured(value, step, metrics, gradient)
 
     def _taken(self, reply: Any) -> str:
         if self._last is not None and self._study.metric in self._last.metrics:
@@ -59,7 +73,9 @@ class OptunaTrial(Trial):
         self._notes[key] = value
 
     def set_constraint(self, key: str, value: float) -> None:
-        """Sets the value of a constraint: above 0 the setting is not allowed, and its result does not count."""
+        """Sets the value of a constraint: above 0 the trial is not feasible. ValueError for NaN."""
+        if math.isnan(float(value)):
+            raise ValueError(f"constraint {key!r} is NaN")
         self._limits[key] = float(value)
 
     @property
@@ -147,6 +163,17 @@ class FixedTrial(_FixedTrial):
         self.constraints[key] = float(value)
 
 
+def metrics_of_constraints(limits: Mapping[str, float]) -> dict[str, float]:
+    """Returns constraints as a trial keeps them: the largest, and each by its key where that may be a metric's name.
+    ValueError for NaN."""
+    for key, limit in limits.items():
+        if math.isnan(limit):
+            raise ValueError(f"constraint {key!r} is NaN")
+    names = {key: f"{CONSTRAINT}_{key}" for key in list(limits)[:_MOST_KEPT]}
+    kept = {name: float(limits[key]) for key, name in names.items() if LEGAL_NAME.match(name) and math.isfinite(limits[key])}
+    return {CONSTRAINT: float(max(limits.values(), default=0.0)), **kept}
+
+
 def create_trial(
     *,
     state: Any = TrialState.COMPLETE,
@@ -159,21 +186,30 @@ def create_trial(
     intermediate_values: Optional[Mapping[int, float]] = None,
     constraints: Optional[Mapping[str, float]] = None,
 ) -> FrozenTrial:
-    """Returns a result from elsewhere, for `add_trial`. One that violates a constraint has failed."""
+    """Returns a result from elsewhere, for `add_trial`. One that violates a constraint is not feasible; a study that was
+    made without constraints takes it as one that has failed."""
     if system_attrs:
         raise Unsupported("create_trial(system_attrs=...) is not supported here; instead: user_attrs=...")
-    if values is not None:
-        if len(values) != 1:
-            raise ValueError(f"values has {len(values)} numbers: {ONE_OBJECTIVE}")
-        value = values[0]
+    if values is not None and value is not None:
+        raise ValueError("give value= or values=, not both")
+    given = [value] if values is None else list(values)
+    if not 1 <= len(given) <= MOST_METRICS:
+        raise ValueError(f"values has {len(given)} numbers: a study has 1 to {MOST_METRICS} objectives")
+    names = names_of_goals(len(given))
+    metrics = {name: float(x) for name, x in zip(names, given) if x is not None}
+    feasible: Optional[bool] = None
+    if constraints:
+        metrics.update(metrics_of_constraints(constraints))
+        feasible = metrics[CONSTRAINT] <= 0
     state = TrialState(getattr(state, "value", state))
-    if any(not limit <= 0 for limit in (constraints or {}).values()):
-        state, value = TrialState.FAILED, None
     notes = {key: to_note(note) for key, note in (user_attrs or {}).items()}
     curve = {int(step): float(x) for step, x in (intermediate_values or {}).items()}
     space = {name: to_domain(given) for name, given in (distributions or {}).items()}
     if set(space) != set(params or {}):
         raise ValueError(f"params has {sorted(params or {})}, distributions {sorted(space)}: they have the same names")
-    made = FrozenTrial(0, state, dict(params or {}), value, attributes=notes, intermediate_values=curve)
+    made = FrozenTrial(
+        0, state, dict(params or {}), given[0], metrics if len(metrics) > 1 else {}, attributes=notes,
+        intermediate_values=curve, feasible=feasible, objectives=tuple(names),
+    )  # fmt: skip
     made._with(lambda: space, None)
     return made

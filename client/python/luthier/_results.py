@@ -27,6 +27,18 @@ def split(result: Any, gradient: Optional[Mapping[str, Any]] = None) -> tuple[An
     return result, gradient
 
 
+def by_name(metrics: Sequence[str], result: Any) -> Any:
+    """Returns the values of several metrics that stand in their order, in a tuple or a list, by names; all else as it is.
+    TypeError where they are too few or too many."""
+    if isinstance(result, tuple) and len(result) == 2 and (result[1] is None or isinstance(result[1], Mapping)):
+        return by_name(metrics, result[0]), result[1]
+    if len(metrics) < 2 or not isinstance(result, (list, tuple)):
+        return result
+    if len(result) != len(metrics):
+        raise TypeError(f"the result {shown(result)} has {len(result)} values; the metrics are {', '.join(metrics)}")
+    return dict(zip(metrics, result))
+
+
 def measurement(
     space: Space,
     metric: str,
@@ -89,8 +101,8 @@ def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = N
 
 def final(space: Space, metrics: Sequence[str], result: Any, step: int, notes: Notes) -> Any:
     """Returns the Measurement of what an objective returned. `metrics`: those of the study, of which a bare value is the
-    only one. TypeError and ValueError say what is wrong with it; what is left out beside them is named in `notes`."""
-    value, gradient = split(result)
+    only one, and several values stand in their order. TypeError and ValueError say what is wrong with it; what is left out beside them is named in `notes`."""
+    value, gradient = split(by_name(metrics, result))
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # Keeps Python from warning that nobody awaited it.
         raise TypeError("the objective returned a coroutine: await it; async objectives are for luthier.aio.study")

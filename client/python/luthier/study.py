@@ -33,9 +33,10 @@ _BATCH = 1000  # Trials in one import,
 _BATCH_BYTES = 3 << 20  # and their bytes.
 _MOST_JOBS = 1000
 
-# An objective returns anything that is a number, or metrics by name; maybe with a gradient.
+# An objective returns anything that is a number, or metrics by name or in their order; maybe with a gradient.
 _Measured = Union[SupportsFloat, Mapping[str, Any]]
-Result = Union[_Measured, tuple[_Measured, Optional[Mapping[str, Any]]]]
+_Several = Union[_Measured, Sequence[SupportsFloat]]
+Result = Union[_Several, tuple[_Several, Optional[Mapping[str, Any]]]]
 Objective = Callable[[Trial], Result]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from luthier import _csv, _wire
 from luthier._arguments import mapping, number, text, whole
 from luthier._frozen import FrozenTrial
+from luthier._goals import CONSTRAINT
 from luthier._notes import note
 from luthier._results import measurement
 from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, encode_label, to_spec
@@ -99,11 +100,17 @@ def stored_params(study: Study, trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _row_of(study: Study, trial: FrozenTrial) -> dict[str, Any]:
+    state, metrics, goals = trial.state.value, dict(trial.metrics), list(study.goals)
+    if trial.number == 0 and metrics:  # Of create_trial: the goals have no names of their own.
+        if trial.feasible is False and CONSTRAINT not in study.constraints:
+            state = "FAILED"
+        if len(goals) == len(trial.objectives):
+            metrics = {dict(zip(trial.objectives, goals)).get(name, name): x for name, x in metrics.items()}
     return {
         "params": stored_params(study, trial),
-        "state": trial.state.value,
-        "metrics": trial.metrics or ({} if trial.value is None else None),
-        "value": None if trial.metrics else trial.value,
+        "state": state,
+        "metrics": metrics or ({} if trial.value is None else None),
+        "value": None if metrics else trial.value,
         "gradient": trial.gradient,
         "standard_errors": trial.standard_errors,
         "attributes": trial.attributes,

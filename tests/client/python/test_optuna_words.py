@@ -125,6 +125,8 @@ def test_no_word_of_the_installed_optuna_is_missing() -> None:
 REFUSALS: dict[str, Any] = {
     "gamma": lambda: optuna.samplers.TPESampler(gamma=len),
     "group": lambda: optuna.samplers.TPESampler(group=True),
+    "crossover_prob": lambda: optuna.samplers.NSGAIISampler(crossover_prob=0.5),
+    "reference_points": lambda: optuna.samplers.NSGAIIISampler(reference_points=[[1.0]]),
     "sigma0": lambda: optuna.samplers.CmaEsSampler(sigma0=0.1),
     "source_trials": lambda: optuna.samplers.CmaEsSampler(source_trials=[1]),
     "independent_sampler": lambda: optuna.samplers.GPSampler(independent_sampler=1),
@@ -158,8 +160,8 @@ def test_options_that_can_not_be_carried_out_are_refused_by_name(word: str) -> N
 def test_options_that_optuna_has_not_are_refused_by_name() -> None:
     with pytest.raises(TypeError, match="TPESampler has no 'n_trials'"):
         optuna.samplers.TPESampler(n_trials=3)
-    with pytest.raises(ValueError, match="one objective.*weighted sum"):
-        optuna.create_study(directions=["minimize", "maximize"])
+    with pytest.raises(TypeError, match="NSGAIISampler has no 'dividing_parameter'"):
+        optuna.samplers.NSGAIISampler(dividing_parameter=3)
     with pytest.raises(ValueError, match="db='DIR'"):
         optuna.create_study(storage="mysql://a/b")
     with pytest.raises(ValueError, match="coordinator"):
@@ -168,8 +170,10 @@ def test_options_that_optuna_has_not_are_refused_by_name() -> None:
         optuna.create_study(storage="a.db")
     with pytest.raises(ValueError, match="not both"):
         optuna.create_study(direction="maximize", directions=["minimize"])
-    with pytest.raises(ValueError, match="2 numbers.*one objective"):
-        optuna.create_trial(values=[1.0, 2.0])
+    with pytest.raises(ValueError, match="not both"):
+        optuna.create_trial(value=1.0, values=[1.0])
+    with pytest.raises(ValueError, match="9 numbers.* 1 to 8"):
+        optuna.create_trial(values=[1.0] * 9)
     with pytest.raises(ValueError, match=r"params has \['x'\], distributions \[\]"):
         optuna.create_trial(value=1.0, params={"x": 1.0})
 
@@ -180,6 +184,7 @@ def test_options_of_samplers_and_pruners_are_carried_out() -> None:
         "tpe": samplers.TPESampler(seed=3, n_startup_trials=4, n_ei_candidates=8, multivariate=False),
         "bo": samplers.GPSampler(n_startup_trials=7),
         "cma_es": samplers.CmaEsSampler(popsize=6, seed=1),
+        "nsga2": samplers.NSGAIISampler(population_size=12),
         "random": samplers.RandomSampler(2),
     }
     specs = {}
@@ -189,6 +194,7 @@ def test_options_of_samplers_and_pruners_are_carried_out() -> None:
         assert study.spec["stopping"]["percentile"] == {"percentile": 30.0, "min_trials": 2, "warmup": 1, "interval": 3}
     assert specs["tpe"]["startup_trials"] == 4 and specs["tpe"]["candidates"] == 8 and not specs["tpe"]["multivariate"]
     assert specs["bo"]["initial_points"] == 7 and specs["cma_es"]["population"] == 6
+    assert specs["nsga2"]["population"] == 12
     assert study is not None and study.spec["seed"] == 2
 
 
@@ -203,17 +209,27 @@ def test_results_that_violate_a_constraint_do_not_count() -> None:
         return float(x**2)
 
     study.enqueue_trial({"x": 9.5})
-    study.optimize(objective, n_trials=60)  # Nearly all are ruled out; more than 20 in a row are no reason to pause.
-    assert study.best_params["x"] >= 9 and len(study.trials) == 60 and study.state != "PAUSED"
-    ruled_out = [t for t in study.trials if t.state == "FAILED"]
-    assert ruled_out and all(t.failure.startswith("INFEASIBLE: constraint 1 of constraints_func is") for t in ruled_out)
+    study.optimize(objective, n_trials=60)
+    assert study.best_params["x"] >= 9 and len(study.trials) == 60
+    assert {t.state.value for t in study.trials} == {"COMPLETE"}
+    assert [t.feasible for t in study.trials] == [t.params["x"] >= 9 for t in study.trials]
+    assert all(t.constraints == {"0": 9 - t.params["x"]} and t.value == t.params["x"] ** 2 for t in study.trials)
     loaded = optuna.load_study(
-        study_name=study.study_name, sampler=optuna.samplers.TPESampler(constraints_func=lambda t: (1.0,))
+        study_name=study.study_name, sampler=optuna.samplers.TPESampler(constraints_func=lambda t: (-1.0, 1.0))
     )
-    trial = loaded.ask()
-    assert loaded.tell(trial, 0.0).state == "FAILED"
+    told = loaded.tell(loaded.ask(), 0.0, state=optuna.trial.TrialState.COMPLETE)
+    assert (told.state, told.feasible, told.constraints) == ("COMPLETE", False, {"0": -1.0, "1": 1.0})
     with pytest.raises(luthier.Unsupported, match="n_jobs"):
         loaded.optimize(objective, n_trials=1, processes=1)
+
+
+def test_a_study_that_was_made_without_constraints_fails_what_violates_them() -> None:
+    name = optuna.create_study(study_name="unbounded", algorithm="tpe").study_name
+    sampler = optuna.samplers.TPESampler(constraints_func=lambda t: (1.0 if t.number <= 30 else -1.0,))
+    study = optuna.load_study(study_name=name, sampler=sampler)
+    study.optimize(lambda t: t.suggest_float("x", 0, 1), n_trials=32)  # Though more than 20 in a row fail.
+    failed = [t for t in study.trials if t.state == "FAILED"]
+    assert len(failed) == 30 and all(t.failure.startswith("INFEASIBLE: constraint 0 is 1, not") for t in failed)
 
 
 def test_constraints_that_trials_set() -> None:
@@ -369,7 +385,7 @@ def test_constraints_see_the_learning_curve() -> None:
 
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(constraints_func=worst))
     study.optimize(lambda t: [t.report(2.0 if t.number == 1 else 0.5, 1) and 1.0], n_trials=2)
-    assert [t.state for t in study.trials] == ["FAILED", "COMPLETE"]
+    assert [t.feasible for t in study.trials] == [False, True]
     wrong = optuna.create_study(sampler=optuna.samplers.TPESampler(constraints_func=lambda t: 1.0))
     with pytest.raises(TypeError, match="sequence of numbers"):
         wrong.optimize(lambda t: 1.0, n_trials=1)

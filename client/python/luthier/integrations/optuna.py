@@ -26,14 +26,15 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 import luthier
-from luthier._goals import Goal
+from luthier._foreign import optuna_constraints
+from luthier._goals import Goal, largest, names_of_constraints, names_of_goals
 from luthier.integrations._asking import ask
 from luthier.space import labels_of
 
 GRADIENT = "luthier:gradient"  # User attribute of a trial: derivatives of its value by parameters' names.
 _UID = "luthier:uid"  # System attribute of an Optuna study: what it is called in Luthier.
 _TOLD = "luthier:told"  # System attribute of a trial: the Luthier study that its maker told the result.
-_CONSTRAINTS = "constraints"  # System attribute of a trial: a list, or one a constraint, "constraints:KEY".
+_CONSTRAINTS = "constraints"  # System attribute of a trial: what `constraints_func` returned.
 _NUMBER = "optuna.number"  # Attribute of an imported Luthier trial: the number it has in Optuna.
 _MAX_TRIALS = 500_000  # Imports raise it, up to 10^6.
 _Distributions = dict[str, BaseDistribution]
@@ -81,10 +82,9 @@ class _Metrics:
     """What an Optuna study measures, in Luthier's words: its values, and its constraints by their keys."""
 
     def __init__(self, directions: Sequence[StudyDirection], keys: Sequence[str]) -> None:
-        names = ["value"] if len(directions) == 1 else [f"value_{i}" for i in range(len(directions))]
         goals: list[Goal] = ["maximize" if d == StudyDirection.MAXIMIZE else "minimize" for d in directions]
-        self.goals: dict[str, Goal] = dict(zip(names, goals))
-        self.constraints = {key: f"constraint_{i}" for i, key in enumerate(keys)}
+        self.goals: dict[str, Goal] = dict(zip(names_of_goals(len(goals)), goals))
+        self.constraints = names_of_constraints(keys, len(goals))
 
     def options(self) -> dict[str, Any]:
         """Returns these as options of luthier.study."""
@@ -98,10 +98,10 @@ class _Metrics:
 
     def of(self, values: Optional[Sequence[float]], constraints: Mapping[str, float]) -> Optional[dict[str, float]]:
         """Returns a trial's metrics; None where one is missing."""
-        if values is None or len(values) != len(self.goals) or any(key not in constraints for key in self.constraints):
+        bounded = largest(self.constraints, constraints)
+        if values is None or len(values) != len(self.goals) or bounded is None:
             return None
-        measured = {name: float(value) for name, value in zip(self.goals, values)}
-        return {**measured, **{name: float(constraints[key]) for key, name in self.constraints.items()}}
+        return {**{name: float(value) for name, value in zip(self.goals, values)}, **bounded}
 
 
 class _Link:
@@ -140,7 +140,7 @@ class _Link:
             for trial in finished:
                 told = trial.number in self.known or trial.system_attrs.get(_TOLD) == self.identity
                 self.known.add(trial.number)
-                params, measured = self.space.to_luthier(trial.params), self.metrics.of(_values(trial), _constraints(trial))
+                params, measured = self.space.to_luthier(trial.params), self.metrics.of(_values(trial), optuna_constraints(trial))
                 if told or params is None or measured is None or trial.state == TrialState.FAIL:
                     continue
                 self._note(params)
@@ -224,31 +224,43 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: _Values) -> None:
         """Tells Luthier how the trial ended."""
-        constraints = dict(_constraints(trial))
-        if self._constraints_func is not None:
-            # Optuna keeps them where all samplers find them.
-            _process_constraints_after_trial(self._constraints_func, study, trial, state)
-            found = study._storage.get_trial_system_attrs(trial._trial_id).get(_CONSTRAINTS) or ()
-            constraints.update((str(i), float(value)) for i, value in enumerate(found))
         with self._lock:
-            key = self._of(study)[0], trial.number
-            if key not in self._open:
-                return  # Not asked here: goes in as an import before the next ask.
-            link, asked, given = self._open.pop(key)
+            opened = self._open.pop((self._of(study)[0], trial.number), None)
+        try:
+            constraints = self._constraints_after(study, trial, state)
+        except BaseException:
+            if opened is not None:
+                opened[0].study.cancel_trial(opened[1].number)
+            raise
+        if opened is None:
+            return  # Not asked here: goes in as an import before the next ask.
+        link, asked, given = opened
         measured, gradient = link.metrics.of(values, constraints), _gradient(trial, link.space)
         if measured is None and state == TrialState.PRUNED:
             measured = link.metrics.of(_values(trial), constraints)
         try:
-            if any(name in trial.params and trial.params[name] != value for name, value in given.items()):
-                link.study.cancel_trial(asked.number)  # Somebody chose other values: those go in as an import.
+            other = any(name in trial.params and trial.params[name] != value for name, value in given.items())
+            if other or (measured is None and state == TrialState.COMPLETE):
+                # Somebody chose other values, which go in as an import, or it lacks a constraint.
+                link.study.cancel_trial(asked.number)
                 return
-            if state == TrialState.FAIL or (measured is None and state == TrialState.COMPLETE):
+            if state == TrialState.FAIL:
                 link.study.tell(asked, state="FAILED")
             else:
                 link.study.tell(asked, measured, state=state.name, gradient=gradient)
         except (luthier.LeaseLost, luthier.TrialFinal):
             return  # It took longer than its lease: its result goes in as an import.
         study._storage.set_trial_system_attr(trial._trial_id, _TOLD, link.identity)
+
+    def _constraints_after(self, study: Study, trial: FrozenTrial, state: TrialState) -> Mapping[str, float]:
+        """Returns the constraints of a trial that ends, by their keys; those of `constraints_func` are computed."""
+        constraints = dict(optuna_constraints(trial))
+        if self._constraints_func is not None:
+            # Optuna keeps them where all samplers find them.
+            _process_constraints_after_trial(self._constraints_func, study, trial, state)
+            found = study._storage.get_trial_system_attrs(trial._trial_id).get(_CONSTRAINTS) or ()
+            constraints.update((str(i), float(value)) for i, value in enumerate(found))
+        return constraints
 
     def _of(self, study: Study) -> tuple[str, IntersectionSearchSpace]:
         """Returns the unique id of `study`, made at first sight, kept in its storage, and its intersection space."""
@@ -264,7 +276,7 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
     def _link(self, study: Study, search_space: Mapping[str, BaseDistribution]) -> _Link:
         """Returns the Luthier study for `search_space`, made if there is none."""
         trials = study._get_trials(deepcopy=False, use_cache=True)
-        keys = sorted({key for trial in trials if trial.state.is_finished() for key in _constraints(trial)})
+        keys = sorted({key for trial in trials if trial.state.is_finished() for key in optuna_constraints(trial)})
         metrics = _Metrics(study.directions, keys)
         with self._lock:
             uid = self._of(study)[0]
@@ -287,13 +299,6 @@ def _values(trial: FrozenTrial) -> Optional[Sequence[float]]:
     if trial.values is not None:
         return list(trial.values)
     return [trial.intermediate_values[trial.last_step]] if trial.last_step is not None else None
-
-
-def _constraints(trial: FrozenTrial) -> Mapping[str, float]:
-    """Returns the trial's constraints by their keys; those of `constraints_func` have numbers."""
-    found = {str(i): float(value) for i, value in enumerate(trial.system_attrs.get(_CONSTRAINTS) or ())}
-    named = {key: value for key, value in trial.system_attrs.items() if key.startswith(_CONSTRAINTS + ":")}
-    return {**found, **{key[len(_CONSTRAINTS) + 1 :]: float(value) for key, value in named.items()}}
 
 
 def _gradient(trial: FrozenTrial, space: _Space) -> Optional[dict[str, float]]:

@@ -14,13 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 import luthier
+from luthier._goals import Goals
 from luthier.integrations._asking import ask
-from luthier.space import labels_of, to_domain
+from luthier.space import LEGAL_NAME, labels_of, to_domain
 
 __all__ = ["LuthierSearchCV"]
 
 _log = logging.getLogger("luthier")
 _STEP_OF_SEEDS = 2**31 - 1
+_TIMES = "fit_time", "score_time"
 
 
 class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -34,8 +36,12 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
     fail it learns to avoid.
     They are in `cv_results_` unless all fits of their batch failed. `error_score="raise"` ends the search instead.
 
-    `constraints` bound means of other scores of `scoring`, and of "fit_time" and "score_time" in seconds:
-    {"precision": {"at_least": 0.9}}; `best_params_` is then the best setting within them.
+    With several scores of `scoring`, `refit` names the one to search by, as in GridSearchCV; the others are kept with the
+    trials, too. `constraints` bound means of scores, and of "fit_time" and "score_time" in seconds:
+    {"precision": {"at_least": 0.9}}; `best_params_` is then the best setting within them. `goals` are several of these
+    to search by: {"accuracy": "maximize", "fit_time": "minimize"}, as in luthier.study. `front_` then has the places in
+    `cv_results_` of the settings within the constraints that none surpasses in all goals, and `best_params_` is the one
+    of the best score that `refit` names.
 
     `study_name` continues a study that is there; without it every `fit` makes a new one. `server` and `db` say which
     coordinator, as in `luthier.study`. After `fit`, `study_` is the study and `trials_` its trials; the other
@@ -50,6 +56,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         "n_iter": "no_validation",
         "batch": "no_validation",
         "algorithm": "no_validation",
+        "goals": [dict, None],
         "constraints": [dict, None],
         "study_name": [str, None],
         "server": [str, None],
@@ -65,6 +72,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         *,
         batch: int = 1,
         algorithm: Any = "auto",
+        goals: Optional[Goals] = None,
         constraints: Optional[Mapping[str, Mapping[str, float]]] = None,
         study_name: Optional[str] = None,
         server: Optional[str] = None,
@@ -83,6 +91,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.n_iter = n_iter
         self.batch = batch
         self.algorithm = algorithm
+        self.goals = goals
         self.constraints = constraints
         self.study_name = study_name
         self.server = server
@@ -128,8 +137,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         self._study = luthier.study(
             name,
             domains,
-            metric="score",
-            goal="maximize",
+            **({"metric": "score", "goal": "maximize"} if self.goals is None else {"goals": self.goals}),
             constraints=self.constraints,
             algorithm=self.algorithm,
             max_trials=max(self.n_iter, 1_000) if self.study_name else self.n_iter,
@@ -160,18 +168,27 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             except BaseException:
                 _give_back(self._study, trials)
                 raise
-            metric = self._metric(results)
-            folds = sum(key.startswith("split") and key.endswith(f"_test_{metric}") for key in results)
-            for i, trial in enumerate(trials, start=seen):
-                mean, deviation = float(results[f"mean_test_{metric}"][i]), float(results[f"std_test_{metric}"][i])
-                measured = {"score": mean, **{name: float(of[i]) for name, of in self._constrained(results).items()}}
-                if all(map(math.isfinite, measured.values())):
-                    self._study.tell(trial, measured, standard_errors={"score": deviation / math.sqrt(folds)})
-                else:
-                    self._study.tell(trial, state="FAILED")
+            self._tell(trials, results, seen)
             seen += len(trials)
         if seen == 0 and failure is not None:
             raise failure
+
+    def _tell(self, trials: Sequence[Any], results: Mapping[str, Any], begin: int) -> None:
+        """Tells the scores of trials, which stand in `results` from the place `begin` on."""
+        columns = self._columns(results)
+        folds = sum(key.startswith("split") and key.endswith("_test_" + _scores(results)[0]) for key in results)
+        for i, trial in enumerate(trials, start=begin):
+            measured = {name: float(results["mean_" + column][i]) for name, column in columns.items()}
+            if not all(map(math.isfinite, measured.values())):
+                self._study.tell(trial, state="FAILED")
+                continue
+            errors = {name: float(results["std_" + columns[name]][i]) / math.sqrt(folds) for name in self._study.goals}
+            for name in _scores(results):  # Further scores are kept.
+                mean = float(results[f"mean_test_{name}"][i])
+                told = name in measured or f"test_{name}" in columns.values()
+                if not told and LEGAL_NAME.match(name) and math.isfinite(mean):
+                    measured[name] = mean
+            self._study.tell(trial, measured, standard_errors=errors)
 
     def _say_that_it_ended(self, done: int) -> None:
         """Warns where the study ended before all settings were tried. Raises StudyFinished where none was."""
@@ -184,32 +201,57 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.study_name is not None:
             _log.warning("study %s ended after %d of %d settings: %s", self.study_name_, done, self.n_iter, reason)
 
-    def _constrained(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a column of `cv_results_` for each constraint."""
-        columns: dict[str, Any] = {}
-        for name in self.constraints or {}:
-            found = [key for key in (f"mean_test_{name}", f"mean_{name}") if key in results]
-            if not found:
-                scores = sorted(key[len("mean_test_") :] for key in results if key.startswith("mean_test_"))
-                raise ValueError(f"constraints has {name!r}; there are {', '.join([*scores, 'fit_time', 'score_time'])}")
-            columns[name] = results[found[0]]
+    def _columns(self, results: Mapping[str, Any]) -> dict[str, str]:
+        """Returns for each metric of the study the column of `cv_results_` behind "mean_" and "std_"."""
+        columns: dict[str, str] = {}
+        if self.goals is None:
+            columns["score"] = "test_" + self._metric(results)
+        for what, named in (("goals", self.goals), ("constraints", self.constraints)):
+            for name in named or {}:
+                found = [key for key in (f"test_{name}", name) if f"mean_{key}" in results]
+                if not found:
+                    raise ValueError(f"{what} has {name!r}; there are {', '.join([*_scores(results), *_TIMES])}")
+                columns[name] = found[0]
         return columns
+
+    def _within(self, results: Mapping[str, Any]) -> Any:
+        """Returns for each setting whether it is within the constraints."""
+        within: Any = np.ones(len(results["params"]), dtype=bool)
+        columns = self._columns(results) if self.constraints else {}
+        for name, bounds in (self.constraints or {}).items():
+            means = np.asarray(results["mean_" + columns[name]])
+            within &= (means >= bounds.get("at_least", -math.inf)) & (means <= bounds.get("at_most", math.inf))
+        return within
+
+    def _losses(self, results: Mapping[str, Any]) -> Any:
+        """Returns a row for each setting and a column for each goal, which is to be small."""
+        columns = self._columns(results)
+        signs = [1.0 if goal == "minimize" else -1.0 for goal in self._study.goals.values()]
+        means = [np.asarray(results["mean_" + columns[name]], dtype=float) for name in self._study.goals]
+        return np.stack([sign * mean for sign, mean in zip(signs, means)], axis=1)
+
+    @property
+    def front_(self) -> Any:
+        """Places in `cv_results_` of the settings of the last `fit` within the constraints that none surpasses in all
+        goals; without `goals` those of the best score."""
+        check_is_fitted(self, "study_name_")
+        _ = self.study_  # A copy loads it.
+        return _front(self._losses(self.cv_results_), self._within(self.cv_results_))
 
     def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> Any:
         """Returns the place of the best setting within the constraints; without any such, of the best one, with a
-        warning."""
-        if callable(refit) or not self.constraints:
+        warning. Of equally good ones it is on the front."""
+        if callable(refit) or not (self.constraints or self.goals):
             return super()._select_best_index(refit, refit_metric, results)
         ranks = np.array(results[f"rank_test_{refit_metric}"], dtype=float)
-        within: Any = np.ones(len(ranks), dtype=bool)
-        for name, column in self._constrained(results).items():
-            bounds = self.constraints[name]
-            within &= np.asarray(column) >= bounds.get("at_least", -math.inf)
-            within &= np.asarray(column) <= bounds.get("at_most", math.inf)
+        within = self._within(results)
         if not within.any():
             _log.warning("no setting of study %s is within the constraints", self.study_name_)
             return int(ranks.argmin())
-        return int(np.where(within, ranks, math.inf).argmin())
+        ranks = np.where(within, ranks, math.inf)
+        best = np.flatnonzero(ranks == ranks.min())
+        losses = self._losses(results)[best]
+        return int(best[np.lexsort(losses.T[::-1])[0]]) if self.goals else int(best[0])
 
     def _metric(self, results: Mapping[str, Any]) -> str:
         """Returns the name of the score that decides."""
@@ -217,7 +259,21 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             return "score"
         if isinstance(self.refit, str) and f"mean_test_{self.refit}" in results:
             return self.refit
-        raise ValueError("with several scores, refit must name the one to search by")
+        raise ValueError("with several scores, refit must name the one to search by, or goals those")
+
+
+def _scores(results: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the scores."""
+    return sorted(key[len("mean_test_") :] for key in results if key.startswith("mean_test_"))
+
+
+def _front(losses: Any, within: Any) -> Any:
+    """Returns the places of those rows of `losses`, (settings, goals), that are `within` and that no other such row
+    surpasses: is nowhere above and somewhere below. Rows with NaN are none."""
+    there = np.flatnonzero(within & np.isfinite(losses).all(axis=1))
+    rows = losses[there]
+    surpassed = [bool(((rows <= row).all(axis=1) & (rows < row).any(axis=1)).any()) for row in rows]
+    return there[~np.array(surpassed, dtype=bool)]
 
 
 def _domains(space: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
 from pathlib import Path
@@ -213,3 +214,78 @@ def test_a_study_that_gives_no_settings_says_why(tmp_path: Path, caplog: pytest.
     assert len(search.trials_) == 2 and "ended after 2 of 5 settings: every setting has been tried" in caplog.text
     with pytest.raises(luthier.StudyFinished, match="completed .every setting has been tried.*study_name="):
         fit(5)
+
+
+def _several(folder: Path, **options: Any) -> Any:
+    x, y = load_breast_cancer(return_X_y=True)
+    words: dict[str, Any] = {"scoring": ["accuracy", "precision", "recall"], "refit": "precision", "algorithm": "random"}
+    words.update(options)
+    estimator = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0))
+    space = {"decisiontreeclassifier__max_depth": (1, 6), "decisiontreeclassifier__ccp_alpha": (1e-4, 0.3, "log-uniform")}
+    return LuthierSearchCV(estimator, space, 12, cv=3, random_state=1, db=str(folder), **words).fit(x, y)
+
+
+def _surpassed(rows: Any, within: Any) -> list[int]:
+    """Returns the places of the rows within that none surpasses, of columns that are to be large."""
+    there = [i for i, inside in enumerate(within) if inside]
+    worse = {i for i in there for j in there if all(rows[j] >= rows[i]) and any(rows[j] > rows[i])}
+    return [i for i in there if i not in worse]
+
+
+def test_several_goals_have_a_front(coordinator_folder: Path) -> None:
+    search = _several(
+        coordinator_folder, goals={"precision": "maximize", "recall": "maximize"}, constraints={"fit_time": {"at_most": 60}}
+    )
+    results = search.cv_results_
+    rows = np.stack([results["mean_test_precision"], results["mean_test_recall"]], axis=1)
+    assert list(search.front_) == _surpassed(rows, [True] * 12)
+    assert search.best_index_ in search.front_ and search.best_score_ == results["mean_test_precision"].max()
+    assert search.study_.goals == {"precision": "maximize", "recall": "maximize"}
+    assert sorted(t.values for t in search.study_.front) == sorted(rows[search.front_].tolist())
+    trial = search.study_.trials[0]
+    assert trial.metrics["accuracy"] == pytest.approx(results["mean_test_accuracy"][0])  # Further scores are kept.
+    assert trial.standard_errors["recall"] == pytest.approx(results["std_test_recall"][0] / 3**0.5)
+    assert list(pickle.loads(pickle.dumps(search)).front_) == list(search.front_)
+    assert clone(search).goals == {"precision": "maximize", "recall": "maximize"}
+
+
+def test_goals_bounds_and_no_refit(coordinator_folder: Path) -> None:
+    goals = {"accuracy": "maximize", "score_time": "minimize"}
+    search = _several(coordinator_folder, goals=goals, constraints={"recall": {"at_least": 0.95}}, refit=False)
+    assert not hasattr(search, "best_index_")
+    results = search.cv_results_
+    rows = np.stack([results["mean_test_accuracy"], -results["mean_score_time"]], axis=1)
+    assert list(search.front_) == _surpassed(rows, results["mean_test_recall"] >= 0.95)
+    one = _several(coordinator_folder, goals={"score": "maximize", "fit_time": "minimize"}, scoring="accuracy", refit=True)
+    assert one.best_index_ in one.front_ and one.best_score_ == one.cv_results_["mean_test_score"].max()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"goals": {"f1": "maximize"}}, "goals has 'f1'; there are accuracy, precision, recall, fit_time, score_time"),
+        ({"goals": {"recall": "up"}}, "not 'minimize' or 'maximize'"),
+        ({"goals": {}}, "goals is empty"),
+        ({"goals": {"recall": "maximize"}, "refit": "f1"}, "refit"),
+        ({"goals": {"recall": "maximize", "accuracy": "maximize"}, "algorithm": "cma_es"}, "cma_es does not take several"),
+        ({"goals": ["recall"]}, "goals"),
+        ({"refit": False}, "refit must name the one to search by, or goals those"),
+        ({"scoring": {"my score": "accuracy"}, "refit": "my score", "goals": {"my score": "maximize"}}, "metric.*my score.* is not a name"),
+    ],
+)
+def test_wrong_goals_are_said_by_name(coordinator_folder: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError, luthier.LuthierError), match=message):
+        _several(coordinator_folder, **options)
+
+
+def test_a_score_that_is_no_number_fails_its_trial(coordinator_folder: Path) -> None:
+    def scores(estimator: Any, x: Any, y: Any) -> dict[str, float]:
+        deep = estimator[-1].get_depth() > 2
+        return {"a": estimator.score(x, y), "b": np.nan if deep else 1.0, "odd name": 1.0, "c": np.nan}
+
+    with pytest.warns(UserWarning, match="non-finite"):
+        search = _several(coordinator_folder, scoring=scores, refit="a", goals={"a": "maximize", "b": "minimize"})
+    states = [trial.state.name for trial in search.trials_]
+    assert states == ["FAILED" if math.isnan(b) else "COMPLETE" for b in search.cv_results_["mean_test_b"]]
+    assert {"FAILED", "COMPLETE"} == set(states)
+    assert all(not math.isnan(search.cv_results_["mean_test_b"][i]) for i in search.front_)

@@ -80,6 +80,7 @@ struct Figure {
   std::string kind = "";     // "history", as the command line has it.
   std::string title = "";    // For people: what, of which study.
   std::string caption = "";  // The picture in words, for those who do not see it.
+  std::string warning = "";  // Sentences that are part of a picture of one panel: reasons not to trust it.
   std::vector<Panel> panels = {};
   int columns = 1;  // Panels beside each other.
 };

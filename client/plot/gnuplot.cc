@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/plot/subject.h"
 #include "lib/base/printable.h"
 
@@ -28,6 +29,7 @@ constexpr int kWidth = 860, kHeight = 480;          // Pixels of the only panel.
 constexpr int kTextLines = 24;
 constexpr int kMargin = 90, kCharacterWidth = 7;  // Pixels beside a panel's frame, and of a character below it.
 constexpr int kTextMargin = 10;                   // The first in columns of a terminal.
+constexpr std::size_t kWarningLine = 115;         // Characters of a line below the only panel.
 constexpr std::size_t kLeastTick = 6;             // Columns of a terminal that the text of a tick gets at least.
 constexpr double kNarrow = 1e-4;  // Numbers that differ by less than this part of their size need more than six digits.
 constexpr double kHuge = 1e300;
@@ -95,6 +97,19 @@ std::size_t Characters(absl::string_view text) {
   std::size_t count = 0;
   for (; !text.empty(); ++count) text.remove_prefix(base::FirstCharacter(text).bytes);
   return count;
+}
+
+// Returns the words of a text in lines of at most `most` bytes, but for words that are longer.
+std::vector<std::string> Lines(const std::string& text, std::size_t most) {
+  std::vector<std::string> lines;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (lines.empty() || lines.back().size() + 1 + word.size() > most) {
+      lines.emplace_back(word);
+    } else {
+      absl::StrAppend(&lines.back(), " ", word);
+    }
+  }
+  return lines;
 }
 
 // Numbers as gnuplot gets them: (value - offset) * scale.
@@ -181,6 +196,7 @@ class Script {
   void SayAxis(const char* name, const Axis& axis);
   // Returns the texts of the ticks below a panel, as many and as long as there is room for; on paper they may lean.
   std::vector<std::pair<double, std::string>> TicksBelow(const Axis& axis, bool* leaning) const;
+  void SayWarning();
   void SayPanel(const Panel& panel);
   // Writes the layer's numbers as a block of data and returns the words of `plot` that draw it; "": nothing to draw.
   std::string SayLayer(const Panel& panel, const Layer& layer);
@@ -319,6 +335,16 @@ std::string Script::SayLayer(const Panel& panel, const Layer& layer) {
   return "";
 }
 
+// The warning stands in the picture itself, below the panel, since the caption does not travel with it.
+void Script::SayWarning() {
+  const std::vector<std::string> lines = Lines(figure_.warning, kWarningLine);
+  Say("set bmargin ", 4 + lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    Say("set label ", Quoted(lines[i]), " at screen 0.5, character ", lines.size() - i, ".0 center",
+        " font ',10' textcolor rgb '#b91c1c'");
+  }
+}
+
 void Script::SayPanel(const Panel& panel) {
   Say("set title ", Quoted(panel.title.empty() && figure_.panels.size() == 1 ? figure_.title : panel.title));
   SayAxis("x", panel.x);
@@ -333,6 +359,7 @@ void Script::SayPanel(const Panel& panel) {
     Say("set label ", Quoted(note.text), " at ", Exact(note.x), ",", Exact(note.y), " offset 0.4,",
         note.above ? "0.5" : "-0.6", text() ? "" : " font ',9' textcolor rgb '#334155'", " front");
   }
+  if (!figure_.warning.empty() && figure_.panels.size() == 1 && !text()) SayWarning();
   if (!panel.empty.empty()) Say("set label ", Quoted(panel.empty), " at graph 0.5,0.5 center");
   std::string plots;
   for (const Layer& layer : panel.layers) {

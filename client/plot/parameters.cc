@@ -23,9 +23,8 @@ constexpr std::size_t kBestLines = 1000;
 constexpr std::size_t kOtherLines = 500;
 constexpr int kShades = 8;
 constexpr std::size_t kMostBars = 30;
-constexpr double kArrow = 0.045;         // Length of a slope's line, as a share of the frame.
-constexpr double kAspect = 0.8;          // Height of a panel by its width.
-constexpr double kPoorPrediction = 0.3;  // Shares that predict less of the variance are warned about.
+constexpr double kArrow = 0.045;  // Length of a slope's line, as a share of the frame.
+constexpr double kAspect = 0.8;   // Height of a panel by its width.
 
 std::string Six(double value) {
   return absl::StrFormat("%.6g", value);
@@ -490,9 +489,17 @@ Figure Importance(const Subject& subject, const v1::GetImportanceResponse& impor
     panel.empty = "the study has no parameter that varies";
   }
   figure.caption =
-      absl::StrFormat("From %d complete trials. Trials that the shares have not seen are predicted to %.0f %%%s.",
-                      importance.trials(), 100.0 * std::max(0.0, importance.predicted()),
-                      importance.predicted() < kPoorPrediction ? ": too little for them to mean much" : "");
+      absl::StrFormat("From %d complete trials. Trials that the shares have not seen are predicted to %.0f %%.",
+                      importance.trials(), 100.0 * std::max(0.0, importance.predicted()));
+  if (count < shares.size()) absl::StrAppend(&figure.caption, " ", count, " of ", shares.size(), " shares are shown.");
+  if (importance.warnings_size() > 0) {
+    figure.warning = importance.warnings(0);
+    absl::StrAppend(&figure.caption, " ", figure.warning);
+  }
+  if (importance.warnings_size() > 1) {
+    absl::StrAppend(&figure.caption, " luthier study importance has ", importance.warnings_size() - 1, " more ",
+                    importance.warnings_size() == 2 ? "warning." : "warnings.");
+  }
   figure.panels.push_back(std::move(panel));
   return figure;
 }

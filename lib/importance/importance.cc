@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "lib/importance/forest.h"
+#include "lib/importance/warnings.h"
 #include "lib/math/sobol.h"
 #include "lib/study/compact_column.h"
 #include "lib/study/encoding.h"
@@ -319,6 +320,7 @@ absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal 
     return std::tie(a.first, a.second) < std::tie(b.first, b.second);
   });
   if (!predicted.empty()) result.predicted = Summarize(predicted).share;
+  result.warnings = Warnings(space, observations, options.ended, result);
   return result;
 }
 

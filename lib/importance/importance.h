@@ -30,12 +30,18 @@ struct Observation {
   double value = 0.0;            // Finite.
 };
 
+// Trials of the study that ended, of which only those that are complete can be observed.
+struct EndedTrials {
+  int64_t complete = 0, failed = 0, pruned = 0;
+};
+
 struct ImportanceOptions {
   // Values worse than this quantile count as the quantile itself. Below 1, differences among bad results lose weight,
   // and differences among good ones gain. In (0, 1].
   double quantile = 1.0;
   bool pairs = false;
   uint64_t seed = 0;
+  EndedTrials ended = {};  // For warnings alone.
 };
 
 // A share of V, and the 5% and 95% quantiles over forests grown on resampled trials.
@@ -57,6 +63,7 @@ struct Importance {
   // Share of the variance of unseen trials that a forest predicts: 1 for all of it, 0 or less for nothing. If it is
   // small, the shares mean little.
   double predicted = 0.0;
+  std::vector<std::string> warnings = {};  // Reasons for which the shares say less than they seem to: warnings.h.
 };
 
 // Deterministic. Returns FAILED_PRECONDITION for fewer than kMinTrials observations, for values that are all equal

@@ -85,6 +85,9 @@ absl::Status Fill(storage::Storage* storage, const storage::StudyRecord& study, 
   options.quantile = request.has_quantile() ? request.quantile() : 1.0;
   options.pairs = request.pairs();
   options.seed = study.spec.seed;
+  const auto count = [&](study::TrialState state) { return summary.by_state[static_cast<size_t>(state)]; };
+  options.ended = {count(study::TrialState::kComplete), count(study::TrialState::kFailed),
+                   count(study::TrialState::kPruned)};
   absl::StatusOr<importance::Importance> result =
       importance::Compute(study.spec.space, study.spec.metric.goal, seen.values, options);
   if (absl::IsFailedPrecondition(result.status())) {
@@ -95,6 +98,7 @@ absl::Status Fill(storage::Storage* storage, const storage::StudyRecord& study, 
   for (importance::ParameterShare& p : result->parameters) Put(p.share, {p.name}, response->add_parameters());
   for (importance::PairShare& p : result->pairs) Put(p.share, {p.first, p.second}, response->add_pairs());
   response->set_predicted(result->predicted);
+  for (std::string& warning : result->warnings) response->add_warnings(std::move(warning));
   const auto used = static_cast<int64_t>(seen.values.size());
   response->set_trials(used);
   response->set_left_out(std::max<int64_t>(0, there - used));  // Trials may have been added meanwhile.

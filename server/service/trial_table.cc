@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/team.h"
 #include "lib/study/metrics.h"
 #include "server/service/lookup.h"
 #include "server/service/pages.h"
@@ -35,6 +36,10 @@ constexpr size_t kPageBytes = size_t{3} << 20;
 constexpr size_t kMostBytes = size_t{64} << 20;
 constexpr absl::Duration kKeptUnused = absl::Minutes(1);
 constexpr int kRead = 1000;
+// A large study is read by several threads, some pages ahead of each other, unless its trials are large.
+constexpr int kReadingThreads = 2;
+constexpr int64_t kPagesAtOnce = 8;
+constexpr int kMostShared = 200;  // Scalars of a setting.
 constexpr char kDeleted[] = "DELETED";
 constexpr char kFeasible[] = "feasible";
 constexpr char kMetricPrefix[] = "metrics.";
@@ -88,14 +93,15 @@ TrialTable::Column* TrialTable::Find(const std::string& name, bool coded, size_t
   return &column;
 }
 
-void TrialTable::Set(const std::string& name, size_t row, double value) {
-  Column* const column = Find(name, false, row);
-  if (column != nullptr) column->numbers[row] = value;
+void TrialTable::Put(Column* column, size_t row, double value) {
+  if (column == nullptr) return;
+  if (column->numbers.size() <= row) column->numbers.resize(row + 1, kNone);
+  column->numbers[row] = value;
 }
 
-void TrialTable::Set(const std::string& name, size_t row, const std::string& word) {
-  Column* const column = Find(name, true, row);
+void TrialTable::Put(Column* column, size_t row, const std::string& word) {
   if (column == nullptr) return;
+  if (column->indexes.size() <= row) column->indexes.resize(row + 1, kNoWord);
   const auto [place, fresh] = column->places.try_emplace(word, static_cast<uint32_t>(column->words.size()));
   if (fresh) {
     column->words.push_back(word);
@@ -112,22 +118,24 @@ void TrialTable::Clear(size_t row) {
 }
 
 void TrialTable::StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study) {
+  auto column = own_.parameters.begin();
   for (const study::ParameterSpec& p : study.spec.space.parameters()) {
+    const auto own = column;
+    column += p.is_vector() ? 3 : 1;
     const auto found = trial.parameters.find(p.name);
     if (found == trial.parameters.end()) continue;
-    const std::string name = absl::StrCat("params.", p.name);
     if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
       std::vector<double> sorted = *vector;
       std::sort(sorted.begin(), sorted.end());
       const size_t n = sorted.size();
-      if (n == 0) continue;
-      Set(name + ".min", row, sorted.front());
-      Set(name + ".median", row, 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]));
-      Set(name + ".max", row, sorted.back());
+      if (n == 0 || !p.is_vector()) continue;
+      Put(own[0], row, sorted.front());
+      Put(own[1], row, 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]));
+      Put(own[2], row, sorted.back());
     } else if (const auto* number = std::get_if<double>(&found->second)) {
-      Set(name, row, *number);
+      Put(*own, row, *number);
     } else {
-      Set(name, row, WordOf(found->second));
+      Put(*own, row, WordOf(found->second));
     }
   }
 }
@@ -137,24 +145,24 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   const auto row = static_cast<size_t>(trial.number - 1);
   rows_ = std::max(rows_, row + 1);
   Clear(row);
-  Set("number", row, static_cast<double>(trial.number));
-  Set("state", row, trial.deleted ? std::string(kDeleted) : std::string(study::TrialStateName(trial.state)));
-  Set("update_seq", row, static_cast<double>(trial.update_seq));
+  Put(own_.number, row, static_cast<double>(trial.number));
+  Put(own_.state, row, trial.deleted ? std::string(kDeleted) : std::string(study::TrialStateName(trial.state)));
+  Put(own_.update_seq, row, static_cast<double>(trial.update_seq));
   if (trial.deleted) return;
-  Set("create_time", row, Seconds(trial.create_time));
-  Set("end_time", row, Seconds(trial.end_time));
-  Set("attempts", row, static_cast<double>(trial.attempts.size()));
+  Put(own_.create_time, row, Seconds(trial.create_time));
+  Put(own_.end_time, row, Seconds(trial.end_time));
+  Put(own_.attempts, row, static_cast<double>(trial.attempts.size()));
   if (!trial.attempts.empty()) {
     const double start = Seconds(trial.attempts.front().start);
-    Set("start_time", row, start);
-    Set("seconds", row, SecondsTaken(record, Seconds(trial.end_time) - start));
-    Set("worker", row, trial.attempts.back().worker);
+    Put(own_.start_time, row, start);
+    Put(own_.seconds, row, SecondsTaken(record, Seconds(trial.end_time) - start));
+    Put(own_.worker, row, trial.attempts.back().worker);
   }
-  Set("designer", row, trial.provenance.designer);
-  Set("origin", row, trial.provenance.origin);
+  Put(own_.designer, row, trial.provenance.designer);
+  Put(own_.origin, row, trial.provenance.origin);
   StoreParameters(row, trial, study);
   if (trial.final_measurement) {
-    Set("step", row, static_cast<double>(trial.final_measurement->step));
+    Put(own_.step, row, static_cast<double>(trial.final_measurement->step));
     for (const auto& [name, value] : trial.final_measurement->metrics) Set("metrics." + name, row, value);
     const std::optional<bool> feasible = FeasibleOf(study.spec, trial);
     if (feasible) Set(kFeasible, row, std::string(*feasible ? "true" : "false"));
@@ -164,26 +172,36 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   }
 }
 
-absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyRecord& study,
-                                const MemoryGuard* memory) {
+void TrialTable::FindOwn(const study::StudySpec& spec) {
   parameters_.clear();
-  for (const study::ParameterSpec& p : study.spec.space.parameters()) {
+  own_.parameters.clear();
+  for (const study::ParameterSpec& p : spec.space.parameters()) {
     const std::string name = absl::StrCat("params.", p.name);
+    const size_t before = parameters_.size();
     if (p.is_vector()) {
       for (const char* part : {".min", ".median", ".max"}) parameters_.push_back(name + part);
     } else {
       parameters_.push_back(name);
     }
-    for (size_t i = p.is_vector() ? parameters_.size() - 3 : parameters_.size() - 1; i < parameters_.size(); ++i) {
-      Find(parameters_[i], IsCoded(p.domain), 0);
+    for (size_t i = before; i < parameters_.size(); ++i) {
+      own_.parameters.push_back(Find(parameters_[i], IsCoded(p.domain), 0));
     }
   }
-  for (const char* name : kFixed) {
-    const std::string text = name;
-    Find(text, text == "state" || text == "worker" || text == "designer" || text == "origin", 0);
+  Column** const fixed[] = {&own_.number,     &own_.state,    &own_.update_seq, &own_.create_time,
+                            &own_.start_time, &own_.end_time, &own_.seconds,    &own_.attempts,
+                            &own_.worker,     &own_.designer, &own_.origin,     &own_.step};
+  static_assert(std::size(fixed) == std::size(kFixed));
+  for (size_t i = 0; i < std::size(kFixed); ++i) {
+    const std::string name = kFixed[i];
+    *fixed[i] = Find(name, name == "state" || name == "worker" || name == "designer" || name == "origin", 0);
   }
-  if (study::HasBounds(study.spec)) Find(kFeasible, true, 0);
-  for (const study::MetricSpec& metric : study::MetricsOf(study.spec)) Find("metrics." + metric.name, false, 0);
+  if (study::HasBounds(spec)) Find(kFeasible, true, 0);
+  for (const study::MetricSpec& metric : study::MetricsOf(spec)) Find("metrics." + metric.name, false, 0);
+}
+
+absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyRecord& study,
+                                const MemoryGuard* memory) {
+  FindOwn(study.spec);
   const absl::Status status = read_ ? ReadChanges(storage, study, memory) : ReadAll(storage, study, memory);
   if (!status.ok()) *this = TrialTable();
   return status;
@@ -191,6 +209,7 @@ absl::Status TrialTable::Update(storage::Storage* storage, const storage::StudyR
 
 absl::Status TrialTable::ReadAll(storage::Storage* storage, const storage::StudyRecord& study,
                                  const MemoryGuard* memory) {
+  const bool together = study.spec.space.scalars() <= kMostShared;
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study.key, {}, after, kRead));
@@ -200,9 +219,45 @@ absl::Status TrialTable::ReadAll(storage::Storage* storage, const storage::Study
     }
     if (page.size() < kRead) break;
     if (memory != nullptr) LUTHIER_RETURN_IF_ERROR(memory->Admit(MemoryGuard::Kind::kWork));
+    if (!together) continue;
+    LUTHIER_RETURN_IF_ERROR(ReadTogether(storage, study, memory));
+    break;
   }
   read_ = true;
   seq_ = study.update_seq;
+  return absl::OkStatus();
+}
+
+// Page k has the trials after number k · kRead, at most kRead of them. Where numbers are missing it reaches into the
+// next one, and these trials are stored twice, which changes nothing. Pages are stored in order, so that the words of
+// columns have the same order each time.
+absl::Status TrialTable::ReadTogether(storage::Storage* storage, const storage::StudyRecord& study,
+                                      const MemoryGuard* memory) {
+  base::Team team(kReadingThreads);
+  bool ended = false;
+  for (int64_t first = 1; !ended; first += kPagesAtOnce) {
+    base::Mutex mutex;
+    std::map<int64_t, std::vector<storage::TrialRecord>> ready;  // Pages that wait for those before them.
+    int64_t next = 0;
+    absl::Status status;
+    team.Run(kPagesAtOnce, [&](int64_t task, int) {
+      absl::StatusOr<std::vector<storage::TrialRecord>> page =
+          storage->ListTrials(study.key, {}, (first + task) * kRead, kRead);
+      const base::MutexLock lock(&mutex);
+      if (!page.ok()) {
+        status.Update(page.status());
+        return;
+      }
+      ready.emplace(task, *std::move(page));
+      for (auto least = ready.begin(); least != ready.end() && least->first == next; least = ready.begin(), ++next) {
+        for (const storage::TrialRecord& record : least->second) Store(record, study);
+        ended = ended || least->second.size() < kRead;
+        ready.erase(least);
+      }
+    });
+    LUTHIER_RETURN_IF_ERROR(status);
+    if (memory != nullptr && !ended) LUTHIER_RETURN_IF_ERROR(memory->Admit(MemoryGuard::Kind::kWork));
+  }
   return absl::OkStatus();
 }
 

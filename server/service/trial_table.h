@@ -76,15 +76,22 @@ class TrialTable {
   BoundTerm Bind(const FilterTerm& term) const;
   struct Key;  // Trials are ordered by it.
 
+  // Finds the columns that every row has, which stay where they are.
+  void FindOwn(const study::StudySpec& spec);
   absl::Status ReadAll(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
+  // Reads all pages but the first one by several threads. Returns the errors of ReadAll.
+  absl::Status ReadTogether(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
   absl::Status ReadChanges(storage::Storage* storage, const storage::StudyRecord& study, const MemoryGuard* memory);
   void Store(const storage::TrialRecord& record, const storage::StudyRecord& study);
   void StoreParameters(size_t row, const study::Trial& trial, const storage::StudyRecord& study);
   void Clear(size_t row);
   // Returns the column of this name, with room for `row`; null if there are too many.
   Column* Find(const std::string& name, bool coded, size_t row);
-  void Set(const std::string& name, size_t row, double value);
-  void Set(const std::string& name, size_t row, const std::string& word);
+  void Set(const std::string& name, size_t row, double value) { Put(Find(name, false, row), row, value); }
+  void Set(const std::string& name, size_t row, const std::string& word) { Put(Find(name, true, row), row, word); }
+  // Sets a value; a null column takes none.
+  static void Put(Column* column, size_t row, double value);
+  static void Put(Column* column, size_t row, const std::string& word);
   std::vector<std::string> Names() const;
   // Says that the table has no such column, and what it has instead.
   std::string NoColumn(const std::string& name) const;
@@ -94,6 +101,13 @@ class TrialTable {
   size_t rows_ = 0;                        // The row of trial n is n - 1.
   std::vector<std::string> parameters_;    // Names of their columns, in order of the space.
   std::map<std::string, Column> columns_;  // By name.
+  // Columns of every row, so that reading a study looks up no names.
+  struct Own {
+    Column *number = nullptr, *state = nullptr, *update_seq = nullptr, *create_time = nullptr, *start_time = nullptr,
+           *end_time = nullptr, *seconds = nullptr, *attempts = nullptr, *worker = nullptr, *designer = nullptr,
+           *origin = nullptr, *step = nullptr;
+    std::vector<Column*> parameters;  // In order of `parameters_`.
+  } own_;
   int metrics_ = 0, attributes_ = 0;
 };
 

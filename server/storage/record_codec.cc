@@ -1,5 +1,6 @@
 #include "server/storage/record_codec.h"
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
@@ -260,6 +261,8 @@ bool Parse(absl::string_view bytes, Message* message) {
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+constexpr size_t kBlockBytes = 8192;  // Bytes of the stack for the parts of a row.
+
 }  // namespace
 
 int64_t TimeToNanos(absl::Time time) {
@@ -357,7 +360,13 @@ std::string EncodeTrialBody(const TrialRecord& record) {
 }
 
 absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
-  record::Trial in;
+  // A row's message has many small parts, and lives no longer than this call: few of them need memory of their own.
+  alignas(8) char block[kBlockBytes];
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block;
+  options.initial_block_size = sizeof(block);
+  google::protobuf::Arena arena(options);
+  auto& in = *google::protobuf::Arena::CreateMessage<record::Trial>(&arena);
   if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("trial");
   TrialRecord record;
   record.trial = Decode(in);

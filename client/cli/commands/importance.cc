@@ -17,8 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kPoor = 0.3;  // Forests that predict less of the variance are warned about.
-
 Cell Percent(double share) {
   return {absl::StrFormat("%.1f %%", 100.0 * share), study::FormatDouble(share), true};
 }
@@ -70,6 +68,8 @@ absl::StatusOr<int> StudyImportance(Context& context) {
         json["pairs"].push_back(ShareJson({{"first", share.parameters(0)}, {"second", share.parameters(1)}}, share));
       }
     }
+    json["warnings"] = Json::array();
+    for (const std::string& warning : result.warnings()) json["warnings"].push_back(warning);
     context.Print(json);
   } else {
     Table table({"parameter", "share", "low", "high"});
@@ -79,10 +79,9 @@ absl::StatusOr<int> StudyImportance(Context& context) {
   }
   context.err() << "shares of the variance of " << Printable(metric) << " over the space, from " << result.trials()
                 << " complete trials; " << result.left_out() << " others are left out\n"
-                << absl::StrFormat("trials that it has not seen are predicted to %.0f %%",
-                                   100.0 * std::max(0.0, result.predicted()))
-                << (result.predicted() < kPoor ? ": too little for the shares to mean much; more trials help" : "")
-                << "\n";
+                << absl::StrFormat("trials that it has not seen are predicted to %.0f %%\n",
+                                   100.0 * std::max(0.0, result.predicted()));
+  for (const std::string& warning : result.warnings()) context.err() << "warning: " << Printable(warning) << "\n";
   return kExitDone;
 }
 

@@ -50,8 +50,17 @@ class Prediction:
     p_success: Optional[float] = None
 
 
+def _with_names(text: str, names: Mapping[str, str]) -> str:
+    """Returns a text with the parameters' own names in place of those that the service has for them."""
+    for legal, name in names.items():
+        if legal != name:
+            text = text.replace(legal, name)
+    return text
+
+
 class Importance(dict[str, float]):
-    """Shares of the metric's variance by the names of parameters, largest first, and how far to trust them."""
+    """Shares of the metric's variance by the names of parameters, largest first, and how far to trust them: `intervals`,
+    `predicted` and `warnings`. str() has all of it, for people."""
 
     def __init__(self, reply: Any, names: Mapping[str, str]) -> None:
         shares = [(names.get(s.parameters[0], s.parameters[0]), s) for s in reply.parameters]
@@ -63,6 +72,18 @@ class Importance(dict[str, float]):
         self.predicted: float = reply.predicted
         self.trials: int = reply.trials
         self.left_out: int = reply.left_out
+        # Sentences on why the shares say less than they seem to, the weightiest first; empty: nothing was found.
+        self.warnings: tuple[str, ...] = tuple(_with_names(text, names) for text in reply.warnings)
+
+    def __str__(self) -> str:
+        """The shares with their intervals, a line for each, and what speaks against trusting them."""
+        width = max(map(len, self), default=0)
+        lines = [
+            f"{name:<{width}}  {100 * share:5.1f} %  ({100 * low:.1f} to {100 * high:.1f})"
+            for (name, share), (low, high) in zip(self.items(), self.intervals.values())
+        ]
+        lines.append(f"from {self.trials} trials; unseen ones are predicted to {100 * max(0.0, self.predicted):.0f} %")
+        return "\n".join(lines + [f"warning: {text}" for text in self.warnings])
 
 
 class Stored:
@@ -101,9 +122,7 @@ class Stored:
         names = {p.legal: p.name for p in self._space.parameters if p.legal != p.name}
 
         def own(text: str) -> str:
-            for legal, name in names.items():
-                text = text.replace(legal, name)
-            return text
+            return _with_names(text, names)
 
         violations = tuple(Violation(own(v.field), own(v.description)) for v in error.violations)
         return BadField(own(str(error)), violations=violations, retry_delay=error.retry_delay, code=error.code)
@@ -571,7 +590,8 @@ class Stored:
 
     def importance(self, metric: Optional[str] = None) -> Importance:
         """Returns the share of the metric's variance that each parameter explains, largest first, with the interval of
-        each. Raises TooFewResults with fewer than ten COMPLETE trials."""
+        each, and with `warnings` where the shares say less than they seem to. Raises TooFewResults with fewer than ten
+        COMPLETE trials."""
         request = _wire.message("GetImportanceRequest")(name=self._path, metric=text("metric", metric or ""))
         reply = self._call("GetImportance", request, seconds=60.0)
         names = {p.legal: p.name for p in self._space.parameters}

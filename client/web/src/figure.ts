@@ -80,6 +80,7 @@ const SERIES: [string, string, number[]][] = [
 ];
 const PALE: [number[], number[]] = [[0xcb, 0xd5, 0xe1], [0x33, 0x41, 0x55]];
 const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
+const BESIDE = 6; // Pixels beside the frame in which marks of points on its edges are drawn whole.
 const WHOLE = [1, 2, 5].flatMap((m) => Array.from({ length: 9 }, (_, k) => m * 10 ** k)).sort((a, b) => a - b);
 const CHARACTER = 7; // Pixels of one below the frame.
 const NEAR = 14; // Pixels within which a mark is found.
@@ -133,6 +134,30 @@ export function withEnds(axis: Axis, numbers: (Numbers | undefined)[]): Axis {
   }
   const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
   return { ...axis, min: axis.min ?? low - room, max: axis.max ?? high + room };
+}
+
+/** Returns the ticks of a logarithmic axis: at most `most` powers of ten, or these with twice and five times of them where that
+ * leaves room; numbers at equal distances where all of it is less than three such steps. */
+export function logTicks(low: number, high: number, most: number): number[] {
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+  const within = (multiples: number[], every = 1) => {
+    const found: number[] = [];
+    for (let k = Math.ceil(first / every) * every; k <= last; k += every) for (const m of multiples) found.push(Number((m * 10 ** k).toPrecision(3)));
+    return found.filter((v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9));
+  };
+  const fine = within([1, 2, 5]);
+  if (fine.length < 3) {
+    const rough = (high - low) / Math.max(2, most), size = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((m) => m * size).find((v) => v >= rough)!;
+    return Array.from({ length: Math.floor(high / step) - Math.ceil(low / step) + 1 }, (_, k) => Number(((Math.ceil(low / step) + k) * step).toPrecision(12)));
+  }
+  if (fine.length <= most) return fine;
+  const coarse = within([1, 3]);
+  if (coarse.length <= most) return coarse;
+  for (let every = 1; ; ++every) {
+    const powers = within([1], every);
+    if (powers.length <= Math.max(2, most)) return powers;
+  }
 }
 
 function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, size: number): void {
@@ -312,7 +337,12 @@ export class PanelView {
               values: () => ticks.map((t, k) => cut(t.text, k)),
               filter: (_: uPlot, splits: number[]) => splits,
             }
-          : { values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))) }),
+          : {
+              values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))),
+              ...(this.panel[source].log
+                ? { splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high, source === "x" ? (width - 80) / 60 : this.size().height / 36), filter: (_: uPlot, splits: number[]) => splits }
+                : {}),
+            }),
       };
     };
     const scale = (source: "x" | "y"): uPlot.Scale => ({
@@ -356,17 +386,26 @@ export class PanelView {
 
   private draw(u: uPlot, theme: Theme): void {
     const ctx = u.ctx;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
-    ctx.clip();
-    for (const layer of this.panel.layers) this.drawLayer(u, ctx, layer, theme);
     const ratio = devicePixelRatio;
+    const clip = (beside: number) => {
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(u.bbox.left - beside, u.bbox.top - beside, u.bbox.width + 2 * beside, u.bbox.height + 2 * beside);
+      ctx.clip();
+    };
+    for (const layer of this.panel.layers) {
+      clip(layer.mark === "points" ? BESIDE * ratio : 0);
+      this.drawLayer(u, ctx, layer, theme);
+      ctx.restore();
+    }
+    clip(0);
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.fillStyle = theme.ink;
     ctx.textAlign = "left";
     for (const note of this.panel.notes ?? []) {
-      ctx.fillText(note.text, u.valToPos(note.x, "x", true) + 4 * ratio, u.valToPos(note.y, "y", true) + (note.above ? -4 : 13) * ratio);
+      // Beside the line, on the side where there is room.
+      const at = u.valToPos(note.x, "x", true), room = u.bbox.left + u.bbox.width - at, wide = ctx.measureText(note.text).width;
+      ctx.fillText(note.text, wide + 4 * ratio > room ? at - wide - 4 * ratio : at + 4 * ratio, u.valToPos(note.y, "y", true) + (note.above ? -4 : 13) * ratio);
     }
     if (this.panel.empty) {
       ctx.textAlign = "center";

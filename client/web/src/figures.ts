@@ -339,7 +339,7 @@ function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
 }
 
 /** The metric over two parameters: what the model expects, if there is one, and the trials. */
-export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null): Figure {
+export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null, asked: boolean): Figure {
   const { value, kinds } = results(s);
   const points = made("trial", "a trial");
   for (let row = 0; row < kinds.length; ++row) {
@@ -370,7 +370,7 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
     panel.layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
   }
   const ends = panel.colour.min === undefined ? "" : ` from ${short(panel.colour.min)} to ${short(panel.colour.max!)}`;
-  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, `The stronger the colour, the better:${ends}. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : "Colours are those of the trials, since there is no model."), [panel]);
+  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, `The stronger the colour, the better:${ends}. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : asked ? "Colours are those of the trials until the model has answered." : "Colours are those of the trials, since there is no model."), [panel]);
 }
 
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
@@ -426,7 +426,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
 }
 
 export function importance(answer: Json): Figure {
-  const all = (answer["parameters"] ?? []) as Json[], shares = all.slice(0, 15), warnings = (answer["warnings"] ?? []) as string[];
+  const all = (answer["parameters"] ?? []) as Json[], shares = all.slice(0, 15);
   const y = shares.map((_, i) => shares.length - 1 - i);
   const number = (share: Json, field: string) => Number(share[field] ?? 0);
   const longest = Math.max(0, ...shares.map((s) => Math.max(number(s, "share"), number(s, "high"))));
@@ -440,7 +440,7 @@ export function importance(answer: Json): Figure {
   };
   const predicted = Math.max(0, Number(answer["predicted"] ?? 0));
   const others = shares.length < all.length ? ` ${shares.length} of ${all.length} parameters are shown.` : "";
-  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. ` + (warnings.length > 0 ? warnings.join(" ") : `Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %.`) + others, [panel]);
+  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %.${others}`, [panel]);
 }
 
 export function curves(s: Subject, trials: Json[]): Figure {

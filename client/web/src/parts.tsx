@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, setToken } from "./api";
-import { drawSign, legendOf, PanelView, rowsOf, type Figure } from "./figure";
+import { drawSign, legendOf, PanelView, rowsOf, type Figure, type Panel } from "./figure";
 
 /** Where the page is: its parts of the path and its parameters. All of it is in the address, so that it can be shared. */
 export interface Place { parts: string[]; query: URLSearchParams }
@@ -142,7 +142,14 @@ function Sign({ sign }: { sign: ReturnType<typeof legendOf>[number] }): JSX.Elem
 }
 
 /** A figure of one panel, drawn when it comes into view. */
-export function Plot({ figure, height, onTrial }: { figure: Figure; height?: number; onTrial?: (trial: number) => void }): JSX.Element {
+/** What the signs of panels mean, each named once. */
+export function Legend({ panels }: { panels: Panel[] }): JSX.Element {
+  const signs = new Map(panels.flatMap(legendOf).map((sign) => [sign.name, sign]));
+  return <ul class="legend">{[...signs.values()].map((sign) => <Sign key={sign.name} sign={sign} />)}</ul>;
+}
+
+/** A figure of one panel. `brief`: its legend and caption are elsewhere. */
+export function Plot({ figure, height, onTrial, brief }: { figure: Figure; height?: number; onTrial?: (trial: number) => void; brief?: boolean }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<PanelView | null>(null);
   const choose = useRef(onTrial);
@@ -172,9 +179,9 @@ export function Plot({ figure, height, onTrial }: { figure: Figure; height?: num
   return (
     <figure>
       <div ref={box} class="plot" role="group" aria-label={`${figure.title}. ${figure.caption} Arrow keys go from trial to trial, Enter opens one.`} style={{ minHeight: height ?? 300 }} />
-      <ul class="legend">{legendOf(panel).map((sign) => <Sign key={sign.name} sign={sign} />)}</ul>
+      {!brief && <Legend panels={[panel]} />}
       <figcaption>
-        {figure.caption}{" "}
+        {!brief && `${figure.caption} `}
         <button type="button" class="link" aria-expanded={table} onClick={() => setTable(!table)}>as a table</button>
       </figcaption>
       {table && (
@@ -199,13 +206,14 @@ export function useNear(): [{ current: HTMLDivElement | null }, boolean] {
 }
 
 /** A figure that is made when it comes near to where one looks, and anew only while it is there. */
-export function LazyPlot({ make, inputs, height, onTrial }: { make: () => Figure; inputs: unknown[]; height: number; onTrial?: (trial: number) => void }): JSX.Element {
+export function LazyPlot({ make, inputs, height, onTrial, brief, onMade }: { make: () => Figure; inputs: unknown[]; height: number; onTrial?: (trial: number) => void; brief?: boolean; onMade?: (figure: Figure) => void }): JSX.Element {
   const [box, near] = useNear();
   const last = useRef<Figure | null>(null);
   const figure = useMemo(() => (near ? (last.current = make()) : last.current), [near, ...inputs]);
+  useEffect(() => { if (figure !== null) onMade?.(figure); }, [figure]);
   return (
     <div ref={box}>
-      {figure === null ? <div style={{ minHeight: height }} /> : <Plot figure={figure} height={height} {...(onTrial ? { onTrial } : {})} />}
+      {figure === null ? <div style={{ minHeight: height }} /> : <Plot figure={figure} height={height} brief={brief === true} {...(onTrial ? { onTrial } : {})} />}
     </div>
   );
 }

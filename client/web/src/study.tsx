@@ -4,10 +4,10 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, CallError, requestId, stream, type Json } from "./api";
 import { Table } from "./columns";
 import * as figures from "./figures";
-import { short } from "./figure";
+import { short, type Figure } from "./figure";
 import { hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Insights, SetAside } from "./insights";
-import { Action, ago, Failure, LazyPlot, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
+import { Action, ago, Failure, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
 const MANY_TRIALS = 5000; // From these on the history is drawn before the rest has come.
@@ -198,6 +198,7 @@ interface Shown { s: figures.Subject; coordinates: figures.Coordinate[]; version
 /** What the model expects over two parameters. */
 function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown & { likely: string[] }): JSX.Element {
   const [model, setModel] = useState<{ of: string; x: number[]; y: number[]; means: number[] } | null>(null);
+  const [without, setWithout] = useState(""); // For which there is no model.
   const [box, near] = useNear();
   const turn = useTurn(version, MODEL_SECONDS);
   const names = coordinates.map((c) => c.name);
@@ -205,15 +206,19 @@ function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown 
   const pick = (query: string, other: string | undefined) => coordinates.find((c) => c.name === place.query.get(query)) ?? coordinates.find((c) => c.name === known[query === "x" ? 0 : 1] && c.name !== other) ?? coordinates.find((c) => c.name !== other)!;
   const a = pick("x", undefined), b = pick("y", a.name);
   const best = figures.bestRow(s), of = `${a.name}\n${b.name}\n${atSeq}`;
+  const asks = best >= 0 && a.ask && b.ask && a.name !== b.name && s.metric === mainMetric(s.study);
   useEffect(() => {
     const stop = new AbortController();
-    if (!near || best < 0 || !a.ask || !b.ask || a.name === b.name || s.metric !== mainMetric(s.study)) return;
+    if (!near || !asks) return;
     const timer = setTimeout(() => {
       const setting = bestSetting(s, best), x = figures.places(a, 30), y = figures.places(b, 30);
       const settings = y.flatMap((v) => x.map((u) => ({ ...setting, [a.name]: a.value(u), [b.name]: b.value(v) })));
       predict(s.study["name"], settings, atSeq, stop.signal).then(
         (answer) => setModel({ of, x, y, means: answer.map((p) => Number(p["mean"] ?? 0)) }),
-        () => setModel(null));
+        () => {
+          setModel(null);
+          if (!stop.signal.aborted) setWithout(of);
+        });
     }, 300);
     return () => {
       stop.abort();
@@ -226,7 +231,7 @@ function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown 
   return (
     <div ref={box}>
       <p class="filters"><label>Across {select("x", a)}</label><label>Up {select("y", b)}</label></p>
-      <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null)} inputs={[version, model, of, s.metric]} height={360} onTrial={open} />
+      <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null, asks && without !== of)} inputs={[version, model, of, s.metric, asks, without]} height={360} onTrial={open} />
     </div>
   );
 }
@@ -321,9 +326,20 @@ function Slices({ s, coordinates, version, atSeq, open }: Shown): JSX.Element {
   const [box, near] = useNear();
   const models = useModel(s, s.metric === mainMetric(s.study) ? coordinates : [], near, version, atSeq);
   const slopes = useSlopes(s, near, version);
+  // They share a legend and a caption, which would else be most of what one sees.
+  const made = useRef(new Map<string, Figure>()), [, again] = useState(0);
+  const note = (name: string) => (figure: Figure) => {
+    made.current.set(name, figure);
+    again((n) => n + 1);
+  };
+  const all = coordinates.flatMap((c) => made.current.get(c.name) ?? []), captions = [...new Set(all.map((figure) => figure.caption))];
   return (
-    <div ref={box} class="grid">
-      {coordinates.map((c) => <LazyPlot key={c.name} make={() => figures.slice(s, c, models.get(c.name) ?? null, slopes)} inputs={[version, s.metric, models, slopes, atSeq]} height={240} onTrial={open} />)}
+    <div ref={box}>
+      <div class="grid">
+        {coordinates.map((c) => <LazyPlot key={c.name} brief onMade={note(c.name)} make={() => figures.slice(s, c, models.get(c.name) ?? null, slopes)} inputs={[version, s.metric, models, slopes, atSeq]} height={240} onTrial={open} />)}
+      </div>
+      <Legend panels={all.map((figure) => figure.panels[0]!)} />
+      <p class="caption">{captions.filter((text) => !captions.some((longer) => longer !== text && longer.startsWith(text))).join(" ")}</p>
     </div>
   );
 }
@@ -343,6 +359,21 @@ function Front({ s, version, place, atSeq, open, objectives }: Shown & { objecti
   );
 }
 
+interface Matters { figure: Figure; warnings: string[] }
+
+function matters(answer: Json): Matters {
+  return { figure: figures.importance(answer), warnings: (answer["warnings"] ?? []) as string[] };
+}
+
+function Importance({ figure, warnings }: Matters): JSX.Element {
+  return (
+    <>
+      {warnings.length > 0 && <div class="away" role="note"><strong>How far to trust it</strong><ul>{warnings.map((text) => <li key={text}>{text}</li>)}</ul></div>}
+      <Plot figure={figure} height={60 + 34 * Math.max(1, figure.panels[0]!.layers[0]!.x.length)} />
+    </>
+  );
+}
+
 function Plots({ name, study, table, version, whole, place }: { name: string; study: Json; table: Table; version: number; whole: boolean; place: Place }): JSX.Element {
   const metrics = table.names().filter((n) => n.startsWith("metrics.")).map((n) => n.slice(8));
   const metric = place.query.get("metric") ?? mainMetric(study);
@@ -351,12 +382,12 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
   const atSeq = table.lookBack(at);
   const coordinates = figures.coordinates(s, 8), objectives = objectivesOf(study).map((m) => m.name);
   const turn = useTurn(version, 60);
-  const importance = useLoaded(async (signal) => (whole ? figures.importance(await call("StudyService/GetImportance", { name, metric }, signal)) : null), [name, metric, turn, whole]);
+  const importance = useLoaded(async (signal) => (whole ? matters(await call("StudyService/GetImportance", { name, metric }, signal)) : null), [name, metric, turn, whole]);
   const open = (trial: number) => { location.hash = studyHref(name, "trials", trial); };
   const shown: Shown = { s, coordinates, version, place, atSeq, open };
   const inputs = [version, metric, at];
   if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">…</p>;
-  const likely = importance.value?.panels[0]!.y.ticks?.map((t) => t.text) ?? [];
+  const likely = importance.value?.figure.panels[0]!.y.ticks?.map((t) => t.text) ?? [];
   return (
     <>
       {metrics.length > 1 && (
@@ -377,7 +408,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           <Section title="Over each parameter"><Slices {...shown} /></Section>
           {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
           {at === 0 && <Insights s={s} version={version} open={open} />}
-          {at === 0 && <Section title="Importance">{importance.value ? <Plot figure={importance.value} height={60 + 34 * Math.max(1, importance.value.panels[0]!.layers[0]!.x.length)} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
+          {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
           {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
           <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.wordsIn("worker").length))} onTrial={open} /></Section>
         </>

@@ -169,6 +169,14 @@ TEST_F(CliTest, ImportanceSaysWhichParameterMattersAndWhatWasLeftOut) {
   EXPECT_THAT(table.out, HasSubstr("\nx "));
   EXPECT_LT(table.out.find("\nx "), table.out.find("\nkind "));
   EXPECT_THAT(table.err, HasSubstr("of y over the space, from 24 complete trials; 1 others"));
+  // Labels that alternate along x look as if they mattered, too: 24 trials do not tell.
+  const json warnings = Json({"study", "importance", "s"})["warnings"];
+  ASSERT_TRUE(warnings.is_array());
+  for (const json& warning : warnings) {
+    EXPECT_THAT(table.err, HasSubstr(absl::StrCat("\nwarning: ", warning.get<std::string>(), "\n")));
+  }
+  const json few = Json({"study", "importance", "s", "--quantile", "0.1"})["warnings"];
+  EXPECT_THAT(few.dump(), HasSubstr("The shares say little")) << "the best two of 24 trials tell nothing";
   const json y = Json({"study", "importance", "s", "--pairs", "--quantile", "0.9"});
   EXPECT_EQ(y["trials"], kTrials);
   EXPECT_EQ(y["parameters"][0]["name"], "x");

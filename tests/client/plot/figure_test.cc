@@ -312,6 +312,34 @@ TEST(FigureTest, ASlopeIsALineInTheDirectionOfTheGradient) {
   EXPECT_NEAR(0.5 * (slopes->y[0] + slopes->y2[0]), 2.0, 1e-9);
 }
 
+TEST(FigureTest, ImportanceHasIntervalsAndItsFirstWarningInThePicture) {
+  v1::GetImportanceResponse answer;
+  answer.set_trials(30);
+  answer.set_predicted(0.12);
+  auto& share = *answer.add_parameters();
+  share.add_parameters("x");
+  share.set_share(0.5);
+  share.set_low(0.2);
+  share.set_high(0.7);
+  const Figure trusted = Importance(Made({1, 2}), answer);
+  EXPECT_THAT(trusted.caption, Not(HasSubstr("warning")));
+  EXPECT_EQ(trusted.warning, "");
+  const std::string first =
+      "The shares say little: 'x' it is, `touch X`, and so on, word after word until there are lines.";
+  answer.add_warnings(first + " " + first);
+  answer.add_warnings("Another one.");
+  const Figure doubted = Importance(Made({1, 2}), answer);
+  EXPECT_THAT(doubted.caption, AllOf(HasSubstr(first), HasSubstr("has 1 more warning.")));
+  EXPECT_THAT(doubted.caption, Not(HasSubstr("Another one")));
+  const Layer& whiskers = doubted.panels[0].layers[1];
+  EXPECT_THAT(whiskers.x, ElementsAre(0.2));
+  EXPECT_THAT(whiskers.x2, ElementsAre(0.7));
+  const std::string script = GnuplotScript(doubted, {.format = Drawing::Format::kSvg});
+  EXPECT_THAT(script, AllOf(HasSubstr("set label 'The shares say little: ’x’"), HasSubstr("character 2.0 center"),
+                            HasSubstr("character 1.0 center"), Not(HasSubstr("`"))));
+  EXPECT_THAT(GnuplotScript(trusted, {.format = Drawing::Format::kSvg}), Not(HasSubstr("bmargin")));
+}
+
 TEST(FigureTest, TextsOfStrangersStayTexts) {
   Subject subject = Made({1, 2, 3});
   subject.id = "`touch x`'; system('touch x') #$(touch x)\n</script><b>\x1b[31m";

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "docs" / name for name in ("python.md", "from_optuna.md", "guide/python_packages.md")]
 # Pages whose Python blocks run, too; the others of theirs are run by nobody here.
-GUIDES = [ROOT / "docs" / "guide" / name for name in ("several_metrics.md", "plots.md")]
+GUIDES = [ROOT / "docs" / "guide" / name for name in ("several_metrics.md", "plots.md", "importance.md")]
 NOTEBOOKS = sorted((ROOT / "examples").rglob("*.ipynb"))
 README = ROOT / "README.md"
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -82,6 +82,17 @@ def test_importance_has_intervals(name: str, session_db: str) -> None:
     assert importance.trials == 60 and importance.left_out == 0 and importance.predicted > 0.3
 
 
+def test_importance_says_in_the_users_words_why_not_to_trust_it(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"learning rate": (0.0, 1.0), "y": (0.0, 1.0)}, algorithm="random", db=session_db)
+    study.add_trials({"params": {"learning rate": 0.5 + 1e-3 * (i % 7), "y": i / 40}, "value": i / 40} for i in range(40))
+    importance = study.importance()
+    assert any('"learning rate" hardly varied' in text for text in importance.warnings), importance.warnings
+    said = str(importance)
+    low, high = importance.intervals["y"]
+    assert re.search(rf"^y +{100 * importance['y']:.1f} %  \({100 * low:.1f} to {100 * high:.1f}\)$", said, re.M), said
+    assert said.count("warning: ") == len(importance.warnings)
+
+
 def test_a_browser_shows_the_study_at_its_url(name: str, db: str) -> None:
     study = tuned(name, db, n=3)
     url = study.url

@@ -11,8 +11,11 @@ const nothing = { name: "nothing", setup: (b) => {
   b.onResolve({ filter: /^uplot$/ }, () => ({ path: "uplot", namespace: "nothing" }));
   b.onLoad({ filter: /.*/, namespace: "nothing" }, () => ({ contents: "export default class {}" }));
 } };
-const bundled = await build({ entryPoints: [path.join(source, "client/web/src/figures.ts")], bundle: true, write: false, format: "esm", plugins: [nothing] });
-const figures = await import(`data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].contents).toString("base64")}`);
+async function bundled(file) {
+  const { outputFiles } = await build({ entryPoints: [path.join(source, "client/web/src", file)], bundle: true, write: false, format: "esm", plugins: [nothing] });
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+}
+const figures = await bundled("figures.ts"), { logTicks } = await bundled("figure.ts");
 
 /** A study of one parameter that minimizes y, with a bound on another metric. */
 function subject(values, feasible) {
@@ -55,5 +58,25 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
   assert.deepEqual([...layer(history, "trial").trials], [8, 9], "the frame shows those within the bounds");
   assert.equal(layer(history, "outside"), undefined);
   assert.ok(history.panels[0].y.min < 1);
+}
+{
+  assert.deepEqual(logTicks(16, 512, 12), [20, 50, 100, 200, 500], "a logarithmic axis has round ticks, wherever it begins");
+  assert.deepEqual(logTicks(16, 512, 4), [30, 100, 300]);
+  assert.deepEqual(logTicks(1e-5, 0.1, 6), [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]);
+  assert.deepEqual(logTicks(1e-5, 0.1, 3), [1e-4, 1e-2]);
+  assert.deepEqual(logTicks(100, 130, 6), [100, 105, 110, 115, 120, 125, 130], "a short one has equal distances");
+  for (const [low, high] of [[1e-300, 1e300], [5e-324, 1.7e308], [1, 1.0000001], [2, 9], [0.011, 0.099]]) {
+    for (const most of [1, 2, 5, 20]) {
+      const ticks = logTicks(low, high, most);
+      assert.ok(ticks.length >= 1 && ticks.length <= Math.max(3, most + 2), `${low} to ${high}: ${ticks}`);
+      assert.ok(ticks.every((v) => v >= low * 0.999999 && v <= high * 1.000001), `${low} to ${high}: ${ticks}`);
+    }
+  }
+}
+{
+  const values = [3, 1, 2, 0.5], s = subject(values, values.map(() => true));
+  const [x] = figures.coordinates(s, 12);
+  assert.match(figures.contour(s, x, x, null, true).caption, /until the model has answered/);
+  assert.match(figures.contour(s, x, x, null, false).caption, /since there is no model/);
 }
 console.log("figures keep to the bounds");

@@ -179,6 +179,15 @@ await test("the history of a large study is drawn before the rest of it has come
   await call("StudyService/DeleteStudy", { name: name("large"), requestId: "delete-large" });
 });
 
+await test("importance says what speaks against trusting it, and has its intervals", async () => {
+  const page = await open("/studies/default/full");
+  const section = page.locator("section", { has: page.getByRole("heading", { name: "Importance" }) });
+  await section.getByText("trials are few for 4 parameters").waitFor();
+  await section.getByText("5 % to 95 %").scrollIntoViewIfNeeded();
+  assert.match(await section.locator("figcaption").textContent(), /^From \d+ complete trials\. Trials that the shares have not seen are predicted to \d+ %/);
+  await page.close();
+});
+
 await test("the keyboard walks from trial to trial and opens one", async () => {
   const page = await open("/studies/default/full");
   await settled(page);

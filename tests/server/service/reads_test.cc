@@ -197,6 +197,31 @@ TEST_F(ReadsTest, ATableHasTheTrialsAndThenWhatChanged) {
   EXPECT_EQ(Table(changed)->rows(), 0);
 }
 
+// A study is read a thousand trials at a time, the first thousand alone, then eight thousand together.
+TEST_F(ReadsTest, ATableThatIsReadByThreadsHasEveryTrialOnceAndInOrder) {
+  const v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  for (const int trials : {999, 1000, 1001, 8999, 9000, 9001, 17'500}) {
+    const std::string id = absl::StrCat("s", trials);
+    ASSERT_TRUE(Create(id, spec).ok());
+    for (int from = 0; from < trials; from += 500) Import(std::min(500, trials - from), from, 0, id);
+    v1::GetTrialTableRequest request = Request({"number", "params.x", "attributes.note"});
+    request.set_name("projects/default/studies/" + id);
+    int next = 0;
+    do {
+      const v1::GetTrialTableResponse page = Table(request).value();
+      const std::vector<double> numbers = Numbers(page, "number"), x = Numbers(page, "params.x");
+      const std::vector<std::string> notes = Words(page, "attributes.note");
+      for (size_t i = 0; i < numbers.size(); ++i, ++next) {
+        ASSERT_EQ(numbers[i], next + 1) << id;
+        ASSERT_EQ(x[i], (7 * next) % 100 / 100.0) << id;
+        ASSERT_EQ(notes[i], absl::StrCat(next)) << id;
+      }
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    EXPECT_EQ(next, trials);
+  }
+}
+
 TEST_F(ReadsTest, PagesOfATableFitMessages) {
   for (int i = 0; i < 5; ++i) Import(1000, 1000 * i, 900);
   v1::GetTrialTableRequest request = Request({"number", "attributes.note"});

@@ -40,6 +40,33 @@ gp::Slopes SlopesOf(const BoStudy& study, const Observations& data) {
   return ModelSlopes(data.slopes, data.scores, data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
 }
 
+// Returns the derivatives that the model of the metric at `position` uses: those that the results in `rows` report of
+// it, whatever its scores are bent by. `scores`: bent, one a row. Without gradient use, or if none is reported, there
+// are none.
+gp::Slopes SlopesOfMetric(const BoStudy& study, const Ask& ask, const std::vector<Index>& rows, size_t position,
+                          const Bend& bend, const VectorXd& scores) {
+  if (study.options.gradients != study::BoGradients::kFull) return {};
+  const study::MetricSpec& metric = study.spec.metrics[position];
+  const GradientUnits units(study.encoding, GoalOf(metric));
+  std::vector<ScoreSlopes> known(rows.size());
+  bool any = false;
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const int64_t number = ask.data.number[static_cast<size_t>(rows[k])];
+    const study::HistoryTrial& trial = ask.history.trials()[static_cast<size_t>(number - 1)];
+    const std::vector<int32_t>& set_aside = ask.state->set_aside;
+    // A worker whose gradients of one metric are wrong is not believed in the others.
+    if (std::binary_search(set_aside.begin(), set_aside.end(), trial.reporter)) continue;
+    if (position >= trial.gradients.size() || !trial.gradients[position]) continue;
+    known[k] = units.FromUser(*trial.gradients[position], trial.parameters);
+    const double slope = bend.Slope(study::Score(GoalOf(metric), trial.values[position]));
+    known[k].values *= slope;
+    known[k].variances *= slope * slope;
+    any = any || !known[k].empty();
+  }
+  if (!any) return {};
+  return ModelSlopes(known, scores, ask.data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
+}
+
 // Returns the rows of results that keep the bounds: as they report, or, if `noisy`, as the models expect.
 std::vector<Index> Contenders(const Observations& data, const BoModel& model, bool noisy) {
   if (model.bounds.empty() || !noisy) return data.FeasibleRows();
@@ -154,10 +181,10 @@ absl::StatusOr<std::optional<MetricModel>> FitMetricModel(const BoStudy& study, 
   }
   const auto& states = ask.state->metrics;
   const MatrixXd x = Rows(ask.data.observed, rows);
-  const gp::Slopes none;
+  const gp::Slopes slopes = SlopesOfMetric(study, ask, rows, position, bend, scores);
   LUTHIER_ASSIGN_OR_RETURN(
       std::optional<Surrogate> surrogate,
-      FitMetric(study.surrogate, {x, scores, none}, position < states.size() ? states[position] : std::nullopt,
+      FitMetric(study.surrogate, {x, scores, slopes}, position < states.size() ? states[position] : std::nullopt,
                 KeyOf(study, ask), ask.stop));
   if (!surrogate.has_value()) return std::nullopt;
   gp::Regression& regression = surrogate->states.front();

@@ -256,10 +256,73 @@ TEST(SeveralMetrics, OptionsThatAreOfOneObjectiveAreRefusedByName) {
   EXPECT_EQ(error({}), "");
   EXPECT_EQ(error(BoDefaults(BoPreset::kHbo)), "");
   EXPECT_THAT(error({.acquisition = study::BoAcquisition::kUcb}), ::testing::HasSubstr("algorithm.bo.acquisition"));
-  EXPECT_THAT(error({.gradients = study::BoGradients::kFull}), ::testing::HasSubstr("algorithm.bo.gradients"));
+  EXPECT_EQ(error({.gradients = study::BoGradients::kFull}), "");
+  EXPECT_EQ(error(BoDefaults(BoPreset::kFobo)), "");
+  EXPECT_THAT(error({.gradients = study::BoGradients::kDirectional}), ::testing::HasSubstr("algorithm.bo.gradients"));
   EXPECT_THAT(error({.hyperparameters = study::BoHyperparameters::kMcmc}), ::testing::HasSubstr("hyperparameters"));
   EXPECT_THAT(error(BoDefaults(BoPreset::kLbo)), ::testing::HasSubstr("several objectives"));
-  EXPECT_THAT(error(BoDefaults(BoPreset::kFobo)), ::testing::HasSubstr("several objectives"));
+}
+
+// Two bowls in six dimensions, whose front is the way between their centres, and their gradients.
+struct Bowls {
+  static constexpr int kDimensions = 6;
+  static std::vector<double> Values(const study::Parameters& p) {
+    std::vector<double> values = {0.0, 0.0};
+    for (int j = 0; j < kDimensions; ++j) {
+      const double x = Number(p, "x" + std::to_string(j));
+      values[0] += (x - 0.2) * (x - 0.2);
+      values[1] += (x - 0.7) * (x - 0.7) * (1.0 + j);
+    }
+    return values;
+  }
+  static std::vector<std::optional<study::Gradient>> Gradients(const study::Parameters& p) {
+    study::Gradient first, second;
+    for (int j = 0; j < kDimensions; ++j) {
+      const double x = Number(p, "x" + std::to_string(j));
+      first.values.push_back(2.0 * (x - 0.2));
+      second.values.push_back(2.0 * (x - 0.7) * (1.0 + j));
+    }
+    return {first, second};
+  }
+};
+
+TEST(SeveralMetrics, GradientsOfEachObjectiveFindTheFrontSooner) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int j = 0; j < Bowls::kDimensions; ++j) parameters.push_back(study::Float("x" + std::to_string(j), 0, 1));
+  const VectorXd reference = (VectorXd(2) << -1.0, -4.0).finished();
+  double with = 0.0, without = 0.0, first_alone = 0.0;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    for (const int reported : {0, 1, 2}) {
+      MetricsStudy study(
+          MetricsSpec(study::Space(parameters), {Objective("f"), Objective("g")}, seed, BoDefaults(BoPreset::kFobo)),
+          Bowls::Values);
+      for (int i = 0; i < 14; ++i) {
+        ASSERT_TRUE(study.Ask().ok());
+        const study::Parameters& setting = study.history().trials().back().parameters;
+        std::vector<std::optional<study::Gradient>> gradients = Bowls::Gradients(setting);
+        if (reported < 2) gradients[1].reset();
+        if (reported < 1) gradients.clear();
+        study.Complete(study.newest(), Bowls::Values(setting), gradients);
+        if (i == 12) {
+          ASSERT_EQ(study.AskAnew()->parameters, study.AskAnew()->parameters);
+        }
+      }
+      const double worth = Worth(study.spec(), study.Feasible(), reference);
+      (reported == 2 ? with : reported == 1 ? first_alone : without) += worth;
+    }
+  }
+  EXPECT_GT(with, without + 0.1);
+  EXPECT_GT(with, first_alone);
+}
+
+TEST(SeveralMetrics, ABendHasTheSlopeOfItsDifferences) {
+  const study::MetricSpec metric = AtMost("g", 0.5);
+  const Bend bend = Bend::Around(metric, (VectorXd(5) << -3.0, -1.0, -0.4, -0.6, 2.0).finished());
+  for (const double score : {-7.0, -0.51, -0.49, 0.3, 40.0}) {
+    const double h = 1e-6 * std::max(1.0, std::abs(score));
+    EXPECT_NEAR(bend.Slope(score), (bend.Forward(score + h) - bend.Forward(score - h)) / (2.0 * h), 1e-6) << score;
+  }
+  EXPECT_EQ(Bend().Slope(3.0), 1.0);
 }
 
 // With `explore_every` every e-th trial is random search's own next point, whatever the metrics are. So the results of

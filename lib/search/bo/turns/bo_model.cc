@@ -11,6 +11,7 @@
 #include "lib/search/bo/acquisition/bounded_acquisition.h"
 #include "lib/search/bo/acquisition/pending_information.h"
 #include "lib/search/bo/model/gradients.h"
+#include "lib/search/expectations.h"
 
 namespace luthier::search {
 
@@ -193,6 +194,26 @@ absl::StatusOr<std::optional<MetricModel>> FitMetricModel(const BoStudy& study, 
     LUTHIER_RETURN_IF_ERROR(regression.Append(ask.data.pending.row(i).transpose(), taken, ask.stop).status());
   }
   return MetricModel{position, bend, std::move(scores), *std::move(surrogate)};  // The regression stays where it is.
+}
+
+void AddExpectation(const BoStudy& study, const MetricModel& metric, const VectorXd& u,
+                    std::map<std::string, double>* details) {
+  const study::MetricSpec& spec = study.spec.metrics[metric.position];
+  const gp::Posterior p = metric.surrogate.states.front().Predict(u.transpose());
+  const double sd = std::sqrt(p.variance(0));
+  const auto score = [&](double output) { return metric.bend.Inverse(metric.surrogate.transform.Inverse(output)); };
+  const auto add = [&](const char* what, double value) {
+    if (std::isfinite(value)) (*details)[DetailOfMetric(what, spec.name)] = value;
+  };
+  add("mean", study::Score(GoalOf(spec), score(p.mean(0))));
+  add("sd", 0.5 * score(p.mean(0) + sd) - 0.5 * score(p.mean(0) - sd));
+}
+
+void AddBoundKept(const BoStudy& study, size_t position, const OutcomeBound& bound, const VectorXd& u,
+                  std::map<std::string, double>* details) {
+  const gp::Posterior p = bound.regression->Predict(u.transpose());
+  const double kept = std::exp(LogProbabilityWithin(bound, p.mean(0), std::sqrt(p.variance(0))).value);
+  if (std::isfinite(kept)) (*details)[DetailOfMetric("kept", study.spec.metrics[position].name)] = kept;
 }
 
 void KeepMetrics(const std::vector<MetricModel>& models, BoState* state) {

@@ -315,6 +315,32 @@ TEST(SeveralMetrics, GradientsOfEachObjectiveFindTheFrontSooner) {
   EXPECT_GT(with, first_alone);
 }
 
+// Metrics are independent of one another, so that the probabilities of their bounds multiply.
+TEST(SeveralMetrics, SuggestionsTellWhatIsExpectedOfEachMetric) {
+  for (const bool several : {false, true}) {
+    std::vector<study::MetricSpec> metrics = {Objective("f0"), AtMost("g0", 0.9), AtLeast("g1", 0.25),
+                                              AtMost("far", 1e6)};
+    if (several) metrics.push_back(Objective("f1"));
+    MetricsStudy study(MetricsSpec(Square(), metrics, 3, study::BoOptions{}), [&](const study::Parameters& p) {
+      const double x = Number(p, "x0"), y = Number(p, "x1");
+      std::vector<double> values = {x * x + y, x + y, std::abs(std::sin(5.0 * x)), x};
+      if (several) values.push_back(1.0 - y);
+      return values;
+    });
+    study.Run(12);
+    const Suggestion next = study.AskAnew().value();
+    ASSERT_EQ(next.origin, "acq");
+    EXPECT_NEAR(next.details.at("p_within_bounds"), next.details.at("kept.g0") * next.details.at("kept.g1"), 1e-9);
+    EXPECT_EQ(next.details.count("kept.far"), 0u) << "all results keep it by far";
+    for (const char* of_bound : {"g0", "g1"}) {
+      EXPECT_GT(next.details.at(std::string("sd.") + of_bound), 0.0);
+      EXPECT_TRUE(next.details.contains(std::string("mean.") + of_bound));
+    }
+    EXPECT_EQ(next.details.contains("predicted_mean"), !several);
+    EXPECT_EQ(next.details.contains("mean.f1"), several);
+  }
+}
+
 TEST(SeveralMetrics, ABendHasTheSlopeOfItsDifferences) {
   const study::MetricSpec metric = AtMost("g", 0.5);
   const Bend bend = Bend::Around(metric, (VectorXd(5) << -3.0, -1.0, -0.4, -0.6, 2.0).finished());

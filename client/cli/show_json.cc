@@ -42,7 +42,7 @@ Json TrialJson(const v1::Trial& trial) {
     const Json& last = all["final_measurement"];
     json["metrics"] = last["metrics"];
     json["step"] = last["step"];
-    for (const char* optional : {"elapsed_seconds", "gradient_seconds", "gradient"}) {
+    for (const char* optional : {"elapsed_seconds", "gradient_seconds", "gradient", "gradients"}) {
       if (last.contains(optional)) json[optional] = last[optional];
     }
     if (trial.final_measurement().has_training()) {

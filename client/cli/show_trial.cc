@@ -148,6 +148,11 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   PrintEnding(out, trial.final_measurement());
   if (trial.final_measurement().has_gradient())
     PrintGradient(out, trial.final_measurement().gradient(), detail.verbose);
+  const auto& others = trial.final_measurement().gradients();
+  for (const auto& [metric, gradient] : std::map<std::string, v1::Gradient>(others.begin(), others.end())) {
+    out << Printable(metric) << ": ";
+    PrintGradient(out, gradient, detail.verbose);
+  }
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";

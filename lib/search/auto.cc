@@ -53,7 +53,7 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
                            absl::StrCat("every trial is trained to its end, although there is a resource: ", why));
   };
   if (spec.reproducible) return plainly("the study is reproducible");
-  if (!spec.metrics.empty()) return plainly("rungs compare one objective without bounds");
+  if (!spec.metrics.empty()) return plainly("it has several metrics; asha, if you name it, ends bad settings early");
   if (spec.stopping) return plainly("its stopping rule ends the bad ones");
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
   if (command != nullptr && !command->stdout_patterns.empty() && !study::HasStepPattern(*command, spec)) {

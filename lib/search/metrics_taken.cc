@@ -23,7 +23,7 @@ const std::vector<MetricsTaken>& AllMetricsTaken() {
       {"asha", true, kAny},
       {"bo", true, kAny},
       {"cma_es", true, 1},
-      {"fobo", true, 1},
+      {"fobo", true, kAny},
       {"grid", true, kAny},
       {"halton", true, kAny},
       {"harmonica", false, 1},

@@ -145,7 +145,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          17,
+          18,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -256,7 +256,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       AshaEntry(),
       Entry{AlgorithmInfo{"auto",
-                          13,
+                          14,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}, kExpert}},
@@ -502,10 +502,11 @@ int VersionOf(const study::StudySpec& spec) {
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
   if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);
-  // The newest version is for studies that learn from their first gradients, the two before it for studies with many
-  // gradients.
-  if (FirstGradientsCount(spec)) return newest;
-  return newest - (NewestDiffers(spec) ? 1 : 3);
+  // The newest version is for studies with several metrics, of which its suggestions tell more; the one before it for
+  // studies that learn from their first gradients, and the two before that for studies with many gradients.
+  if (!spec.metrics.empty()) return newest;
+  if (FirstGradientsCount(spec)) return newest - 1;
+  return newest - (NewestDiffers(spec) ? 2 : 4);
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

@@ -16,6 +16,7 @@ void HistoryTrial::ClearResult() {
   feasible = true;
   step = 0;
   gradient.reset();
+  gradients.clear();
   failure.reset();
 }
 
@@ -77,6 +78,7 @@ void History::NoteMetrics(int64_t number, const HistoryTrial& result) {
   trial.values = result.values;
   trial.standard_errors = result.standard_errors;
   trial.feasible = result.feasible;
+  trial.gradients = result.gradients;
 }
 
 void History::Change(int64_t number, Parameters parameters) {
@@ -86,10 +88,14 @@ void History::Change(int64_t number, Parameters parameters) {
 }
 
 void History::ExtendGradients(size_t dimensions) {
-  for (HistoryTrial& trial : trials_) {
-    if (!trial.gradient) continue;
-    std::vector<double>& entries = trial.gradient->full() ? trial.gradient->values : trial.gradient->direction;
+  const auto extend = [dimensions](std::optional<Gradient>& gradient) {
+    if (!gradient) return;
+    std::vector<double>& entries = gradient->full() ? gradient->values : gradient->direction;
     if (entries.size() < dimensions) entries.resize(dimensions, 0.0);
+  };
+  for (HistoryTrial& trial : trials_) {
+    extend(trial.gradient);
+    for (std::optional<Gradient>& gradient : trial.gradients) extend(gradient);
   }
 }
 

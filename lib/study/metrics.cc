@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/study/gradients.h"
 
 namespace luthier::study {
 namespace {
@@ -202,6 +203,7 @@ void FillMetrics(const StudySpec& spec, const Measurement& measurement, HistoryT
   if (!values) return;
   trial->feasible = IsFeasible(spec.metrics, *values);
   trial->values = *std::move(values);
+  trial->gradients = GradientsOf(spec, measurement);
   if (measurement.standard_errors.empty()) return;
   for (const MetricSpec& metric : spec.metrics) {
     const auto error = measurement.standard_errors.find(metric.name);

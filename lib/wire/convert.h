@@ -84,12 +84,13 @@ v1::Measurement ToProto(const study::Measurement& measurement);
 // INVALID_ARGUMENT with paths relative to the measurement, or OK if nothing was left out.
 struct LeftOut {
   absl::Status gradient;
-  absl::Status training;  // `training` or `gradient_seconds`.
+  absl::Status gradients;  // Some of `gradients`.
+  absl::Status training;   // `training` or `gradient_seconds`.
 };
 // Checks that step >= 0, that there are 1 to kMaxMetrics metrics of legal names (values may be non-finite), that
 // elapsed_seconds is finite and >= 0, that the outcome of training is known, and that its numbers and gradient_seconds
-// are finite and >= 0. If `left_out` is given, a malformed gradient, training or gradient_seconds is no error; it is
-// left out, as *left_out says.
+// are finite and >= 0. If `left_out` is given, a malformed gradient (of any metric), training or gradient_seconds is no
+// error; it is left out, as *left_out says.
 absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, LeftOut* left_out = nullptr);
 
 v1::Training ToProto(const study::TrainingReport& training);

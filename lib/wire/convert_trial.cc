@@ -189,6 +189,9 @@ v1::Measurement ToProto(const study::Measurement& measurement) {
   for (const auto& [name, error] : measurement.standard_errors) {
     (*proto.mutable_standard_errors())[ValidUtf8(name)] = error;
   }
+  for (const auto& [name, gradient] : measurement.gradients) {
+    (*proto.mutable_gradients())[ValidUtf8(name)] = ToProto(gradient);
+  }
   return proto;
 }
 
@@ -275,9 +278,22 @@ absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
     }
     result.standard_errors.emplace(name, error);
   }
-  base::Violations of_gradient, of_training;
+  base::Violations of_gradient, of_gradients, of_training;
   if (measurement.has_gradient()) {
     Take(FromProto(measurement.gradient()), "gradient", &result.gradient, &of_gradient);
+  }
+  if (measurement.gradients().size() > kMaxMetrics) {
+    of_gradients.Add("gradients", absl::StrCat("has ", measurement.gradients().size(), " entries; at most ",
+                                               kMaxMetrics, " are allowed"));
+  } else {
+    // In order of name, so that the same message gives the same words.
+    const std::map<std::string, v1::Gradient> by_metric(measurement.gradients().begin(), measurement.gradients().end());
+    for (const auto& [name, gradient] : by_metric) {
+      const std::string at = absl::StrCat("gradients[", base::Quote(name), "]");
+      absl::StatusOr<study::Gradient> taken = FromProto(gradient);
+      of_gradients.AddAll(at, taken.status());
+      if (taken.ok()) result.gradients.emplace(name, *std::move(taken));
+    }
   }
   if (measurement.has_training()) {
     Take(FromProto(measurement.training()), "training", &result.training, &of_training);
@@ -288,9 +304,10 @@ absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
     of_training.AddAll("", valid);
   }
   if (left_out != nullptr) {
-    *left_out = {of_gradient.ToStatus(), of_training.ToStatus()};
+    *left_out = {of_gradient.ToStatus(), of_gradients.ToStatus(), of_training.ToStatus()};
   } else {
     violations.AddAll("", of_gradient.ToStatus());
+    violations.AddAll("", of_gradients.ToStatus());
     violations.AddAll("", of_training.ToStatus());
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());

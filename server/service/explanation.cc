@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/search/expectations.h"
 #include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
 
@@ -71,6 +72,23 @@ std::vector<std::string> UnusedOf(const study::StudySpec& spec, const study::Tri
 }
 
 void ExplainMetrics(const study::StudySpec& spec, const study::Trial& trial, v1::ExplainTrialResponse* out) {
+  std::vector<std::string> texts;
+  for (const search::MetricExpectation& expected : search::ExpectationsOf(spec, trial.provenance.details)) {
+    v1::ExplainTrialResponse::Expectation* const told = out->add_expectations();
+    told->set_metric(expected.metric);
+    std::string text = expected.metric;
+    if (expected.mean) {
+      told->mutable_predicted()->set_mean(*expected.mean);
+      told->mutable_predicted()->set_sd(*expected.sd);
+      absl::StrAppendFormat(&text, " = %.5g ± %.2g", *expected.mean, *expected.sd);
+    }
+    if (expected.bounds_kept) {
+      told->set_bounds_kept(*expected.bounds_kept);
+      absl::StrAppendFormat(&text, " (within its bounds with probability %.2g)", *expected.bounds_kept);
+    }
+    if (expected.mean || expected.bounds_kept) texts.push_back(std::move(text));
+  }
+  if (!texts.empty()) out->add_sentences(absl::StrCat("the models expected ", absl::StrJoin(texts, ", ")));
   if (spec.metrics.empty() || !trial.final_measurement) return;
   std::vector<std::string> others;
   for (const study::MetricSpec& metric : spec.metrics) {

@@ -15,8 +15,8 @@ namespace luthier::service {
 v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial,
                                  const std::vector<std::string>& unused = {});
 
-// Adds what a study with several metrics has to say of a trial's result: the other metrics, and the bounds that they
-// miss.
+// Adds what a study with several metrics has to say of a trial: what their models expected of its setting, and of its
+// result the other metrics, and the bounds that they miss.
 void ExplainMetrics(const study::StudySpec& spec, const study::Trial& trial, v1::ExplainTrialResponse* out);
 
 // Returns the values that a user added to a trial and that it did not get, with the reason: "lr = 0.5, which the

@@ -221,7 +221,10 @@ absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::
   for (const study::Measurement& m : curve) {
     v1::Measurement point = wire::ToProto(m);
     // Gradients and many metrics along a long curve may not fit; the values of the study's first objective do.
-    if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
+    if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
+      point.clear_gradient();
+      point.clear_gradients();
+    }
     if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
       const auto value = m.metrics.find(study.spec.metric.name);
       point.clear_metrics();

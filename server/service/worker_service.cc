@@ -228,6 +228,7 @@ absl::StatusOr<coordinator::FinishOp> ParseComplete(const Call& call, const v1::
     else
       content.measurement = *std::move(m);
     if (!left_out.gradient.ok()) content.gradient_problem = std::string(left_out.gradient.message());
+    if (!left_out.gradients.ok()) content.gradients_problem = std::string(left_out.gradients.message());
     if (!left_out.training.ok()) content.training_problem = std::string(left_out.training.message());
   }
   content.pruned = request.pruned();

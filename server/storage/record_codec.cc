@@ -42,6 +42,42 @@ std::map<std::string, double> Decode(const NamedNumbers& numbers) {
   return out;
 }
 
+void Encode(const study::Gradient& gradient, record::Gradient* out) {
+  out->mutable_values()->Add(gradient.values.begin(), gradient.values.end());
+  out->mutable_direction()->Add(gradient.direction.begin(), gradient.direction.end());
+  out->set_slope(gradient.slope);
+  if (gradient.error_bound) out->set_error_bound(*gradient.error_bound);
+  if (!gradient.solve) return;
+  const study::ImplicitSolve& solve = *gradient.solve;
+  record::ImplicitSolve* out_solve = out->mutable_solve();
+  out_solve->set_tolerance(solve.tolerance);
+  out_solve->set_inner_gradient_norm(solve.inner_gradient_norm);
+  out_solve->set_residual(solve.residual);
+  out_solve->set_outer_gradient_norm(solve.outer_gradient_norm);
+  out_solve->set_strong_convexity(solve.strong_convexity);
+  if (solve.log_error_bound) out_solve->set_log_error_bound(*solve.log_error_bound);
+  out_solve->set_certified(solve.certified);
+}
+
+study::Gradient Decode(const record::Gradient& in) {
+  study::Gradient gradient;
+  gradient.values.assign(in.values().begin(), in.values().end());
+  gradient.direction.assign(in.direction().begin(), in.direction().end());
+  gradient.slope = in.slope();
+  if (in.has_error_bound()) gradient.error_bound = in.error_bound();
+  if (!in.has_solve()) return gradient;
+  const record::ImplicitSolve& from = in.solve();
+  study::ImplicitSolve& solve = gradient.solve.emplace();
+  solve.tolerance = from.tolerance();
+  solve.inner_gradient_norm = from.inner_gradient_norm();
+  solve.residual = from.residual();
+  solve.outer_gradient_norm = from.outer_gradient_norm();
+  solve.strong_convexity = from.strong_convexity();
+  if (from.has_log_error_bound()) solve.log_error_bound = from.log_error_bound();
+  solve.certified = from.certified();
+  return gradient;
+}
+
 void Encode(const study::Measurement& measurement, record::Measurement* out) {
   out->set_step(measurement.step);
   Encode(measurement.metrics, out->mutable_metrics());
@@ -54,22 +90,12 @@ void Encode(const study::Measurement& measurement, record::Measurement* out) {
   }
   if (measurement.gradient_seconds) out->set_gradient_seconds(*measurement.gradient_seconds);
   Encode(measurement.standard_errors, out->mutable_standard_errors());
-  if (!measurement.gradient) return;
-  record::Gradient* gradient = out->mutable_gradient();
-  gradient->mutable_values()->Add(measurement.gradient->values.begin(), measurement.gradient->values.end());
-  gradient->mutable_direction()->Add(measurement.gradient->direction.begin(), measurement.gradient->direction.end());
-  gradient->set_slope(measurement.gradient->slope);
-  if (measurement.gradient->error_bound) gradient->set_error_bound(*measurement.gradient->error_bound);
-  if (!measurement.gradient->solve) return;
-  const study::ImplicitSolve& solve = *measurement.gradient->solve;
-  record::ImplicitSolve* out_solve = gradient->mutable_solve();
-  out_solve->set_tolerance(solve.tolerance);
-  out_solve->set_inner_gradient_norm(solve.inner_gradient_norm);
-  out_solve->set_residual(solve.residual);
-  out_solve->set_outer_gradient_norm(solve.outer_gradient_norm);
-  out_solve->set_strong_convexity(solve.strong_convexity);
-  if (solve.log_error_bound) out_solve->set_log_error_bound(*solve.log_error_bound);
-  out_solve->set_certified(solve.certified);
+  if (measurement.gradient) Encode(*measurement.gradient, out->mutable_gradient());
+  for (const auto& [name, gradient] : measurement.gradients) {
+    record::NamedGradient* const named = out->add_gradients();
+    named->set_name(name);
+    Encode(gradient, named->mutable_gradient());
+  }
 }
 
 absl::StatusOr<study::TrainingOutcome> OutcomeOf(const record::Training& in) {
@@ -82,23 +108,9 @@ study::Measurement Decode(const record::Measurement& in) {
   measurement.step = in.step();
   measurement.metrics = Decode(in.metrics());
   if (in.has_elapsed_seconds()) measurement.elapsed_seconds = in.elapsed_seconds();
-  if (in.has_gradient()) {
-    study::Gradient& gradient = measurement.gradient.emplace();
-    gradient.values.assign(in.gradient().values().begin(), in.gradient().values().end());
-    gradient.direction.assign(in.gradient().direction().begin(), in.gradient().direction().end());
-    gradient.slope = in.gradient().slope();
-    if (in.gradient().has_error_bound()) gradient.error_bound = in.gradient().error_bound();
-    if (in.gradient().has_solve()) {
-      const record::ImplicitSolve& from = in.gradient().solve();
-      study::ImplicitSolve& solve = gradient.solve.emplace();
-      solve.tolerance = from.tolerance();
-      solve.inner_gradient_norm = from.inner_gradient_norm();
-      solve.residual = from.residual();
-      solve.outer_gradient_norm = from.outer_gradient_norm();
-      solve.strong_convexity = from.strong_convexity();
-      if (from.has_log_error_bound()) solve.log_error_bound = from.log_error_bound();
-      solve.certified = from.certified();
-    }
+  if (in.has_gradient()) measurement.gradient = Decode(in.gradient());
+  for (const record::NamedGradient& named : in.gradients()) {
+    measurement.gradients.emplace(named.name(), Decode(named.gradient()));
   }
   if (in.has_training()) {
     study::TrainingReport& training = measurement.training.emplace();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/gradients.h"
 #include "worker/run/stop_signal.h"
 
 namespace luthier::worker {
@@ -173,6 +174,8 @@ void CommandResults::SettleGradient(ResultLine* line) {
       line->measurement.gradient.reset();
     }
   }
+  const absl::Status others = study::TakeGradients(request_.spec, request_.parameters, &line->measurement);
+  if (!others.ok()) Note(absl::StrCat("some gradients are left out: ", std::string(others.message())));
 }
 
 void CommandResults::Accept(ResultLine line) {

@@ -29,12 +29,14 @@ absl::Status Bad(absl::string_view what) {
 constexpr char kTraining[] = "training";
 constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD in UTF-8.
 constexpr char kGradientSeconds[] = "gradient_seconds";
+constexpr char kGradients[] = "gradients";
 
-// True if a key of the flat form is not a metric. Programs from before `training` and `gradient_seconds` had a meaning
-// may use these names for metrics.
+// True if a key of the flat form is not a metric. Programs from before `training`, `gradient_seconds` and `gradients`
+// had a meaning may use these names for metrics.
 bool IsReserved(const std::string& key, const Json& value, const std::string& metric) {
   if (key == kTraining) return key != metric && !value.is_number();
   if (key == kGradientSeconds) return key != metric;
+  if (key == kGradients) return key != metric && !value.is_number();
   for (const char* name : {"metrics", "step", "gradient", "error_bound", "checkpoint", "final", "pruned",
                            "elapsed_seconds", "start_step"}) {
     if (key == name) return true;
@@ -403,7 +405,7 @@ absl::Status ReadMetrics(const Json& object, const std::string& metric, ResultLi
 // meaning of the line.
 absl::Status ReadTwice(const Object& object, const std::string& metric, ResultLine* out) {
   for (const std::string& key : object.twice) {
-    const bool extra = key == kTraining || key == kGradientSeconds || key == "elapsed_seconds";
+    const bool extra = key == kTraining || key == kGradientSeconds || key == kGradients || key == "elapsed_seconds";
     const bool counts = key == metric || (!extra && IsReserved(key, Json(), metric));
     if (counts) return Bad(absl::StrCat(key, ": is there twice"));
     out->notes.push_back(absl::StrCat(base::Quote(key), " is there twice; the last one counts"));
@@ -424,6 +426,31 @@ absl::Status ReadGradient(const Json& object, ResultLine* out) {
     if (!m.gradient->error_bound) return Bad("error_bound: is not a number");
   }
   return absl::OkStatus();
+}
+
+// Reads {"METRIC": gradient, …}. Malformed ones are left out with a note.
+void ReadGradients(const Json& object, const std::string& metric, ResultLine* out) {
+  const auto found = object.find(kGradients);
+  if (found == object.end() || found->is_null() || !IsReserved(kGradients, *found, metric)) return;
+  if (!found->is_object()) {
+    out->notes.push_back("gradients are left out: they are not an object with a gradient for each metric");
+    return;
+  }
+  for (const auto& [name, json] : found->items()) {
+    absl::StatusOr<study::Gradient> gradient = ToGradient(json);
+    const bool along_asked = json.is_object() && json.contains("slope") && !json.contains("direction");
+    if (gradient.ok() && along_asked) gradient = Bad("gradient.direction: is missing");
+    if (gradient.ok() && json.is_object() && json.contains("error_bound")) {
+      gradient->error_bound = ToNumber(json["error_bound"]);
+      if (!gradient->error_bound) gradient = Bad("error_bound: is not a number");
+    }
+    if (gradient.ok()) {
+      out->measurement.gradients.emplace(name, *std::move(gradient));
+    } else {
+      out->notes.push_back(
+          absl::StrCat("gradients[", base::Quote(name), "] is left out: ", std::string(gradient.status().message())));
+    }
+  }
 }
 
 absl::Status ReadCheckpoint(const Object& line, ResultLine* out) {
@@ -459,6 +486,7 @@ absl::StatusOr<ResultLine> ReadObject(const Object& line, const std::string& met
   }
   ReadTraining(object, metric, &out);
   LUTHIER_RETURN_IF_ERROR(ReadGradient(object, &out));
+  ReadGradients(object, metric, &out);
   LUTHIER_RETURN_IF_ERROR(ReadCheckpoint(line, &out));
   LUTHIER_RETURN_IF_ERROR(ReadFlag(object, "final", &out.final));
   LUTHIER_RETURN_IF_ERROR(ReadFlag(object, "pruned", &out.pruned));

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/retry_advice.h"
+#include "lib/study/gradients.h"
 
 namespace luthier::worker {
 namespace {
@@ -78,6 +79,9 @@ void Attempt::Note(std::string note) {
 }
 
 void Attempt::CheckGradient(study::Measurement* measurement) {
+  const absl::Status others = study::TakeGradients(lease_.run.spec, lease_.run.parameters, measurement);
+  if (!others.ok())
+    Note(absl::StrCat("step ", measurement->step, ": some gradients are left out: ", ErrorText(others)));
   if (!measurement->gradient) return;
   const study::Gradient& gradient = *measurement->gradient;
   const auto dimension = static_cast<int>(lease_.run.spec.space.differentiable().size());
@@ -101,7 +105,7 @@ void Attempt::Report(study::Measurement measurement, std::string checkpoint) {
     if (!checkpoint.empty()) queue_.SetCheckpoint(std::move(checkpoint), measurement.step);
     const int64_t step = measurement.step;
     newest_ = measurement;
-    newest_->gradient.reset();
+    study::ClearGradients(&*newest_);
     switch (queue_.Add(std::move(measurement))) {
       case ReportQueue::Added::kYes:
         break;

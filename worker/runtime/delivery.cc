@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/retry_advice.h"
+#include "lib/study/gradients.h"
 #include "worker/runtime/log_text.h"
 
 namespace luthier::worker {
@@ -127,8 +128,8 @@ bool Delivery::SendDurably(FinalResult result) {
       if (spool_ != nullptr) spool_->SetAside(result);
       return false;
     }
-    if (result.measurement.gradient) {
-      result.measurement.gradient.reset();  // The value may still be good.
+    if (result.measurement.gradient || !result.measurement.gradients.empty()) {
+      study::ClearGradients(&result.measurement);  // The value may still be good.
     } else {
       result.failed = true;
       result.failure = {study::FailureKind::kConfig, study::failure::kBadOutput,

@@ -2,15 +2,17 @@
 
 #include <utility>
 
+#include "lib/study/gradients.h"
+
 namespace luthier::worker {
 namespace {
 
-size_t GradientBytes(const study::Measurement& m) {
-  return m.gradient ? 8 * (m.gradient->values.size() + m.gradient->direction.size()) : 0;
+size_t BytesOfGradients(const study::Measurement& m) {
+  return static_cast<size_t>(study::GradientBytes(m));
 }
 
 size_t Bytes(const study::Measurement& m) {
-  size_t bytes = 64 + GradientBytes(m);
+  size_t bytes = 64 + BytesOfGradients(m);
   for (const auto& [name, value] : m.metrics) bytes += name.size() + 16;
   return bytes;
 }
@@ -20,13 +22,13 @@ size_t Bytes(const study::Measurement& m) {
 ReportQueue::Added ReportQueue::Add(study::Measurement measurement) {
   if (closed_ || steps_.size() >= kMaxPoints) return Added::kTooMany;
   if (!steps_.insert(measurement.step).second) return Added::kRepeatedStep;
-  if (without_gradients_) measurement.gradient.reset();
-  gradient_bytes_ += GradientBytes(measurement);
+  if (without_gradients_) study::ClearGradients(&measurement);
+  gradient_bytes_ += BytesOfGradients(measurement);
   points_.push_back(std::move(measurement));
   for (study::Measurement& oldest : points_) {
     if (gradient_bytes_ <= kMaxGradientBytes) break;
-    gradient_bytes_ -= GradientBytes(oldest);
-    oldest.gradient.reset();
+    gradient_bytes_ -= BytesOfGradients(oldest);
+    study::ClearGradients(&oldest);
   }
   return Added::kYes;
 }
@@ -44,7 +46,7 @@ std::vector<study::Measurement> ReportQueue::Front() const {
 
 void ReportQueue::Pop(size_t count) {
   for (; count > 0 && !points_.empty(); --count) {
-    gradient_bytes_ -= GradientBytes(points_.front());
+    gradient_bytes_ -= BytesOfGradients(points_.front());
     points_.pop_front();
   }
 }
@@ -52,7 +54,7 @@ void ReportQueue::Pop(size_t count) {
 void ReportQueue::DropGradients() {
   without_gradients_ = true;
   gradient_bytes_ = 0;
-  for (study::Measurement& point : points_) point.gradient.reset();
+  for (study::Measurement& point : points_) study::ClearGradients(&point);
 }
 
 void ReportQueue::Clear() {

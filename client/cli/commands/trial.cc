@@ -16,6 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/front.h"
+#include "lib/wire/json.h"
 
 namespace luthier::cli {
 namespace {
@@ -340,6 +341,7 @@ absl::StatusOr<int> TrialExplain(Context& context) {
     json["explanation"] = Json::array();
     for (const std::string& sentence : explained.sentences()) json["explanation"].push_back(sentence);
     if (explained.has_surprise()) json["surprise"] = explained.surprise();
+    if (explained.expectations_size() > 0) json["expectations"] = wire::ToJson(explained)["expectations"];
     context.Print(json);
   } else {
     PrintExplanation(context.out(), explained, DetailOf(context));

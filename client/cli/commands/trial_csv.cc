@@ -31,6 +31,7 @@ using Record = std::vector<std::string>;
 constexpr absl::string_view kParams = "params_";
 constexpr absl::string_view kMetrics = "metrics_";
 constexpr char kNull[] = "null";
+constexpr char kFeasible[] = "feasible";
 constexpr double kMaxInteger = 9007199254740992.0;  // 2^53; the service's bound.
 
 absl::Status At(absl::string_view source, size_t line, absl::string_view what) {
@@ -182,6 +183,7 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
            take(ShownName(p), p) || take(p.name(), p));
   }
   for (const v1::MetricSpec& metric : spec.metrics()) {
+    if (Find(header, absl::StrCat(kMetrics, metric.name())) >= 0) continue;
     const int found = Find(header, metric.name());
     if (found >= 0 && columns.parameter[static_cast<size_t>(found)] == nullptr) {
       columns.metric[static_cast<size_t>(found)] = metric.name();
@@ -198,7 +200,7 @@ absl::StatusOr<Columns> ColumnsOf(const Record& header, absl::string_view source
       columns.metric[j] = std::string(name);
     } else if (absl::ConsumePrefix(&name, "attrs_") || absl::ConsumePrefix(&name, "user_attrs_")) {
       columns.attribute[j] = std::string(name);
-    } else if (name != "number" && !name.empty()) {
+    } else if (name != "number" && name != kFeasible && !name.empty()) {
       ignored->push_back(header[j]);
     }
   }
@@ -504,7 +506,10 @@ std::string SomeColumns(const std::vector<std::string>& names) {
 
 void WriteTrialsCsv(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, std::ostream& out) {
   const std::string& metric = spec.metric().name();
-  const bool taken = (IsReserved(metric) && metric != "value") || absl::StartsWith(metric, kParams);
+  const bool bounded = std::any_of(spec.metrics().begin(), spec.metrics().end(),
+                                   [](const v1::MetricSpec& one) { return one.has_at_least() || one.has_at_most(); });
+  const bool taken = (IsReserved(metric) && metric != "value") || absl::StartsWith(metric, kParams) ||
+                     (bounded && metric == kFeasible);
   std::set<std::string> others, notes;
   for (const v1::Trial& trial : trials) {
     for (const auto& [name, value] : trial.final_measurement().metrics()) others.insert(name);
@@ -514,6 +519,7 @@ void WriteTrialsCsv(const v1::StudySpec& spec, const std::vector<v1::Trial>& tri
   Record header = {"number", "state", taken ? absl::StrCat(kMetrics, metric) : metric};
   for (const v1::ParameterSpec& p : spec.space()) header.push_back(absl::StrCat(kParams, ShownName(p)));
   for (const std::string& name : others) header.push_back(absl::StrCat(kMetrics, name));
+  if (bounded) header.push_back(kFeasible);
   header.insert(header.end(), {"step", "attempts", "origin", "worker"});
   for (const std::string& key : notes) header.push_back(absl::StrCat("attrs_", key));
   const auto line = [&](const Record& fields) {
@@ -533,6 +539,7 @@ void WriteTrialsCsv(const v1::StudySpec& spec, const std::vector<v1::Trial>& tri
       row.push_back(found == trial.parameters().fields().end() ? "" : FieldOf(found->second, p.has_float_()));
     }
     for (const std::string& name : others) row.push_back(metric_field(name));
+    if (bounded) row.push_back(!trial.has_feasible() ? "" : trial.feasible() ? "true" : "false");
     row.push_back(last.step() == 0 ? "" : absl::StrCat(last.step()));
     row.push_back(absl::StrCat(trial.attempts_size()));
     row.push_back(trial.provenance().origin());

@@ -18,6 +18,7 @@
 //   METRIC        the study's metric, or else metrics_METRIC, or value
 //   metrics_NAME  another metric
 //   attrs_NAME    an attribute; user_attrs_NAME, too
+//   feasible      nothing, as it follows from the metrics; written in studies with bounds
 //   state, step   of the result; states are Optuna's as well (FAIL, RUNNING, WAITING, TrialState.COMPLETE)
 //   reserved      nothing: number, value, datetime_…, duration, … (tests/data/tables/format.json lists them)
 //   NAME          a parameter, where the study has one of that name and no column params_NAME; in a table that makes a

@@ -180,6 +180,7 @@ class Trial(Granted):
         *,
         metrics: Optional[Mapping[str, float]] = None,
         gradient: Optional[Mapping[str, Any]] = None,
+        gradients: Optional[Mapping[str, Any]] = None,
         checkpoint: Optional[str] = None,
     ) -> str:
         """Reports a point of the learning curve and returns what the service says: CONTINUE, STOP, FINISH or PAUSE.
@@ -191,7 +192,7 @@ class Trial(Granted):
         bytes. Of a step that had other values the first ones are kept, and of a curve 10,000 points; the log says so.
         Raises LeaseLost where the trial is somebody else's now.
         """
-        m = self._measured(value, step, metrics, gradient)
+        m = self._measured(value, step, metrics, _results.gradients_of(gradient, gradients))
         request = _wire.message("ReportRequest")(trial=self.name, token=self._lease.token, measurements=[m])
         if checkpoint is not None:
             self._save(str(checkpoint), request)
@@ -380,14 +381,15 @@ class Asking:
         value: Optional[Union[Value, tuple[Any, Any]]] = None,
         *,
         gradient: Optional[Mapping[str, Any]] = None,
+        gradients: Optional[Mapping[str, Any]] = None,
         standard_errors: Optional[Mapping[str, float]] = None,
         state: Optional[State] = None,
         error_bound: Optional[float] = None,
     ) -> list[str]:
         """Ends a trial with the value of the metric, or a dictionary of metrics, which has all that the study names.
 
-        `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. `state` is
-        "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Metrics beside the
+        `gradient` has derivatives of the metric by parameters' names; one that is missing is unknown, not 0. In its place
+        `gradients` has such a dictionary for each of several metrics, by name. `state` is "COMPLETE" (the default), "PRUNED" or "FAILED". A value that is not finite fails the trial. Metrics beside the
         study's that can't be kept are left out. Returns warnings: the service's, and what was left out. Raises
         LeaseLost where the trial is somebody else's now, ValueError and TypeError for other values.
 
@@ -395,6 +397,7 @@ class Asking:
         """
         held = self._trial_of(trial)
         notes: _results.Notes = {}
+        gradient = _results.gradients_of(gradient, gradients)
         request, method = held._tell_request(value, gradient, standard_errors, state, error_bound, notes)
         reply = await _end(held, method, request)
         return list(getattr(reply, "warnings", ())) + self._asked.note(held.number, notes)

@@ -63,6 +63,7 @@ class FrozenTrial:
     intermediate_values: dict[int, float] = field(default_factory=dict, repr=False)
     step: int = 0
     objective: str = ""  # Fingerprint of the function that `optimize` ran.
+    gradients: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)  # By metric: those that are whole.
     feasible: Optional[bool] = None  # False beyond a constraint of the study; None without constraints, or a result.
     objectives: tuple[str, ...] = field(default=(), repr=False)  # Names of the study's objectives, in order.
 
@@ -147,9 +148,11 @@ def freeze(space: Space, objectives: Sequence[str], trial: Any) -> FrozenTrial:
     """Returns a Trial message as users see it. `objectives`: the study's, by name."""
     metric = objectives[0]
     last = trial.final_measurement
-    gradient: Optional[dict[str, float]] = None
-    if last.gradient.WhichOneof("kind") == "full":
-        gradient = dict(zip(space.coordinates(), last.gradient.full.values))
+    gradients = {
+        name: dict(zip(space.coordinates(), one.full.values))
+        for name, one in [(metric, last.gradient), *sorted(last.gradients.items())]
+        if one.WhichOneof("kind") == "full"
+    }
     state = TrialState(_wire.enum_names("Trial.State")[trial.state])
     begin = trial.attempts[0].start_time if trial.attempts else trial.create_time if state.is_finished() else None
     stored = space.decode(trial.parameters)
@@ -160,7 +163,8 @@ def freeze(space: Space, objectives: Sequence[str], trial: Any) -> FrozenTrial:
         value=last.metrics[metric] if metric in last.metrics else None,
         metrics=dict(last.metrics),
         standard_errors=dict(last.standard_errors),
-        gradient=gradient,
+        gradient=gradients.get(metric),
+        gradients=gradients,
         attributes=dict(trial.attributes),
         designer=trial.provenance.designer,
         failure=f"{trial.failure.reason}: {trial.failure.message}" if trial.HasField("failure") else "",

@@ -222,9 +222,13 @@ class Granted:
             self._last, self._malformed = None, error
             raise
         self._malformed = None
-        if not all(math.isfinite(x) for x in [*m.gradient.full.values, *m.gradient.by_name.values.values()]):
+        if not _results.finite(m.gradient):
             m.ClearField("gradient")
             notes["gradient"] = "a gradient is not finite"
+        for name in sorted(m.gradients):
+            if not _results.finite(m.gradients[name]):
+                del m.gradients[name]
+                notes[f"gradient of {name}"] = f"the gradient of {name} is not finite"
         self._asked.note(self.number, notes)
         return m
 

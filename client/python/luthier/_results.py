@@ -39,6 +39,29 @@ def by_name(metrics: Sequence[str], result: Any) -> Any:
     return dict(zip(metrics, result))
 
 
+def finite(gradient: Any) -> bool:
+    """Whether a Gradient message has finite numbers only."""
+    return all(math.isfinite(x) for x in [*gradient.full.values, *gradient.by_name.values.values()])
+
+
+def gradients_of(
+    gradient: Optional[Mapping[str, Any]], gradients: Optional[Mapping[str, Any]]
+) -> Optional[Mapping[str, Any]]:
+    """Returns the one that is given: that of the study's metric, or those of several metrics. ValueError for both."""
+    if gradients is None:
+        return gradient
+    if gradient is not None:
+        raise ValueError("give gradient or gradients, not both: gradients has that of each metric")
+    for name, one in mapping("gradients", gradients, '{"loss": {"l2": -2.0}}').items():
+        mapping(f"gradients[{name!r}]", one, '{"l2": -2.0}')
+    return gradients
+
+
+def of_several(gradient: Mapping[str, Any]) -> bool:
+    """Whether it has gradients by metric. The derivative by a parameter is a number, or of a vector a sequence."""
+    return bool(gradient) and all(isinstance(one, Mapping) for one in gradient.values())
+
+
 def measurement(
     space: Space,
     metric: str,
@@ -52,7 +75,7 @@ def measurement(
     notes: Optional[Notes] = None,
 ) -> Any:
     """Returns the Measurement of a value of `metric`, the study's, or of a dictionary of metrics; `space` has the
-    parameters that the gradient may name. TypeError, ValueError. With `notes` only what concerns the study's metric is an
+    parameters that the gradient may name; it is that of the metric, or has those of several, by metric. TypeError, ValueError. With `notes` only what concerns the study's metric is an
     error: other metrics that can't be kept are left out and named there."""
     m = _wire.message("Measurement")(step=step)
     every: dict[Any, Any] = dict(mapping("metrics", metrics or {}, '{"accuracy": 0.9}'))
@@ -67,10 +90,18 @@ def measurement(
             raise ValueError(f"standard_errors names {name!r}, which is none of the metrics {sorted(every)}")
         if name in m.metrics:
             m.standard_errors[name] = to_number(name, number)
-    if gradient:
-        _put_gradient(space, mapping("gradient", gradient, '{"l2": -2.0}'), m)
+    if not gradient:
+        return m
+    if of_several(mapping("gradient", gradient, '{"l2": -2.0}')):
         if error_bound is not None:
-            m.gradient.error_bound = to_number("error_bound", error_bound)
+            raise ValueError("error_bound is that of one gradient, not of several")
+        for name, one in gradient.items():
+            if one:
+                _put_gradient(space, one, m.gradients[text("a metric's name", name)])
+        return m
+    _put_gradient(space, gradient, m.gradient)
+    if error_bound is not None:
+        m.gradient.error_bound = to_number("error_bound", error_bound)
     return m
 
 
@@ -159,13 +190,13 @@ def ordered_gradient(space: Space, gradient: Mapping[str, Any]) -> Optional[list
     return values
 
 
-def _put_gradient(space: Space, gradient: Mapping[str, Any], m: Any) -> None:
+def _put_gradient(space: Space, gradient: Mapping[str, Any], out: Any) -> None:
     unknown = sorted(str(name) for name in set(gradient) - set(space.by_name))
     if unknown:
         raise ValueError(f"the gradient names {unknown}, which the study has not; it has {sorted(space.by_name)}")
     values = ordered_gradient(space, gradient)
     if values is not None:
-        m.gradient.full.values.extend(values)
+        out.full.values.extend(values)
         return
     for name, slope in gradient.items():
-        m.gradient.by_name.values[space.by_name[name].legal] = to_number(name, slope)
+        out.by_name.values[space.by_name[name].legal] = to_number(name, slope)

@@ -576,7 +576,8 @@ class Stored:
 
         `sentences` are for people; `designer`, `origin` and `details` say who chose it; `predicted` is the Prediction
         of the model that did, None where none did, and `surprise` how many of its standard deviations the result lies
-        above it.
+        above it. In a study with several metrics `expectations` has for each, by name, the Prediction of its model and
+        the probability that it keeps its constraint; None where there is none.
         """
         request = _wire.message("ExplainTrialRequest")(name=self._trial_path(number))
         reply = self._call("ExplainTrial", request, seconds=60.0)
@@ -584,6 +585,13 @@ class Stored:
         out["sentences"] = list(reply.sentences)
         out["predicted"] = _prediction(reply.predicted) if reply.HasField("predicted") else None
         out["surprise"] = reply.surprise if reply.HasField("surprise") else None
+        out["expectations"] = {
+            one.metric: (
+                _prediction(one.predicted) if one.HasField("predicted") else None,
+                one.bounds_kept if one.HasField("bounds_kept") else None,
+            )
+            for one in reply.expectations
+        }
         return out
 
     # --- What the model says ---

@@ -21,7 +21,7 @@ from luthier._arguments import representation, whole
 from luthier._create import load as load_study
 from luthier._asking import Run
 from luthier._processes import Told
-from luthier._results import Notes, metrics_of, ordered_gradient, split, to_number
+from luthier._results import Notes, gradients_of, metrics_of, of_several, ordered_gradient, split, to_number
 from luthier._threads import alone
 from luthier.errors import Retry, StudyPaused, TrialPruned
 from luthier.space import Space, decode_label, legal_name, to_specs
@@ -107,13 +107,14 @@ class RunTrial:
         step: Optional[int] = None,
         *,
         metrics: Optional[Mapping[str, float]] = None,
-        gradient: Optional[Mapping[str, float]] = None,
+        gradient: Optional[Mapping[str, Any]] = None,
+        gradients: Optional[Mapping[str, Any]] = None,
         checkpoint: Optional[str] = None,
     ) -> str:
         """Reports a point of the learning curve. Returns CONTINUE, STOP, FINISH or PAUSE."""
         try:
             self._step = self._step + 1 if step is None else whole("step", step)
-            line = self._line(value, metrics, gradient)
+            line = self._line(value, metrics, gradients_of(gradient, gradients))
         except (TypeError, ValueError) as error:
             self._last, self._malformed = None, error
             raise
@@ -143,17 +144,21 @@ class RunTrial:
             if name not in self._noted:
                 self._noted.add(name)
                 print(f"left out: {why}", file=sys.stderr, flush=True)
-        if gradient:
-            unknown = sorted(set(gradient) - set(self.params))
-            if unknown:
-                raise ValueError(f"the gradient names {unknown}; the trial has {sorted(self.params)}")
-            values = ordered_gradient(self._space, gradient) if self._space is not None else None
-            if values is not None:
-                line["gradient"] = {"full": values}
-                return line
-            by_name = {self._legal.get(name, name): to_number(name, x) for name, x in gradient.items()}
-            line["gradient"] = {"by_name": by_name}
+        if gradient and of_several(gradient):
+            line["gradients"] = {name: self._gradient(one) for name, one in gradient.items() if one}
+        elif gradient:
+            line["gradient"] = self._gradient(gradient)
         return line
+
+    def _gradient(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a gradient as a line has it."""
+        unknown = sorted(set(gradient) - set(self.params))
+        if unknown:
+            raise ValueError(f"the gradient names {unknown}; the trial has {sorted(self.params)}")
+        values = ordered_gradient(self._space, gradient) if self._space is not None else None
+        if values is not None:
+            return {"full": values}
+        return {"by_name": {self._legal.get(name, name): to_number(name, x) for name, x in gradient.items()}}
 
     def _send(self, line: Mapping[str, Any]) -> None:
         self._results.write(json.dumps(line) + "\n")

@@ -344,19 +344,23 @@ def _write_jsonl(study: Stored, path: str, curves: bool) -> None:
 
 def _write_csv(study: Stored, path: str) -> None:
     trials = study.trials
-    taken = (study.metric in RESERVED and study.metric != "value") or study.metric.startswith((*PREFIXES, "params_"))
+    bounded = any(m.HasField("at_least") or m.HasField("at_most") for m in study._spec.metrics)
+    reserved = (*RESERVED, "feasible") if bounded else RESERVED
+    taken = (study.metric in reserved and study.metric != "value") or study.metric.startswith((*PREFIXES, "params_"))
     names = [p.name for p in study._space.parameters]
     others = sorted({name for trial in trials for name in trial.metrics} - {study.metric})
     notes = sorted({key for trial in trials for key in trial.attributes})
     head = ["number", "state", f"metrics_{study.metric}" if taken else study.metric]
     head += [f"params_{name}" for name in names] + [f"metrics_{m}" for m in others]
-    head += ["step"] + [f"attrs_{key}" for key in notes]
+    head += ["feasible"] * bounded + ["step"] + [f"attrs_{key}" for key in notes]
     with open(path, "w", newline="", encoding="utf-8") as file:
         file.write(_csv.line(map(_cell, head)))
         for t in trials:
             row: list[Any] = [t.number, t.state.value, t.value]
             row += [_text(study._space.by_name[name], t.params[name]) if name in t.params else None for name in names]
-            row += [t.metrics.get(m) for m in others] + [t.step or None] + [t.attributes.get(key) for key in notes]
+            row += [t.metrics.get(m) for m in others]
+            row += [None if t.feasible is None else json.dumps(t.feasible)] * bounded
+            row += [t.step or None] + [t.attributes.get(key) for key in notes]
             file.write(_csv.line(value if isinstance(value, _Marked) else _cell(value) for value in row))
 
 

@@ -43,13 +43,14 @@ const study::CurvePoint* NewestFinite(const study::StudySpec& spec, const Histor
   return nullptr;
 }
 
-// Notes the values of all metrics in a study with StudySpec::metrics.
+// Notes the values of all metrics, and their gradients, in a study with StudySpec::metrics.
 void NoteValues(const study::StudySpec& spec, int64_t number, const std::vector<double>& values,
-                study::History* history) {
+                std::vector<std::optional<study::Gradient>> gradients, study::History* history) {
   if (values.empty()) return;
   HistoryTrial result;
   result.values = values;
   result.feasible = study::IsFeasible(spec.metrics, values);
+  result.gradients = std::move(gradients);
   history->NoteMetrics(number, result);
 }
 
@@ -100,12 +101,12 @@ absl::StatusOr<study::History> HistoryAtRung(const study::History& history, cons
       const bool whole = rung + 1 == steps.size() && trial.state == TrialState::kComplete;
       view.Finish(trial.number, TrialState::kComplete, study::Score(spec.metric.goal, -result->loss),
                   whole ? trial.gradient : std::nullopt, std::nullopt);
-      NoteValues(spec, trial.number, result->values, &view);
+      NoteValues(spec, trial.number, result->values, whole ? trial.gradients : decltype(trial.gradients)(), &view);
     } else if (trial.state == TrialState::kPaused || trial.state == TrialState::kPruned) {
       const study::CurvePoint* const newest = NewestFinite(spec, trial);
       view.Finish(trial.number, TrialState::kPruned, newest != nullptr ? newest->value : trial.value, std::nullopt,
                   std::nullopt);
-      NoteValues(spec, trial.number, newest != nullptr ? newest->values : trial.values, &view);
+      NoteValues(spec, trial.number, newest != nullptr ? newest->values : trial.values, {}, &view);
     } else if (result || trial.state == TrialState::kFailed) {
       view.Finish(trial.number, TrialState::kFailed, std::nullopt, std::nullopt, failure);
     } else if (trial.state == TrialState::kCancelled) {

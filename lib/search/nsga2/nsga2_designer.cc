@@ -18,6 +18,7 @@ namespace luthier::search {
 namespace {
 
 constexpr int32_t kLeastPopulation = 4, kMostPopulation = 10'000;
+constexpr size_t kNewestCompared = 1000;
 constexpr int kDraws = 10;        // A child that is known is drawn so often,
 constexpr int kLegalDraws = 100;  //   and where settings may be illegal also one that is.
 
@@ -79,7 +80,7 @@ void Nsga2Designer::Reset() {
 
 Nsga2Designer::Result Nsga2Designer::ToResult(const study::History& history, int trial) const {
   const study::HistoryTrial& of_trial = history.trials()[static_cast<size_t>(trial)];
-  Result result{trial, of_trial.setting, false};
+  Result result{.trial = trial, .setting = of_trial.setting};
   if (of_trial.state != study::TrialState::kComplete) return result;
   if (spec_.metrics.empty()) {
     result.usable = of_trial.value.has_value() && std::isfinite(*of_trial.value);
@@ -92,16 +93,26 @@ Nsga2Designer::Result Nsga2Designer::ToResult(const study::History& history, int
 absl::StatusOr<bool> Nsga2Designer::IsContinued(const study::History& history, const base::StopToken& stop) const {
   const std::vector<int>& finished = history.finished();
   if (taken_.size() > finished.size()) return false;
+  const auto same_values = [&](int trial, const std::vector<double>& values) {
+    return SameValues(spec_, history.trials()[static_cast<size_t>(trial)], values);
+  };
   base::Pace pace(stop);
-  size_t usable = 0;
-  for (size_t k = 0; k < taken_.size(); ++k) {
+  size_t first = 0;
+  if (!spec_.resource && taken_.size() > kNewestCompared) {
+    first = taken_.size() - kNewestCompared;
+    for (const Nsga2Member& member : population_.members()) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * base::kRandomAccess));
+      if (static_cast<size_t>(member.trial) >= history.trials().size()) return false;
+      const Result now = ToResult(history, member.trial);
+      if (!now.usable || now.setting != member.setting || !same_values(member.trial, member.values)) return false;
+    }
+  }
+  for (size_t k = first; k < taken_.size(); ++k) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * base::kRandomAccess));
     const Result now = ToResult(history, finished[k]);
     const Result& then = taken_[k];
     if (now.trial != then.trial || now.setting != then.setting || now.usable != then.usable) return false;
-    if (!now.usable) continue;
-    if (!SameValues(spec_, history.trials()[static_cast<size_t>(now.trial)], values_[usable])) return false;
-    ++usable;
+    if (now.usable && !same_values(now.trial, values_[then.place])) return false;
   }
   return true;
 }
@@ -111,7 +122,8 @@ double Nsga2Designer::ViolationOf(const std::vector<double>& values) const {
 }
 
 absl::Status Nsga2Designer::Take(const study::History& history, int trial, const base::StopToken& stop) {
-  const Result result = ToResult(history, trial);
+  Result result = ToResult(history, trial);
+  result.place = values_.size();
   if (result.usable) {
     Nsga2Member member;
     member.trial = trial;

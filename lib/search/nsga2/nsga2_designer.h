@@ -26,9 +26,9 @@ absl::Status ValidateNsga2(const study::StudySpec& spec, const study::Nsga2Optio
 // Violations are those of study::Violation, with spreads that are computed again whenever the number of COMPLETE
 // results has grown by an eighth.
 //
-// An ask takes in the results that are new, and compares the others with those of the ask before, some nanoseconds for
-// each; the rest does not depend on the length of the history.
-// Origin "random" at first, then "nsga2"; details: first_parent, second_parent (numbers of trials), population.
+// An ask takes in the results that are new, and its cost does not depend on the number of the others. With rungs, where
+// the history changes as trials go on, it compares them with those of the ask before, some nanoseconds for each. Origin
+// "random" at first, then "nsga2"; details: first_parent, second_parent (numbers of trials), population.
 class Nsga2Designer final : public Designer {
  public:
   static constexpr int kDefaultPopulation = 40;
@@ -43,11 +43,13 @@ class Nsga2Designer final : public Designer {
   struct Result {
     int trial = 0;  // Index into History::trials().
     uint64_t setting = 0;
-    bool usable = false;  // COMPLETE with all of its values.
+    bool usable = false;  // COMPLETE with all of its values, at `place` in values_.
+    size_t place = 0;
   };
 
   Result ToResult(const study::History& history, int trial) const;
-  // Returns true if the results taken so far are the first of this history.
+  // Returns true if the results taken so far are the first of this history. In a study without a resource results stay
+  // as they are (History::Remove), so that only the newest and those of the members are compared.
   absl::StatusOr<bool> IsContinued(const study::History& history, const base::StopToken& stop) const;
   void Reset();
   // Takes in one more result. Returns CANCELLED if `stop` was raised; nothing has changed then.

@@ -31,6 +31,24 @@ void Put(std::string* out, const study::Parameters& parameters) {
   }
 }
 
+void Put(std::string* out, const study::Gradient& gradient) {
+  Put(out, gradient.values);
+  Put(out, gradient.direction);
+  Put(out, gradient.slope);
+  if (gradient.error_bound) Put(out, *gradient.error_bound);
+  for (const auto& [name, value] : gradient.by_name) {
+    Put(&out->append("n"), name);
+    Put(out, value);
+  }
+  if (!gradient.solve) return;
+  const study::ImplicitSolve& s = *gradient.solve;
+  absl::StrAppend(out, "i", s.certified ? "c" : "e");
+  for (const double v : {s.tolerance, s.inner_gradient_norm, s.residual, s.outer_gradient_norm, s.strong_convexity,
+                         s.log_error_bound.value_or(-1.0)}) {
+    Put(out, v);
+  }
+}
+
 void Put(std::string* out, const study::Measurement& m) {
   absl::StrAppend(out, "m", m.step, ";");
   for (const auto& [name, value] : m.metrics) {
@@ -38,25 +56,7 @@ void Put(std::string* out, const study::Measurement& m) {
     Put(out, value);
   }
   if (m.elapsed_seconds) Put(out, *m.elapsed_seconds);
-  if (m.gradient) {
-    absl::StrAppend(out, "g");
-    Put(out, m.gradient->values);
-    Put(out, m.gradient->direction);
-    Put(out, m.gradient->slope);
-    if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
-    for (const auto& [name, value] : m.gradient->by_name) {
-      Put(&out->append("n"), name);
-      Put(out, value);
-    }
-    if (m.gradient->solve) {
-      const study::ImplicitSolve& s = *m.gradient->solve;
-      absl::StrAppend(out, "i", s.certified ? "c" : "e");
-      for (const double v : {s.tolerance, s.inner_gradient_norm, s.residual, s.outer_gradient_norm, s.strong_convexity,
-                             s.log_error_bound.value_or(-1.0)}) {
-        Put(out, v);
-      }
-    }
-  }
+  if (m.gradient) Put(&out->append("g"), *m.gradient);
   // Measurements without these keep the digests that they have in databases of older programs.
   if (m.training) {
     absl::StrAppend(out, "t", study::TrainingOutcomeName(m.training->outcome), ";");
@@ -67,6 +67,10 @@ void Put(std::string* out, const study::Measurement& m) {
   for (const auto& [name, error] : m.standard_errors) {
     Put(&out->append("e"), name);
     Put(out, error);
+  }
+  for (const auto& [name, gradient] : m.gradients) {
+    Put(&out->append("G"), name);
+    Put(out, gradient);
   }
 }
 
@@ -84,6 +88,7 @@ std::string DigestOf(const FinishOp& op) {
     Put(&text, complete->measurement);
     Put(&text, complete->gradient_problem);
     if (!complete->training_problem.empty()) Put(&text, complete->training_problem);
+    if (!complete->gradients_problem.empty()) Put(&text.append("G"), complete->gradients_problem);
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
     absl::StrAppend(&text, "F", static_cast<int>(failure->kind));
     Put(&text, failure->reason);

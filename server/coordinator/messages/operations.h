@@ -217,9 +217,10 @@ struct ReportOp {
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
-  std::string gradient_problem;       // Reason why the gradient could not be read and is dropped; empty: it could.
-  bool paused = false;                // The target was reached, and the trial can go on.
-  std::string training_problem = "";  // Reason why the training could not be read and is dropped; empty: it could.
+  std::string gradient_problem;        // Reason why the gradient could not be read and is dropped; empty: it could.
+  bool paused = false;                 // The target was reached, and the trial can go on.
+  std::string training_problem = "";   // Reason why the training could not be read and is dropped; empty: it could.
+  std::string gradients_problem = "";  // The same of some of the gradients of further metrics.
 };
 struct ReleaseContent {};
 

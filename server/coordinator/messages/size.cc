@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "lib/study/gradients.h"
+
 namespace luthier::coordinator {
 namespace {
 
@@ -34,9 +36,9 @@ size_t Bytes(const std::map<std::string, Value>& entries) {
 size_t Bytes(const study::Measurement& m) {
   size_t bytes = 4 * kSmall + Bytes(m.metrics);
   bytes += Bytes(m.standard_errors);
-  if (m.gradient) {
-    bytes += sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size()) + Bytes(m.gradient->by_name);
-  }
+  bytes += static_cast<size_t>(study::GradientBytes(m));
+  if (m.gradient) bytes += Bytes(m.gradient->by_name);
+  for (const auto& [name, gradient] : m.gradients) bytes += kSmall + name.size() + Bytes(gradient.by_name);
   return bytes;
 }
 

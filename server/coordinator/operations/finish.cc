@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/gradients.h"
 #include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
 #include "server/coordinator/messages/digest.h"
@@ -132,7 +133,7 @@ void Pause(const Ending& e, const FinishOp& op, study::Measurement measurement) 
   // The same point was often reported before.
   if (e.slot.curve->digests.count(measurement.step) == 0) {
     study::Measurement point = measurement;
-    point.gradient.reset();
+    study::ClearGradients(&point);
     point.training.reset();
     e.s.AddPoint(e.slot, point);
     e.s.TellRule(op.number, point);
@@ -142,8 +143,16 @@ void Pause(const Ending& e, const FinishOp& op, study::Measurement measurement) 
   e.s.PauseTrial(e.slot, std::move(measurement), with_checkpoint);
 }
 
-// Returns the measurement as it is kept: a gradient that can't be used is dropped, with a warning.
-study::Measurement WithLegalGradient(Ending& e, const CompleteContent& content, study::Measurement measurement) {
+// Tells that gradients were dropped.
+void NoteDropped(Ending& e, absl::string_view which, const std::string& problem) {
+  e.reply.warnings.push_back(absl::StrCat(which, " dropped, the loss is kept: ", problem));
+  storage::Event& event = e.s.AddEvent(EventType::kGradientDropped, &e.record());
+  event.actor = e.attempt().worker;
+  event.detail = problem;
+}
+
+// Returns the measurement as it is kept: gradients that can't be used are dropped, with a warning.
+study::Measurement WithLegalGradients(Ending& e, const CompleteContent& content, study::Measurement measurement) {
   std::string problem = content.gradient_problem;
   if (measurement.gradient && !measurement.gradient->by_name.empty()) {
     absl::StatusOr<study::Gradient> known =
@@ -159,12 +168,14 @@ study::Measurement WithLegalGradient(Ending& e, const CompleteContent& content, 
     const absl::Status valid = ValidateGradient(*measurement.gradient, dimensions);
     if (!valid.ok()) problem = std::string(valid.message());
   }
-  if (problem.empty()) return measurement;
-  measurement.gradient.reset();
-  e.reply.warnings.push_back(absl::StrCat("gradient dropped, the loss is kept: ", problem));
-  storage::Event& event = e.s.AddEvent(EventType::kGradientDropped, &e.record());
-  event.actor = e.attempt().worker;
-  event.detail = problem;
+  if (!problem.empty()) {
+    measurement.gradient.reset();
+    NoteDropped(e, "gradient", problem);
+  }
+  std::string of_others = content.gradients_problem;
+  const absl::Status taken = study::TakeGradients(*e.s.spec(), e.record().trial.parameters, &measurement);
+  if (!taken.ok()) absl::StrAppend(&of_others, of_others.empty() ? "" : "; ", std::string(taken.message()));
+  if (!of_others.empty()) NoteDropped(e, "some gradients", of_others);
   return measurement;
 }
 
@@ -175,7 +186,7 @@ std::string MissedBoundsOf(const study::StudySpec& spec, const study::Measuremen
 
 void Complete(Ending& e, const CompleteContent& content, study::Measurement measurement, std::optional<double> value) {
   const bool pruned = content.pruned || e.record().trial.stop_requested;
-  e.record().trial.final_measurement = WithLegalGradient(e, content, std::move(measurement));
+  e.record().trial.final_measurement = WithLegalGradients(e, content, std::move(measurement));
   TrialEnd end{.event = pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete};
   end.attempt = pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete;
   end.actor = e.attempt().worker;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/gradients.h"
 #include "lib/study/legal_settings.h"
 #include "server/coordinator/messages/limits.h"
 #include "server/coordinator/messages/measurements.h"
@@ -85,12 +86,18 @@ void CheckTrial(const Study& s, const study::LegalSettings& legal, const std::st
       violations->AddAll(at + ".final_measurement.gradient",
                          study::ValidateGradient(*trial->measurement->gradient, dimension));
     }
+    violations->AddAll(at + ".final_measurement",
+                       study::TakeGradients(*s.spec(), trial->parameters, &*trial->measurement));
   }
   if (trial->state == TrialState::kComplete) {
     const std::string lacks = LacksMetrics(*s.spec(), trial->measurement.value_or(study::Measurement()));
     if (!lacks.empty()) {
       violations->Add(at + ".final_measurement.metrics", absl::StrCat(lacks, "; a COMPLETE trial has each"));
     }
+  }
+  for (size_t k = 0; k < trial->curve.size(); ++k) {
+    violations->AddAll(absl::StrCat(at, ".measurements[", k, "]"),
+                       study::TakeGradients(*s.spec(), trial->parameters, &trial->curve[k]));
   }
   CheckCurve(*trial, at + ".measurements", points, violations);
   FailIfNotFinite(*s.spec(), trial);

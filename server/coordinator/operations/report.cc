@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/gradients.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/studies/changes.h"
@@ -69,7 +70,7 @@ absl::Status CheckLimits(const Limits& limits, int64_t number, const Curve& curv
                                       " intermediate points; report less often"));
   }
   int64_t gradient_bytes = curve.gradient_bytes;
-  for (const study::Measurement* m : fresh) gradient_bytes += GradientBytes(*m);
+  for (const study::Measurement* m : fresh) gradient_bytes += study::GradientBytes(*m);
   if (gradient_bytes <= std::max(limits.gradient_bytes, curve.gradient_bytes)) return absl::OkStatus();
   return LimitExceeded("gradient_bytes", limits.gradient_bytes,
                        absl::StrCat("trial ", number, " would have ", gradient_bytes,
@@ -111,18 +112,18 @@ study::Directive GoOn(Context& c, Study& s, const TrialRecord& record, const std
   return decision.verdict == stopping::Verdict::kPause ? study::Directive::kPause : study::Directive::kContinue;
 }
 
-// Converts gradients by names to the form in which they are kept. INVALID_ARGUMENT for those that can't be converted.
-absl::Status TakeNames(const study::SearchSpace& space, const study::Parameters& setting, ReportOp* op) {
+// Converts gradients to the form in which they are kept. INVALID_ARGUMENT for those that can't be converted.
+absl::Status TakeNames(const study::StudySpec& spec, const study::Parameters& setting, ReportOp* op) {
   base::Violations violations;
   for (size_t i = 0; i < op->measurements.size(); ++i) {
+    const std::string at = absl::StrCat("measurements[", i, "]");
     std::optional<study::Gradient>& gradient = op->measurements[i].gradient;
-    if (!gradient || gradient->by_name.empty()) continue;
-    absl::StatusOr<study::Gradient> known = study::FromNames(space, setting, *gradient);
-    if (known.ok()) {
-      gradient = *std::move(known);
-    } else {
-      violations.AddAll(absl::StrCat("measurements[", i, "].gradient"), known.status());
+    if (gradient && !gradient->by_name.empty()) {
+      absl::StatusOr<study::Gradient> known = study::FromNames(spec.space, setting, *gradient);
+      violations.AddAll(at + ".gradient", known.status());
+      if (known.ok()) gradient = *std::move(known);
     }
+    violations.AddAll(at, study::TakeGradients(spec, setting, &op->measurements[i]));
   }
   return violations.ToStatus();
 }
@@ -134,7 +135,7 @@ absl::StatusOr<ReportReply> Report(Context& c, ReportOp& op) {
   const TrialRecord& record = *slot.record;
   if (StoppedUnder(record, op.token)) return ReportReply{study::Directive::kStop, record.finish_seq};
   LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
-  LUTHIER_RETURN_IF_ERROR(TakeNames(s.spec()->space, record.trial.parameters, &op));
+  LUTHIER_RETURN_IF_ERROR(TakeNames(*s.spec(), record.trial.parameters, &op));
   LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec()));
   LUTHIER_RETURN_IF_ERROR(s.LoadCurve(slot));
   LUTHIER_ASSIGN_OR_RETURN(const Points fresh, FreshPoints(op, *slot.curve));

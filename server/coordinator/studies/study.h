@@ -416,9 +416,6 @@ Grant DescribeGrant(const std::string& study_id, std::shared_ptr<const study::St
 // Returns equal texts for points of equal content.
 std::string PointDigest(const study::Measurement& point);
 
-// Returns the bytes of the point's gradient; 0 without one.
-int64_t GradientBytes(const study::Measurement& point);
-
 inline constexpr int64_t kMaxProposals = 64;  // Most suggestions in one request to a designer.
 
 }  // namespace luthier::coordinator

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/gradients.h"
 #include "lib/study/metrics.h"
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
@@ -71,12 +72,12 @@ absl::Status Study::LoadCurve(TrialSlot& slot) {
 // Adds a point to the counts of the curve.
 void Study::CountPoint(const study::Measurement& m, Curve& curve) const {
   curve.digests.emplace(m.step, PointDigest(m));
-  curve.gradient_bytes += GradientBytes(m);
+  curve.gradient_bytes += study::GradientBytes(m);
   const auto value = m.metrics.find(spec_->metric.name);
   if (value == m.metrics.end() || !std::isfinite(value->second)) return;
   if (curve.last && curve.last->step > m.step) return;
   curve.last = m;
-  curve.last->gradient.reset();
+  study::ClearGradients(&*curve.last);
 }
 
 void Study::AddPoint(TrialSlot& slot, const study::Measurement& m) {
@@ -229,7 +230,7 @@ void Study::Retry(TrialSlot& slot) {
 void Study::PauseTrial(TrialSlot& slot, study::Measurement measurement, bool with_checkpoint) {
   TrialRecord& record = *slot.record;
   const study::Attempt& attempt = record.trial.attempts.back();
-  measurement.gradient.reset();  // It belongs to this part, not to the trial's result.
+  study::ClearGradients(&measurement);  // They belong to this part, not to the trial's result.
   const int64_t step = measurement.step;
   const double value = measurement.metrics.at(spec_->metric.name);
   EndAttempt(record, study::AttemptOutcome::kPaused);
@@ -300,7 +301,7 @@ void Study::PruneWith(TrialSlot& slot, const study::Measurement& last, TrialEnd 
   const double value = last.metrics.at(spec_->metric.name);
   if (std::isfinite(value)) {
     slot.record->trial.final_measurement = last;
-    slot.record->trial.final_measurement->gradient.reset();
+    study::ClearGradients(&*slot.record->trial.final_measurement);
   }
   end.step = last.step;
   end.detail = StepDetail(last.step, end.detail);
@@ -347,11 +348,6 @@ std::string PointDigest(const study::Measurement& point) {
   FinishOp op;
   op.content = CompleteContent{point, false, ""};
   return DigestOf(op);
-}
-
-int64_t GradientBytes(const study::Measurement& point) {
-  if (!point.gradient) return 0;
-  return static_cast<int64_t>(sizeof(double) * (point.gradient->values.size() + point.gradient->direction.size()));
 }
 
 }  // namespace luthier::coordinator

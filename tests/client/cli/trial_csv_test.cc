@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "client/cli/csv.h"
 #include "lib/base/random.h"
@@ -38,6 +40,44 @@ json Essence(const v1::Trial& trial) {
   if (trial.final_measurement().step() != 0) essence["step"] = trial.final_measurement().step();
   for (const auto& [key, value] : trial.attributes()) essence["attributes"][key] = value;
   return essence;
+}
+
+// A study with a bound, one of whose metrics may have the name of the column that tells of bounds.
+TEST(TrialCsv, BoundsHaveAColumnThatReadersLeaveToTheMetrics) {
+  for (const char* name : {"ms", "feasible"}) {
+    for (const bool first : {false, true}) {
+      v1::StudySpec spec;
+      spec.add_space()->set_name("x");
+      spec.mutable_space(0)->mutable_float_()->set_max(1);
+      const std::string objective = first ? name : "loss", bound = first ? "loss" : name;
+      spec.mutable_metric()->set_name(objective);
+      *spec.add_metrics() = spec.metric();
+      spec.add_metrics()->set_name(bound);
+      spec.mutable_metrics(1)->set_at_most(20);
+      std::vector<v1::Trial> trials(3);
+      for (int i = 0; i < 3; ++i) {
+        v1::Trial& trial = trials[static_cast<size_t>(i)];
+        trial.set_number(i + 1);
+        trial.set_state(i == 2 ? v1::Trial::FAILED : v1::Trial::COMPLETE);
+        (*trial.mutable_parameters()->mutable_fields())["x"].set_number_value(0.25 * i);
+        if (i == 2) continue;
+        trial.set_feasible(i == 0);
+        (*trial.mutable_final_measurement()->mutable_metrics())[objective] = 0.5;
+        (*trial.mutable_final_measurement()->mutable_metrics())[bound] = i == 0 ? 19.0 : 21.0;
+      }
+      std::stringstream out;
+      WriteTrialsCsv(spec, trials, out);
+      EXPECT_THAT(out.str(), HasSubstr(",feasible,step,"));
+      EXPECT_THAT(out.str(), HasSubstr(",true,"));
+      EXPECT_THAT(out.str(), HasSubstr(",false,"));
+      const absl::StatusOr<TableTrials> read = ReadTrialsCsv(out.str(), "f", spec);
+      ASSERT_TRUE(read.ok()) << read.status() << out.str();
+      EXPECT_EQ(read->ignored, (std::vector<std::string>{"attempts", "origin", "worker"}));
+      ASSERT_EQ(read->trials.size(), 3u);
+      for (size_t i = 0; i < 3; ++i) EXPECT_EQ(Essence(read->trials[i]), Essence(trials[i]));
+      EXPECT_FALSE(read->trials[0].has_feasible()) << "the study that takes it has its own bounds";
+    }
+  }
 }
 
 TEST(TrialCsv, ReservedNamesAreThoseOfTheFormat) {

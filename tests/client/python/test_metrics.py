@@ -161,8 +161,46 @@ def test_trials_go_out_and_in_with_all_metrics(name: str, session_db: str, tmp_p
         other = made(f"{name}-{suffix}", session_db, goals=study.goals, constraints=study.constraints)
         other.import_trials(str(tmp_path / f"trials.{suffix}"))
         assert [(t.metrics, t.feasible) for t in other.trials] == [(t.metrics, t.feasible) for t in study.trials]
+    head, first, second = (tmp_path / "trials.csv").read_text().splitlines()
+    place = head.split(",").index("feasible")
+    assert [row.split(",")[place] for row in (first, second)] == ["true", "false"]
     table = study.trials_dataframe()
     assert table["feasible"].tolist() == [True, False] and table["metrics_b"].tolist() == [2.0, 2.0]
+
+
+def test_gradients_of_every_metric_are_kept(name: str, session_db: str, caplog: Any) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "maximize"}, constraints={"c": {"at_most": 1}})
+    values = {"a": 1.0, "b": 2.0, "c": 0.5}
+    assert study.tell(study.ask(), values, gradients={"a": {"x": 1.0}, "c": {"x": 3.0}}) == []
+    study.tell(study.ask(), values, gradient={"x": 5.0})
+    study.tell(study.ask(), (values, {"b": {"x": 7.0}}))
+    study.optimize(lambda trial: (values, {"a": {"x": 1.0}, "b": {"x": 2.0}}), n_trials=1)
+    assert [t.gradients for t in study.trials] == [
+        {"a": {"x": 1.0}, "c": {"x": 3.0}}, {"a": {"x": 5.0}}, {"b": {"x": 7.0}}, {"a": {"x": 1.0}, "b": {"x": 2.0}}
+    ]  # fmt: skip
+    assert [t.gradient for t in study.trials] == [{"x": 1.0}, {"x": 5.0}, None, {"x": 1.0}]
+    trial = study.ask()
+    trial.report(values, gradients={"b": {"x": math.inf}, "c": {"x": 1.0}})
+    assert "the gradient of b is not finite" in caplog.text
+    with pytest.raises(ValueError, match="give gradient or gradients, not both"):
+        study.tell(trial, values, gradient={"x": 1.0}, gradients={"b": {"x": 1.0}})
+    with pytest.raises(TypeError, match=r"gradients\['b'\]"):
+        study.tell(trial, values, gradients={"b": 3.0})
+    with pytest.raises(ValueError, match="names \\['nope'\\]"):
+        study.tell(trial, values, gradients={"b": {"nope": 3.0}})
+    assert study.tell(trial, values, gradients={"other": {"x": 1.0}, "b": {"x": 2.0}}) == []
+    assert study.trial(5).gradients == {"b": {"x": 2.0}}
+
+
+def test_a_trial_tells_what_was_expected_of_each_metric(name: str, session_db: str) -> None:
+    goals = {"a": "minimize", "b": "minimize"}
+    study = luthier.study(name, SPACE, goals=goals, constraints={"c": {"at_most": 0.6}}, algorithm="bo", db=session_db)
+    study.optimize(lambda trial: {"a": trial["x"], "b": 1 - trial["x"], "c": trial["x"] ** 2}, n_trials=7)
+    assert study.explain(1)["expectations"] == {}
+    expected = study.explain(7)["expectations"]
+    assert list(expected) == ["a", "b", "c"] and expected["a"][0].sd > 0 and expected["a"][1] is None
+    assert 0 <= expected["c"][1] <= 1
+    assert any(sentence.startswith("the models expected a = ") for sentence in study.explain(7)["sentences"])
 
 
 def test_one_metric_is_as_it_was(name: str, session_db: str) -> None:

@@ -80,16 +80,20 @@ class MetricsStudy {
     return s;
   }
   void Complete(int64_t number) { Complete(number, f_(history_.trials()[static_cast<size_t>(number - 1)].parameters)); }
-  void Complete(int64_t number, const std::vector<double>& values) {
+  // `gradients`: of all metrics, or none.
+  void Complete(int64_t number, const std::vector<double>& values,
+                std::vector<std::optional<study::Gradient>> gradients = {}) {
     double first = values.front();
     study::HistoryTrial result;
     result.values = values;
+    result.gradients = std::move(gradients);
     const auto metrics = study::MetricsOf(spec_);
     for (size_t j = metrics.size(); j-- > 0;) {
       if (metrics[j].objective) first = values[j];
     }
     result.feasible = study::IsFeasible(metrics, values);
-    history_.Finish(number, study::TrialState::kComplete, first, std::nullopt, std::nullopt);
+    const std::optional<study::Gradient> of_first = result.gradients.empty() ? std::nullopt : result.gradients.front();
+    history_.Finish(number, study::TrialState::kComplete, first, of_first, std::nullopt);
     if (!spec_.metrics.empty()) history_.NoteMetrics(number, result);
   }
   void Fail(int64_t number, study::FailureKind kind) {

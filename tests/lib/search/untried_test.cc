@@ -128,23 +128,25 @@ TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
     const bool harmonica = study::AlgorithmName(algorithm) == "harmonica";
     const bool optimizer =
         std::holds_alternative<study::BoOptions>(algorithm) || std::holds_alternative<study::AutoOptions>(algorithm);
-    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), first ? newest : newest - (optimizer ? 3 : harmonica ? 2 : 1));
-    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), newest - (optimizer ? 3 : harmonica ? 1 : 0));
+    EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), first ? newest : newest - (optimizer ? 4 : harmonica ? 2 : 1));
+    EXPECT_EQ(VersionOf(SpecOf(switches, algorithm)), newest - (optimizer ? 4 : harmonica ? 1 : 0));
   }
   std::vector<study::ParameterSpec> many;
   for (int i = 0; i < 21; ++i) many.push_back(Float("x" + std::to_string(i), 0, 1));
   const study::AlgorithmSpec fobo = study::BoDefaults(study::BoPreset::kFobo),
                              bo = study::BoDefaults(study::BoPreset::kBo);
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 1);
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 3);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 2);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 4);
   many.pop_back();
   study::StudySpec few = SpecOf(Space(many), fobo);
-  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 3);
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 4);
   study::BuiltinObjective training;
   training.model = "logistic";
   few.objective = training;
-  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version);
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 1);
   few.algorithm = study::AutoOptions{};
+  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version - 1);
+  study::SetMetrics({{.name = "loss"}, {.name = "ms", .objective = false, .at_most = 20}}, &few);
   EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version);
 }
 

@@ -460,6 +460,7 @@ study::Trial RandomTrial(RandomStream& r) {
     m.metrics = {{"loss", Number(r)}, {"accuracy", std::numeric_limits<double>::infinity()}};
     if (Coin(r)) m.elapsed_seconds = r.Uniform() * 1e6;
     if (Coin(r)) m.gradient = RandomGradient(r);
+    if (Coin(r)) m.gradients = {{"accuracy", RandomGradient(r)}, {"ms", RandomGradient(r)}};
     if (Coin(r)) {
       m.training.emplace().outcome = static_cast<study::TrainingOutcome>(r.UniformInt(study::kTrainingOutcomeCount));
       if (Coin(r)) m.training->gradient_norm = r.Uniform();

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lib/study/metrics.h"
 #include "server/coordinator/proposals/replay.h"
+#include "server/coordinator/proposals/timeline.h"
 #include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
@@ -62,6 +64,55 @@ TEST(CoreMetrics, AFinalMeasurementHasAllMetricsAndTheErrorNamesThoseThatLack) {
   EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kRunning);
   EXPECT_TRUE(h.Complete(grant, Measured(1, 3, 2)).ok());
   EXPECT_TRUE(h.Complete(h.Get("s", "a"), Loss(1.0), /*pruned=*/true).ok()) << "a pruned trial may lack some";
+}
+
+// Returns a gradient of the one parameter.
+study::Gradient Slope(double slope) {
+  study::Gradient gradient;
+  gradient.values = {slope};
+  return gradient;
+}
+
+TEST(CoreMetrics, GradientsOfAllMetricsAreKept) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MetricsSpec(true)).ok());
+  study::Measurement m = Measured(1, 2, 3);
+  m.gradients = {{"loss", Slope(1.0)}, {"energy", Slope(3.0)}, {"f1", Slope(9.0)}};
+  const absl::StatusOr<FinishReply> reply = h.Complete(h.Get("s", "a"), m);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->warnings, ::testing::IsEmpty());
+  h.Restart();
+  const study::Measurement stored = *h.Trial("s", 1).trial.final_measurement;
+  EXPECT_EQ(*stored.gradient, Slope(1.0));
+  EXPECT_THAT(stored.gradients, ::testing::ElementsAre(std::pair("energy", Slope(3.0))));
+  const study::HistoryTrial told = ToHistoryTrial(h.Trial("s", 1).trial, h.Study("s").spec);
+  EXPECT_THAT(told.gradients, ::testing::ElementsAre(Slope(1.0), std::nullopt, Slope(3.0))) << "by metric";
+}
+
+TEST(CoreMetrics, GradientsThatCantBeKeptAreDroppedFromAResultAndRefusedInAReport) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MetricsSpec(true)).ok());
+  const Grant grant = h.Get("s", "a");
+  study::Measurement m = Measured(1, 2, 3);
+  m.step = 1;
+  m.gradient = Slope(1.0);
+  m.gradients = {{"loss", Slope(-1.0)}, {"energy", Slope(kNoNumber)}};
+  m.gradients["ms"].values = {1.0, 2.0};
+  const char* const contradicts = "gradients[\"loss\"]: is not `gradient`, which is of loss, too";
+  ExpectRefused(h.Report(grant, {m}), absl::StatusCode::kInvalidArgument, reason::kBadField,
+                absl::StrCat("measurements[0].", contradicts));
+  const absl::StatusOr<FinishReply> reply = h.Complete(grant, m);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->warnings.size(), 1u);
+  EXPECT_THAT(reply->warnings.front(), ::testing::HasSubstr("some gradients dropped, the loss is kept"));
+  for (const char* why :
+       {contradicts, "gradients[\"energy\"].full[0]: is not finite", "gradients[\"ms\"].full: has 2"}) {
+    EXPECT_THAT(reply->warnings.front(), ::testing::HasSubstr(why));
+  }
+  const study::Trial trial = h.Trial("s", 1).trial;
+  EXPECT_EQ(trial.state, TrialState::kComplete);
+  EXPECT_FALSE(trial.final_measurement->gradient);
+  EXPECT_TRUE(trial.final_measurement->gradients.empty());
 }
 
 TEST(CoreMetrics, ANonFiniteMetricFailsTheTrialByName) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "lib/study/metrics.h"
 
 namespace luthier::service {
 namespace {
@@ -36,6 +37,26 @@ TEST(Explain, SharesRuledOutComeWithTheirCondition) {
                     HasSubstr("provided that the model's output (the results, standardised and warped) nowhere changes "
                               "faster than L = 12.5 per side of the unit cube"),
                     HasSubstr("1024 points")));
+}
+
+TEST(Explain, TellsWhatWasExpectedOfEachMetric) {
+  study::StudySpec spec;
+  study::SetMetrics({{.name = "loss"}, {.name = "ms", .objective = false, .at_most = 20}}, &spec);
+  study::Trial trial;
+  v1::ExplainTrialResponse out;
+  ExplainMetrics(spec, trial, &out);
+  EXPECT_EQ(out.expectations_size(), 0) << "a user added it";
+  trial.provenance.details = {
+      {"predicted_mean", 0.25}, {"predicted_sd", 0.125}, {"mean.ms", 17.5}, {"sd.ms", 2.0}, {"kept.ms", 0.875}};
+  ExplainMetrics(spec, trial, &out);
+  ASSERT_EQ(out.expectations_size(), 2);
+  EXPECT_EQ(out.expectations(0).metric(), "loss");
+  EXPECT_EQ(out.expectations(0).predicted().mean(), 0.25);
+  EXPECT_FALSE(out.expectations(0).has_bounds_kept());
+  EXPECT_EQ(out.expectations(1).predicted().sd(), 2.0);
+  EXPECT_EQ(out.expectations(1).bounds_kept(), 0.875);
+  EXPECT_EQ(out.sentences(0),
+            "the models expected loss = 0.25 ± 0.12, ms = 17.5 ± 2 (within its bounds with probability 0.88)");
 }
 
 TEST(Explain, SaysWhatWasAskedAndWhatWasNotUsed) {

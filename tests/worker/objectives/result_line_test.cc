@@ -62,6 +62,27 @@ TEST(ResultLine, GradientsHaveThreeForms) {
   EXPECT_TRUE(std::isnan(Parse(R"({"loss":1,"gradient":[NaN]})").measurement.gradient->values[0]));
 }
 
+TEST(ResultLine, GradientsOfSeveralMetricsAreByName) {
+  const ResultLine line = Parse(R"({"loss": 1, "ms": 2, "gradients": {"loss": [1, 2], "ms": {"by_name": {"x": 3},
+                                    "error_bound": 0.5}}})");
+  EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("loss", 1.0), Pair("ms", 2.0)));
+  EXPECT_THAT(line.measurement.gradients.at("loss").values, ElementsAre(1.0, 2.0));
+  EXPECT_THAT(line.measurement.gradients.at("ms").by_name, ElementsAre(Pair("x", 3.0)));
+  EXPECT_EQ(line.measurement.gradients.at("ms").error_bound, 0.5);
+  EXPECT_TRUE(line.notes.empty());
+}
+
+TEST(ResultLine, MalformedGradientsAreLeftOutOneByOne) {
+  const ResultLine line = Parse(R"({"loss": 1, "gradients": {"loss": [1], "ms": "x", "mb": {"slope": 1}}})");
+  EXPECT_EQ(line.measurement.gradients.size(), 1u);
+  EXPECT_THAT(line.notes, ElementsAre(::testing::HasSubstr("gradients[\"mb\"] is left out: gradient.direction"),
+                                      ::testing::HasSubstr("gradients[\"ms\"] is left out: gradient: must be")));
+  EXPECT_THAT(Parse(R"({"loss": 1, "gradients": [1]})").notes,
+              ElementsAre(::testing::HasSubstr("gradients are left out")));
+  // A metric of programs from before.
+  EXPECT_EQ(Parse(R"({"loss": 1, "gradients": 3})").measurement.metrics.at("gradients"), 3.0);
+}
+
 TEST(ResultLine, ASlopeAloneIsAlongTheDirectionAskedFor) {
   const ResultLine line = Parse(R"({"loss": 1, "gradient": {"slope": 0.25, "error_bound": 0.5}})");
   EXPECT_TRUE(line.along_asked);

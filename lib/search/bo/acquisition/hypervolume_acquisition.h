@@ -19,7 +19,7 @@ namespace luthier::search {
 // points P, one a draw. All draws have the same deviation. Immutable; any thread.
 class MetricPosterior {
  public:
-  // Borrows the regression, which must not have slopes.
+  // Borrows the regression, which may have slopes.
   explicit MetricPosterior(const gp::Regression* regression) : regression_(regression) {}
   // Draws f(P) = mu(P) + L n for each column n of `normals` (q x draws), L L' = Sigma(P), and conditions f on it: at P
   // the deviation is 0 but for round-off, whatever the noise of results. `points` is q x d, q >= 1. O(q N^2 + q^3).

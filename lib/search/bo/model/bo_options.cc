@@ -23,8 +23,8 @@ template <typename Check>
 void CheckSeveralObjectives(const study::BoOptions& options, const Check& check) {
   check(options.acquisition == study::BoAcquisition::kLogEi, "acquisition",
         "is for one objective; several take LOG_EI, which is then the expected growth of the front's hypervolume");
-  check(options.gradients == study::BoGradients::kOff, "gradients",
-        "are of one objective; with several use GRADIENTS_OFF, as bo and auto do");
+  check(options.gradients != study::BoGradients::kDirectional, "gradients",
+        "along a direction are of one objective; with several use FULL or GRADIENTS_OFF");
   check(options.lipschitz == study::BoLipschitz::kOff && options.exploration != study::BoExploration::kLipo,
         "expert.lipschitz", "bounds the slope of one objective; with several use bo or hbo");
   check(options.hyperparameters == study::BoHyperparameters::kMap, "expert.hyperparameters",

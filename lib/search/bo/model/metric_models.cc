@@ -79,6 +79,10 @@ double Bend::Inverse(double bent) const {
   return centre_ + std::copysign(scale_ * std::expm1(std::abs(bent)), bent);
 }
 
+double Bend::Slope(double score) const {
+  return scale_ == 0.0 ? 1.0 : 1.0 / (scale_ + std::abs(score - centre_));
+}
+
 OutcomeBound BoundOf(const study::MetricSpec& metric, const Bend& bend, const OutputTransform& transform,
                      const VectorXd& scores, const gp::Regression* regression) {
   const bool minimize = GoalOf(metric) == study::Goal::kMinimize;

@@ -49,6 +49,8 @@ class Bend {
   static Bend Around(const study::MetricSpec& metric, const Eigen::VectorXd& scores);
   double Forward(double score) const;
   double Inverse(double bent) const;
+  // Returns the derivative of Forward.
+  double Slope(double score) const;
 
  private:
   double centre_ = 0.0;

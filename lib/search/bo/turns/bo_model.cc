@@ -11,6 +11,7 @@
 #include "lib/search/bo/acquisition/bounded_acquisition.h"
 #include "lib/search/bo/acquisition/pending_information.h"
 #include "lib/search/bo/model/gradients.h"
+#include "lib/search/expectations.h"
 
 namespace luthier::search {
 
@@ -38,6 +39,33 @@ bool Fantasizes(const study::BoOptions& options) {
 // Returns the derivatives that models use.
 gp::Slopes SlopesOf(const BoStudy& study, const Observations& data) {
   return ModelSlopes(data.slopes, data.scores, data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
+}
+
+// Returns the derivatives that the model of the metric at `position` uses: those that the results in `rows` report of
+// it, whatever its scores are bent by. `scores`: bent, one a row. Without gradient use, or if none is reported, there
+// are none.
+gp::Slopes SlopesOfMetric(const BoStudy& study, const Ask& ask, const std::vector<Index>& rows, size_t position,
+                          const Bend& bend, const VectorXd& scores) {
+  if (study.options.gradients != study::BoGradients::kFull) return {};
+  const study::MetricSpec& metric = study.spec.metrics[position];
+  const GradientUnits units(study.encoding, GoalOf(metric));
+  std::vector<ScoreSlopes> known(rows.size());
+  bool any = false;
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const int64_t number = ask.data.number[static_cast<size_t>(rows[k])];
+    const study::HistoryTrial& trial = ask.history.trials()[static_cast<size_t>(number - 1)];
+    const std::vector<int32_t>& set_aside = ask.state->set_aside;
+    // A worker whose gradients of one metric are wrong is not believed in the others.
+    if (std::binary_search(set_aside.begin(), set_aside.end(), trial.reporter)) continue;
+    if (position >= trial.gradients.size() || !trial.gradients[position]) continue;
+    known[k] = units.FromUser(*trial.gradients[position], trial.parameters);
+    const double slope = bend.Slope(study::Score(GoalOf(metric), trial.values[position]));
+    known[k].values *= slope;
+    known[k].variances *= slope * slope;
+    any = any || !known[k].empty();
+  }
+  if (!any) return {};
+  return ModelSlopes(known, scores, ask.data.observed.cols(), study.one_slope_each, kFullRows, kMaxSlopeRows);
 }
 
 // Returns the rows of results that keep the bounds: as they report, or, if `noisy`, as the models expect.
@@ -154,10 +182,10 @@ absl::StatusOr<std::optional<MetricModel>> FitMetricModel(const BoStudy& study, 
   }
   const auto& states = ask.state->metrics;
   const MatrixXd x = Rows(ask.data.observed, rows);
-  const gp::Slopes none;
+  const gp::Slopes slopes = SlopesOfMetric(study, ask, rows, position, bend, scores);
   LUTHIER_ASSIGN_OR_RETURN(
       std::optional<Surrogate> surrogate,
-      FitMetric(study.surrogate, {x, scores, none}, position < states.size() ? states[position] : std::nullopt,
+      FitMetric(study.surrogate, {x, scores, slopes}, position < states.size() ? states[position] : std::nullopt,
                 KeyOf(study, ask), ask.stop));
   if (!surrogate.has_value()) return std::nullopt;
   gp::Regression& regression = surrogate->states.front();
@@ -166,6 +194,26 @@ absl::StatusOr<std::optional<MetricModel>> FitMetricModel(const BoStudy& study, 
     LUTHIER_RETURN_IF_ERROR(regression.Append(ask.data.pending.row(i).transpose(), taken, ask.stop).status());
   }
   return MetricModel{position, bend, std::move(scores), *std::move(surrogate)};  // The regression stays where it is.
+}
+
+void AddExpectation(const BoStudy& study, const MetricModel& metric, const VectorXd& u,
+                    std::map<std::string, double>* details) {
+  const study::MetricSpec& spec = study.spec.metrics[metric.position];
+  const gp::Posterior p = metric.surrogate.states.front().Predict(u.transpose());
+  const double sd = std::sqrt(p.variance(0));
+  const auto score = [&](double output) { return metric.bend.Inverse(metric.surrogate.transform.Inverse(output)); };
+  const auto add = [&](const char* what, double value) {
+    if (std::isfinite(value)) (*details)[DetailOfMetric(what, spec.name)] = value;
+  };
+  add("mean", study::Score(GoalOf(spec), score(p.mean(0))));
+  add("sd", 0.5 * score(p.mean(0) + sd) - 0.5 * score(p.mean(0) - sd));
+}
+
+void AddBoundKept(const BoStudy& study, size_t position, const OutcomeBound& bound, const VectorXd& u,
+                  std::map<std::string, double>* details) {
+  const gp::Posterior p = bound.regression->Predict(u.transpose());
+  const double kept = std::exp(LogProbabilityWithin(bound, p.mean(0), std::sqrt(p.variance(0))).value);
+  if (std::isfinite(kept)) (*details)[DetailOfMetric("kept", study.spec.metrics[position].name)] = kept;
 }
 
 void KeepMetrics(const std::vector<MetricModel>& models, BoState* state) {

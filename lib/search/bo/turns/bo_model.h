@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "Eigen/Core"
@@ -33,6 +35,14 @@ struct MetricModel {
     return BoundOf(study.spec.metrics[position], bend, surrogate.transform, scores, &surrogate.states.front());
   }
 };
+
+// Adds to the details what the model of a metric expects at model point u, in units of the metric: mean.NAME and
+// sd.NAME (half of what one deviation of the outputs to either side is apart), as far as they are finite.
+void AddExpectation(const BoStudy& study, const MetricModel& metric, const Eigen::VectorXd& u,
+                    std::map<std::string, double>* details);
+// Adds kept.NAME: the probability that the metric at `position` keeps its bounds at u.
+void AddBoundKept(const BoStudy& study, size_t position, const OutcomeBound& bound, const Eigen::VectorXd& u,
+                  std::map<std::string, double>* details);
 
 // Fits the model of the metric at `position` to the results in rows `rows` of the ask's data, all of which report it.
 // Its pending trials are assumed to give the predicted mean, unless they are to be drawn (`believe` is false). Returns

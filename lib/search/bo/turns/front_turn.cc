@@ -303,17 +303,13 @@ absl::StatusOr<std::optional<MaximizeCandidate>> MaximumOf(const BoStudy& study,
 void AddExpectations(const BoStudy& study, const Ask& ask, const FrontModel& model, const MaximizeCandidate& candidate,
                      Suggestion* suggestion) {
   const auto add = [&](const std::string& name, double value) {
-    if (std::isfinite(value)) suggestion->details[name.substr(0, 64)] = value;
+    if (std::isfinite(value)) suggestion->details[name] = value;
   };
   for (const std::vector<MetricModel>* models : {&model.objectives, &model.others}) {
     for (const MetricModel& metric : *models) {
-      const study::MetricSpec& spec = study.spec.metrics[metric.position];
-      const gp::Posterior p = metric.surrogate.states.front().Predict(candidate.u.transpose());
-      const OutputTransform& transform = metric.surrogate.transform;
-      const double sd = std::sqrt(p.variance(0));
-      const auto score = [&](double output) { return metric.bend.Inverse(transform.Inverse(output)); };
-      add(absl::StrCat("mean.", spec.name), study::Score(GoalOf(spec), score(p.mean(0))));
-      add(absl::StrCat("sd.", spec.name), 0.5 * score(p.mean(0) + sd) - 0.5 * score(p.mean(0) - sd));
+      AddExpectation(study, metric, candidate.u, &suggestion->details);
+      if (std::find(ask.in_doubt.begin(), ask.in_doubt.end(), metric.position) == ask.in_doubt.end()) continue;
+      AddBoundKept(study, metric.position, metric.Bound(study), candidate.u, &suggestion->details);
     }
   }
   if (!model.bounds.empty()) {

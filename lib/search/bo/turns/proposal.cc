@@ -266,6 +266,10 @@ absl::Status Describe(const BoStudy& study, const Ask& ask, const BoModel& model
   if (!model.bounds.empty()) {
     add("p_within_bounds", std::exp(LogProbabilitiesWithin(model.bounds, candidate.u.transpose())(0)));
   }
+  for (const MetricModel& metric : model.metrics) AddExpectation(study, metric, candidate.u, &suggestion->details);
+  for (size_t k = 0; k < model.bounds.size(); ++k) {
+    AddBoundKept(study, ask.in_doubt[k], model.bounds[k], candidate.u, &suggestion->details);
+  }
   add("observations", static_cast<double>(ask.data.scores.size()));
   if (ask.data.pending.rows() > 0) add("pending", static_cast<double>(ask.data.pending.rows()));
   if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());

@@ -256,10 +256,99 @@ TEST(SeveralMetrics, OptionsThatAreOfOneObjectiveAreRefusedByName) {
   EXPECT_EQ(error({}), "");
   EXPECT_EQ(error(BoDefaults(BoPreset::kHbo)), "");
   EXPECT_THAT(error({.acquisition = study::BoAcquisition::kUcb}), ::testing::HasSubstr("algorithm.bo.acquisition"));
-  EXPECT_THAT(error({.gradients = study::BoGradients::kFull}), ::testing::HasSubstr("algorithm.bo.gradients"));
+  EXPECT_EQ(error({.gradients = study::BoGradients::kFull}), "");
+  EXPECT_EQ(error(BoDefaults(BoPreset::kFobo)), "");
+  EXPECT_THAT(error({.gradients = study::BoGradients::kDirectional}), ::testing::HasSubstr("algorithm.bo.gradients"));
   EXPECT_THAT(error({.hyperparameters = study::BoHyperparameters::kMcmc}), ::testing::HasSubstr("hyperparameters"));
   EXPECT_THAT(error(BoDefaults(BoPreset::kLbo)), ::testing::HasSubstr("several objectives"));
-  EXPECT_THAT(error(BoDefaults(BoPreset::kFobo)), ::testing::HasSubstr("several objectives"));
+}
+
+// Two bowls in six dimensions, whose front is the way between their centres, and their gradients.
+struct Bowls {
+  static constexpr int kDimensions = 6;
+  static std::vector<double> Values(const study::Parameters& p) {
+    std::vector<double> values = {0.0, 0.0};
+    for (int j = 0; j < kDimensions; ++j) {
+      const double x = Number(p, "x" + std::to_string(j));
+      values[0] += (x - 0.2) * (x - 0.2);
+      values[1] += (x - 0.7) * (x - 0.7) * (1.0 + j);
+    }
+    return values;
+  }
+  static std::vector<std::optional<study::Gradient>> Gradients(const study::Parameters& p) {
+    study::Gradient first, second;
+    for (int j = 0; j < kDimensions; ++j) {
+      const double x = Number(p, "x" + std::to_string(j));
+      first.values.push_back(2.0 * (x - 0.2));
+      second.values.push_back(2.0 * (x - 0.7) * (1.0 + j));
+    }
+    return {first, second};
+  }
+};
+
+TEST(SeveralMetrics, GradientsOfEachObjectiveFindTheFrontSooner) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int j = 0; j < Bowls::kDimensions; ++j) parameters.push_back(study::Float("x" + std::to_string(j), 0, 1));
+  const VectorXd reference = (VectorXd(2) << -1.0, -4.0).finished();
+  double with = 0.0, without = 0.0, first_alone = 0.0;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    for (const int reported : {0, 1, 2}) {
+      MetricsStudy study(
+          MetricsSpec(study::Space(parameters), {Objective("f"), Objective("g")}, seed, BoDefaults(BoPreset::kFobo)),
+          Bowls::Values);
+      for (int i = 0; i < 14; ++i) {
+        ASSERT_TRUE(study.Ask().ok());
+        const study::Parameters& setting = study.history().trials().back().parameters;
+        std::vector<std::optional<study::Gradient>> gradients = Bowls::Gradients(setting);
+        if (reported < 2) gradients[1].reset();
+        if (reported < 1) gradients.clear();
+        study.Complete(study.newest(), Bowls::Values(setting), gradients);
+        if (i == 12) {
+          ASSERT_EQ(study.AskAnew()->parameters, study.AskAnew()->parameters);
+        }
+      }
+      const double worth = Worth(study.spec(), study.Feasible(), reference);
+      (reported == 2 ? with : reported == 1 ? first_alone : without) += worth;
+    }
+  }
+  EXPECT_GT(with, without + 0.1);
+  EXPECT_GT(with, first_alone);
+}
+
+// Metrics are independent of one another, so that the probabilities of their bounds multiply.
+TEST(SeveralMetrics, SuggestionsTellWhatIsExpectedOfEachMetric) {
+  for (const bool several : {false, true}) {
+    std::vector<study::MetricSpec> metrics = {Objective("f0"), AtMost("g0", 0.9), AtLeast("g1", 0.25),
+                                              AtMost("far", 1e6)};
+    if (several) metrics.push_back(Objective("f1"));
+    MetricsStudy study(MetricsSpec(Square(), metrics, 3, study::BoOptions{}), [&](const study::Parameters& p) {
+      const double x = Number(p, "x0"), y = Number(p, "x1");
+      std::vector<double> values = {x * x + y, x + y, std::abs(std::sin(5.0 * x)), x};
+      if (several) values.push_back(1.0 - y);
+      return values;
+    });
+    study.Run(12);
+    const Suggestion next = study.AskAnew().value();
+    ASSERT_EQ(next.origin, "acq");
+    EXPECT_NEAR(next.details.at("p_within_bounds"), next.details.at("kept.g0") * next.details.at("kept.g1"), 1e-9);
+    EXPECT_EQ(next.details.count("kept.far"), 0u) << "all results keep it by far";
+    for (const char* of_bound : {"g0", "g1"}) {
+      EXPECT_GT(next.details.at(std::string("sd.") + of_bound), 0.0);
+      EXPECT_TRUE(next.details.contains(std::string("mean.") + of_bound));
+    }
+    EXPECT_EQ(next.details.contains("predicted_mean"), !several);
+    EXPECT_EQ(next.details.contains("mean.f1"), several);
+  }
+}
+
+TEST(SeveralMetrics, ABendHasTheSlopeOfItsDifferences) {
+  const study::MetricSpec metric = AtMost("g", 0.5);
+  const Bend bend = Bend::Around(metric, (VectorXd(5) << -3.0, -1.0, -0.4, -0.6, 2.0).finished());
+  for (const double score : {-7.0, -0.51, -0.49, 0.3, 40.0}) {
+    const double h = 1e-6 * std::max(1.0, std::abs(score));
+    EXPECT_NEAR(bend.Slope(score), (bend.Forward(score + h) - bend.Forward(score - h)) / (2.0 * h), 1e-6) << score;
+  }
+  EXPECT_EQ(Bend().Slope(3.0), 1.0);
 }
 
 // With `explore_every` every e-th trial is random search's own next point, whatever the metrics are. So the results of

@@ -144,6 +144,24 @@ TEST(Nsga2Designer, AnotherHistoryIsAnotherStudy) {
   }
 }
 
+TEST(Nsga2Designer, LongStudiesGoOnAsThoughTheyWereReadAnew) {
+  MetricsStudy study(MetricsSpec(Square(), {Objective("branin"), Objective("currin"), AtMost("sum", 1.5)}, 4,
+                                 Nsga2Options{.population = 12}),
+                     [](const study::Parameters& p) {
+                       std::vector<double> values = BraninCurrin(p);
+                       values.push_back(Number(p, "x0") + Number(p, "x1"));
+                       return values;
+                     });
+  study.Run(1150);
+  for (int i = 0; i < 5; ++i) {
+    const Suggestion anew = study.AskAnew().value();
+    const Suggestion kept = study.Ask().value();
+    EXPECT_EQ(kept.parameters, anew.parameters);
+    EXPECT_EQ(kept.details, anew.details);
+    study.Complete(study.newest());
+  }
+}
+
 TEST(Nsga2Designer, HugeValuesAndConstantMetricsAreTaken) {
   MetricsStudy study(
       MetricsSpec(Square(), {Objective("a"), Objective("b"), Objective("c"), Objective("d"), AtMost("e", 1e300)}, 2,

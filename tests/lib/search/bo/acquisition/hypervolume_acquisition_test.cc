@@ -21,7 +21,8 @@ using Eigen::VectorXd;
 
 // Results of two metrics on the unit square, and regressions of them.
 struct TwoMetrics {
-  explicit TwoMetrics(double noise = 1e-8) : x(12, 2), y(12, 2) {
+  // With `slopes` the results have gradients.
+  explicit TwoMetrics(double noise = 1e-8, bool slopes = false) : x(12, 2), y(12, 2) {
     base::RandomStream random(3, "test/metrics");
     for (double& v : x.reshaped()) v = random.Uniform();
     y.col(0) = (3.0 * x.col(0)).array().sin() + x.col(1).array();
@@ -32,8 +33,15 @@ struct TwoMetrics {
       theta.signal_variance = 0.8;
       theta.noise_variance = noise;
       theta.mean = 0.3;
-      models.push_back(*gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x, y.col(j), {},
-                                            base::StopToken())
+      gp::Slopes reported;
+      for (Index i = 0; slopes && i < 12; ++i) {
+        const VectorXd of_first = (VectorXd(2) << 3.0 * std::cos(3.0 * x(i, 0)), 1.0).finished();
+        const VectorXd of_second = (VectorXd(2) << -2.0 * x(i, 0), -0.5).finished();
+        reported.AddGradient(i, j == 0 ? of_first : of_second);
+      }
+      theta.slope_noise_variance = 1e-6;
+      models.push_back(*gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x, y.col(j),
+                                            reported, base::StopToken())
                             .value());
     }
     reference = (VectorXd(2) << -0.5, -0.5).finished();
@@ -55,8 +63,7 @@ MatrixXd Normals(Index rows, Index columns, const char* purpose) {
   return normals;
 }
 
-TEST(MetricPosterior, GivenDrawnValuesItIsTheRegressionWithTheseAsFurtherResults) {
-  const TwoMetrics two;
+void ExpectTheRegressionWithFurtherResults(const TwoMetrics& two) {
   const MatrixXd points = (MatrixXd(2, 2) << 0.1, 0.9, 0.7, 0.35).finished();
   const MetricPosterior drawn = two.Draw(0, points, Normals(2, 3, "test/normals"));
   MatrixXd u(4, 2), mean;
@@ -74,6 +81,30 @@ TEST(MetricPosterior, GivenDrawnValuesItIsTheRegressionWithTheseAsFurtherResults
       EXPECT_NEAR(deviation(i) * deviation(i), expected.variance(i), 1e-6);
     }
     EXPECT_NEAR(mean(3, f), drawn.values()(1, f), 1e-6) << "at a drawn point";
+  }
+}
+
+TEST(MetricPosterior, GivenDrawnValuesItIsTheRegressionWithTheseAsFurtherResults) {
+  ExpectTheRegressionWithFurtherResults(TwoMetrics());
+}
+
+TEST(MetricPosterior, TheSameWithGradients) {
+  const TwoMetrics two(1e-8, /*slopes=*/true);
+  ASSERT_EQ(two.models[0].rows(), 12 + 24);
+  ExpectTheRegressionWithFurtherResults(two);
+  // The gradient at a point is that of differences.
+  const MatrixXd points = (MatrixXd(2, 2) << 0.1, 0.9, 0.7, 0.35).finished();
+  const MetricPosterior drawn = two.Draw(0, points, Normals(2, 3, "test/normals"));
+  const VectorXd u = (VectorXd(2) << 0.45, 0.6).finished();
+  const MetricPosterior::AtPoint at = drawn.PredictWithGradient(u);
+  for (Index k = 0; k < 2; ++k) {
+    constexpr double kStep = 1e-5;
+    const MetricPosterior::AtPoint above = drawn.PredictWithGradient(u + kStep * VectorXd::Unit(2, k)),
+                                   below = drawn.PredictWithGradient(u - kStep * VectorXd::Unit(2, k));
+    for (Index f = 0; f < 3; ++f) {
+      EXPECT_NEAR(at.mean_gradient(k, f), (above.mean(f) - below.mean(f)) / (2.0 * kStep), 1e-5);
+    }
+    EXPECT_NEAR(at.deviation_gradient(k), (above.deviation - below.deviation) / (2.0 * kStep), 1e-5);
   }
 }
 

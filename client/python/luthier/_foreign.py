@@ -101,7 +101,7 @@ def optuna_metrics(source: Any) -> dict[str, Any]:
 
 
 def _bounds_for(study: Study, source: Any, keys: list[str]) -> dict[str, str]:
-    """Returns the metric of `study` that stands for each constraint of an Optuna study. ValueError where it has none."""
+    """Returns the metric of `study` that stands for each constraint of an Optuna study. ValueError without one."""
     names = names_of_constraints(keys, len(source.directions))
     if set(names.values()) <= set(study.constraints):
         return names
@@ -118,8 +118,8 @@ def _from_optuna(study: Study, source: Any) -> list[Any]:
     theirs, goals = [direction.name.lower() for direction in source.directions], study.goals
     if theirs != list(goals.values()):
         raise ValueError(
-            f"{source.study_name} wants its values to {', '.join(theirs)}; {study.name} has {goals}: luthier.from_optuna "
-            "makes a study that fits"
+            f"{source.study_name} wants its values to {', '.join(theirs)}; {study.name} has {goals}: "
+            "luthier.from_optuna makes a study that fits"
         )
     trials, keys = _finished(source)
     bounds = _bounds_for(study, source, keys)
@@ -206,7 +206,8 @@ def _optuna_row(trial: Any, goals: list[str], bounds: Mapping[str, str]) -> Opti
 
 def to_optuna(study: Study, **options: Any) -> Any:
     """Returns an Optuna study with the trials of `study` that have ended: parameters, values, curves, user attributes,
-    times, and for each bound of the study a constraint, which is above 0 beyond it. `options` are those of optuna.create_study. Needs optuna.
+    times, and for each bound of the study a constraint, which is above 0 beyond it. `options` are those of
+    optuna.create_study. Needs optuna.
 
         luthier.to_optuna(study, storage="sqlite:///example.db", study_name="mnist")
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Optional, Union
 
 from luthier import _wire
@@ -91,7 +91,13 @@ def largest(names: Mapping[str, str], values: Mapping[str, float]) -> Optional[d
     missing or is no number."""
     if any(math.isnan(values.get(key, math.nan)) for key in names):
         return None
-    return {name: max(float(values[key]) for key, of in names.items() if of == name) for name in names.values()}
+    return {name: greatest(values[key] for key, of in names.items() if of == name) for name in names.values()}
+
+
+def greatest(limits: Iterable[float]) -> float:
+    """Returns the largest constraint. Where none is finite, nor above 0, it is 0, which is met, too: metrics are finite."""
+    most = float(max(limits, default=0.0))
+    return 0.0 if most == -math.inf else most
 
 
 def beyond(spec: Any, metrics: Mapping[str, float]) -> list[str]:

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from luthier._goals import CONSTRAINT
@@ -121,7 +122,7 @@ class OptunaStudy(Study):
             return limits
         notes = {key: to_note(note) for key, note in trial.user_attrs.items()}
         goals = tuple(self.goals)
-        metrics = {name: x for name, x in measured.items() if isinstance(x, (int, float))}
+        metrics = {name: float(x) for name, x in measured.items() if isinstance(x, Real)}
         frozen = FrozenTrial(
             trial.number, TrialState.COMPLETE, trial.params, metrics.get(goals[0]), metrics, attributes=notes,
             started=trial.datetime_start.timestamp(), intermediate_values=dict(trial._curve), objectives=goals,

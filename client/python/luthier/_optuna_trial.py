@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Optional
 
 from luthier._gradient import _FixedTrial
-from luthier._goals import CONSTRAINT, MOST_METRICS, names_of_goals
+from luthier._goals import CONSTRAINT, MOST_METRICS, greatest, names_of_goals
 from luthier._granted import Asked
 from luthier._notes import from_note, to_note
 from luthier._optuna_refused import refuse
@@ -41,7 +41,8 @@ class OptunaTrial(Trial):
         if len(names) > 1 and value is not None and not isinstance(value, Mapping):
             way = ", ".join(f"{name!r}: ..." for name in names)
             raise Unsupported(
-                f"report({value!r}) of a study with several objectives is not supported here; instead: report({{{way}}}, step)"
+                f"report({value!r}) of a study with several objectives is not supported here; instead: "
+                f"report({{{way}}}, step)"
             )
         return super()._measured(value, step, metrics, gradient)
 
@@ -170,8 +171,9 @@ def metrics_of_constraints(limits: Mapping[str, float]) -> dict[str, float]:
         if math.isnan(limit):
             raise ValueError(f"constraint {key!r} is NaN")
     names = {key: f"{CONSTRAINT}_{key}" for key in list(limits)[:_MOST_KEPT]}
-    kept = {name: float(limits[key]) for key, name in names.items() if LEGAL_NAME.match(name) and math.isfinite(limits[key])}
-    return {CONSTRAINT: float(max(limits.values(), default=0.0)), **kept}
+    finite = {name: float(limits[key]) for key, name in names.items() if math.isfinite(limits[key])}
+    kept = {name: x for name, x in finite.items() if LEGAL_NAME.match(name)}
+    return {CONSTRAINT: greatest(limits.values()), **kept}
 
 
 def create_trial(

@@ -132,7 +132,8 @@ def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = N
 
 def final(space: Space, metrics: Sequence[str], result: Any, step: int, notes: Notes) -> Any:
     """Returns the Measurement of what an objective returned. `metrics`: those of the study, of which a bare value is the
-    only one, and several values stand in their order. TypeError and ValueError say what is wrong with it; what is left out beside them is named in `notes`."""
+    only one, and several values stand in their order. TypeError and ValueError say what is wrong with it; what is left
+    out beside them is named in `notes`."""
     value, gradient = split(by_name(metrics, result))
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # Keeps Python from warning that nobody awaited it.

@@ -101,7 +101,7 @@ def stored_params(study: Study, trial: FrozenTrial) -> dict[str, Any]:
 
 def _row_of(study: Study, trial: FrozenTrial) -> dict[str, Any]:
     state, metrics, goals = trial.state.value, dict(trial.metrics), list(study.goals)
-    if trial.number == 0 and metrics:  # Of create_trial: the goals have no names of their own.
+    if trial.number == 0 and metrics:  # It is of create_trial, and its goals have no names of their own.
         if trial.feasible is False and CONSTRAINT not in study.constraints:
             state = "FAILED"
         if len(goals) == len(trial.objectives):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,13 @@ def test_no_constraints_are_met() -> None:
     assert [t.feasible for t in study.trials] == [True, True, False] and study.best_value == 2.0
 
 
+def test_constraints_that_are_infinite() -> None:
+    sampler = optuna.samplers.TPESampler(constraints_func=lambda t: (-math.inf if t.number == 1 else math.inf,))
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda t: 1.0, n_trials=2)
+    assert [(t.state.value, t.feasible) for t in study.trials] == [("COMPLETE", True), ("FAILED", None)]
+
+
 def test_a_study_with_constraints_goes_on_with_them(caplog: pytest.LogCaptureFixture) -> None:
     bounded = optuna.samplers.TPESampler(seed=1, constraints_func=lambda t: [1.0])
     study = optuna.create_study(study_name="bounded", sampler=bounded)
@@ -133,6 +142,19 @@ def test_a_study_with_constraints_goes_on_with_them(caplog: pytest.LogCaptureFix
     assert "it returns a dictionary with value, constraint" in again.trials[1].failure
     again.optimize(lambda t: t.set_constraint("c", 0.0) or 1.0, n_trials=1)
     assert again.best_trial.number == 3
+
+
+def test_processes_run_objectives_that_return_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "two_values.py").write_text("def objective(trial):\n    x = trial.suggest_float('x', 0, 1)\n    return x, -x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
+    objective = importlib.import_module("two_values").objective
+    study = optuna.create_study(directions=MIN_MAX, sampler=optuna.samplers.RandomSampler(1))
+    study.optimize(objective, n_trials=4, processes=2)
+    assert [t.values for t in study.trials] == [[t.params["x"], -t.params["x"]] for t in study.trials]
+    bounded = optuna.create_study(sampler=optuna.samplers.TPESampler(constraints_func=lambda t: (0.0,)))
+    with pytest.raises(luthier.Unsupported, match="constraints_func with processes="):
+        bounded.optimize(objective, n_trials=1, processes=2)
 
 
 def test_at_most_eight_metrics() -> None:

@@ -14,7 +14,7 @@ import re
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import optuna
@@ -79,17 +79,23 @@ class _Space:
 
 
 class _Metrics:
-    """What an Optuna study measures, in Luthier's words: its values, and its constraints by their keys."""
+    """What an Optuna study measures, in Luthier's words: its values, and its constraints by their keys. No metric is named
+    as one of the `parameters`."""
 
-    def __init__(self, directions: Sequence[StudyDirection], keys: Sequence[str]) -> None:
+    def __init__(self, directions: Sequence[StudyDirection], keys: Sequence[str], parameters: Iterable[str]) -> None:
         goals: list[Goal] = ["maximize" if d == StudyDirection.MAXIMIZE else "minimize" for d in directions]
-        self.goals: dict[str, Goal] = dict(zip(names_of_goals(len(goals)), goals))
-        self.constraints = names_of_constraints(keys, len(goals))
+        names, bounds = names_of_goals(len(goals)), names_of_constraints(keys, len(goals))
+        taken, end = set(parameters), ""
+        while any(name + end in taken for name in [*names, *bounds.values()]):
+            end += "_"
+        self.goals: dict[str, Goal] = {name + end: goal for name, goal in zip(names, goals)}
+        self.constraints = {key: name + end for key, name in bounds.items()}
 
     def options(self) -> dict[str, Any]:
         """Returns these as options of luthier.study."""
         if len(self.goals) == 1:
-            options: dict[str, Any] = {"goal": self.goals["value"]}
+            ((metric, goal),) = self.goals.items()
+            options: dict[str, Any] = {"metric": metric, "goal": goal}
         else:
             options = {"goals": self.goals}
         if self.constraints:
@@ -140,7 +146,8 @@ class _Link:
             for trial in finished:
                 told = trial.number in self.known or trial.system_attrs.get(_TOLD) == self.identity
                 self.known.add(trial.number)
-                params, measured = self.space.to_luthier(trial.params), self.metrics.of(_values(trial), optuna_constraints(trial))
+                params = self.space.to_luthier(trial.params)
+                measured = self.metrics.of(_values(trial), optuna_constraints(trial))
                 if told or params is None or measured is None or trial.state == TrialState.FAIL:
                     continue
                 self._note(params)
@@ -277,7 +284,7 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
         """Returns the Luthier study for `search_space`, made if there is none."""
         trials = study._get_trials(deepcopy=False, use_cache=True)
         keys = sorted({key for trial in trials if trial.state.is_finished() for key in optuna_constraints(trial)})
-        metrics = _Metrics(study.directions, keys)
+        metrics = _Metrics(study.directions, keys, search_space)
         with self._lock:
             uid = self._of(study)[0]
             spec = {name: optuna.distributions.distribution_to_json(d) for name, d in search_space.items()}

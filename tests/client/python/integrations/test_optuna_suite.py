@@ -31,3 +31,14 @@ class TestLuthierSampler(
     def sampler(self, coordinator_folder: Path) -> Callable[[], BaseSampler]:
         """Makes samplers that share one coordinator."""
         return lambda: LuthierSampler(db=str(coordinator_folder))
+
+
+class TestConstrainedLuthierSampler(BasicSamplerTestCase, MultiObjectiveSamplerTestCase):  # type: ignore[misc]
+    """The cases of a sampler with constraints. They are met, as the cases ask for the best value of all trials."""
+
+    @pytest.fixture
+    def sampler(self, coordinator_folder: Path) -> Callable[[], BaseSampler]:
+        """Makes samplers that share one coordinator."""
+        return lambda: LuthierSampler(
+            "tpe", db=str(coordinator_folder), constraints_func=lambda trial: (trial.number % 3 - 2.0, float("-inf"))
+        )

@@ -270,7 +270,10 @@ def test_goals_bounds_and_no_refit(coordinator_folder: Path) -> None:
         ({"goals": {"recall": "maximize", "accuracy": "maximize"}, "algorithm": "cma_es"}, "cma_es does not take several"),
         ({"goals": ["recall"]}, "goals"),
         ({"refit": False}, "refit must name the one to search by, or goals those"),
-        ({"scoring": {"my score": "accuracy"}, "refit": "my score", "goals": {"my score": "maximize"}}, "metric.*my score.* is not a name"),
+        (
+            {"scoring": {"my score": "accuracy"}, "refit": "my score", "goals": {"my score": "maximize"}},
+            "metric.*my score.* is not a name",
+        ),
     ],
 )
 def test_wrong_goals_are_said_by_name(coordinator_folder: Path, options: dict[str, Any], message: str) -> None:

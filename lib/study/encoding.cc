@@ -225,11 +225,32 @@ Parameters Encoding::FromModel(const Eigen::Ref<const Eigen::VectorXd>& u) const
 
 bool Encoding::IsLegalAt(const Eigen::Ref<const Eigen::VectorXd>& u) const {
   if (legal_ == nullptr) return true;
-  Parameters values;
-  for (const int i : legal_->deciding()) {
-    if (space_.IsActive(i, values)) values[space_.parameters()[i].name] = DecodeParameter(i, u);
+  const std::vector<int>& deciding = legal_->deciding();
+  std::vector<double> values(deciding.size(), std::nan(""));
+  for (size_t k = 0; k < deciding.size(); ++k) {
+    if (legal_->Exists(k, values)) values[k] = NumberAt(deciding[k], u);
   }
-  return legal_->Contains(values);
+  return !legal_->Broken(values).has_value();
+}
+
+double Encoding::NumberAt(int parameter, const Eigen::Ref<const Eigen::VectorXd>& u) const {
+  const ParameterSpec& p = space_.parameters()[parameter];
+  const int first = coordinate_of_[parameter];
+  const bool number = std::holds_alternative<FloatRange>(p.domain) || std::holds_alternative<IntRange>(p.domain);
+  if (!number) {
+    if (first < 0) return 0.0;
+    if (std::holds_alternative<BoolSwitch>(p.domain)) return Clean(u[first]) >= 0.5 ? 1.0 : 0.0;
+    return UnitToLevel(Clean(u[first]), static_cast<double>(*space_.Levels(parameter)));
+  }
+  double sum = 0.0;
+  for (int element = 0; element < p.width(); ++element) {
+    if (first < 0 && p.is_vector()) {
+      sum += std::get<FloatRange>(p.domain).min;
+    } else {
+      sum += std::get<double>(first < 0 ? space_.LevelValue(parameter, 0) : DecodeOne(parameter, u[first + element]));
+    }
+  }
+  return sum;
 }
 
 Parameters Encoding::Sample(base::RandomStream& random) const {

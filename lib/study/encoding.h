@@ -90,6 +90,8 @@ class Encoding {
   double UserPerUnit(int k, const Parameters& values) const;
 
  private:
+  // The value of an active parameter at compact point u, as a number (LegalSettings).
+  double NumberAt(int parameter, const Eigen::Ref<const Eigen::VectorXd>& u) const;
   ParameterValue DecodeOne(int parameter, double u) const;
   double EncodeOne(int parameter, const ParameterValue& value) const;
 

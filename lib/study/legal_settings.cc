@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <set>
+#include <unordered_map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -17,6 +20,8 @@ namespace luthier::study {
 namespace {
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
+constexpr size_t kLongSum = 400;  // Bytes of a sum that are shown, and parameters of a combination.
+constexpr size_t kMostNamed = 20;
 constexpr double kRounding = 1e-12;  // Share of the sum of the terms' sizes.
 
 std::string At(const std::string& field, const std::string& name) {
@@ -32,12 +37,27 @@ std::optional<std::pair<double, double>> EndsOf(const ParameterSpec& parameter) 
   return std::nullopt;
 }
 
+// Places of a space's parameters by name. SearchSpace::Find looks through all of them, and constraints may name many.
+std::unordered_map<std::string, int> PlacesOf(const SearchSpace& space) {
+  std::unordered_map<std::string, int> places;
+  for (const ParameterSpec& parameter : space.parameters()) {
+    places.emplace(parameter.name, static_cast<int>(places.size()));
+  }
+  return places;
+}
+
+struct NamedSpace {
+  const SearchSpace& space;
+  const std::unordered_map<std::string, int> places = PlacesOf(space);
+};
+
 // Returns the parameter of that name; null, with a violation, if there is none.
-const ParameterSpec* Named(const SearchSpace& space, const std::string& at, const std::string& name,
+const ParameterSpec* Named(const NamedSpace& in, const std::string& at, const std::string& name,
                            base::Violations* violations) {
-  if (const std::optional<int> place = space.Find(name)) return &space.parameters()[static_cast<size_t>(*place)];
+  const auto found = in.places.find(name);
+  if (found != in.places.end()) return &in.space.parameters()[static_cast<size_t>(found->second)];
   std::vector<std::string> names;
-  for (const ParameterSpec& parameter : space.parameters()) names.push_back(parameter.name);
+  for (const ParameterSpec& parameter : in.space.parameters()) names.push_back(parameter.name);
   violations->Add(at, absl::StrCat("is no parameter of the study", base::DidYouMean(name, names)));
   return nullptr;
 }
@@ -53,7 +73,7 @@ void CheckEnds(const std::string& at, const std::optional<double>& at_least, con
   }
 }
 
-void CheckSum(const SearchSpace& space, const ParameterConstraint& constraint, const std::string& at,
+void CheckSum(const NamedSpace& space, const ParameterConstraint& constraint, const std::string& at,
               base::Violations* violations) {
   for (const auto& [name, weight] : constraint.sum) {
     const std::string field = At(at + ".sum", name);
@@ -113,7 +133,7 @@ void CheckForbidden(const ParameterSpec& parameter, const ForbiddenValues& forbi
   }
 }
 
-void CheckOne(const SearchSpace& space, const ParameterConstraint& constraint, const std::string& at,
+void CheckOne(const NamedSpace& space, const ParameterConstraint& constraint, const std::string& at,
               base::Violations* violations) {
   if (constraint.sum.empty() == constraint.forbid.empty()) {
     return violations->Add(at, constraint.sum.empty() ? "is empty; give sum with at_most or at_least, or forbid"
@@ -155,9 +175,22 @@ void ValidateConstraints(const SearchSpace& space, const std::vector<ParameterCo
     return violations->Add(
         "constraints", absl::StrCat("has ", constraints.size(), " entries; at most ", kMaxConstraints, " are allowed"));
   }
+  const NamedSpace in{space};
+  std::set<std::string> named;
+  for (const ParameterConstraint& constraint : constraints) {
+    for (const auto& [name, weight] : constraint.sum) named.insert(name);
+    for (const auto& [name, values] : constraint.forbid) named.insert(name);
+  }
+  int scalars = 0;
+  for (const ParameterSpec& parameter : space.parameters())
+    scalars += named.contains(parameter.name) ? parameter.width() : 0;
+  if (scalars > kMaxDecidingScalars) {
+    return violations->Add("constraints", absl::StrCat("are about ", scalars, " scalars together; at most ",
+                                                       kMaxDecidingScalars, " are allowed"));
+  }
   for (size_t i = 0; i < constraints.size(); ++i) {
     const std::string at = absl::StrCat("constraints[", i, "]");
-    CheckOne(space, constraints[i], at, violations);
+    CheckOne(in, constraints[i], at, violations);
     const auto same =
         std::find(constraints.begin(), constraints.begin() + static_cast<std::ptrdiff_t>(i), constraints[i]) -
         constraints.begin();
@@ -167,14 +200,22 @@ void ValidateConstraints(const SearchSpace& space, const std::vector<ParameterCo
 
 LegalSettings::LegalSettings(const SearchSpace& space, const std::vector<ParameterConstraint>& constraints) {
   if (constraints.empty()) return;
-  for (const ParameterSpec& parameter : space.parameters()) names_.push_back(parameter.name);
-  std::vector<bool> decides(names_.size(), false);
-  const auto place = [&](const std::string& name) {
-    const std::optional<int> found = space.Find(name);
-    LUTHIER_CHECK(found.has_value());
-    for (int i = *found; i >= 0; i = space.parent(i)) decides[static_cast<size_t>(i)] = true;
-    return *found;
+  std::vector<bool> decides(static_cast<size_t>(space.size()), false);
+  const std::unordered_map<std::string, int> places = PlacesOf(space);
+  const auto place = [&](const std::string& name) { return places.at(name); };
+  const auto note = [&](const auto& named) {
+    for (const auto& [name, value] : named) {
+      for (int i = place(name); i >= 0; i = space.parent(i)) decides[static_cast<size_t>(i)] = true;
+    }
   };
+  for (const ParameterConstraint& constraint : constraints) {
+    note(constraint.sum);
+    note(constraint.forbid);
+  }
+  AddDeciders(space, decides);
+  std::unordered_map<std::string, int> decider_of;
+  for (size_t k = 0; k < deciders_.size(); ++k) decider_of.emplace(deciders_[k].name, static_cast<int>(k));
+  const auto decider = [&](const std::string& name) { return decider_of.at(name); };
   for (size_t i = 0; i < constraints.size(); ++i) {
     const ParameterConstraint& constraint = constraints[i];
     if (!constraint.sum.empty()) {
@@ -183,8 +224,8 @@ LegalSettings::LegalSettings(const SearchSpace& space, const std::vector<Paramet
               .at_least = constraint.at_least.value_or(-kNoBound),
               .at_most = constraint.at_most.value_or(kNoBound)};
       for (const auto& [name, weight] : constraint.sum) {
-        row.weights.emplace_back(place(name), weight);
-        const ParameterSpec& parameter = space.parameters()[static_cast<size_t>(row.weights.back().first)];
+        row.weights.emplace_back(decider(name), weight);
+        const ParameterSpec& parameter = space.parameters()[static_cast<size_t>(place(name))];
         const auto ends = EndsOf(parameter);
         LUTHIER_CHECK(ends.has_value());
         row.range += std::abs(weight) * (ends->second - ends->first) * parameter.width();
@@ -195,81 +236,120 @@ LegalSettings::LegalSettings(const SearchSpace& space, const std::vector<Paramet
     }
     Combination combination{.constraint = static_cast<int>(i), .all = {}};
     for (const auto& [name, forbidden] : constraint.forbid) {
-      Values values{.parameter = place(name),
+      Values values{.place = decider(name),
                     .values = {},
                     .at_least = forbidden.at_least.value_or(-kNoBound),
                     .at_most = forbidden.at_most.value_or(kNoBound)};
       for (const ParameterValue& value : forbidden.values) {
-        absl::StatusOr<ParameterValue> canonical =
-            CanonicalValue(space.parameters()[static_cast<size_t>(values.parameter)], value);
+        const absl::StatusOr<ParameterValue> canonical =
+            CanonicalValue(space.parameters()[static_cast<size_t>(place(name))], value);
         LUTHIER_CHECK(canonical.ok());
-        values.values.push_back(*std::move(canonical));
+        values.values.push_back(NumberOf(deciders_[static_cast<size_t>(values.place)], *canonical));
       }
+      std::sort(values.values.begin(), values.values.end());
       combination.all.push_back(std::move(values));
     }
     combinations_.push_back(std::move(combination));
   }
+}
+
+void LegalSettings::AddDeciders(const SearchSpace& space, const std::vector<bool>& decides) {
+  std::vector<int> places(decides.size(), -1);
   for (const int i : space.topological_order()) {
-    if (decides[static_cast<size_t>(i)]) deciding_.push_back(i);
+    if (!decides[static_cast<size_t>(i)]) continue;
+    const ParameterSpec& parameter = space.parameters()[static_cast<size_t>(i)];
+    Decider decider;
+    decider.name = parameter.name;
+    const auto* ordinal = std::get_if<OrdinalLabels>(&parameter.domain);
+    const auto* categorical = std::get_if<CategoricalLabels>(&parameter.domain);
+    if (ordinal != nullptr || categorical != nullptr) {
+      const std::vector<std::string>& labels = ordinal != nullptr ? ordinal->labels : categorical->labels;
+      for (size_t k = 0; k < labels.size(); ++k) decider.places.emplace(labels[k], static_cast<double>(k));
+    }
+    if (space.parent(i) >= 0) {
+      decider.parent = places[static_cast<size_t>(space.parent(i))];
+      for (const ParameterValue& value : parameter.condition->values) {
+        decider.exists_at.push_back(NumberOf(deciders_[static_cast<size_t>(decider.parent)], value));
+      }
+      std::sort(decider.exists_at.begin(), decider.exists_at.end());
+    }
+    places[static_cast<size_t>(i)] = static_cast<int>(deciders_.size());
+    deciding_.push_back(i);
+    deciders_.push_back(std::move(decider));
   }
 }
 
-double LegalSettings::SumOf(const Row& row, const Parameters& setting) const {
+double LegalSettings::NumberOf(const Decider& decider, const ParameterValue& value) {
+  if (const double* number = std::get_if<double>(&value)) return *number;
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? 1.0 : 0.0;
+  if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+    return std::accumulate(vector->begin(), vector->end(), 0.0);
+  }
+  const auto found = decider.places.find(std::get<std::string>(value));
+  return found == decider.places.end() ? std::nan("") : found->second;
+}
+
+std::vector<double> LegalSettings::ValuesOf(const Parameters& setting) const {
+  std::vector<double> values(deciders_.size(), std::nan(""));
+  for (size_t k = 0; k < deciders_.size(); ++k) {
+    const auto found = setting.find(deciders_[k].name);
+    if (found != setting.end()) values[k] = NumberOf(deciders_[k], found->second);
+  }
+  return values;
+}
+
+bool LegalSettings::Exists(size_t k, const std::vector<double>& values) const {
+  const Decider& decider = deciders_[k];
+  if (decider.parent < 0) return true;
+  const double parent = values[static_cast<size_t>(decider.parent)];
+  return !std::isnan(parent) && std::binary_search(decider.exists_at.begin(), decider.exists_at.end(), parent);
+}
+
+double LegalSettings::SumOf(const Row& row, const std::vector<double>& values) const {
   double sum = 0.0;
-  for (const auto& [parameter, weight] : row.weights) {
-    const auto found = setting.find(NameOf(parameter));
-    if (found == setting.end()) continue;
-    if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
-      for (const double value : *vector) sum += weight * value;
-    } else {
-      sum += weight * std::get<double>(found->second);
-    }
+  for (const auto& [place, weight] : row.weights) {
+    const double value = values[static_cast<size_t>(place)];
+    if (!std::isnan(value)) sum += weight * value;
   }
   return sum;
 }
 
-double LegalSettings::Beyond(const Row& row, const Parameters& setting) const {
-  const double sum = SumOf(row, setting);
+bool LegalSettings::IsBeyond(const Row& row, const std::vector<double>& values) const {
+  const double sum = SumOf(row, values);
   const double beyond = std::max(sum - row.at_most, row.at_least - sum);
-  if (!(beyond > 0.0)) return 0.0;
+  if (!(beyond > 0.0)) return false;
   double size = 0.0;  // Size of the terms, which bounds what rounding adds.
-  for (const auto& [parameter, weight] : row.weights) {
-    const auto found = setting.find(NameOf(parameter));
-    if (found == setting.end()) continue;
-    if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
-      for (const double value : *vector) size += std::abs(weight * value);
-    } else {
-      size += std::abs(weight * std::get<double>(found->second));
-    }
+  for (const auto& [place, weight] : row.weights) {
+    const double value = values[static_cast<size_t>(place)];
+    if (!std::isnan(value)) size += std::abs(weight * value);
   }
-  return beyond > kRounding * size ? beyond : 0.0;
+  return beyond > kRounding * size;
 }
 
-bool LegalSettings::Has(const Combination& combination, const Parameters& setting) const {
+bool LegalSettings::Has(const Combination& combination, const std::vector<double>& values) {
   return std::all_of(combination.all.begin(), combination.all.end(), [&](const Values& forbidden) {
-    const auto found = setting.find(NameOf(forbidden.parameter));
-    if (found == setting.end()) return false;
+    const double value = values[static_cast<size_t>(forbidden.place)];
+    if (std::isnan(value)) return false;
     if (!forbidden.values.empty()) {
-      return std::find(forbidden.values.begin(), forbidden.values.end(), found->second) != forbidden.values.end();
+      return std::binary_search(forbidden.values.begin(), forbidden.values.end(), value);
     }
-    const double value = std::get<double>(found->second);
     return value >= forbidden.at_least && value <= forbidden.at_most;
   });
 }
 
-std::optional<int> LegalSettings::Broken(const Parameters& setting) const {
+std::optional<int> LegalSettings::Broken(const std::vector<double>& values) const {
   std::optional<int> first;
   const auto note = [&](int constraint) {
     if (!first || constraint < *first) first = constraint;
   };
   for (const Row& row : rows_) {
-    if (Beyond(row, setting) > 0.0) {
+    if (IsBeyond(row, values)) {
       note(row.constraint);
       break;  // Later rows are of later constraints.
     }
   }
   for (const Combination& combination : combinations_) {
-    if (Has(combination, setting)) {
+    if (Has(combination, values)) {
       note(combination.constraint);
       break;
     }
@@ -278,17 +358,23 @@ std::optional<int> LegalSettings::Broken(const Parameters& setting) const {
 }
 
 std::string LegalSettings::WhyNot(const Parameters& setting) const {
-  const std::optional<int> broken = Broken(setting);
+  const std::vector<double> values = ValuesOf(setting);
+  const std::optional<int> broken = Broken(values);
   if (!broken) return "";
+  const auto name_of = [&](int place) { return deciders_[static_cast<size_t>(place)].name; };
   for (const Row& row : rows_) {
     if (row.constraint != *broken) continue;
     std::string terms;
-    for (const auto& [parameter, weight] : row.weights) {
+    for (const auto& [place, weight] : row.weights) {
       const double size = std::abs(weight);
       absl::StrAppend(&terms, weight < 0.0 ? (terms.empty() ? "-" : " - ") : (terms.empty() ? "" : " + "),
-                      size == 1.0 ? "" : absl::StrCat(Grouped(size), " "), NameOf(parameter));
+                      size == 1.0 ? "" : absl::StrCat(Grouped(size), " "), name_of(place));
+      if (terms.size() > kLongSum) {
+        absl::StrAppend(&terms, " + …");
+        break;
+      }
     }
-    const double sum = SumOf(row, setting);
+    const double sum = SumOf(row, values);
     const bool above = sum > row.at_most;
     const double bound = above ? row.at_most : row.at_least;
     return absl::StrCat(terms, " is ", Grouped(Plain(sum, bound)), ", and constraints[", row.constraint, "] allows at ",
@@ -297,9 +383,13 @@ std::string LegalSettings::WhyNot(const Parameters& setting) const {
   for (const Combination& combination : combinations_) {
     if (combination.constraint != *broken) continue;
     std::vector<std::string> parts;
-    for (const Values& values : combination.all) {
-      const std::string& name = NameOf(values.parameter);
+    for (const Values& forbidden : combination.all) {
+      const std::string name = name_of(forbidden.place);
       parts.push_back(absl::StrCat(name, " ", FormatValue(setting.at(name))));
+      if (parts.size() == kMostNamed && combination.all.size() > kMostNamed) {
+        parts.push_back("…");
+        break;
+      }
     }
     return absl::StrCat("constraints[", combination.constraint, "] forbids ", absl::StrJoin(parts, " with "));
   }
@@ -314,12 +404,13 @@ LegalShare LegalShareOf(const SearchSpace& space, const std::vector<ParameterCon
   for (const int i : of_all.deciding()) deciding.push_back(space.parameters()[static_cast<size_t>(i)]);
   absl::StatusOr<SearchSpace> part = SearchSpace::Create(std::move(deciding));
   LUTHIER_CHECK(part.ok());
-  const LegalSettings legal(*part, constraints);
-  const Encoding encoding(*std::move(part));
+  const Encoding encoding(*std::move(part), constraints);
+  Eigen::VectorXd u(encoding.compact_dim());
   LegalShare share;
   for (; share.draws < kLegalDraws; ++share.draws) {
     base::RandomStream random(0, "legal/share", static_cast<uint64_t>(share.draws));
-    if (legal.Contains(encoding.Sample(random))) ++share.legal;
+    for (double& x : u) x = random.Uniform();
+    if (encoding.IsLegalAt(u)) ++share.legal;
   }
   return share;
 }

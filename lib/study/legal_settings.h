@@ -2,6 +2,8 @@
 #define LUTHIER_LIB_STUDY_LEGAL_SETTINGS_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,14 +25,17 @@ void ValidateConstraints(const SearchSpace& space, const std::vector<ParameterCo
                          base::Violations* violations);
 
 // The legal settings of a space: constraints compiled, so that checking a setting costs a look-up for each parameter
-// that they name. Immutable; any thread.
+// that they name, and one multiplication for each of their terms. Immutable; any thread.
+//
+// Values are handed over as numbers, one for each of deciding(): a number itself, of a vector the sum of its scalars,
+// of labels the place of the label, of a switch 0 or 1, and NaN for a parameter that the setting does not have.
 class LegalSettings {
  public:
-  // A bounded sum of scalars: at_least <= sum of weight * value <= at_most, in user units. An end that there is none of
-  // is infinite.
+  // A bounded sum: at_least <= sum of weight * value <= at_most, in user units. An end that there is none of is
+  // infinite.
   struct Row {
     int constraint = 0;                           // Its place in the list.
-    std::vector<std::pair<int, double>> weights;  // Parameter of the space, and its weight; in order of name.
+    std::vector<std::pair<int, double>> weights;  // Place in deciding(), and weight; in order of name.
     double at_least = 0.0;
     double at_most = 0.0;
     double range = 0.0;  // Largest less smallest sum over the box of all values; above 0.
@@ -41,9 +46,7 @@ class LegalSettings {
 
   // Returns true if the setting keeps every constraint. `setting` is canonical for the space; parameters that no
   // constraint names need not be there. Sums may be beyond a bound by their own rounding, 1e-12 of their terms.
-  bool Contains(const Parameters& setting) const { return !Broken(setting).has_value(); }
-  // Returns the place of the first constraint that the setting breaks.
-  std::optional<int> Broken(const Parameters& setting) const;
+  bool Contains(const Parameters& setting) const { return !Broken(ValuesOf(setting)).has_value(); }
   // Says for people what is wrong with a setting, e.g. "width + depth is 1,030, and constraints[0] allows at most
   // 1,024"; "" for a legal one.
   std::string WhyNot(const Parameters& setting) const;
@@ -52,13 +55,25 @@ class LegalSettings {
   // alone decide.
   const std::vector<int>& deciding() const { return deciding_; }
   const std::vector<Row>& rows() const { return rows_; }
-  // Returns the sum of a row at a setting; inactive parameters count 0, and each scalar of a vector counts.
-  double SumOf(const Row& row, const Parameters& setting) const;
+  std::vector<double> ValuesOf(const Parameters& setting) const;
+  // Returns true if the parameter at place `k` of deciding() exists, given the values before it.
+  bool Exists(size_t k, const std::vector<double>& values) const;
+  // Returns the sum of a row; parameters that a setting does not have count 0.
+  double SumOf(const Row& row, const std::vector<double>& values) const;
+  // Returns the place of the first constraint that is broken.
+  std::optional<int> Broken(const std::vector<double>& values) const;
 
  private:
+  // What a parameter of deciding() is.
+  struct Decider {
+    std::string name;
+    std::map<std::string, double, std::less<>> places;  // Of its labels.
+    int parent = -1;                                    // Place in deciding().
+    std::vector<double> exists_at;                      // Values of the parent, ascending.
+  };
   struct Values {
-    int parameter = 0;
-    std::vector<ParameterValue> values;  // Canonical; empty: the range below.
+    int place = 0;               // In deciding().
+    std::vector<double> values;  // Ascending; empty: the range below.
     double at_least = 0.0, at_most = 0.0;
   };
   struct Combination {
@@ -66,15 +81,16 @@ class LegalSettings {
     std::vector<Values> all;
   };
 
-  const std::string& NameOf(int parameter) const { return names_[static_cast<size_t>(parameter)]; }
-  // Returns by how much the sum is beyond a bound of the row; 0 or less: not beyond rounding.
-  double Beyond(const Row& row, const Parameters& setting) const;
-  bool Has(const Combination& combination, const Parameters& setting) const;
+  void AddDeciders(const SearchSpace& space, const std::vector<bool>& decides);
+  static double NumberOf(const Decider& decider, const ParameterValue& value);
+  // Returns true if the sum is beyond a bound of the row by more than rounding.
+  bool IsBeyond(const Row& row, const std::vector<double>& values) const;
+  static bool Has(const Combination& combination, const std::vector<double>& values);
 
-  std::vector<std::string> names_;
+  std::vector<int> deciding_;
+  std::vector<Decider> deciders_;  // In that order.
   std::vector<Row> rows_;
   std::vector<Combination> combinations_;
-  std::vector<int> deciding_;
 };
 
 // Result of LegalShareOf: the number of random settings that were drawn, and that of the legal ones.
@@ -83,6 +99,9 @@ struct LegalShare {
   int64_t draws = 0;
   double share() const { return static_cast<double>(legal) / static_cast<double>(draws); }
 };
+
+// Most scalars of all parameters together that constraints may name, so that a space is judged within a second.
+inline constexpr int kMaxDecidingScalars = 2000;
 
 inline constexpr int64_t kLegalDraws = 10'000;
 // Number of legal ones among these draws that a study needs: with fewer, random search would hardly find any.

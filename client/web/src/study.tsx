@@ -115,7 +115,7 @@ function Counts({ study }: { study: Json }): JSX.Element {
   return <span>{names.length === 0 ? "no trials yet" : names.map((n) => `${counts[n]} ${n}`).join(", ")} of {most}</span>;
 }
 
-/** What a study with bounds, or with several objectives, has come to. */
+/** What a study with constraints, with bounds or with several objectives has come to. */
 function Outcome({ study }: { study: Json }): JSX.Element {
   const front = ((study["front"] ?? []) as unknown[]).length, infeasible = Number(study["infeasible"] ?? 0), least = study["leastViolatingTrial"];
   return (
@@ -124,6 +124,7 @@ function Outcome({ study }: { study: Json }): JSX.Element {
       {study["frontOverflowed"] && <>; more trials on the front than are listed</>}
       {study["hypervolume"] !== undefined && <>; hypervolume {short(Number(study["hypervolume"]))}</>}
       {infeasible > 0 && <>; {infeasible} beyond a bound</>}
+      {study["legalShare"] !== undefined && <>; constraints leave {short(100 * Number(study["legalShare"]))} % of the space</>}
       {least !== undefined && <>, the least so <a href={studyHref(String(study["name"]), "trials", String(least))}>trial {least}</a></>}
     </>
   );

@@ -33,22 +33,32 @@ void LegalFaces::Evaluate(const VectorXd& u, VectorXd* excess, MatrixXd* slopes)
   excess->setZero(size_);
   slopes->setZero(size_, u.size());
   if (size_ == 0) return;
+  const study::LegalSettings& legal = *encoding_.legal();
   const study::Parameters setting = encoding_.FromCompact(u);
+  const std::vector<double> values = legal.ValuesOf(setting);
+  VectorXd user_per_unit = VectorXd::Zero(u.size());
+  for (const int parameter : legal.deciding()) {
+    const std::vector<int>& units = units_[static_cast<size_t>(parameter)];
+    const int first = encoding_.coordinate_of(parameter);
+    for (size_t element = 0; first >= 0 && element < units.size(); ++element) {
+      user_per_unit(first + static_cast<int>(element)) = encoding_.UserPerUnit(units[element], setting);
+    }
+  }
   Index face = 0;
   const auto set = [&](const study::LegalSettings::Row& row, double sign, double bound, double sum) {
     (*excess)(face) = sign * (sum - bound) / row.range;
-    for (const auto& [parameter, weight] : row.weights) {
-      const std::vector<int>& units = units_[static_cast<size_t>(parameter)];
-      const int first = encoding_.coordinate_of(parameter);
-      for (size_t element = 0; first >= 0 && element < units.size(); ++element) {
-        (*slopes)(face, first + static_cast<int>(element)) =
-            sign * weight * encoding_.UserPerUnit(units[element], setting) / row.range;
-      }
+    for (const auto& [place, weight] : row.weights) {
+      const int parameter = legal.deciding()[static_cast<size_t>(place)];
+      const Index first = encoding_.coordinate_of(parameter);
+      const auto width = static_cast<Index>(units_[static_cast<size_t>(parameter)].size());
+      if (first < 0 || width == 0) continue;
+      slopes->row(face).segment(first, width) =
+          sign * weight / row.range * user_per_unit.segment(first, width).transpose();
     }
     ++face;
   };
-  for (const study::LegalSettings::Row& row : encoding_.legal()->rows()) {
-    const double sum = encoding_.legal()->SumOf(row, setting);
+  for (const study::LegalSettings::Row& row : legal.rows()) {
+    const double sum = legal.SumOf(row, values);
     if (std::isfinite(row.at_most)) set(row, 1.0, row.at_most, sum);
     if (std::isfinite(row.at_least)) set(row, -1.0, row.at_least, sum);
   }
@@ -71,11 +81,13 @@ VectorXd NearestLegal(const study::Encoding& encoding, const VectorXd& legal, co
   MatrixXd slopes;
   for (int sweep = 0; sweep < kSweepsOfFaces && faces.size() > 0; ++sweep) {
     if (encoding.IsLegalAt(at)) return at;
+    faces.Evaluate(at, &excess, &slopes);
+    const VectorXd from = at;
     for (Index face = 0; face < faces.size(); ++face) {
-      faces.Evaluate(at, &excess, &slopes);
+      const double here = excess(face) + slopes.row(face).dot(at - from);
       const double square = slopes.row(face).squaredNorm();
-      if (excess(face) <= -kInset || !(square > 0.0)) continue;
-      at -= (excess(face) + kInset) / square * slopes.row(face).transpose();
+      if (here <= -kInset || !(square > 0.0)) continue;
+      at -= (here + kInset) / square * slopes.row(face).transpose();
       at = at.cwiseMax(lower).cwiseMin(upper);
     }
   }

@@ -242,18 +242,40 @@ TEST(LegalSettingsTest, WithoutConstraintsAndWithIdleOnesSamplesHaveTheSameBits)
 }
 
 TEST(LegalSettingsTest, PointsAreJudgedAsTheSettingsThatTheyDecodeTo) {
-  const Encoding encoding(
-      Small(), {Sum({{"n", 1}, {"rank", 1}}, {}, 5.0), Forbid({{"rank", Range(2, {})}, {"flag", Values({true})}})});
-  base::RandomStream random(7, "test");
-  int legal = 0;
-  for (int n = 0; n < 2000; ++n) {
-    Eigen::VectorXd u(encoding.compact_dim());
-    for (double& x : u) x = random.Uniform();
-    EXPECT_EQ(encoding.IsLegalAt(u), encoding.IsLegal(encoding.FromCompact(u)));
-    legal += encoding.IsLegalAt(u);
+  const SearchSpace kinds =
+      Space({When("size", {std::string("m"), std::string("l")}, Float("x", 1e-3, 1, Scale::kLog)),
+             Ordinal("size", {"s", "m", "l"}), Vector("v", 0, 1, 3), Float("stepped", 0, 1, Scale::kLinear, 0.25),
+             Int("log", 1, 100, 1, Scale::kLog), Int("fixed", 7, 7), Categorical("only", {"one"}),
+             Vector("same", 2, 2, 2), When("flag", {true}, Float("y", -1, 1)), Bool("flag")});
+  const Encoding encodings[] = {Encoding(Small(), {Sum({{"n", 1}, {"rank", 1}}, {}, 5.0),
+                                                   Forbid({{"rank", Range(2, {})}, {"flag", Values({true})}})}),
+                                Encoding(kinds, {Sum({{"x", 2}, {"v", 1}, {"stepped", -1}, {"same", 0.1}}, {}, 1.9),
+                                                 Sum({{"log", 1}, {"fixed", 2}, {"y", 10}}, 16, {}),
+                                                 Forbid({{"size", Values({std::string("s"), std::string("l")})},
+                                                         {"stepped", Values({0.25, 0.75})},
+                                                         {"only", Values({std::string("one")})},
+                                                         {"fixed", Range({}, 7)}}),
+                                                 Forbid({{"flag", Values({true})}, {"y", Range(0.5, {})}})})};
+  for (const Encoding& encoding : encodings) {
+    base::RandomStream random(7, "test");
+    int legal = 0;
+    for (int n = 0; n < 4000; ++n) {
+      Eigen::VectorXd u(encoding.compact_dim());
+      for (double& x : u) x = random.Uniform();
+      EXPECT_EQ(encoding.IsLegalAt(u), encoding.IsLegal(encoding.FromCompact(u)));
+      legal += encoding.IsLegalAt(u);
+    }
+    EXPECT_GT(legal, 800);
+    EXPECT_LT(legal, 3700);
   }
-  EXPECT_GT(legal, 500);
-  EXPECT_LT(legal, 1900);
+}
+
+TEST(LegalSettingsTest, ConstraintsAreAboutAFewThousandScalarsAtMost) {
+  const SearchSpace space =
+      Space({Vector("v", 0, 1, 1999), Float("x", 0, 1), Float("y", 0, 1), Vector("idle", 0, 1, 5000)});
+  EXPECT_EQ(FaultsOf(space, {Sum({{"v", 1}, {"x", 1}}, {}, 1000.0)}), "");
+  EXPECT_THAT(FaultsOf(space, {Sum({{"v", 1}, {"x", 1}}, {}, 1000.0), Sum({{"y", 1}}, {}, 0.5)}),
+              HasSubstr("constraints: are about 2001 scalars together; at most 2000"));
 }
 
 }  // namespace

@@ -28,6 +28,23 @@ study::StudySpec LateSpec(int64_t max_trials = 100) {
   return BoSpec(max_trials, 2);
 }
 
+TEST(LatePoint, KeepsTheStudysConstraints) {
+  study::StudySpec spec = LateSpec();
+  const std::string first = spec.space.parameters().front().name;
+  const auto ends = std::get<study::FloatRange>(spec.space.parameters().front().domain);
+  const double middle = 0.5 * (ends.min + ends.max);
+  const study::StudySpec free = spec;
+  spec.constraints.push_back({.sum = {{first, 1.0}}, .at_least = {}, .at_most = middle, .forbid = {}});
+  int kept = 0;
+  for (int64_t number = 1; number <= 100; ++number) {
+    const study::Parameters point = LatePoint(spec, number);
+    EXPECT_LE(std::get<double>(point.at(first)), middle);
+    EXPECT_EQ(point, LatePoint(spec, number));
+    kept += point == LatePoint(free, number);
+  }
+  EXPECT_NEAR(kept, 50, 2) << "points of the sequence that are legal stay";
+}
+
 class CoreLate : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -30,7 +30,11 @@ constexpr int kTextLines = 24;
 constexpr int kMargin = 90, kCharacterWidth = 7;  // Pixels beside a panel's frame, and of a character below it.
 constexpr int kTextMargin = 10;                   // The first in columns of a terminal.
 constexpr std::size_t kWarningLine = 115;         // Characters of a line below the only panel.
-constexpr std::size_t kLeastTick = 6;             // Columns of a terminal that the text of a tick gets at least.
+constexpr int kRowHeight = 16;                    // Pixels of a name beside the only panel.
+constexpr std::size_t kBeside = 40, kBesideText = 24, kLeaning = 24;  // Characters of a tick's name.
+constexpr std::size_t kRowsText = 20;                                 // Names beside a panel of a terminal.
+constexpr std::size_t kLabel = 44;                                    // Characters of an axis's label.
+constexpr std::size_t kLeastTick = 6;  // Columns of a terminal that the text of a tick gets at least.
 constexpr double kNarrow = 1e-4;  // Numbers that differ by less than this part of their size need more than six digits.
 constexpr double kHuge = 1e300;
 
@@ -178,6 +182,17 @@ void Ease(const Drawing& drawing, Panel* panel) {
   Widen(&panel->y, 0.05);
 }
 
+// Returns ticks whose texts have at most `most` characters, and differ where they did.
+std::vector<std::pair<double, std::string>> Named(const std::vector<std::pair<double, std::string>>& ticks,
+                                                  std::size_t most) {
+  std::vector<std::string> texts;
+  for (const auto& [place, text] : ticks) texts.push_back(text);
+  texts = Distinct(texts, most);
+  std::vector<std::pair<double, std::string>> out;
+  for (std::size_t i = 0; i < ticks.size(); ++i) out.emplace_back(ticks[i].first, texts[i]);
+  return out;
+}
+
 // A script in the making.
 class Script {
  public:
@@ -196,6 +211,8 @@ class Script {
   void SayAxis(const char* name, const Axis& axis);
   // Returns the texts of the ticks below a panel, as many and as long as there is room for; on paper they may lean.
   std::vector<std::pair<double, std::string>> TicksBelow(const Axis& axis, bool* leaning) const;
+  // Returns the texts of the ticks beside a panel.
+  std::vector<std::pair<double, std::string>> TicksBeside(const Axis& axis) const;
   void SayWarning();
   void SayPanel(const Panel& panel);
   // Writes the layer's numbers as a block of data and returns the words of `plot` that draw it; "": nothing to draw.
@@ -212,7 +229,9 @@ void Script::SayTerminal() {
   const int columns = std::max(1, std::min(figure_.columns, panels));
   const int rows = (panels + columns - 1) / columns;
   const int width = panels > 1 ? std::max(columns * kTileWidth, 2 * kTileWidth) : kWidth;
-  const int height = panels > 1 ? rows * kTileHeight + 40 : kHeight;
+  const std::size_t names = panels == 1 ? figure_.panels[0].y.ticks.size() : 0;
+  const int height =
+      panels > 1 ? rows * kTileHeight + 40 : std::max(kHeight, static_cast<int>(names) * kRowHeight + kMargin);
   switch (drawing_.format) {
     case Format::kSvg:
       Say("set terminal svg size ", width, ",", height, " dynamic noenhanced font 'Helvetica,12' background 'white'");
@@ -245,13 +264,23 @@ std::vector<std::pair<double, std::string>> Script::TicksBelow(const Axis& axis,
   std::size_t longest = 0;
   for (const auto& [place, label] : axis.ticks) longest = std::max(longest, Characters(label));
   *leaning = (longest + 1) * axis.ticks.size() > room;
-  if (!*leaning || !text()) return axis.ticks;
+  if (!*leaning) return axis.ticks;
+  if (!text()) return Named(axis.ticks, kLeaning);
   *leaning = false;
   const std::size_t every = std::max<std::size_t>(1, (kLeastTick * axis.ticks.size() + room - 1) / room);
   std::vector<std::pair<double, std::string>> ticks;
   for (std::size_t i = 0; i < axis.ticks.size(); i += every) ticks.push_back(axis.ticks[i]);
   const std::size_t each = std::max<std::size_t>(room / ticks.size(), 3) - 1;
   for (auto& [place, label] : ticks) label = Shortened(label, each);
+  return ticks;
+}
+
+std::vector<std::pair<double, std::string>> Script::TicksBeside(const Axis& axis) const {
+  if (!text()) return Named(axis.ticks, kBeside);
+  const std::vector<std::pair<double, std::string>> all = Named(axis.ticks, kBesideText);
+  const std::size_t every = std::max<std::size_t>(1, (all.size() + kRowsText - 1) / kRowsText);
+  std::vector<std::pair<double, std::string>> ticks;
+  for (std::size_t i = 0; i < all.size(); i += every) ticks.push_back(all[i]);
   return ticks;
 }
 
@@ -268,12 +297,12 @@ void Script::SayAxis(const char* name, const Axis& axis) {
   } else {
     std::string ticks;
     bool leaning = false;
-    for (const auto& [place, label] : std::string_view(name) == "x" ? TicksBelow(axis, &leaning) : axis.ticks) {
+    for (const auto& [place, label] : std::string_view(name) == "x" ? TicksBelow(axis, &leaning) : TicksBeside(axis)) {
       absl::StrAppend(&ticks, ticks.empty() ? "" : ", ", QuotedTick(label), " ", Exact(place));
     }
     Say("set ", name, "tics ", leaning ? "rotate by 60 right" : "norotate autojustify", " (", ticks, ")");
   }
-  Say("set ", name, "label ", Quoted(axis.label), text() ? "" : " textcolor rgb '#334155'");
+  Say("set ", name, "label ", Quoted(Shortened(axis.label, kLabel)), text() ? "" : " textcolor rgb '#334155'");
 }
 
 // Returns "" or the words by which a layer's colours come from a column of its data.

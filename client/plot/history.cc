@@ -250,7 +250,7 @@ Figure Timeline(const Subject& subject) {
   for (auto& [worker, by_state] : rows) {
     const bool has_row = place < kMostRows;
     const double y = static_cast<double>(has_row ? place : kMostRows);
-    if (has_row) panel.y.ticks.emplace_back(y, worker.empty() ? "nobody" : Shown(worker, 24));
+    if (has_row) panel.y.ticks.emplace_back(y, worker.empty() ? "nobody" : Shown(worker));
     ++place;
     for (auto& [state, runs] : by_state) {
       const auto known = states.find(state);

@@ -22,6 +22,7 @@ constexpr int kLeastBins = 8, kMostBins = 24;  // Fields along each axis, where 
 constexpr std::size_t kBestLines = 1000;
 constexpr std::size_t kOtherLines = 500;
 constexpr int kShades = 8;
+constexpr std::size_t kTitled = 26;  // Characters of a name in a title.
 constexpr std::size_t kMostBars = 30;
 constexpr double kArrow = 0.045;  // Length of a slope's line, as a share of the frame.
 constexpr double kAspect = 0.8;   // Height of a panel by its width.
@@ -337,8 +338,8 @@ Layer MeanFields(const Subject& subject, const ParameterAxis& x, const Parameter
 
 Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAxis& y, const Expectation& model) {
   Figure figure{.kind = "contour"};
-  figure.title =
-      absl::StrCat(Shown(subject.metric), " over ", x.axis().label, " and ", y.axis().label, " in ", Shown(subject.id));
+  figure.title = absl::StrCat(Shown(subject.metric), " over ", Shortened(x.axis().label, kTitled), " and ",
+                              Shortened(y.axis().label, kTitled), " in ", Shown(subject.id));
   Panel panel;
   panel.x = x.axis();
   panel.y = y.axis();
@@ -470,7 +471,7 @@ Figure Importance(const Subject& subject, const v1::GetImportanceResponse& impor
   double longest = 0.0;
   for (std::size_t i = 0; i < count; ++i) {
     const double y = static_cast<double>(count - 1 - i);  // The largest is on top.
-    panel.y.ticks.emplace_back(y, Shown(absl::StrJoin(shares[i]->parameters(), " × "), 40));
+    panel.y.ticks.emplace_back(y, Shown(absl::StrJoin(shares[i]->parameters(), " × "), 132));
     bars.x.push_back(0.0);
     bars.x2.push_back(shares[i]->share());
     bars.y.push_back(y - 0.3);

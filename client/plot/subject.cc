@@ -44,8 +44,19 @@ std::vector<std::pair<double, std::string>> LogitTicks(double min, double max) {
 std::vector<std::pair<double, std::string>> LabelTicks(const std::vector<std::string>& labels) {
   std::vector<std::pair<double, std::string>> ticks;
   const std::size_t every = (labels.size() + kMostLevels - 1) / kMostLevels;
-  for (std::size_t i = 0; i < labels.size(); i += every) ticks.emplace_back(i, Shortened(labels[i], kTickText));
+  const std::vector<std::string> texts = Distinct(labels, kTickText);
+  for (std::size_t i = 0; i < labels.size(); i += every) ticks.emplace_back(i, texts[i]);
   return ticks;
+}
+
+constexpr std::size_t kShared = 4;  // Characters that all of some names begin with, from which on they are left out.
+
+std::vector<absl::string_view> CharactersOf(const std::string& text) {
+  std::vector<absl::string_view> characters;
+  for (absl::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().size())) {
+    characters.push_back(rest.substr(0, base::FirstCharacter(rest).bytes));
+  }
+  return characters;
 }
 
 }  // namespace
@@ -119,10 +130,7 @@ std::string Shown(const std::string& text, std::size_t most) {
 }
 
 std::string Shortened(const std::string& text, std::size_t most) {
-  std::vector<absl::string_view> characters;
-  for (absl::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().size())) {
-    characters.push_back(rest.substr(0, base::FirstCharacter(rest).bytes));
-  }
+  const std::vector<absl::string_view> characters = CharactersOf(text);
   if (characters.size() <= most) return base::Printable(text);
   const std::size_t head = most / 2;
   const std::size_t tail = most - head - 1;
@@ -131,6 +139,28 @@ std::string Shortened(const std::string& text, std::size_t most) {
   absl::StrAppend(&out, "…");
   for (std::size_t i = characters.size() - tail; i < characters.size(); ++i) absl::StrAppend(&out, characters[i]);
   return base::Printable(out);
+}
+
+std::vector<std::string> Distinct(const std::vector<std::string>& texts, std::size_t most) {
+  std::vector<std::vector<absl::string_view>> longer;
+  for (const std::string& text : texts) {
+    longer.push_back(CharactersOf(text));
+    if (longer.back().size() <= most) longer.pop_back();
+  }
+  std::size_t same = 0;
+  const auto shared = [&](const std::vector<absl::string_view>& text) {
+    return text.size() > same + 1 && text[same] == longer.front()[same];
+  };
+  while (longer.size() > 1 && std::all_of(longer.begin(), longer.end(), shared)) ++same;
+  std::vector<std::string> out;
+  for (const std::string& text : texts) {
+    const std::vector<absl::string_view> characters = CharactersOf(text);
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < same && characters.size() > most; ++k) bytes += characters[k].size();
+    const bool cut = same >= kShared && characters.size() > most;
+    out.push_back(Shortened(cut ? absl::StrCat("…", text.substr(bytes)) : text, most));
+  }
+  return out;
 }
 
 Axis MetricAxis(const std::string& label, const std::vector<double>& values, bool maximize) {
@@ -212,7 +242,7 @@ ParameterAxis ParameterAxis::OfSpec(const v1::ParameterSpec& spec, const std::st
   out.vector_ = spec.has_count();
   const std::string suffix = !out.vector_ ? "" : part.empty() ? ".median" : part;
   out.column_ = absl::StrCat("params.", spec.name(), suffix);
-  out.axis_.label = Shown(absl::StrCat(spec.display_name().empty() ? spec.name() : spec.display_name(), suffix));
+  out.axis_.label = Shown(absl::StrCat(spec.display_name().empty() ? spec.name() : spec.display_name(), suffix), 80);
   if (spec.has_float_()) {
     const v1::FloatRange& range = spec.float_();
     out.axis_.min = range.min();

@@ -46,6 +46,8 @@ std::string Shown(const std::string& text, std::size_t most = 60);
 // Returns the text of a tick with at most `most` characters: of a longer one the beginning and the end, by which labels
 // differ that begin alike.
 std::string Shortened(const std::string& text, std::size_t most);
+// Returns texts like that, in order; those that are longer without the beginning that all of them share.
+std::vector<std::string> Distinct(const std::vector<std::string>& texts, std::size_t most);
 
 // Returns the axis of a metric for values in which most trials are seen well, and the best one always: the worse half
 // may reach three times as far from the best value as the better three quarters do; what is worse is outside. Values

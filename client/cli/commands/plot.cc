@@ -21,6 +21,7 @@
 namespace luthier::cli {
 namespace {
 
+constexpr std::size_t kMostAsked = std::size_t{2} << 20;  // Bytes of the settings of one question to the model.
 constexpr std::size_t kMostAxes = 12;
 constexpr std::size_t kMostCompared = 7;
 constexpr std::size_t kMostPoints = 5000;  // In a layer of a picture, whose file stays below a megabyte.
@@ -147,17 +148,28 @@ absl::StatusOr<int> PlotCompared(Context& context,
 }
 
 // Asks the study's model; a study without one is drawn without it.
-absl::StatusOr<plot::Expectation> Ask(Context& context, v1::PredictRequest request) {
+absl::StatusOr<plot::Expectation> Ask(Context& context, const v1::PredictRequest& request) {
   plot::Expectation model;
   if (request.settings().empty()) return model;
-  request.set_name(wire::StudyName(context.options().study));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  absl::StatusOr<v1::PredictResponse> response = client->Predict(std::move(request));
-  if (response.ok()) {
-    model.response = *std::move(response);
-  } else {
-    model.why_not = std::string(response.status().message());
+  v1::PredictResponse all;
+  for (int next = 0; next < request.settings_size();) {
+    v1::PredictRequest part;
+    part.set_name(wire::StudyName(context.options().study));
+    part.set_at_seq(all.seq());  // All parts ask the same model.
+    std::size_t bytes = 0;
+    do {
+      bytes += request.settings(next).ByteSizeLong();
+      *part.add_settings() = request.settings(next++);
+    } while (next < request.settings_size() && bytes + request.settings(next).ByteSizeLong() < kMostAsked);
+    const absl::StatusOr<v1::PredictResponse> response = client->Predict(std::move(part));
+    if (!response.ok()) {
+      model.why_not = std::string(response.status().message());
+      return model;
+    }
+    all.MergeFrom(*response);
   }
+  model.response = std::move(all);
   return model;
 }
 

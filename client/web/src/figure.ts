@@ -83,6 +83,9 @@ const DARK: [number[], number[]] = [[0x12, 0x2b, 0x6e], [0xa5, 0xc8, 0xff]];
 const BESIDE = 6; // Pixels beside the frame in which marks of points on its edges are drawn whole.
 const WHOLE = [1, 2, 5].flatMap((m) => Array.from({ length: 9 }, (_, k) => m * 10 ** k)).sort((a, b) => a - b);
 const CHARACTER = 7; // Pixels of one below the frame.
+const HUGE = 1e300; // Numbers beyond it are drawn in units of it.
+const CLOSE = 1e-4; // Numbers that differ by less than this part of their size need more than five digits.
+const LINE = 13; // Pixels of a name beside the frame.
 const NEAR = 14; // Pixels within which a mark is found.
 const MANY = 4000; // More points than these are stamped, smaller.
 
@@ -108,9 +111,53 @@ const number = (values: Numbers | undefined, i: number): number => {
   return value === null || value === undefined ? NaN : value;
 };
 
-function place(axis: Axis, value: number): number {
+/** Returns where a number lies between the ends of an axis: 0 to 1. Ends and numbers may be as large as numbers are. */
+export function place(axis: Axis, value: number): number {
   const low = axis.min!, high = axis.max!;
-  return axis.log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  if (axis.log) return (Math.log(value) - Math.log(low)) / (Math.log(high) - Math.log(low));
+  const span = high - low;
+  return Number.isFinite(span) ? (value - low) / span : (value / 2 - low / 2) / (high / 2 - low / 2);
+}
+
+/** Returns ends with some room beyond them; those that an axis has stay. */
+export function widened(axis: Axis, low: number, high: number): Axis {
+  const most = Number.MAX_VALUE;
+  if (axis.log) {
+    const room = low === high ? 2 : Math.exp(0.03 * (Math.log(high) - Math.log(low)));
+    return { ...axis, min: axis.min ?? Math.max(Number.MIN_VALUE, low / room), max: axis.max ?? Math.min(most, high * room) };
+  }
+  const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
+  return { ...axis, min: axis.min ?? Math.max(-most, low - room), max: axis.max ?? Math.min(most, high + room) };
+}
+
+/** Returns an axis whose numbers can be subtracted, and told apart by five digits, with how numbers move there; most stay. The
+ * axis's label says so: plot::Eased. */
+export function eased(axis: Axis): { axis: Axis; move: ((value: number) => number) | null } {
+  const low = axis.min!, high = axis.max!, size = Math.max(Math.abs(low), Math.abs(high));
+  const moved = (move: (value: number) => number, words: string) => ({ axis: { ...axis, label: `${axis.label} ${words}`.trim(), log: false, min: move(low), max: move(high) }, move });
+  if (axis.ticks || axis.whole) return { axis, move: null };
+  if (!axis.log && size > HUGE) return moved((v) => v / HUGE, "/ 1e300");
+  if (!axis.log && size > 0 && size < 1 / HUGE) return moved((v) => v * HUGE, "× 1e300");
+  if (!(high - low < CLOSE * size)) return { axis, move: null };
+  // The offset has no more digits than tell the numbers apart, so that it reads well.
+  const unit = 10 ** Math.ceil(Math.log10(high - low)), digits = Math.min(17, Math.max(1, Math.ceil(Math.log10(size / unit)) + 1));
+  let offset = Number((Math.floor(low / unit) * unit).toPrecision(digits));
+  if (!(Math.abs(low - offset) <= 2 * unit)) offset = low;
+  return moved((v) => v - offset, `− ${offset}`);
+}
+
+/** Returns the panel with both of its axes eased. */
+function easedPanel(panel: Panel): Panel {
+  const x = eased(panel.x), y = eased(panel.y);
+  if (x.move === null && y.move === null) return panel;
+  const all = (values: Numbers | undefined, move: ((value: number) => number) | null) => (values === undefined || move === null ? values : Array.from(values as ArrayLike<number | null>, (v) => (v === null ? NaN : move(v))));
+  return {
+    ...panel,
+    x: x.axis,
+    y: y.axis,
+    layers: panel.layers.map((l) => ({ ...l, x: all(l.x, x.move)!, y: all(l.y, y.move)!, ...(l.x2 ? { x2: all(l.x2, x.move)! } : {}), ...(l.y2 ? { y2: all(l.y2, y.move)! } : {}) })),
+    ...(panel.notes ? { notes: panel.notes.map((n) => ({ ...n, x: x.move ? x.move(n.x) : n.x, y: y.move ? y.move(n.y) : n.y })) } : {}),
+  };
 }
 
 /** Returns the axis with both ends; those it lacks are the ends of all numbers, with some room. */
@@ -128,12 +175,7 @@ export function withEnds(axis: Axis, numbers: (Numbers | undefined)[]): Axis {
   low = axis.min ?? low;
   high = axis.max ?? high;
   if (low > high) [low, high] = [axis.log ? 0.1 : 0, 1];
-  if (axis.log) {
-    const room = low === high ? 2 : Math.pow(high / low, 0.03);
-    return { ...axis, min: axis.min ?? low / room, max: axis.max ?? high * room };
-  }
-  const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
-  return { ...axis, min: axis.min ?? low - room, max: axis.max ?? high + room };
+  return widened(axis, low, high);
 }
 
 /** Returns the ticks of a logarithmic axis: at most `most` powers of ten, or these with twice and five times of them where that
@@ -285,12 +327,12 @@ export class PanelView {
 
   private complete(panel: Panel): Panel {
     const all = (pick: (layer: Layer) => (Numbers | undefined)[]) => panel.layers.flatMap(pick);
-    return {
+    return easedPanel({
       ...panel,
       x: withEnds(panel.x, all((l) => [l.x, l.x2])),
       y: withEnds(panel.y, all((l) => [l.y, l.y2])),
-      colour: panel.colour && withEnds(panel.colour, all((l) => [l.colour])),
-    };
+      ...(panel.colour ? { colour: withEnds(panel.colour, all((l) => [l.colour])) } : {}),
+    });
   }
 
   // uPlot gets the corners of the frame as its data.
@@ -317,9 +359,10 @@ export class PanelView {
       const width = this.size().width, words = Math.max(...(ticks ?? []).map((t) => t.text.length), 0);
       const leans = source === "x" && ticks !== undefined && (words + 1) * ticks.length * CHARACTER > width - 80;
       const room = source === "y" ? Math.max(8, Math.floor((0.4 * width - 28) / 7.5)) : 18;
-      const every = leans ? Math.max(1, Math.ceil((ticks.length * 16) / Math.max(16, width - 80))) : 1;
-      const cut = (text: string, k = 0) => (k % every === 0 ? shortened(text, room) : "");
-      const longest = ticks ? Math.max(...ticks.map((t) => cut(t.text).length), 0) : 0;
+      const every = Math.max(1, Math.ceil(leans ? (ticks.length * 16) / Math.max(16, width - 80) : source === "y" ? ((ticks?.length ?? 0) * LINE) / (this.size().height - 50) : 1));
+      const texts = distinct((ticks ?? []).map((t) => t.text), room);
+      const cut = (k: number) => (k % every === 0 ? texts[k]! : "");
+      const longest = Math.max(...texts.map((text) => text.length), 0);
       return {
         label: this.panel[source].label,
         stroke: theme.ink,
@@ -334,7 +377,7 @@ export class PanelView {
         ...(ticks
           ? {
               splits: () => ticks.map((t) => t.at),
-              values: () => ticks.map((t, k) => cut(t.text, k)),
+              values: () => ticks.map((_, k) => cut(k)),
               filter: (_: uPlot, splits: number[]) => splits,
             }
           : {
@@ -625,6 +668,17 @@ export function shortened(text: string, most: number): string {
   if (characters.length <= most) return text;
   const head = Math.floor(most / 2);
   return characters.slice(0, head).join("") + "…" + characters.slice(characters.length - (most - head - 1)).join("");
+}
+
+/** Returns texts with at most `most` characters: those that are longer without a beginning that all of them share. */
+export function distinct(texts: string[], most: number): string[] {
+  const longer = texts.map((text) => [...text]).filter((text) => text.length > most);
+  let same = 0;
+  while (longer.length > 1 && longer.every((text) => text.length > same + 1 && text[same] === longer[0]![same])) ++same;
+  return texts.map((text) => {
+    const characters = [...text];
+    return shortened(same >= 4 && characters.length > most ? "…" + characters.slice(same).join("") : text, most);
+  });
 }
 
 /** Returns a number with at most five digits that matter. */

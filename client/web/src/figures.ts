@@ -1,7 +1,7 @@
 // Figures of a study that is open in the page. client/plot makes the same for files; axes follow the same rules.
 import type { Json } from "./api";
 import type { Axis, Figure, Layer, Panel } from "./figure";
-import { short, shortened } from "./figure";
+import { distinct, place, short, widened } from "./figure";
 import type { Table } from "./columns";
 import { metricsOf } from "./metrics";
 
@@ -56,35 +56,27 @@ export const bestRow = (s: Subject): number => results(s).best;
 
 /** Returns an axis on which most values are seen well, and the best always: plot::MetricAxis. */
 export function metricAxis(label: string, given: ArrayLike<number>, most: boolean): Axis {
-  const sorted = Float64Array.from(given).filter((v) => Number.isFinite(v)).map((v) => Math.min(1e300, Math.max(-1e300, v))).sort();
+  // Numbers near the largest that there are would not be subtracted.
+  const unit = Array.prototype.some.call(given, (v: number) => Number.isFinite(v) && Math.abs(v) > 1e300) ? 1e10 : 1;
+  const sorted = Float64Array.from(given).filter((v) => Number.isFinite(v)).map((v) => v / unit).sort();
   const axis: Axis = { label };
   if (sorted.length === 0) return axis;
   const quantile = (share: number) => sorted[Math.floor(share * (sorted.length - 1) + 0.5)]!;
   const least = sorted[0]!, largest = sorted[sorted.length - 1]!;
   axis.log = !most && least > 0 && quantile(0.5) / least > 300;
-  const scaled = (v: number) => (axis.log ? Math.log(v) : v);
+  const scaled = (v: number) => (axis.log ? Math.log(v) : v), whole = (v: number) => Math.min(Number.MAX_VALUE, Math.max(-Number.MAX_VALUE, v * unit));
   const best = scaled(most ? largest : least), worst = scaled(most ? least : largest);
   const usual = scaled(quantile(most ? 0.25 : 0.75));
   const limit = best + 3 * (usual - best);
-  if (usual === best || !Number.isFinite(limit) || Math.abs(worst - best) <= Math.abs(limit - best)) return close(axis, least, largest);
-  axis[most ? "min" : "max"] = axis.log ? Math.exp(limit) : limit;
-  return close(axis, least, largest);
-}
-
-function close(axis: Axis, least: number, largest: number): Axis {
-  const low = axis.min ?? least, high = axis.max ?? largest;
-  if (axis.log) {
-    const room = low === high ? 2 : Math.pow(high / low, 0.03);
-    return { ...axis, min: axis.min ?? low / room, max: axis.max ?? high * room };
-  }
-  const room = low === high ? (low === 0 ? 1 : 0.1 * Math.abs(low)) : 0.06 * (high / 2 - low / 2);
-  return { ...axis, min: axis.min ?? low - room, max: axis.max ?? high + room };
+  if (usual !== best && Number.isFinite(limit) && Math.abs(worst - best) > Math.abs(limit - best)) axis[most ? "min" : "max"] = whole(axis.log ? Math.exp(limit) : limit);
+  return widened(axis, axis.min ?? whole(least), axis.max ?? whole(largest));
 }
 
 function edgeOf(axis: Axis, most: boolean): number {
   if (axis.min === undefined || axis.max === undefined) return NaN;
-  const place = most ? 0.015 : 0.985;
-  return axis.log ? axis.min * Math.pow(axis.max / axis.min, place) : axis.min + place * (axis.max - axis.min);
+  const share = most ? 0.015 : 0.985;
+  if (axis.log) return Math.exp((1 - share) * Math.log(axis.min) + share * Math.log(axis.max));
+  return (1 - share) * axis.min + share * axis.max;
 }
 
 const outside = (axis: Axis, value: number, most: boolean): boolean => (most ? value < axis.min! : value > axis.max!);
@@ -262,17 +254,17 @@ export function coordinates(s: Subject, most: number): Coordinate[] {
         name, axis, ask,
         levels: count > 0 && count <= 24 ? count : 0,
         at: (row) => (isLogit ? logit(numbers[row]!) : numbers[row]!),
-        share: (c) => (log ? Math.log(c / low) / Math.log(high / low) : (c - axis.min!) / (axis.max! - axis.min!)),
+        share: (c) => place(axis, c),
         value: (c) => (isLogit ? 1 / (1 + Math.exp(-c)) : step > 0 ? low + step * Math.round((c - low) / step) : Math.min(high, Math.max(low, c))),
       });
     } else {
       const labels = p["bool"] ? ["false", "true"] : ((p["ordinal"] ?? p["categorical"])["values"] as string[]);
       if (labels.length < 2) continue;
       const places = new Map(labels.map((text, i) => [text, i]));
-      const every = Math.ceil(labels.length / 24);
+      const every = Math.ceil(labels.length / 24), texts = distinct(labels, 17);
       out.push({
         name, ask,
-        axis: { label, min: -0.5, max: labels.length - 0.5, ticks: labels.flatMap((text, i) => (i % every === 0 ? [{ at: i, text: shortened(text, 17) }] : [])) },
+        axis: { label, min: -0.5, max: labels.length - 0.5, ticks: texts.flatMap((text, i) => (i % every === 0 ? [{ at: i, text }] : [])) },
         levels: labels.length,
         at: (row) => places.get(s.table.word(column, row)) ?? NaN,
         share: (c) => (c + 0.5) / labels.length,
@@ -396,7 +388,6 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     layer.layer.shade = i / (SHADES - 1);
     return layer;
   });
-  const place = (v: number) => (metric.log ? Math.log(v / metric.min!) / Math.log(metric.max! / metric.min!) : (v - metric.min!) / (metric.max! - metric.min!));
   const legal = kept.filter((row) => kinds[row] !== BEYOND).length, beyond = made("infeasible", "beyond a bound", "line");
   kept.forEach((row, i) => {
     const layer = i < legal ? layers[SHADES - 1 - Math.floor((i * SHADES) / legal)]! : beyond;
@@ -406,7 +397,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
       layer.trials.push(row + 1);
     });
     layer.x.push(axes.length, NaN);
-    layer.y.push(Math.min(1, Math.max(0, place(value[row]!))), NaN);
+    layer.y.push(Math.min(1, Math.max(0, place(metric, value[row]!))), NaN);
     layer.trials.push(row + 1, row + 1);
   });
   const panel: Panel = {
@@ -432,7 +423,7 @@ export function importance(answer: Json): Figure {
   const longest = Math.max(0, ...shares.map((s) => Math.max(number(s, "share"), number(s, "high"))));
   const panel: Panel = {
     x: { label: "share of the variance", min: 0, max: Math.min(1, Math.max(0.1, 1.1 * longest)) },
-    y: { label: "", min: -0.6, max: shares.length - 0.4, ticks: shares.map((s, i) => ({ at: y[i]!, text: String(s["parameters"]).slice(0, 24) })) },
+    y: { label: "", min: -0.6, max: shares.length - 0.4, ticks: shares.map((s, i) => ({ at: y[i]!, text: String(s["parameters"]) })) },
     layers: [
       { mark: "boxes", role: "trial", name: "share", x: shares.map(() => 0), x2: shares.map((s) => number(s, "share")), y: y.map((v) => v - 0.3), y2: y.map((v) => v + 0.3) },
       { mark: "whiskers", role: "reference", name: "5 % to 95 %", x: shares.map((s) => number(s, "low")), x2: shares.map((s) => number(s, "high")), y },
@@ -515,7 +506,7 @@ export function timeline(s: Subject): Figure {
   }
   const panel: Panel = {
     x: { label: `${unit} since the first trial began` },
-    y: { label: "", min: -0.7, max: Math.max(1, Math.min(rows.size, 41)) - 0.3, ticks: [...rows].slice(0, 40).map(([name, at]) => ({ at, text: name.slice(0, 24) })) },
+    y: { label: "", min: -0.7, max: Math.max(1, Math.min(rows.size, 41)) - 0.3, ticks: [...[...rows].slice(0, 40).map(([name, at]) => ({ at, text: name })), ...(rows.size > 40 ? [{ at: 40, text: `${rows.size - 40} others` }] : [])] },
     layers: [...names.values()].map((n) => n.layer),
   };
   if (panel.layers.length === 0) panel.empty = "no trial has begun yet";

@@ -10,6 +10,7 @@ import { Insights, SetAside } from "./insights";
 import { Action, ago, Failure, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
+const MOST_ASKED = 2e6; // Characters of the settings of one question.
 const MANY_TRIALS = 5000; // From these on the history is drawn before the rest has come.
 const MOST_PARAMETERS = 60; // Columns of parameters that the page takes.
 const FIXED = ["number", "state", "update_seq", "create_time", "start_time", "end_time", "seconds", "attempts", "worker", "designer", "origin", "step"];
@@ -164,6 +165,20 @@ let asked: Promise<unknown> = Promise.resolve();
 /** Asks the study's model. One question follows the other, since the coordinator fits one model at a time; one that
  * comes too early is asked again. */
 async function predict(name: string, settings: Json[], atSeq: string, signal: AbortSignal): Promise<Json[]> {
+  // Settings of many parameters are asked for in parts, of which each fits a request.
+  const parts: Json[][] = [];
+  let size = Infinity;
+  for (const setting of settings) {
+    const more = JSON.stringify(setting).length;
+    if ((size += more) > MOST_ASKED) [size] = [more, parts.push([])];
+    parts[parts.length - 1]!.push(setting);
+  }
+  const all: Json[] = [];
+  for (const part of parts) all.push(...(await predictPart(name, part, atSeq, signal)));
+  return all;
+}
+
+async function predictPart(name: string, settings: Json[], atSeq: string, signal: AbortSignal): Promise<Json[]> {
   const before = asked;
   let done: () => void = () => undefined;
   asked = new Promise<void>((resolve) => { done = resolve; });
@@ -411,7 +426,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           {at === 0 && <Insights s={s} version={version} open={open} />}
           {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
           {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
-          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(500, 120 + 24 * Math.max(1, table.wordsIn("worker").length))} onTrial={open} /></Section>
+          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(800, 120 + 24 * Math.max(1, table.wordsIn("worker").length))} onTrial={open} /></Section>
         </>
       )}
     </>

@@ -238,6 +238,40 @@ TEST(FigureTest, TicksAreTextsNotFormatsAndLeanWhereTheyAreLong) {
               AllOf(HasSubstr("set xtics norotate"), HasSubstr("…"), Not(HasSubstr("a label of some length"))));
 }
 
+TEST(FigureTest, NamesDifferByWhatIsLeftOfThem) {
+  EXPECT_THAT(Distinct({"label number 1 of many", "label number 27 of many", "label number 3"}, 12),
+              ElementsAre("…1 of many", "…27 of many", "…3"));
+  EXPECT_THAT(Distinct({"label number 1 of many", "label number 27 of many", "loss"}, 12),
+              ElementsAre("…1 of many", "…27 of many", "loss"));
+  EXPECT_THAT(Distinct({"a", "b"}, 12), ElementsAre("a", "b"));
+  EXPECT_THAT(Distinct({"one long name alone"}, 9), ElementsAre("one …lone"));
+  EXPECT_THAT(Distinct({"🎻🎻🎻🎻🎻1", "🎻🎻🎻🎻🎻2"}, 5), ElementsAre("…1", "…2"));
+  const std::string same(30, 'x');
+  EXPECT_THAT(Distinct({same, same}, 9), ElementsAre("…x", "…x"));
+  EXPECT_TRUE(Distinct({}, 9).empty());
+}
+
+// Forty names of 64 characters beside a panel, or below it, have room and leave room.
+TEST(FigureTest, ManyLongNamesDoNotCoverEachOther) {
+  Figure figure{.kind = "importance", .title = "t"};
+  Panel panel;
+  panel.x = {.label = std::string(200, 'l'), .min = 0.0, .max = 1.0};
+  panel.y = {.label = "", .min = -0.5, .max = 39.5};
+  for (int i = 0; i < 40; ++i) {
+    panel.y.ticks.emplace_back(i, absl::StrCat("parameter_", std::string(52, 'x'), i));
+  }
+  figure.panels.push_back(panel);
+  const std::string beside = GnuplotScript(figure, {.format = Drawing::Format::kSvg});
+  EXPECT_THAT(beside, AllOf(HasSubstr("size 860,730"), HasSubstr("'…39' 39"), Not(HasSubstr(std::string(50, 'l')))));
+  EXPECT_THAT(GnuplotScript(figure, {.format = Drawing::Format::kText}),
+              AllOf(HasSubstr("'…38' 38"), Not(HasSubstr("'…39'"))));
+  std::swap(figure.panels[0].x, figure.panels[0].y);
+  figure.panels[0].x.ticks.back().second = "parameter_of_another_kind_whose_name_has_more_than_24_characters";
+  const std::string below = GnuplotScript(figure, {.format = Drawing::Format::kSvg});
+  EXPECT_THAT(below,
+              AllOf(HasSubstr("rotate by 60"), HasSubstr("size 860,480"), HasSubstr("'…xxxxxxxxxxx…xxxxxxxxxx0' 0")));
+}
+
 TEST(FigureTest, ATerminalsFrameHidesNoMark) {
   const Subject subject = Made({1, 2, 3});
   const auto axes = ParameterAxis::Of(subject, {}, 1);

@@ -15,7 +15,7 @@ async function bundled(file) {
   const { outputFiles } = await build({ entryPoints: [path.join(source, "client/web/src", file)], bundle: true, write: false, format: "esm", plugins: [nothing] });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
-const figures = await bundled("figures.ts"), { logTicks } = await bundled("figure.ts");
+const figures = await bundled("figures.ts"), { distinct, eased, logTicks, place } = await bundled("figure.ts");
 
 /** A study of one parameter that minimizes y, with a bound on another metric. */
 function subject(values, feasible) {
@@ -72,6 +72,33 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
       assert.ok(ticks.every((v) => v >= low * 0.999999 && v <= high * 1.000001), `${low} to ${high}: ${ticks}`);
     }
   }
+}
+{
+  const same = ["label number 1 of many", "label number 27 of many", "label number 3"];
+  assert.deepEqual(distinct(same, 12), ["…1 of many", "…27 of many", "…3"], "what all names share at their beginning goes first");
+  assert.deepEqual(distinct([...same, "loss"], 12), ["…1 of many", "…27 of many", "…3", "loss"], "a short one does not count");
+  assert.deepEqual(distinct(["a", "b"], 12), ["a", "b"]);
+  assert.deepEqual(distinct(["one long name alone"], 9), ["one …lone"]);
+  assert.ok(distinct(["🎻".repeat(30) + "1", "🎻".repeat(30) + "2"], 9).every((text) => [...text].length <= 9));
+  assert.deepEqual(distinct(["x".repeat(30), "x".repeat(30)], 9).map((text) => text.length), [2, 2], "names that are equal stay equal, and something of them stays");
+}
+{
+  const huge = [1.7e308, -1.7e308, 1e308, 0], s = subject(huge, huge.map(() => true));
+  const history = figures.history(s), { y } = history.panels[0];
+  assert.ok(y.min < -1.6e308 && y.max > 1.6e308 && Number.isFinite(y.min) && Number.isFinite(y.max), `from ${y.min} to ${y.max}`);
+  assert.deepEqual([...layer(history, "trial").trials], [1, 2, 3, 4], "numbers beyond 1e300 are in the frame");
+  assert.ok(Math.abs(place(y, 0) - 0.5) < 0.1 && place(y, 1.7e308) > 0.9);
+  const moved = eased(y);
+  assert.match(moved.axis.label, / \/ 1e300$/);
+  assert.ok(Math.abs(moved.move(1e308) - 1e8) < 1);
+}
+{
+  const near = eased({ label: "y", min: 1000000.001, max: 1000000.009 });
+  assert.equal(near.axis.label, "y − 1000000");
+  assert.ok(Math.abs(near.move(1000000.005) - 0.005) < 1e-9);
+  assert.equal(eased({ label: "y", min: 0.5, max: 0.6 }).move, null);
+  assert.equal(eased({ label: "", min: 1e300, max: 1e300 * (1 + 1e-12), ticks: [] }).move, null, "names have no units");
+  assert.match(eased({ label: "y", min: 0, max: 5e-320 }).axis.label, /× 1e300$/);
 }
 {
   const values = [3, 1, 2, 0.5], s = subject(values, values.map(() => true));

@@ -75,6 +75,7 @@ await study("constant", space, 4, () => 2);
 await study("extreme", space, 4, (i) => (i % 2 ? 1e300 : -1e300));
 await study("wide", Array.from({ length: 1000 }, (_, i) => ({ name: `p${i}`, float: { min: 0, max: 1 } })), 3, (i) => i);
 await study("names", ["__proto__", "constructor", "toString", "hasOwnProperty"].map((n) => ({ name: n, float: { min: 0, max: 1 } })), 12, (i, p) => p["constructor"]);
+await study("long", Array.from({ length: 12 }, (_, i) => ({ name: `a_name_${"x".repeat(50)}_of_${i}`, float: { min: 0, max: 1 } })), 12, (i) => i * 1e307);
 await study("vector", [{ name: "v", float: { min: 0, max: 1 }, count: 1000 }], 3, (i) => i);
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
@@ -112,7 +113,7 @@ async function test(what, run) {
 
 await test("every page is without violations, in both themes, wide and narrow", async () => {
   const paths = ["/studies", "/workers", "/new", "/admin", `/compare?studies=${name("full")},${name("failed")},${name("names")}`, "/studies/default/full?at=7", "/studies/default/full/trials", "/studies/default/full/trials/1", "/studies/default/full/trials/5",
-                 ...["full", "empty", "one", "failed", "constant", "extreme", "wide", "names", "vector"].map((id) => `/studies/default/${id}`)];
+                 ...["full", "empty", "one", "failed", "constant", "extreme", "wide", "names", "long", "vector"].map((id) => `/studies/default/${id}`)];
   for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
     for (const path of paths) {
       const page = await open(path, { scheme, width });

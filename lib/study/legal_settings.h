@@ -64,10 +64,10 @@ class LegalSettings {
   std::optional<int> Broken(const std::vector<double>& values) const;
 
  private:
-  // What a parameter of deciding() is.
+  // Facts about a parameter of deciding().
   struct Decider {
     std::string name;
-    std::map<std::string, double, std::less<>> places;  // Of its labels.
+    std::map<std::string, double, std::less<>> places;  // Flags of its labels.
     int parent = -1;                                    // Place in deciding().
     std::vector<double> exists_at;                      // Values of the parent, ascending.
   };

@@ -88,7 +88,7 @@ struct Measurement {
   std::optional<TrainingReport> training;              // Not set in intermediate points, or if not reported.
   std::optional<double> gradient_seconds;              // The part of elapsed_seconds that went into the gradient.
   std::map<std::string, double> standard_errors = {};  // Errors of some of the metrics; finite and >= 0.
-  std::map<std::string, Gradient> gradients = {};      // Of metrics of the study other than that of `gradient`.
+  std::map<std::string, Gradient> gradients = {};      // Gradients of metrics other than that of `gradient`.
 
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };

@@ -31,7 +31,7 @@ struct BorderResults {
 
 struct BorderMove {
   study::Parameters parameters;  // A setting that was not tried before.
-  double predicted_gain = 0.0;   // Of merit (border_step.h).
+  double predicted_gain = 0.0;   // Gain of merit (border_step.h).
   double best = 0.0;             // Score of the setting that it starts from.
   bool best_feasible = false;    // True if that setting is feasible.
   int active = 0;                // Bounds that it ends on.

@@ -29,7 +29,7 @@ constexpr size_t kMostSlopes = 120;
 constexpr double kFirstRadius = 0.2, kLargestRadius = 0.5, kLeastRadius = 1e-9;
 constexpr int kLargestDegree = 8, kMostTerms = 130;
 constexpr double kWork = 4e7;    // Multiplications in search of the lengths of all models.
-constexpr int kRounds = 12;      // Of the augmented Lagrangian,
+constexpr int kRounds = 12;      // Rounds of the augmented Lagrangian,
 constexpr int kRoundCalls = 60;  //   and evaluations in each.
 constexpr double kFirstWeight = 10.0, kMoreWeight = 10.0, kMostWeight = 1e8;
 constexpr double kKept = 1e-11;          // Scaled excess from which on a round has kept the bounds.
@@ -325,7 +325,7 @@ class BorderProblem {
   double size_ = 0.0;     // The unit of z,
   double unit_ = 1.0;     //   of the objective,
   VectorXd units_;        //   and of each bound's metric: about its change over the box.
-  VectorXd multipliers_;  // Of the bounds, in these units, at the last solution.
+  VectorXd multipliers_;  // Multipliers of the bounds, in these units, at the last solution.
   // The faces at the point that was looked at last.
   mutable VectorXd faces_at_, face_excess_;
   mutable MatrixXd face_slopes_;

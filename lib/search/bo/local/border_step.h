@@ -42,7 +42,7 @@ struct BorderData {
   Eigen::MatrixXd pending;      // q x d, or empty: points of pending trials.
   BorderFaces faces = nullptr;  // Null: every setting is legal.
   Eigen::Index face_count = 0;
-  // Of the score; at most as many as points are used.
+  // Slopes of the score.
   std::vector<SlopeObservation> slopes = {};
 };
 
@@ -53,7 +53,7 @@ struct BorderState {
   bool at_boundary = false;     // True if the last step went to the end of its box.
   Eigen::VectorXd centre;       // d: the best point at the last step.
   Eigen::VectorXd step;         // d: the point it suggested.
-  Eigen::VectorXd penalties;    // Of each finite bound: score units a unit of its excess.
+  Eigen::VectorXd penalties;    // Penalty of each finite bound: score units a unit of its excess.
   // d numbers a model: the lengths of the objective's, then those of the metrics'. Empty if there was none.
   std::vector<Eigen::VectorXd> lengths;
 };
@@ -63,7 +63,7 @@ struct BorderStep {
   // d, in the unit cube, at least 1e-12 (max norm) from all data unless kConverged. It may be illegal, mostly by
   // rounding.
   Eigen::VectorXd point;
-  double predicted_gain = 0.0;  // Of merit, score units, >= 0.
+  double predicted_gain = 0.0;  // Gain of merit, score units, >= 0.
   int centre = 0;               // Row of the best point: least violation, then largest score; the first of equals.
   int active = 0;               // Number of bounds that the step ends on.
   BorderState next;

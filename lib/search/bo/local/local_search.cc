@@ -255,6 +255,45 @@ class Climbs {
   std::vector<int> continuous_;
 };
 
+using SettingAndStep = std::optional<std::pair<study::Parameters, TrustRegionStep>>;
+
+// Returns a step of the climb from `site`. It continues from the climb's state if `last` has it.
+absl::StatusOr<SettingAndStep> StepFrom(const Climbs& search, const Observations& data, const study::Encoding& encoding,
+                                        const LocalSearchState& last, int64_t site, const TrustRegionOptions& options,
+                                        const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  VectorXd home;
+  std::vector<int> active;
+  TrustRegionData landscape = search.Landscape(site, &home, &active);
+  TrustRegionState state;
+  for (const Climb* climb : {&last.incumbent, &last.other}) {
+    if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<TrustRegionStep> step,
+                           SuggestTrustRegionStep(landscape, state, options, stop));
+  if (!step.has_value() && !landscape.slopes.empty()) {  // The slopes are too large for any model.
+    landscape.slopes.clear();
+    LUTHIER_ASSIGN_OR_RETURN(step, SuggestTrustRegionStep(landscape, state, options, stop));
+  }
+  if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+  const VectorXd centre = home;
+  const auto end = [&] {
+    VectorXd u = centre;
+    for (size_t k = 0; k < active.size(); ++k) u(active[k]) = step->point(static_cast<Index>(k));
+    return u;
+  };
+  home = end();
+  if (!encoding.IsLegalAt(home)) {
+    LUTHIER_ASSIGN_OR_RETURN(step, StepWithinFaces(landscape, state, encoding, centre, active, stop));
+    if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+    home = NearestLegal(encoding, centre, end());
+    step->point = step->next.step = Part(home, active);
+  }
+  study::Parameters parameters = encoding.FromCompact(home);
+  if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
+  return SettingAndStep(std::make_pair(std::move(parameters), *std::move(step)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& data,
@@ -269,45 +308,11 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
   const bool gradients =
       std::any_of(data.slopes.begin(), data.slopes.end(), [](const ScoreSlopes& known) { return !known.axes.empty(); });
   if (gradients) options.initial_radius = kFirstRadiusOfGradients;
-  // Returns a step of the climb from `site`. It continues from the climb's state if `last` has it.
-  using Step = std::optional<std::pair<study::Parameters, TrustRegionStep>>;
-  auto step_from = [&](int64_t site) -> absl::StatusOr<Step> {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    VectorXd home;
-    std::vector<int> active;
-    TrustRegionData landscape = search.Landscape(site, &home, &active);
-    TrustRegionState state;
-    for (const Climb* climb : {&last->incumbent, &last->other}) {
-      if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
-    }
-    LUTHIER_ASSIGN_OR_RETURN(std::optional<TrustRegionStep> step,
-                             SuggestTrustRegionStep(landscape, state, options, stop));
-    if (!step.has_value() && !landscape.slopes.empty()) {  // The slopes are too large for any model.
-      landscape.slopes.clear();
-      LUTHIER_ASSIGN_OR_RETURN(step, SuggestTrustRegionStep(landscape, state, options, stop));
-    }
-    if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
-    const VectorXd centre = home;
-    const auto end = [&] {
-      VectorXd u = centre;
-      for (size_t k = 0; k < active.size(); ++k) u(active[k]) = step->point(static_cast<Index>(k));
-      return u;
-    };
-    home = end();
-    if (!encoding.IsLegalAt(home)) {
-      LUTHIER_ASSIGN_OR_RETURN(step, StepWithinFaces(landscape, state, encoding, centre, active, stop));
-      if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
-      home = NearestLegal(encoding, centre, end());
-      step->point = step->next.step = Part(home, active);
-    }
-    study::Parameters parameters = encoding.FromCompact(home);
-    if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
-    return Step(std::make_pair(std::move(parameters), *std::move(step)));
-  };
+  const auto step_from = [&](int64_t site) { return StepFrom(search, data, encoding, *last, site, options, stop); };
 
   std::optional<LocalStep> result;
   const int64_t incumbent = search.RecordSite();
-  Step mine;
+  SettingAndStep mine;
   if (incumbent > 0) {
     LUTHIER_ASSIGN_OR_RETURN(mine, step_from(incumbent));
     if (!mine.has_value()) search.MarkSolved(incumbent);
@@ -322,7 +327,7 @@ absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& da
         LUTHIER_ASSIGN_OR_RETURN(site, search.OtherSite(incumbent, last->other.site, stop));
       }
       if (site == 0) break;
-      LUTHIER_ASSIGN_OR_RETURN(Step found, step_from(site));
+      LUTHIER_ASSIGN_OR_RETURN(SettingAndStep found, step_from(site));
       if (!found.has_value()) {
         search.MarkSolved(site);
         continue;

@@ -67,7 +67,7 @@ class LegalSettings {
   // Facts about a parameter of deciding().
   struct Decider {
     std::string name;
-    std::map<std::string, double, std::less<>> places;  // Flags of its labels.
+    std::map<std::string, double, std::less<>> places;  // Numbers of its labels.
     int parent = -1;                                    // Place in deciding().
     std::vector<double> exists_at;                      // Values of the parent, ascending.
   };

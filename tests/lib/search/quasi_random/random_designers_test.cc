@@ -153,7 +153,7 @@ TEST(RegistryTest, ListsEveryAlgorithmOnceInOrderOfName) {
     EXPECT_EQ(info.description.find('\n'), std::string::npos);
   }
   EXPECT_THAT(names, ElementsAre("asha", "auto", "bo", "cma_es", "fobo", "grid", "halton", "harmonica", "hbo", "hoag",
-                                 "hyperband", "iterdiff", "lbo", "projected_gradient", "random", "sobol",
+                                 "hyperband", "iterdiff", "lbo", "nsga2", "projected_gradient", "random", "sobol",
                                  "successive_halving", "tpe"));
   EXPECT_EQ(InfoOf(BoOptions()).name, "bo");
   EXPECT_EQ(InfoOf(GridOptions()).name, "grid");

@@ -199,7 +199,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   }
 
  private:
-  const study::Encoding encoding_{GetParam().spec.space};
+  const study::Encoding encoding_{GetParam().spec.space, GetParam().spec.constraints};
 };
 
 TEST_P(DesignerContract, TheStudyIsValid) {

@@ -28,16 +28,16 @@ TEST(Json, ShowsAMessageAsPeopleWantIt) {
   (*m->mutable_metrics())["acc"] = std::nan("");
   trial.mutable_create_time()->set_seconds(1'700'000'000);
   trial.set_update_seq(std::numeric_limits<uint64_t>::max());
-  EXPECT_EQ(
-      ToJson(trial).dump(),
-      "{\"name\":\"projects/default/studies/s/trials/3\",\"number\":3,\"state\":\"COMPLETE\","
-      "\"parameters\":{\"depth\":4,\"kind\":\"rbf\",\"lr\":0.001},"
-      "\"final_measurement\":{\"step\":0,\"metrics\":{\"acc\":\"NaN\",\"loss\":\"-Infinity\"},\"standard_errors\":{}},"
-      "\"attempts\":[],\"measurements\":[],\"checkpoint\":\"\",\"attributes\":{},"
-      "\"create_time\":\"2023-11-14T22:13:20Z\",\"update_seq\":18446744073709551615,\"gradient_set_aside\":false,"
-      "\"promotions\":[],\"checkpoint_step\":0,\"resource_spent\":0,"
-      "\"retry_of\":0,\"retried_by\":0,\"attributes_left_out\":[],"
-      "\"stop_requested\":false}");
+  EXPECT_EQ(ToJson(trial).dump(),
+            "{\"name\":\"projects/default/studies/s/trials/3\",\"number\":3,\"state\":\"COMPLETE\","
+            "\"parameters\":{\"depth\":4,\"kind\":\"rbf\",\"lr\":0.001},"
+            "\"final_measurement\":{\"step\":0,\"metrics\":{\"acc\":\"NaN\",\"loss\":\"-Infinity\"},\"standard_"
+            "errors\":{},\"gradients\":{}},"
+            "\"attempts\":[],\"measurements\":[],\"checkpoint\":\"\",\"attributes\":{},"
+            "\"create_time\":\"2023-11-14T22:13:20Z\",\"update_seq\":18446744073709551615,\"gradient_set_aside\":false,"
+            "\"promotions\":[],\"checkpoint_step\":0,\"resource_spent\":0,"
+            "\"retry_of\":0,\"retried_by\":0,\"attributes_left_out\":[],"
+            "\"stop_requested\":false}");
 }
 
 TEST(Json, SpecsReadBackFromJsonAndYaml) {

@@ -215,13 +215,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "s.yaml:4:23: objective.command.stdout_patterns[\"loss\"]: is not a regular expression of RE2, "
                 "which has no back-references and no look-ahead: missing ): x("},
         BadFile{"SumWithoutABound", Space("{name: x, float: {min: 0, max: 1}}") + "constraints:\n  - {sum: {x: 1}}",
-                "s.yaml:6:5: constraints[0]: bounds nothing; give at_most, at_least or both beside sum"},
+                "s.yaml:5:5: constraints[0]: bounds nothing; give at_most, at_least or both beside sum"},
         BadFile{"ForbiddenValueThatCannotBe",
                 Space("{name: x, int: {min: 0, max: 9}}") + "constraints:\n  - {forbid: {x: {at_least: 10}}}",
-                "s.yaml:6:18: constraints[0].forbid.x: names a range that has no value of the parameter, which goes "
+                "s.yaml:5:18: constraints[0].forbid.x: names a range that has no value of the parameter, which goes "
                 "from 0 to 9"},
         BadFile{"MapInPlaceOfADefault", Space("{name: x, float: {min: 0, max: 1}, default_value: {at_least: 1}}"),
-                "s.yaml:2:52: space[0].default_value: must be a number, true, false or text, not a map"},
+                "s.yaml:2:55: space[0].default_value: must be a number, true, false or text, not a map"},
         BadFile{"AllInOrderOfLines", "budget: {max_trials: 0}\nspace: [{name: 1x, bool: {}}]\nmetric: {name: loss}",
                 "s.yaml:1:22: budget.max_trials: 0 is not between 1 and 1000000\n"
                 "s.yaml:2:16: space[0].name: \"1x\" is not a name: letters, digits, '_' and '.', not starting with a "

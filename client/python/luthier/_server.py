@@ -6,6 +6,7 @@ import atexit
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -24,6 +25,7 @@ _PATH_LIMIT = 100  # Bytes of a socket's path.
 _START_SECONDS = 30.0
 _LEVEL = "LUTHIER_PROCESSOR"  # The variable by which the wheel's programs are chosen.
 _IN_USE = "is in use"  # Words of a coordinator whose directory another one is starting on.
+_KILLED = "it was killed before it served"  # Another program did so: it is started again.
 
 
 def default_directory() -> str:
@@ -121,7 +123,7 @@ class LocalServer:
                 said = self._start(deadline)
                 if said is None:
                     return "unix:" + self._socket()
-                if _IN_USE not in said or time.monotonic() > deadline:
+                if not (_IN_USE in said or said == _KILLED) or time.monotonic() > deadline:
                     raise Unavailable(f"no coordinator starts on {self.directory}: {said}")
                 time.sleep(0.05)
 
@@ -164,11 +166,13 @@ class LocalServer:
         if _says_serving(process, deadline):
             self._process = process
             return None
+        timely = time.monotonic() < deadline  # Then it ended by itself, or was killed.
         process.kill()
-        process.wait()
-        with open(path, "rb") as said:
-            said.seek(begin)
-            return said.read().decode(errors="replace").strip()[-2000:] or "it says nothing"
+        killed = process.wait() == -signal.SIGKILL and timely
+        with open(path, "rb") as log_of_it:
+            log_of_it.seek(begin)
+            said = log_of_it.read().decode(errors="replace").strip()[-2000:]
+        return said or (_KILLED if killed else "it says nothing")
 
     def close(self) -> None:
         """Stops the coordinator, if it is our own."""

@@ -194,7 +194,9 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
       return;
     }
     std::set<std::string> tried;
-    for (const study::HistoryTrial& trial : history.trials()) tried.insert(study::FormatParameters(trial.parameters));
+    for (const study::HistoryTrial& trial : history.trials()) {
+      if (encoding_.IsLegal(trial.parameters)) tried.insert(study::FormatParameters(trial.parameters));
+    }
     EXPECT_EQ(static_cast<int64_t>(tried.size()), *GetParam().settings) << "exhausted, yet settings are left";
   }
 

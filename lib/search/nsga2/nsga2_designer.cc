@@ -161,7 +161,7 @@ absl::StatusOr<Suggestion> Nsga2Designer::Breed(const study::History& history, u
   Suggestion suggestion;
   const int draws = encoding_.legal() == nullptr ? kDraws : kLegalDraws;
   for (int i = 0; i < draws; ++i) {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll(static_cast<int64_t>(members.size()) + 100 * encoding_.compact_dim()));
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(static_cast<int64_t>(members.size()) + int64_t{100} * encoding_.compact_dim()));
     suggestion.parameters = variation_.Child(setting_of(first), setting_of(second), &random);
     const uint64_t setting = study::HashOf(suggestion.parameters);
     const bool known =

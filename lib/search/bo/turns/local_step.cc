@@ -23,8 +23,8 @@ namespace {
 constexpr double kUnknownLengthscale = 0.3;  // Lengthscale before any model was fitted.
 // Number of results before climbing begins, as a multiple of d + 1. Climbs from the first results start in an arbitrary
 // basin: half of the runs on Hartmann-6 then ended in its second-best one, and few did with multiples of 2 to 4.
-constexpr int kResultsToClimb = 4;
-constexpr int kResultsToFollowBounds = 2;  // The same within bounds, whose own models know more of where to go.
+constexpr Index kResultsToClimb = 4;
+constexpr Index kResultsToFollowBounds = 2;  // The same within bounds, whose own models know more of where to go.
 // Numbers of local steps between two proposals of the model, without and with whole gradients, whose steps are better;
 // and the number after a step that improved the incumbent.
 constexpr int kSteps = 1, kGradientSteps = 2;

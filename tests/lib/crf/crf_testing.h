@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/synchronization/mutex.h"
 #include "lib/base/random.h"
 #include "lib/crf/features/chain_data.h"
 #include "lib/crf/features/features.h"
@@ -177,12 +178,15 @@ struct StopMeter {
   std::atomic<int64_t> raise_at_gathered = INT64_MAX, raise_at_operations = INT64_MAX;
   std::atomic<int64_t> raised_at = 0;  // Operations, the call that requested the stop included.
   std::function<void()> raise;         // Called once, by any thread.
+  absl::Mutex mutex;
 
   void Reset() {
     gathered = operations = raised_at = 0;
     raise_at_gathered = raise_at_operations = INT64_MAX;
   }
   void Count(bool gathers, int64_t work) {
+    // A thread that counts and one that requests the stop take turns, so that nothing is counted in between.
+    const absl::MutexLock lock(&mutex);
     const int64_t sequences = gathers ? ++gathered : 0;
     const int64_t before = operations.fetch_add(work);
     if (sequences == raise_at_gathered || (before < raise_at_operations && before + work >= raise_at_operations)) {

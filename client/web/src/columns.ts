@@ -100,14 +100,21 @@ export class Table {
     const places = page.columns.find((column) => column.name === "number")?.numbers;
     if (places === undefined || places.length === 0) return;
     ++this.version;
-    this.grow(places.reduce((most, n) => Math.max(most, n), this.rows));
+    let rows = this.rows;
+    for (let i = 0; i < places.length; ++i) rows = Math.max(rows, places[i]!);
+    this.grow(rows);
+    const first = places[0]! - 1;
+    let last = 1;
+    while (last < places.length && places[last] === first + last + 1) ++last;
+    const inOrder = last === places.length; // As all of a table comes.
     for (const column of page.columns) {
       if (column.words) this.addWords(column.name, column.words, places);
       else if (column.numbers) {
         let numbers = this.numbers.get(column.name);
         if (numbers === undefined) this.numbers.set(column.name, (numbers = new Float64Array(this.room).fill(NaN)));
         const values = column.numbers;
-        for (let i = 0; i < values.length; ++i) numbers[places[i]! - 1] = values[i]!;
+        if (inOrder) numbers.set(values, first);
+        else for (let i = 0; i < values.length; ++i) numbers[places[i]! - 1] = values[i]!;
       }
     }
     this.states = this.words.get("state");

@@ -245,6 +245,22 @@ interface Dot { dx: number; dy: number; alpha: number }
 const stamps = new Map<string, Dot[]>();
 
 /** Returns the pixels of a role's shape around its middle. */
+// What points are stamped on: the last one is used again for an image of the same size.
+interface Sheet { canvas: HTMLCanvasElement; image: ImageData; pixels: Uint32Array; taken: Uint8Array }
+let sheet: Sheet | undefined;
+
+function sheetOf(width: number, height: number): Sheet {
+  if (sheet === undefined || sheet.image.width !== width || sheet.image.height !== height) {
+    const canvas = document.createElement("canvas"), image = new ImageData(width, height);
+    canvas.width = width;
+    canvas.height = height;
+    sheet = { canvas, image, pixels: new Uint32Array(image.data.buffer), taken: new Uint8Array(width * height) };
+  }
+  sheet.pixels.fill(0);
+  sheet.taken.fill(0);
+  return sheet;
+}
+
 function stampOf(role: Role, size: number): Dot[] {
   const key = `${role} ${size}`;
   let stamp = stamps.get(key);
@@ -562,8 +578,7 @@ export class PanelView {
     const width = Math.ceil(u.bbox.width) + 1, height = Math.ceil(u.bbox.height) + 1;
     const across = this.placer(u, "x"), up = this.placer(u, "y");
     const stamp = stampOf(layer.role, 1.6 * devicePixelRatio);
-    const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer), alphas = image.data;
-    const taken = new Uint8Array(width * height);
+    const { canvas, image, pixels, taken } = sheetOf(width, height), alphas = image.data;
     const one = packed(this.colourOf(layer, theme));
     const shades = colours ? Array.from({ length: 64 }, (_, k) => packed(shaded(k / 63, theme))) : [];
     for (let i = layer.x.length - 1; i >= 0; --i) {
@@ -582,9 +597,6 @@ export class PanelView {
         alphas[4 * at + 3] = alpha;
       }
     }
-    const canvas = document.createElement("canvas");
-    canvas.width = width;
-    canvas.height = height;
     canvas.getContext("2d")!.putImageData(image, 0, 0);
     ctx.drawImage(canvas, u.bbox.left, u.bbox.top);
   }

@@ -16,7 +16,6 @@ export interface Subject {
 const maximizes = (s: Subject, metric: string): boolean => metricsOf(s.study).some((m) => m.name === metric && m.goal === "MAXIMIZE");
 export const maximize = (s: Subject): boolean => maximizes(s, s.metric);
 export const values = (s: Subject): Float64Array => s.table.number(`metrics.${s.metric}`);
-const better = (s: Subject, a: number, b: number): boolean => (maximize(s) ? a > b : a < b);
 
 /** Returns whether the trial in a row meets the bounds of all metrics. */
 function bounds(s: Subject): (row: number) => boolean {
@@ -56,9 +55,16 @@ export const bestRow = (s: Subject): number => results(s).best;
 
 /** Returns an axis on which most values are seen well, and the best always: plot::MetricAxis. */
 export function metricAxis(label: string, given: ArrayLike<number>, most: boolean): Axis {
-  // Numbers near the largest that there are would not be subtracted.
-  const unit = Array.prototype.some.call(given, (v: number) => Number.isFinite(v) && Math.abs(v) > 1e300) ? 1e10 : 1;
-  const sorted = Float64Array.from(given).filter((v) => Number.isFinite(v)).map((v) => v / unit).sort();
+  const finite = new Float64Array(given.length);
+  let count = 0, unit = 1;
+  for (let i = 0; i < given.length; ++i) {
+    const v = given[i]!;
+    if (!Number.isFinite(v)) continue;
+    finite[count++] = v;
+    if (Math.abs(v) > 1e300) unit = 1e10; // Numbers near the largest that there are would not be subtracted.
+  }
+  const sorted = finite.subarray(0, count).sort();
+  if (unit !== 1) for (let i = 0; i < count; ++i) sorted[i]! /= unit;
   const axis: Axis = { label };
   if (sorted.length === 0) return axis;
   const quantile = (share: number) => sorted[Math.floor(share * (sorted.length - 1) + 0.5)]!;
@@ -111,27 +117,54 @@ function axisOf(s: Subject): Axis {
   return axis;
 }
 
-function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
-  const complete = made(colour ? "shaded" : "trial", "a trial"), pruned = made("pruned", "stopped early");
-  const far = made("outside", "worse than the frame shows"), failed = made("failed", "failed");
-  const beyond = made("infeasible", "beyond a bound");
+// The trials that a layer shows, whatever they are shown over.
+interface Group { role: Layer["role"]; name: string; trials: Uint32Array; y: Float64Array }
+const grouped = new WeakMap<Table, { stamp: string; groups: Group[] }[]>();
+
+// Returns the trials by how they are drawn, the last on top. Figures of one metric share them.
+function groupsOf(s: Subject, axis: Axis, colour: boolean): Group[] {
+  const stamp = `${s.table.version} ${s.metric}`, kept = grouped.get(s.table) ?? [];
+  grouped.set(s.table, kept);
+  if (kept[Number(colour)]?.stamp === stamp) return kept[Number(colour)]!.groups;
+  const COMPLETED = 0, STOPPED = 1, FAR = 2, INFEASIBLE = 3, BROKEN = 4, NOT = 5;
+  const named = [[colour ? "shaded" : "trial", "a trial"], ["pruned", "stopped early"], ["outside", "worse than the frame shows"], ["infeasible", "beyond a bound"], ["failed", "failed"]] as const;
   const { value, kinds } = results(s), most = maximize(s), edge = edgeOf(axis, most);
+  const into = new Uint8Array(kinds.length).fill(NOT), counts = [0, 0, 0, 0, 0, 0];
   for (let row = 0; row < kinds.length; ++row) {
-    const kind = kinds[row]!;
-    if (kind === NONE) continue;
-    const at = x(row);
-    let y = value[row]!, into = kind === FAILED ? failed : kind === PRUNED && !colour ? pruned : complete;
-    if (kind === FAILED) y = edge;
-    else if (outside(axis, y, most)) [into, y] = [far, edge];
-    if (kind === BEYOND) into = beyond;
-    if (!Number.isFinite(at) || !Number.isFinite(y)) continue;
-    into.x.push(at);
-    into.y.push(y);
-    into.trials.push(row + 1);
-    if (colour && into === complete) into.colour.push(row + 1);
+    const kind = kinds[row]!, far = kind !== FAILED && outside(axis, value[row]!, most);
+    if (kind === NONE || !Number.isFinite(kind === FAILED || far ? edge : value[row]!)) continue;
+    const group = kind === FAILED ? BROKEN : kind === BEYOND ? INFEASIBLE : far ? FAR : kind === PRUNED && !colour ? STOPPED : COMPLETED;
+    ++counts[into[row] = group]!;
   }
-  if (colour) complete.layer.colour = complete.colour;
-  return [complete, pruned, far, beyond, failed].filter((m) => m.x.length > 0).map((m) => m.layer);
+  const groups = named.map(([role, name], k): Group => ({ role, name, trials: new Uint32Array(counts[k]!), y: new Float64Array(counts[k]!) }));
+  const filled = [0, 0, 0, 0, 0];
+  for (let row = 0; row < kinds.length; ++row) {
+    const group = into[row]!;
+    if (group === NOT) continue;
+    const i = filled[group]!++, y = value[row]!;
+    groups[group]!.trials[i] = row + 1;
+    groups[group]!.y[i] = kinds[row] === FAILED || outside(axis, y, most) ? edge : y;
+  }
+  kept[Number(colour)] = { stamp, groups };
+  return groups;
+}
+
+function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boolean): Layer[] {
+  const layers: Layer[] = [];
+  for (const { role, name, trials, y } of groupsOf(s, axis, colour)) {
+    // Loops, since from, every and filter take ten times as long for each number.
+    const at = new Float64Array(trials.length);
+    let there = 0;
+    for (let i = 0; i < trials.length; ++i) if (Number.isFinite((at[i] = x(trials[i]! - 1)))) ++there;
+    const layer: Layer = { mark: "points", role, name, x: at, y, trials };
+    if (there < trials.length) { // A parameter that some trials do not have.
+      const has = (_: number, i: number) => Number.isFinite(at[i]);
+      [layer.x, layer.y, layer.trials] = [at.filter(has), y.filter(has), trials.filter(has)];
+    }
+    if (role === "shaded") layer.colour = layer.trials!;
+    if (layer.x.length > 0) layers.push(layer);
+  }
+  return layers;
 }
 
 /** Returns the best values so far, and the trials that had them. */
@@ -141,14 +174,15 @@ export function bestLine(s: Subject): { x: number[]; y: number[]; trials: number
 
 function bestSoFar(s: Subject, origin: string): Made {
   const out = made("incumbent", "best so far", "steps");
-  const { value, kinds } = results(s);
+  const { value, kinds } = results(s), most = maximize(s);
   let last = 0;
   for (let row = 0; row < kinds.length; ++row) {
     if (kinds[row] !== COMPLETE && kinds[row] !== BEYOND) continue;
     if (origin !== "" && s.table.word("origin", row) !== origin) continue;
     last = row + 1; // The line goes on beside trials that can't be the best one.
     if (kinds[row] === BEYOND) continue;
-    if (out.y.length > 0 && !better(s, value[row]!, out.y[out.y.length - 1]!)) continue;
+    const before = out.y[out.y.length - 1];
+    if (before !== undefined && !(most ? value[row]! > before : value[row]! < before)) continue;
     out.x.push(row + 1);
     out.y.push(value[row]!);
     out.trials.push(row + 1);
@@ -333,29 +367,29 @@ function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
 /** The metric over two parameters: what the model expects, if there is one, and the trials. */
 export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null, asked: boolean): Figure {
   const { value, kinds } = results(s);
-  const points = made("trial", "a trial");
+  const room = () => new Float64Array(kinds.length), x = room(), y = room(), colour = room(), trials = new Uint32Array(kinds.length);
+  let count = 0;
   for (let row = 0; row < kinds.length; ++row) {
-    if (!hasResult(kinds[row]) || !Number.isFinite(a.at(row)) || !Number.isFinite(b.at(row))) continue;
-    points.x.push(a.at(row));
-    points.y.push(b.at(row));
-    points.trials.push(row + 1);
-    points.colour.push(value[row]!);
+    if (!hasResult(kinds[row]) || !Number.isFinite((x[count] = a.at(row))) || !Number.isFinite((y[count] = b.at(row)))) continue;
+    colour[count] = value[row]!;
+    trials[count++] = row + 1;
   }
+  const points: Layer = { mark: "points", role: "trial", name: "a trial", x: x.subarray(0, count), y: y.subarray(0, count), trials: trials.subarray(0, count) };
   const panel: Panel = { x: a.axis, y: b.axis, dark_low: !maximize(s), layers: [] };
   if (model !== null) {
     const edges = (at: number[], axis: Axis): number[] => {
       const middle = (p: number, q: number) => (axis.log ? Math.sqrt(p * q) : (p + q) / 2);
       return [axis.min!, ...at.slice(1).map((q, i) => middle(at[i]!, q)), axis.max!];
     };
-    const x = edges(model.x, a.axis), y = edges(model.y, b.axis);
+    const left = edges(model.x, a.axis), low = edges(model.y, b.axis);
     const cells = model.means.map((_, i) => [i % model.x.length, Math.floor(i / model.x.length)] as const);
     panel.colour = metricAxis(s.metric, model.means, maximize(s));
-    panel.layers.push({ mark: "boxes", role: "model", name: "", colour: model.means, x: cells.map(([i]) => x[i]!), x2: cells.map(([i]) => x[i + 1]!), y: cells.map(([, k]) => y[k]!), y2: cells.map(([, k]) => y[k + 1]!) });
+    panel.layers.push({ mark: "boxes", role: "model", name: "", colour: model.means, x: cells.map(([i]) => left[i]!), x2: cells.map(([i]) => left[i + 1]!), y: cells.map(([, k]) => low[k]!), y2: cells.map(([, k]) => low[k + 1]!) });
   } else {
-    panel.colour = metricAxis(s.metric, points.colour, maximize(s));
-    points.layer.colour = points.colour;
+    points.colour = colour.subarray(0, count);
+    panel.colour = metricAxis(s.metric, colour.subarray(0, count), maximize(s));
   }
-  if (points.x.length > 0) panel.layers.push(points.layer);
+  if (count > 0) panel.layers.push(points);
   else panel.empty = "no trial has a value here yet";
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
@@ -377,7 +411,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   let kept = rows;
   if (all > BEST_LINES + OTHER_LINES) {
     // Numbers alone are sorted fast; a hundred thousand rows are not.
-    const limit = Float64Array.from(rows, (row) => sign * value[row]!).sort()[BEST_LINES - 1]!;
+    const limit = new Float64Array(rows.map((row) => sign * value[row]!)).sort()[BEST_LINES - 1]!;
     const best = rows.filter((row) => sign * value[row]! <= limit).sort(order).slice(0, BEST_LINES);
     const others = rows.filter((row) => sign * value[row]! > limit);
     kept = [...best, ...Array.from({ length: Math.min(OTHER_LINES, others.length) }, (_, i) => others[Math.floor((i * others.length) / Math.min(OTHER_LINES, others.length))]!)];

@@ -21,6 +21,13 @@ namespace luthier::storage {
 // Identifies a study inside one database for ever; never reused. From 1, in order of creation.
 using StudyKey = int64_t;
 
+// When a study was deleted that can be brought back.
+struct Deletion {
+  absl::Time time;        // Time stamp; never compared.
+  absl::Duration uptime;  // On the clock of Storage::LastUptime.
+  friend bool operator==(const Deletion&, const Deletion&) = default;
+};
+
 struct StudyRecord {
   StudyKey key = 0;
   std::string id;  // Unique among the studies that are not deleted.
@@ -37,6 +44,8 @@ struct StudyRecord {
   int64_t bytes = 0;           // Estimated bytes of its ended trials and of points of curves; it only grows.
   // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
   absl::Duration create_uptime = absl::ZeroDuration();
+  std::string owner;                 // Who made it (access::Caller::Owner); empty: nobody in particular. Never changes.
+  std::optional<Deletion> deletion;  // Says when it was deleted; absent: it was not.
   absl::Status damage;  // Set by ListStudies alone: the row is damaged (damage.h), and only key and id are valid.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };

@@ -63,6 +63,7 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
   const bool builtin = std::holds_alternative<study::BuiltinObjective>(spec.objective);
   asha.variant = builtin ? study::AshaVariant::kPromote : study::AshaVariant::kStop;
   asha.sampler = bo;
+  std::get<study::BoOptions>(asha.sampler).rules = 0;  // Results of rungs are no repetitions of each other.
   if (study::MaxHalvings(*spec.resource, asha.eta) < 1) {
     return plainly(absl::StrCat("from ", spec.resource->min, " to ", spec.resource->max, " there is no rung between"));
   }
@@ -98,6 +99,7 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   const int objectives = study::ObjectiveCount(spec);
   study::BoOptions bo = study::BoDefaults(objectives > 1 ? study::BoPreset::kBo : study::BoPreset::kFobo);
   bo.count_history = options.rules >= 1;
+  bo.rules = options.rules >= 3 ? study::BoOptions::kNewestRules : 0;
   if (!ValidateBo(spec, bo).ok()) {
     because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
     choice.algorithm = study::RandomOptions{};
@@ -124,17 +126,17 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   } else {
     bo.gradients = study::BoGradients::kOff;
   }
-  if (options.noisy || AddsNoise(spec)) {
+  if (options.noisy.value_or(false) || AddsNoise(spec)) {
     bo.noisy = true;
     because(
-        absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
+        absl::StrCat(options.noisy.value_or(false) ? "results are said to be noisy" : "the objective adds noise",
                      ": the model smooths them, gains that noise hides do not count, and there are no local steps"));
   } else if (objectives == 1) {
     because(
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
         "settings");
   }
-  if (!bo.noisy && objectives == 1 && kinds.unordered > 0 && kinds.continuous > 0) {
+  if (!bo.SaidNoisy() && objectives == 1 && kinds.unordered > 0 && kinds.continuous > 0) {
     because(absl::StrCat(Count(kinds.unordered, "parameter"),
                          " without order: a local step is made only where it promises more than the model does with "
                          "other labels"));

@@ -13,4 +13,9 @@ absl::StatusOr<std::vector<Prediction>> Designer::Predict(const study::History& 
       "have one");
 }
 
+absl::StatusOr<std::optional<Recommendation>> Designer::Recommend(const study::History& /*history*/,
+                                                                  const base::StopToken& /*stop*/) {
+  return std::nullopt;
+}
+
 }  // namespace luthier::search

@@ -48,6 +48,16 @@ struct Prediction {
   int models = 1;  // Number of models that are averaged.
 };
 
+// The trial whose setting is expected to be the best, in a study whose results are noisy. Values are in units of the
+// study's metric.
+struct Recommendation {
+  int64_t trial = 0;                // COMPLETE and feasible: the first one of its setting.
+  double mean = 0.0, sd = 0.0;      // Expected mean of the metric at the setting, and its standard deviation.
+  int64_t results = 0;              // Number of results of the setting.
+  double noise_sd = 0.0;            // Standard deviation of the noise of one result near the setting.
+  std::optional<int64_t> found_by;  // The trial whose result showed the noise; std::nullopt: noise is stated.
+};
+
 // A suggestion algorithm for one study. It uses no clock, no I/O and no global state, and takes randomness from
 // RandomStream(spec.seed, purpose, ask_index) alone. One thread uses it at a time.
 class Designer {
@@ -59,7 +69,8 @@ class Designer {
   // smaller index, the unfinished ones as pending trials. On histories that the service can produce it fails only with:
   //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless; in studies with a
   //     `resource`: no result still to come can lead to another suggestion.
-  //   OUT_OF_RANGE, reason ANSWERED: what is left to gain does not matter (Budget::until_answered).
+  //   OUT_OF_RANGE, reason ANSWERED: what is left to gain does not matter (Budget::until_answered), or, where results
+  //     are noisy, the recommended trial reaches the target or has not changed for as long as the patience says.
   //   UNAVAILABLE, reason AWAITING_RESULTS: nothing can be suggested until a trial pauses or ends, and some trial is
   //     pending and not PAUSED.
   //   CANCELLED: `stop` was raised. The interrupted fit is discarded, caches stay valid, and the next ask answers as if
@@ -76,6 +87,13 @@ class Designer {
   virtual absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
                                                           const std::vector<study::Parameters>& settings,
                                                           const base::StopToken& stop);
+
+  // Returns the trial that the designer recommends where results are noisy, as is stated or was found; std::nullopt
+  // while results repeat exactly as far as is known, so that the best value is the best setting's, while there are too
+  // few results, and where the designer recommends nothing. A function of (spec, history) alone, which changes nothing.
+  // Returns CANCELLED if `stop` was raised.
+  virtual absl::StatusOr<std::optional<Recommendation>> Recommend(const study::History& history,
+                                                                  const base::StopToken& stop);
 };
 
 // Access to all algorithms for an algorithm that delegates work to others. It is passed as an argument, so that no

@@ -145,12 +145,12 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          18,
+          19,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
            {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
-           {"noisy", "whether the same setting may give different values; default false"},
+           {"noisy", "whether the same setting may give different values; found out if not said"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
            {"gradients", "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"},
            kExpert}},
@@ -255,11 +255,12 @@ Entry TpeEntry() {
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       AshaEntry(),
-      Entry{AlgorithmInfo{"auto",
-                          14,
-                          "chosen from space, objective and noise; the default",
-                          true,
-                          {{"noisy", "whether the same setting may give different values; default false"}, kExpert}},
+      Entry{AlgorithmInfo{
+                "auto",
+                15,
+                "chosen from space, objective and noise; the default",
+                true,
+                {{"noisy", "whether the same setting may give different values; found out if not said"}, kExpert}},
             NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       CmaEsEntry(),
@@ -393,7 +394,7 @@ absl::Status CheckUntilAnswered(const study::StudySpec& spec) {
     return refuse(
         absl::StrCat("needs the model of auto or bo, and ", study::AlgorithmName(spec.algorithm), " has none"));
   }
-  if (bo != nullptr ? bo->noisy : chosen->noisy)
+  if ((bo != nullptr ? bo->noisy : chosen->noisy).value_or(false))
     return refuse("results are said to be noisy, so no model is sure enough");
   if (bo != nullptr && bo->hyperparameters == study::BoHyperparameters::kMcmc) {
     return refuse("needs one model; hyperparameters: MCMC has several");
@@ -502,11 +503,15 @@ int VersionOf(const study::StudySpec& spec) {
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
   if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);
-  // The newest version is for studies with several metrics, of which its suggestions tell more; the one before it for
-  // studies that learn from their first gradients, and the two before that for studies with many gradients.
-  if (!spec.metrics.empty()) return newest;
-  if (FirstGradientsCount(spec)) return newest - 1;
-  return newest - (NewestDiffers(spec) ? 2 : 4);
+  // The newest version is for studies that find out whether results are noisy; the one before it for older studies with
+  // several metrics, of which its suggestions tell more; the next for studies that learn from their first gradients,
+  // and the two before that for studies with many gradients.
+  const auto* const bo = std::get_if<study::BoOptions>(&spec.algorithm);
+  const auto* const chosen = std::get_if<study::AutoOptions>(&spec.algorithm);
+  if ((bo != nullptr && bo->rules >= 1) || (chosen != nullptr && chosen->rules >= 3)) return newest;
+  if (!spec.metrics.empty()) return newest - 1;
+  if (FirstGradientsCount(spec)) return newest - 2;
+  return newest - (NewestDiffers(spec) ? 3 : 5);
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

@@ -218,7 +218,7 @@ bool EndsWhenAnswered(const StudySpec& spec) {
   if (spec.budget.until_answered) return *spec.budget.until_answered;
   const auto* chosen = std::get_if<AutoOptions>(&spec.algorithm);
   const auto* builtin = std::get_if<BuiltinObjective>(&spec.objective);
-  if (chosen == nullptr || chosen->rules < 2 || chosen->noisy || builtin == nullptr) return false;
+  if (chosen == nullptr || chosen->rules < 2 || chosen->noisy.value_or(false) || builtin == nullptr) return false;
   if (spec.resource || spec.stopping || spec.open_space || spec.reproducible || !spec.metrics.empty()) return false;
   return builtin->split.folds >= 2 && !CountsRows(spec);
 }

@@ -34,11 +34,12 @@ struct MetricSpec {
 
 // The service chooses: lib/search/auto.h.
 struct AutoOptions {
-  bool noisy = false;  // True if the same setting may give different values.
+  // Whether the same setting may give different values; std::nullopt: not stated, so that the search finds out.
+  std::optional<bool> noisy;
   // The rules that choose: those that were the newest when the study was created, 0 … kNewestRules, so that better ones
   // never switch the algorithm of a study that is there. docs/reference/auto.md says what each added.
   int32_t rules = kNewestRules;
-  static constexpr int32_t kNewestRules = 2;
+  static constexpr int32_t kNewestRules = 3;
   friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
 };
 
@@ -83,7 +84,8 @@ struct BoOptions {
   BoPreset preset = BoPreset::kBo;
   int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
   BoAcquisition acquisition = BoAcquisition::kLogEi;
-  bool noisy = false;  // True if the same setting may give different values.
+  // Whether the same setting may give different values; std::nullopt: not stated, so that the search finds out.
+  std::optional<bool> noisy;
   BoKernel kernel = BoKernel::kAuto;
   BoWarp warp = BoWarp::kAuto;
   BoPrior prior = BoPrior::kDimensionScaled;
@@ -104,6 +106,12 @@ struct BoOptions {
   BoGradients gradients = BoGradients::kOff;  // Reported derivatives that the model uses.
   // Results that users imported or enqueued stand for points of the initial design.
   bool count_history = true;
+  // The rules of the search: those that were the newest when the study was created, 0 … kNewestRules, so that better
+  // ones change no suggestion of a study that is there. docs/reference/bo.md says what each added.
+  int32_t rules = kNewestRules;
+  static constexpr int32_t kNewestRules = 1;
+  // Returns true if results are said to be noisy.
+  bool SaidNoisy() const { return noisy.value_or(false); }
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.

@@ -51,6 +51,7 @@ void VisitOptions(study::BoOptions& o, Visit visit) {
   visit("sampler", o.sampler);
   visit("hyperparameters", o.hyperparameters);
   visit("count_history", o.count_history);
+  visit("rules", o.rules);
 }
 
 template <typename Visit>
@@ -138,6 +139,10 @@ class OptionWriter {
   explicit OptionWriter(Message* message) : message_(message) {}
 
   template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) const {
+    if (value.has_value()) (*this)(name, *value);
+  }
+  template <typename T>
   void operator()(const char* name, const T& value) const {
     Message* owner = message_;
     if (FieldOf(*owner, name) == nullptr) {
@@ -168,7 +173,19 @@ class OptionReader {
       : message_(message), path_(std::move(path)), violations_(violations) {}
 
   template <typename T>
+  void operator()(const char* name, std::optional<T>& value) const {
+    T said = T();
+    if (Read(name, said)) value = said;
+  }
+  template <typename T>
   void operator()(const char* name, T& value) const {
+    Read(name, value);
+  }
+
+ private:
+  // Returns true if the option is there.
+  template <typename T>
+  bool Read(const char* name, T& value) const {
     const Message* owner = &message_;
     std::string path = path_;
     if (FieldOf(*owner, name) == nullptr) {
@@ -176,7 +193,7 @@ class OptionReader {
       path += ".expert";
     }
     const FieldDescriptor* const field = FieldOf(*owner, name);
-    if (!owner->GetReflection()->HasField(*owner, field)) return;
+    if (!owner->GetReflection()->HasField(*owner, field)) return false;
     if constexpr (std::is_enum_v<T>) {
       const int number = owner->GetReflection()->GetEnumValue(*owner, field);
       if (field->enum_type()->FindValueByNumber(number) != nullptr) {
@@ -194,9 +211,9 @@ class OptionReader {
     } else {
       value = owner->GetReflection()->GetDouble(*owner, field);
     }
+    return true;
   }
 
- private:
   const Message& message_;
   const std::string path_;
   base::Violations* const violations_;
@@ -225,8 +242,16 @@ Options ReadOptions(Options options, const v1::Algorithm& proto, base::Violation
   return options;
 }
 
+// Refuses rules of a search that are not known.
+void CheckRules(const std::string& algorithm, int32_t rules, int32_t newest, base::Violations* violations) {
+  if (rules >= 0 && rules <= newest) return;
+  violations->Add(absl::StrCat("algorithm.", algorithm, ".expert.rules"),
+                  absl::StrCat(rules, " is not between 0 and ", newest, "; leave it out"));
+}
+
 study::BoOptions ReadBo(study::BoPreset preset, const v1::Algorithm& proto, base::Violations* violations) {
   study::BoOptions result = ReadOptions(study::BoDefaults(preset), proto, violations);
+  CheckRules(study::AlgorithmName(result), result.rules, study::BoOptions::kNewestRules, violations);
   // The default suits the acquisition.
   if (preset == study::BoPreset::kLbo && proto.lbo().expert().lipschitz() == v1::BoExpert::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
@@ -300,10 +325,7 @@ Options ReadWithSampler(const v1::Algorithm& proto, const Proto& message, base::
 
 study::AutoOptions ReadAuto(const v1::Algorithm& proto, base::Violations* violations) {
   const study::AutoOptions result = ReadOptions(study::AutoOptions(), proto, violations);
-  if (result.rules < 0 || result.rules > study::AutoOptions::kNewestRules) {
-    violations->Add("algorithm.auto.expert.rules", absl::StrCat(result.rules, " is not between 0 and ",
-                                                                study::AutoOptions::kNewestRules, "; leave it out"));
-  }
+  CheckRules("auto", result.rules, study::AutoOptions::kNewestRules, violations);
   return result;
 }
 

@@ -106,6 +106,7 @@ absl::string_view TrialEventLabel(EventType type) {
     case EventType::kTrialNoted:
     case EventType::kParametersDeclared:
     case EventType::kTrialStopRequested:
+    case EventType::kNoiseFound:
     case EventType::kGradientDropped:
     case EventType::kGradientSetAside:
     case EventType::kMeasurement:

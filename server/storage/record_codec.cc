@@ -523,10 +523,12 @@ absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec) {
 namespace {
 
 // Programs of schema version 7 and before did not store the version of the rules of `auto`, nor whether history counts
-// as initial design. Such studies keep the first rules, and history does not count.
+// as initial design. Such studies keep the first rules, and history does not count. Those of a later version that did
+// not store the rules of `bo` keep its first ones.
 void KeepOldRules(v1::Algorithm* algorithm) {
   const auto bo = [](v1::Algorithm::Bo* options) {
     if (!options->expert().has_count_history()) options->mutable_expert()->set_count_history(false);
+    if (!options->expert().has_rules()) options->mutable_expert()->set_rules(0);
   };
   switch (algorithm->kind_case()) {
     case v1::Algorithm::KIND_NOT_SET:

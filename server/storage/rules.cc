@@ -68,7 +68,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
-  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialStopRequested);
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kNoiseFound);
 }
 
 absl::Status CheckRequest(const RequestRecord& record) {

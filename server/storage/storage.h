@@ -119,6 +119,7 @@ enum class EventType {
   kTrialNoted,
   kParametersDeclared,
   kTrialStopRequested,
+  kNoiseFound,
 };  // Numbers are those of luthier.v1.Event.Type.
 
 struct Event {

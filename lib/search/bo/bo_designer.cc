@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<Prediction>> BoDesigner::Predict(const study::History
 
 absl::StatusOr<Suggestion> BoDesigner::Choose(Ask* ask) const {
   LUTHIER_RETURN_IF_ERROR(ReadHistory(study_, ask));
-  if (Exhausted(ask->all) && !study_.options.noisy) return Replacement(study_, *ask, "stuck_random");
+  if (Exhausted(ask->all) && !study_.options.SaidNoisy()) return Replacement(study_, *ask, "stuck_random");
   LUTHIER_RETURN_IF_ERROR(TakeData(study_, ask));
   LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> exploration, ExplorationTurn(study_, *ask));
   if (exploration.has_value()) return *std::move(exploration);

@@ -169,6 +169,8 @@ study::StudySpec BaseStudy(const study::StudySpec& spec, const study::HarmonicaO
                            const HarmonicaPlan& plan) {
   study::StudySpec base = spec;
   base.algorithm = BaseAlgorithm(options);
+  // The base tries no setting again: it sees the stages' samples as its own.
+  if (auto* bo = std::get_if<study::BoOptions>(&base.algorithm)) bo->rules = 0;
   if (BaseIsMultiFidelity(options)) base.budget.max_trials = plan.left;
   return base;
 }

@@ -24,6 +24,8 @@ study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
   nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
   // A sampler must not be multi-fidelity itself.
   if (auto* automatic = std::get_if<study::AutoOptions>(&nested.algorithm)) automatic->rules = 0;
+  // Results of rungs are no repetitions of each other.
+  if (auto* bo = std::get_if<study::BoOptions>(&nested.algorithm)) bo->rules = 0;
   return nested;
 }
 

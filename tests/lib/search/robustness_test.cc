@@ -47,7 +47,7 @@ study::SearchSpace Mixed() {
 void AskOn(MemoryStudy* study, int asks, const std::function<double(int)>& value) {
   std::set<Parameters> seen;
   for (const study::HistoryTrial& trial : study->history().trials()) seen.insert(trial.parameters);
-  const bool noisy = std::get<BoOptions>(study->spec().algorithm).noisy;
+  const bool noisy = std::get<BoOptions>(study->spec().algorithm).SaidNoisy();
   for (int i = 0; i < asks; ++i) {
     const absl::StatusOr<Suggestion> s = study->TryAsk();
     ASSERT_TRUE(s.ok()) << s.status();
@@ -114,7 +114,7 @@ TEST_P(EverySwitch, NoNoiseAtAll) {
     std::set<Parameters> seen;
     for (int i = 0; i < kAsks; ++i) {
       const Suggestion s = study.Ask();
-      EXPECT_TRUE(seen.insert(s.parameters).second || options().noisy);
+      EXPECT_TRUE(seen.insert(s.parameters).second || options().SaidNoisy());
       study.Complete(study.newest(), f(Number(s.parameters, "x")));
     }
   }
@@ -137,7 +137,7 @@ TEST_P(EverySwitch, ConstantParameters) {
   AskOn(&some, 6, [](int i) { return i; });
   MemoryStudy all(SpecOf(Space({Float("a", 3, 3), Categorical("b", {"only"})}), options()));
   EXPECT_EQ(Number(all.Ask().parameters, "a"), 3.0);
-  if (options().noisy) {
+  if (options().SaidNoisy()) {
     all.Complete(1, 1.0);
     EXPECT_EQ(all.Ask().origin, "repeat");
   } else {
@@ -168,7 +168,7 @@ TEST_P(EverySwitch, SmallSpacesAreExhausted) {
   MemoryStudy study(SpecOf(space, options()));
   AskOn(&study, 6, [](int i) { return i; });
   const absl::StatusOr<Suggestion> more = study.TryAsk();
-  if (options().noisy) {
+  if (options().SaidNoisy()) {
     EXPECT_TRUE(more.ok());
   } else {
     EXPECT_EQ(base::GetReason(more.status()), base::reason::kSpaceExhausted);
@@ -204,7 +204,7 @@ TEST_P(EverySwitch, ARestartChangesNothing) {
     EXPECT_TRUE(origins.contains("acq") || origins.contains("ar_empty"));
     if (encoding.compact_dim() == 2) {
       EXPECT_EQ(origins.contains("trust_region"),
-                options().trust_region == study::BoTrustRegion::kAuto && !options().noisy);
+                options().trust_region == study::BoTrustRegion::kAuto && !options().SaidNoisy());
     }
   }
 }
@@ -234,7 +234,7 @@ TEST(Switches, EveryValueOfEverySwitchIsInAVariant) {
   ExpectAllTried(&BoOptions::hyperparameters, 2, "hyperparameters");
   ExpectAllTried(&BoOptions::gradients, 3, "gradients");
   std::set<bool> noisy;
-  for (const SwitchVariant& variant : SwitchVariants()) noisy.insert(variant.options.noisy);
+  for (const SwitchVariant& variant : SwitchVariants()) noisy.insert(variant.options.SaidNoisy());
   EXPECT_EQ(noisy.size(), 2u);
 }
 

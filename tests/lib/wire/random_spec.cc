@@ -175,7 +175,8 @@ study::BoOptions Bo(RandomStream& r) {
   bo.preset = AnyPreset(r, study::BoPreset::kFobo);
   bo.initial_points = static_cast<int32_t>(Between(r, 0, 10'000));
   bo.acquisition = Any<study::BoAcquisition>(r, v1::Algorithm::Bo::Acquisition_descriptor());
-  bo.noisy = Coin(r);
+  if (Coin(r)) bo.noisy = Coin(r);
+  bo.rules = Coin(r) ? 0 : study::BoOptions::kNewestRules;
   bo.kernel = Any<study::BoKernel>(r, v1::BoExpert::Kernel_descriptor());
   bo.warp = Any<study::BoWarp>(r, v1::BoExpert::Warp_descriptor());
   bo.prior = Any<study::BoPrior>(r, v1::BoExpert::Prior_descriptor());
@@ -284,7 +285,7 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
     case 8:
       return Harmonica(r);
     case 3:
-      return study::AutoOptions{.noisy = Coin(r)};
+      return study::AutoOptions{.noisy = Coin(r) ? std::optional<bool>(Coin(r)) : std::nullopt};
     case 1:
       return study::RandomOptions{};
     case 4:

@@ -25,8 +25,8 @@ bool UsesTrustBox(const study::BoOptions& options, const study::Encoding& encodi
   int continuous = 0;
   for (int c = 0; c < encoding.compact_dim(); ++c) continuous += !encoding.Levels(c).has_value();
   if (continuous == 0 || options.maximizer == study::BoMaximizer::kDirect) return false;
-  const bool climbs =
-      !options.noisy && options.trust_region == study::BoTrustRegion::kAuto && encoding.compact_dim() <= kMaxClimbed;
+  const bool climbs = !options.SaidNoisy() && options.trust_region == study::BoTrustRegion::kAuto &&
+                      encoding.compact_dim() <= kMaxClimbed;
   return !climbs && encoding.compact_dim() > kManyCoordinates && 4 * continuous >= 3 * encoding.compact_dim();
 }
 

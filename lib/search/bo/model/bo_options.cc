@@ -39,7 +39,7 @@ bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptio
   constexpr int kFewest = 4, kMost = 20;  // Below, the design has four points anyway; above, climbs take over.
   const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (builtin == nullptr || absl::StartsWith(builtin->model, "function:") || spec.resource) return false;
-  if (options.gradients != study::BoGradients::kFull || options.noisy || options.initial_points != 0 ||
+  if (options.gradients != study::BoGradients::kFull || options.SaidNoisy() || options.initial_points != 0 ||
       options.explore_every > 0) {
     return false;
   }
@@ -55,7 +55,7 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
   using kernels::Family;
   using kernels::Structure;
   SurrogateOptions result;
-  result.noisy = options.noisy;
+  result.noisy = options.SaidNoisy();
   if (options.prior == study::BoPrior::kThesis) result.prior = gp::PriorKind::kThesis;
   result.sample = options.hyperparameters == study::BoHyperparameters::kMcmc;
   const std::vector<int> groups = encoding.ModelGroups();

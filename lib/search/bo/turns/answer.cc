@@ -133,7 +133,7 @@ class Bound {
 absl::StatusOr<double> GainBound(const BoStudy& study, const Ask& ask, const BoModel& model, double limit) {
   const double unknown = std::numeric_limits<double>::infinity();
   const Observations& data = ask.data;
-  if (study.options.noisy || ask.failures || model.surrogate.states.size() != 1) return unknown;
+  if (study.options.SaidNoisy() || ask.failures || model.surrogate.states.size() != 1) return unknown;
   if (!std::all_of(data.complete.begin(), data.complete.end(), [](bool complete) { return complete; })) return unknown;
   if (data.scores.size() == 0 || MovesInSteps(data)) return unknown;
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, AlternativesTo(study, ask, model));

@@ -125,7 +125,7 @@ BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_
       initial_points(InitialPoints(options, encoding.compact_dim())),
       weighs_steps(study::AnyUnordered(encoding) && (options.acquisition == study::BoAcquisition::kLogEi ||
                                                      options.acquisition == study::BoAcquisition::kEi)),
-      many_gradients(options.gradients == study::BoGradients::kFull && !options.noisy && objectives.size() <= 1 &&
+      many_gradients(options.gradients == study::BoGradients::kFull && !options.SaidNoisy() && objectives.size() <= 1 &&
                      options.trust_region != study::BoTrustRegion::kOff &&
                      ContinuousCoordinates(encoding) > kManyParameters),
       one_slope_each(options.gradients == study::BoGradients::kDirectional || many_gradients),

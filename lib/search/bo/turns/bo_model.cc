@@ -109,7 +109,7 @@ absl::StatusOr<bool> TakePending(const BoStudy& study, const Ask& ask, const Vec
   const bool bound = study.options.acquisition == study::BoAcquisition::kUcb;
   const bool fantasize = Fantasizes(study.options);
   // The value to beat is the best measured one; under noise, declared or found, it is the best posterior mean.
-  const bool noisy = study.options.noisy || regression->hyperparameters().noise_variance > kFoundNoise;
+  const bool noisy = study.options.SaidNoisy() || regression->hyperparameters().noise_variance > kFoundNoise;
   VectorXd level = outputs;
   if (noisy) {
     LUTHIER_ASSIGN_OR_RETURN(level, math::EvaluateInPieces(data.observed, ask.stop, [&](const MatrixXd& points) {

@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<int64_t>> DueExploration(const BoStudy& study, cons
     LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
     if (options.exploration == study::BoExploration::kFarthest) return next;  // This kind chooses its own points.
     const study::Parameters point = ExplorationPoint(study.encoding, study.seed, static_cast<uint64_t>(next));
-    if (options.noisy) return next;
+    if (options.SaidNoisy()) return next;
     if (!sorted) {
       // Almost always the first point is new, and nothing needs sorting.
       if (!IsTried(ask.data, study.encoding.ToModel(point))) return next;
@@ -74,7 +74,7 @@ absl::StatusOr<Suggestion> Explore(const BoStudy& study, const Ask& ask, int64_t
     for (Eigen::Index row : data.FeasibleRows()) incumbent = std::max(incumbent, plain.Forward(data.scores(row)));
     LUTHIER_ASSIGN_OR_RETURN(suggestion.parameters,
                              LipoPoint(study.encoding, *slopes.bounds, incumbent, study.seed, index, ask.stop));
-    if (options.noisy || !IsTried(data, study.encoding.ToModel(suggestion.parameters))) return suggestion;
+    if (options.SaidNoisy() || !IsTried(data, study.encoding.ToModel(suggestion.parameters))) return suggestion;
   }
   suggestion.parameters = ExplorationPoint(study.encoding, study.seed, index);
   return suggestion;
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<Suggestion>> ExplorationTurn(const BoStudy& study, 
   ask.state->index = *index;
   LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Explore(study, ask, *index));
   // If the farthest setting was tried, little of a large finite space is left.
-  if (study.options.exploration == study::BoExploration::kFarthest && !study.options.noisy &&
+  if (study.options.exploration == study::BoExploration::kFarthest && !study.options.SaidNoisy() &&
       IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) {
     LUTHIER_ASSIGN_OR_RETURN(suggestion, Replacement(study, ask, "explore"));
   }

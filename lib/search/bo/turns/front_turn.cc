@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<FrontModel>> FitFrontModel(const BoStudy& study, co
                                                                             /*believe=*/believe || !metric.objective));
     if (!fit.has_value()) return std::nullopt;
     const double noise = fit->surrogate.states.front().hyperparameters().noise_variance;
-    model.noisy = model.noisy || (metric.objective && (study.options.noisy || noise > kFoundNoise));
+    model.noisy = model.noisy || (metric.objective && (study.options.SaidNoisy() || noise > kFoundNoise));
     (metric.objective ? model.objectives : model.others).push_back(*std::move(fit));
   }
   for (const std::vector<MetricModel>* models : {&model.objectives, &model.others}) {

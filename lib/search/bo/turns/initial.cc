@@ -116,7 +116,7 @@ absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, con
     if (!IsTried(data, encoding.ToModel(suggestion.parameters))) return suggestion;
   }
   // A large space in which so many random settings were all tried counts as exhausted.
-  if (!study.options.noisy) return ExhaustedError();
+  if (!study.options.SaidNoisy()) return ExhaustedError();
   if (!encoding.IsLegal(suggestion.parameters)) suggestion.parameters = encoding.Sample(random);
   suggestion.origin = "repeat";
   return suggestion;
@@ -153,7 +153,7 @@ absl::StatusOr<Suggestion> NearBest(const BoStudy& study, const Ask& ask, const 
 }
 
 absl::StatusOr<Suggestion> OnlySetting(const BoStudy& study, const study::History& history) {
-  if (!history.trials().empty() && !study.options.noisy) return ExhaustedError();
+  if (!history.trials().empty() && !study.options.SaidNoisy()) return ExhaustedError();
   Suggestion suggestion;
   suggestion.origin = history.trials().empty() ? "init" : "repeat";
   suggestion.parameters = study.encoding.space().Default();

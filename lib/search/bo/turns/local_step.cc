@@ -196,7 +196,8 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   const Observations& data = ask.data;
   const study::Encoding& encoding = study.encoding;
   const FeasibilityModel* const feasible = ask.Feasible();
-  if (study.options.noisy || study.options.trust_region == study::BoTrustRegion::kOff || study.table.has_value()) {
+  if (study.options.SaidNoisy() || study.options.trust_region == study::BoTrustRegion::kOff ||
+      study.table.has_value()) {
     return std::nullopt;
   }
   if (!ask.in_doubt.empty()) return BorderTurn(study, ask);

@@ -48,14 +48,14 @@ struct ProposalSearch {
 
 // Returns true if local steps refine the incumbent, so that the model need not.
 bool Polished(const BoStudy& study, const Ask& ask) {
-  return !study.options.noisy && study.options.trust_region != study::BoTrustRegion::kOff && !study.table.has_value() &&
-         ask.in_doubt.empty();
+  return !study.options.SaidNoisy() && study.options.trust_region != study::BoTrustRegion::kOff &&
+         !study.table.has_value() && ask.in_doubt.empty();
 }
 
 // Returns the smallest improvement on the incumbent that counts, in output deviations.
 double Margin(const BoStudy& study, const Ask& ask, const gp::Regression& state) {
   // A gain that the noise hides is no reason to stay at the incumbent.
-  if (study.options.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
+  if (study.options.SaidNoisy()) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
   if (!Polished(study, ask)) return 0.0;
   return study::AnyUnordered(study.encoding) ? kWorthwhileUnordered : kWorthwhileGain;
 }

@@ -14,6 +14,7 @@
 #include "lib/math/monomials.h"
 #include "lib/math/sobol.h"
 #include "lib/math/taylor_model.h"
+#include "lib/search/bo/local/step_radius.h"
 
 namespace luthier::search {
 namespace {
@@ -22,7 +23,6 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kOnePlace = 1e-12;   // Max norm below which two points are the same.
 constexpr double kUnitError = 4e-16;  // Relative error of a value.
 constexpr int kMostPoints = 120;
 constexpr size_t kMostSlopes = 120;
@@ -43,18 +43,6 @@ constexpr double kMissed = 0.01;    // Changes over the box by which a step may 
 constexpr double kOvershoot = 0.1;  // Part of the way that a step may end beyond a bound.
 // A penalty as a multiple of its multiplier, and its limits in units of the changes over the box.
 constexpr double kPenalty = 2.0, kLeastPenalty = 1.0, kMostPenalty = 100.0;
-
-double LargestEntry(const VectorXd& v) {
-  return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff();
-}
-
-// Returns the first row at the place of u, or -1.
-Index RowAt(const MatrixXd& points, const VectorXd& u) {
-  for (Index i = 0; i < points.rows(); ++i) {
-    if (LargestEntry(points.row(i).transpose() - u) < kOnePlace) return i;
-  }
-  return -1;
-}
 
 double ExcessOf(const BorderMetric& metric, double value) {
   return std::max(value - metric.upper, metric.lower - value);
@@ -114,7 +102,7 @@ std::vector<Index> NearestTo(const MatrixXd& points, Index centre) {
   std::vector<std::pair<double, Index>> by_distance;
   for (Index i = 0; i < points.rows(); ++i) {
     const VectorXd offset = (points.row(i) - points.row(centre)).transpose();
-    if (LargestEntry(offset) >= kOnePlace) by_distance.emplace_back(offset.squaredNorm(), i);
+    if (MaxNorm(offset) >= kSamePlace) by_distance.emplace_back(offset.squaredNorm(), i);
   }
   std::sort(by_distance.begin(), by_distance.end());
   std::vector<Index> rows;
@@ -309,9 +297,9 @@ class BorderProblem {
           jacobian(static_cast<Index>(k), static_cast<Index>(i)) = size_ * gradient(free[i]);
         }
       }
-      if (LargestEntry(excess) > 1e-3) return z;  // Too far from the bounds: they can't all be kept.
+      if (MaxNorm(excess) > 1e-3) return z;  // Too far from the bounds: they can't all be kept.
       const VectorXd move = jacobian.completeOrthogonalDecomposition().solve(-excess);
-      if (!move.allFinite() || LargestEntry(move) > 0.01) return z;
+      if (!move.allFinite() || MaxNorm(move) > 0.01) return z;
       for (size_t i = 0; i < free.size(); ++i) z(free[i]) += size_ * move(static_cast<Index>(i));
       z = z.cwiseMax(lower_).cwiseMin(upper_);
     }
@@ -383,20 +371,19 @@ class BorderStepper {
     step.point = Clipped(z);
     bool under_way = false;
     for (Index i = 0; i < data_.pending.rows(); ++i) {
-      under_way |= LargestEntry(data_.pending.row(i).transpose() - step.point) < 0.1 * LargestEntry(z) + kOnePlace;
+      under_way |= MaxNorm(data_.pending.row(i).transpose() - step.point) < 0.1 * MaxNorm(z) + kSamePlace;
     }
     const double rounding =
         std::max(kUnitError * data_.scores.cwiseAbs().maxCoeff(), std::numeric_limits<double>::min());
-    if (!(step.predicted_gain > 0.25 * rounding) || RowAt(data_.points, step.point) >= 0 || under_way) {
+    if (!(step.predicted_gain > 0.25 * rounding) || FindRow(data_.points, step.point) >= 0 || under_way) {
       LUTHIER_ASSIGN_OR_RETURN(z, Learn(lower, upper, problem.units(), stop));
       step.kind = TrustRegionStepKind::kLearn;
       step.predicted_gain = 0.0;
       step.point = Clipped(z);
-      const bool known = RowAt(data_.points, step.point) >= 0 || RowAt(data_.pending, step.point) >= 0;
+      const bool known = FindRow(data_.points, step.point) >= 0 || FindRow(data_.pending, step.point) >= 0;
       if (!learnable_ || radius <= kLeastRadius || known) step.kind = TrustRegionStepKind::kConverged;
     }
-    step.next = {radius, step.predicted_gain, LargestEntry(z) > 0.99 * radius, models_.centre, step.point, penalties,
-                 {}};
+    step.next = {radius, step.predicted_gain, MaxNorm(z) > 0.99 * radius, models_.centre, step.point, penalties, {}};
     for (const math::TaylorModel& model : models_.models) step.next.lengths.push_back(model.lengths());
     return std::optional<BorderStep>(std::move(step));
   }
@@ -450,20 +437,14 @@ class BorderStepper {
   double Radius() const {
     if (state_.radius <= 0.0) return kFirstRadius;
     double radius = state_.radius;
-    const Index row = RowAt(data_.points, state_.step), from = RowAt(data_.points, state_.centre);
-    const double length = LargestEntry(state_.step - state_.centre);
-    if (row >= 0 || RowAt(data_.pending, state_.step) < 0) {
+    const Index row = FindRow(data_.points, state_.step), from = FindRow(data_.points, state_.centre);
+    const double length = MaxNorm(state_.step - state_.centre);
+    if (row >= 0 || FindRow(data_.pending, state_.step) < 0) {
       const bool lost = row < 0 || from < 0 || Left(row, from);
       const double gain = lost ? -std::numeric_limits<double>::infinity() : Merit(row) - Merit(from);
-      const bool learnt = state_.predicted_gain <= 0.0;
-      if (learnt ? gain <= 0.0 : gain < 0.25 * state_.predicted_gain) {
-        radius = 0.6 * std::min(radius, length);
-      } else if (!learnt && state_.at_boundary && gain > 0.75 * state_.predicted_gain) {
-        const double ratio = gain / state_.predicted_gain;
-        radius *= ratio > 0.9 && ratio < 1.0 / 0.9 ? 4.0 : 3.0;
-      }
+      radius = RadiusAfter(radius, length, gain, state_.predicted_gain, state_.at_boundary);
     }
-    if (best_ != row) radius = std::max(radius, std::min(LargestEntry(models_.centre - state_.centre), kFirstRadius));
+    if (best_ != row) radius = std::max(radius, std::min(MaxNorm(models_.centre - state_.centre), kFirstRadius));
     return std::clamp(radius, kLeastRadius, kLargestRadius);
   }
 
@@ -530,7 +511,7 @@ class BorderStepper {
 
   // Returns twice the excess over the bound at which the last step ended, if that was little: its model was that wrong.
   double Missed(size_t k, double unit) const {
-    const Index row = state_.radius > 0.0 ? RowAt(data_.points, state_.step) : -1;
+    const Index row = state_.radius > 0.0 ? FindRow(data_.points, state_.step) : -1;
     if (row < 0) return 0.0;
     const double excess = models_.bounds[k].Excess(data_.metrics[models_.bounds[k].metric].values(row));
     return excess > 0.0 && excess < kMissed * unit ? 2.0 * excess : 0.0;

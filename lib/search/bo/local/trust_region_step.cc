@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/math/monomials.h"
 #include "lib/math/taylor_model.h"
+#include "lib/search/bo/local/step_radius.h"
 
 namespace luthier::search {
 namespace {
@@ -18,21 +19,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kSamePlace = 1e-12;  // Max norm below which two points are the same.
-constexpr double kRounding = 4e-16;   // Relative error of a score.
+constexpr double kRounding = 4e-16;  // Relative error of a score.
 constexpr int kMaxFacts = 120;
-
-double MaxNorm(const VectorXd& v) {
-  return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff();
-}
-
-// Returns the first row within kSamePlace of u, or -1.
-Index FindRow(const MatrixXd& points, const VectorXd& u) {
-  for (Index i = 0; i < points.rows(); ++i) {
-    if (MaxNorm(points.row(i).transpose() - u) < kSamePlace) return i;
-  }
-  return -1;
-}
 
 double NextRadius(const TrustRegionData& data, Index incumbent, const TrustRegionState& state,
                   const TrustRegionOptions& options) {
@@ -42,14 +30,7 @@ double NextRadius(const TrustRegionData& data, Index incumbent, const TrustRegio
   const double length = MaxNorm(state.step - state.centre);
   if (row >= 0 || FindRow(data.pending, state.step) < 0) {
     const double gain = row < 0 ? -std::numeric_limits<double>::infinity() : data.scores(row) - state.anchor;
-    const bool learnt =
-        state.predicted_gain <= 0.0;  // No gain was predicted: a gain is luck, and without one the box is known.
-    if (learnt ? gain <= 0.0 : gain < 0.25 * state.predicted_gain) {
-      radius = 0.6 * std::min(radius, length);
-    } else if (!learnt && state.at_boundary && gain > 0.75 * state.predicted_gain) {
-      const double ratio = gain / state.predicted_gain;
-      radius *= ratio > 0.9 && ratio < 1.0 / 0.9 ? 4.0 : 3.0;
-    }
+    radius = RadiusAfter(radius, length, gain, state.predicted_gain, state.at_boundary);
   }
   const VectorXd centre = data.points.row(incumbent).transpose();
   if (incumbent != row) radius = std::max(radius, std::min(MaxNorm(centre - state.centre), options.initial_radius));

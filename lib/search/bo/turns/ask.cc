@@ -1,8 +1,11 @@
 #include "lib/search/bo/turns/ask.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
@@ -34,6 +37,68 @@ int ContinuousCoordinates(const study::Encoding& encoding) {
   return count;
 }
 
+// Returns the results as those of the metric at `position`, with the slopes that are reported of it.
+Observations OfMetric(const BoStudy& study, const Ask& ask, size_t position) {
+  Observations data = ask.data;
+  const study::MetricSpec& metric = study.spec.metrics[position];
+  const study::Goal goal = GoalOf(metric);
+  const GradientUnits units(study.encoding, goal);
+  data.slopes.assign(data.number.size(), {});
+  for (size_t i = 0; i < data.number.size(); ++i) {
+    const study::HistoryTrial& trial = ask.history.trials()[static_cast<size_t>(data.number[i] - 1)];
+    data.complete[i] = data.complete[i] && trial.values.size() == study.spec.metrics.size();
+    if (!data.complete[i]) continue;
+    data.scores(static_cast<Eigen::Index>(i)) = study::Score(goal, trial.values[position]);
+    if (position >= trial.gradients.size() || !trial.gradients[position]) continue;
+    data.slopes[i] = units.FromUser(*trial.gradients[position], trial.parameters);
+  }
+  return data;
+}
+
+// Returns the reporters whose slopes contradict the values, beside those set aside `before`.
+absl::StatusOr<std::vector<int32_t>> Contradicting(const BoStudy& study, const Ask& ask, const Observations& data,
+                                                   const std::vector<int32_t>& reporters,
+                                                   const std::vector<int32_t>& before) {
+  if (study.many_gradients) return ContradictingClimbs(data, reporters, before, ask.stop);
+  // In a study without climbs, one slope of each very long gradient is checked against the values.
+  std::optional<Observations> steepest;
+  if (study.wide) {
+    steepest = data;
+    for (ScoreSlopes& slopes : steepest->slopes) {
+      if (!slopes.axes.empty()) slopes = Steepest(slopes, study.encoding.model_dim());
+    }
+  }
+  return ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate, before, KeyOf(study, ask),
+                                ask.stop);
+}
+
+// Decides anew who is set aside: whose slopes of any metric contradict its values.
+absl::Status CheckReporters(const BoStudy& study, const std::vector<int32_t>& reporters, Ask* ask) {
+  const std::vector<int32_t> before = ask->state->set_aside;
+  std::set<int32_t> set_aside;
+  const auto check = [&](const Observations& data) -> absl::Status {
+    // The check of one metric of several may take back those alone who report slopes of it.
+    std::set<int32_t> present;
+    for (size_t i = 0; i < reporters.size(); ++i) {
+      if (!data.slopes[i].empty()) present.insert(reporters[i]);
+    }
+    if (present.empty()) return absl::OkStatus();
+    std::vector<int32_t> own;
+    std::copy_if(before.begin(), before.end(), std::back_inserter(own), [&](int32_t r) { return present.contains(r); });
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<int32_t> found,
+                             Contradicting(study, *ask, data, reporters, study.spec.metrics.empty() ? before : own));
+    set_aside.insert(found.begin(), found.end());
+    return absl::OkStatus();
+  };
+  if (!ask->data.slopes.empty()) LUTHIER_RETURN_IF_ERROR(check(ask->data));
+  for (size_t position = 0; position < study.spec.metrics.size(); ++position) {
+    if (position == study.objectives.front()) continue;
+    LUTHIER_RETURN_IF_ERROR(check(OfMetric(study, *ask, position)));
+  }
+  ask->state->set_aside.assign(set_aside.begin(), set_aside.end());
+  return absl::OkStatus();
+}
+
 absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   Observations& data = ask->data;
   std::vector<int32_t> reporters;
@@ -48,7 +113,8 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
       data.slopes.back() = study.units.FromUser(*trial.gradient, trial.parameters);
     }
     reporters.push_back(trial.reporter);
-    any = any || !data.slopes.back().empty();
+    any = any || !data.slopes.back().empty() ||
+          std::any_of(trial.gradients.begin(), trial.gradients.end(), [](const auto& g) { return g.has_value(); });
   }
   if (!any) {
     data.slopes.clear();
@@ -57,21 +123,7 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   BoState* const state = ask->state;
   const int64_t n = static_cast<int64_t>(ask->history.finished().size());
   if (n >= kMinCheck && n >= state->checked + std::max<int64_t>(1, state->checked / 20)) {
-    // In a study without climbs, one slope of each very long gradient is checked against the values.
-    std::optional<Observations> steepest;
-    if (study.many_gradients) {
-      LUTHIER_ASSIGN_OR_RETURN(state->set_aside, ContradictingClimbs(data, reporters, state->set_aside, ask->stop));
-    } else if (study.wide) {
-      steepest = data;
-      for (ScoreSlopes& slopes : steepest->slopes) {
-        if (!slopes.axes.empty()) slopes = Steepest(slopes, study.encoding.model_dim());
-      }
-    }
-    if (!study.many_gradients) {
-      LUTHIER_ASSIGN_OR_RETURN(state->set_aside,
-                               ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate,
-                                                      state->set_aside, KeyOf(study, *ask), ask->stop));
-    }
+    LUTHIER_RETURN_IF_ERROR(CheckReporters(study, reporters, ask));
     state->checked = n;
   }
   any = false;
@@ -195,7 +247,9 @@ absl::Status AddGradients(const BoStudy& study, const Ask& ask, Suggestion* sugg
   const std::vector<int32_t>& set_aside = ask.state->set_aside;
   if (set_aside.empty()) return absl::OkStatus();
   for (const study::HistoryTrial& trial : ask.history.trials()) {
-    if (trial.state == study::TrialState::kComplete && trial.gradient &&
+    const bool any = trial.gradient || std::any_of(trial.gradients.begin(), trial.gradients.end(),
+                                                   [](const auto& gradient) { return gradient.has_value(); });
+    if (trial.state == study::TrialState::kComplete && any &&
         std::binary_search(set_aside.begin(), set_aside.end(), trial.reporter)) {
       suggestion->set_aside.push_back(trial.number);
     }

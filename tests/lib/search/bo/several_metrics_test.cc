@@ -315,6 +315,27 @@ TEST(SeveralMetrics, GradientsOfEachObjectiveFindTheFrontSooner) {
   EXPECT_GT(with, first_alone);
 }
 
+// The bound's gradient has the wrong sign, the objective's is right: one worker reports both.
+TEST(SeveralMetrics, WrongGradientsOfABoundAreSetAside) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int j = 0; j < Bowls::kDimensions; ++j) parameters.push_back(study::Float("x" + std::to_string(j), 0, 1));
+  for (const double sign : {1.0, -1.0}) {
+    MetricsStudy study(
+        MetricsSpec(study::Space(parameters), {Objective("f"), AtMost("g", 1.0)}, 5, BoDefaults(BoPreset::kFobo)),
+        Bowls::Values);
+    size_t aside = 0;
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(study.Ask().ok());
+      const study::Parameters& setting = study.history().trials().back().parameters;
+      std::vector<std::optional<study::Gradient>> gradients = Bowls::Gradients(setting);
+      for (double& slope : gradients[1]->values) slope *= sign;
+      study.Complete(study.newest(), Bowls::Values(setting), gradients);
+      aside = study.AskAnew()->set_aside.size();
+    }
+    EXPECT_EQ(aside, sign > 0.0 ? 0u : 20u);
+  }
+}
+
 // Metrics are independent of one another, so that the probabilities of their bounds multiply.
 TEST(SeveralMetrics, SuggestionsTellWhatIsExpectedOfEachMetric) {
   for (const bool several : {false, true}) {

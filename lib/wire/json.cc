@@ -3,6 +3,7 @@
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/timestamp.pb.h>
+#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -213,6 +214,38 @@ void Block(const Json& value, size_t indent, std::string* out) {
   }
 }
 
+// Returns the path of a null that stands for a value of a map or a list; "" if there is none. Messages of protobuf's
+// own, such as Value, have a null of their own.
+std::string NullIn(const nlohmann::json& json, const google::protobuf::Descriptor& type, const std::string& path) {
+  if (!json.is_object() || absl::StartsWith(type.full_name(), "google.protobuf.")) return "";
+  for (const auto& [key, value] : json.items()) {
+    const FieldDescriptor* field = type.FindFieldByName(key);
+    if (field == nullptr) field = type.FindFieldByCamelcaseName(key);
+    if (field == nullptr) continue;
+    const std::string at = absl::StrCat(path, path.empty() ? "" : ".", key);
+    const FieldDescriptor& of = field->is_map() ? *field->message_type()->map_value() : *field;
+    const auto* message = of.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE ? of.message_type() : nullptr;
+    const bool own_null = message != nullptr && message->full_name() == "google.protobuf.Value";
+    const auto look = [&](const nlohmann::json& one, const std::string& place, bool element) -> std::string {
+      if (one.is_null()) return element && !own_null ? place : "";
+      return message == nullptr ? "" : NullIn(one, *message, place);
+    };
+    std::string found;
+    if (field->is_map() && value.is_object()) {
+      for (const auto& [name, one] : value.items()) {
+        if (found.empty()) found = look(one, absl::StrCat(at, ".", name), true);
+      }
+    } else if (field->is_repeated() && value.is_array()) {
+      for (size_t i = 0; i < value.size() && found.empty(); ++i)
+        found = look(value[i], absl::StrCat(at, "[", i, "]"), true);
+    } else {
+      found = look(value, at, false);
+    }
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
 }  // namespace
 
 Json ToJson(const Message& message) {
@@ -223,6 +256,19 @@ std::string ToYaml(const Message& message) {
   std::string out;
   Block(Build(message, Empties::kOmit), 0, &out);
   return out;
+}
+
+absl::Status FromJson(const std::string& text, bool unknown_fields, Message* message) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = unknown_fields;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(text, message, options);
+  if (!parsed.ok()) return absl::InvalidArgumentError(std::string(parsed.message()));
+  if (!absl::StrContains(text, "null")) return absl::OkStatus();
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::string found = NullIn(json, *message->GetDescriptor(), "");
+  if (found.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(found, " is null, which is no value; leave it out, or write \"NaN\" for a number that is none"));
 }
 
 }  // namespace luthier::wire

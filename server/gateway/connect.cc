@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/error.h"
+#include "lib/wire/json.h"
 #include "lib/wire/status.h"
 #include "lib/wire/text.h"
 #include "luthier/v1/errors.pb.h"
@@ -95,10 +96,8 @@ const google::protobuf::MethodDescriptor* FindMethod(absl::string_view path) {
 absl::StatusOr<std::string> ToBinary(const Descriptor* type, const std::string& body, bool json) {
   if (!json) return body;
   const std::unique_ptr<Message> message = New(type);
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = false;
-  const auto parsed =
-      google::protobuf::util::JsonStringToMessage(body.empty() ? std::string("{}") : body, message.get(), options);
+  const absl::Status parsed =
+      wire::FromJson(body.empty() ? std::string("{}") : body, /*unknown_fields=*/false, message.get());
   if (!parsed.ok()) {
     return base::BadField(
         "body", absl::StrCat("is no ", type->name(), " in JSON: ", wire::ValidUtf8(std::string(parsed.message()))));

@@ -1,6 +1,5 @@
 #include "client/cli/commands/exchange.h"
 
-#include <google/protobuf/util/json_util.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -39,8 +38,6 @@ absl::Status ParseHeader(const Json& line, absl::string_view source, ImportFile*
 
 absl::StatusOr<ImportFile> ParseJsonl(absl::string_view text, absl::string_view source) {
   ImportFile file;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // A newer program may write more fields.
   size_t number = 0;
   for (const absl::string_view raw : absl::StrSplit(text, '\n')) {
     ++number;
@@ -53,7 +50,8 @@ absl::StatusOr<ImportFile> ParseJsonl(absl::string_view text, absl::string_view 
       continue;
     }
     v1::Trial trial;
-    const auto parsed = google::protobuf::util::JsonStringToMessage(std::string(line), &trial, options);
+    // A newer program may write more fields.
+    const absl::Status parsed = wire::FromJson(std::string(line), /*unknown_fields=*/true, &trial);
     if (!parsed.ok()) return At(source, number, absl::StrCat("is no trial: ", std::string(parsed.message())));
     if (HasResult(trial)) {
       file.trials.push_back(std::move(trial));

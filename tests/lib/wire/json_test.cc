@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "lib/wire/convert.h"
@@ -54,6 +56,26 @@ TEST(Json, SpecsReadBackFromJsonAndYaml) {
       ASSERT_EQ(*back, spec) << text;
     }
   }
+}
+
+// Protobuf takes a null in a map for 0, and a program that writes null for NaN would have the best loss.
+TEST(Json, NullIsNoValueOfAMapOrAList) {
+  v1::Trial trial;
+  EXPECT_TRUE(FromJson(R"({"finalMeasurement": {"metrics": {"loss": "NaN"}}})", false, &trial).ok());
+  EXPECT_TRUE(FromJson(R"({"finalMeasurement": null, "name": null, "state": null})", false, &trial).ok());
+  EXPECT_TRUE(FromJson(R"({"parameters": {"x": null}, "displayName": 1, "null": 2})", true, &trial).ok());
+  for (const auto& [text, where] : std::map<std::string, std::string>{
+           {R"({"finalMeasurement": {"metrics": {"ms": 1, "loss": null}}})", "finalMeasurement.metrics.loss is null"},
+           {R"({"final_measurement": {"metrics": {"loss": null}}})", "final_measurement.metrics.loss is null"},
+           {R"({"final_measurement": {"standardErrors": {"loss": null}}})", "standardErrors.loss is null"},
+           {R"({"attributes": {"a.b": null}})", "attributes.a.b is null"}}) {
+    const absl::Status status = FromJson(text, false, &trial);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_NE(status.message().find(where), std::string::npos) << status;
+  }
+  EXPECT_FALSE(FromJson(R"({"measurements": [{"step": 1, "metrics": {"loss": null}}]})", false, &trial).ok());
+  EXPECT_FALSE(FromJson(R"({"finalMeasurement": {"gradient": {"values": [1, null]}}})", false, &trial).ok());
+  EXPECT_FALSE(FromJson("{\"name\": 1", false, &trial).ok());
 }
 
 TEST(Yaml, IsWhatAPersonWouldWrite) {

@@ -22,6 +22,7 @@ namespace {
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 constexpr size_t kLongSum = 400;  // Bytes of a sum that are shown, and parameters of a combination.
 constexpr size_t kMostNamed = 20;
+constexpr double kLargestSum = 1e300;
 constexpr double kRounding = 1e-12;  // Share of the sum of the terms' sizes.
 
 std::string At(const std::string& field, const std::string& name) {
@@ -75,6 +76,7 @@ void CheckEnds(const std::string& at, const std::optional<double>& at_least, con
 
 void CheckSum(const NamedSpace& space, const ParameterConstraint& constraint, const std::string& at,
               base::Violations* violations) {
+  double largest = 0.0;  // Of the sizes of all terms.
   for (const auto& [name, weight] : constraint.sum) {
     const std::string field = At(at + ".sum", name);
     const ParameterSpec* parameter = Named(space, field, name, violations);
@@ -86,7 +88,17 @@ void CheckSum(const NamedSpace& space, const ParameterConstraint& constraint, co
       violations->Add(field, absl::StrCat("has weight ", FormatDouble(weight),
                                           ", which is not a finite number other than 0; leave the parameter out if "
                                           "it does not count"));
+    } else if (parameter != nullptr && EndsOf(*parameter)) {
+      const auto [low, high] = *EndsOf(*parameter);
+      largest += std::abs(weight) * std::max(std::abs(low), std::abs(high)) * parameter->width();
     }
+  }
+  // Larger sums would be rounded to infinity, and so would what they may be beyond a bound by rounding.
+  if (!(largest <= kLargestSum)) {
+    violations->Add(at + ".sum",
+                    absl::StrCat("can be as large as ", FormatDouble(largest), "; at most ", FormatDouble(kLargestSum),
+                                 " is allowed: smaller weights and bounds, "
+                                 "all in the same proportion, say the same"));
   }
   if (!constraint.at_least && !constraint.at_most) {
     violations->Add(at, "bounds nothing; give at_most, at_least or both beside sum");

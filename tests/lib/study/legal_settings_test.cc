@@ -104,6 +104,18 @@ TEST(LegalSettingsTest, ScalarsOfAVectorCountEach) {
   EXPECT_FALSE(legal.Contains({{"v", std::vector<double>{0.5, 0.5, 0.6}}}));
 }
 
+TEST(LegalSettingsTest, SumsThatCouldOverflowAreRefused) {
+  const SearchSpace space = Space({Float("x", 0, 10), Float("y", -1e300, 1), Vector("v", 0, 1, 1000)});
+  for (const auto& [name, weight] : std::map<std::string, double>{{"x", 1e300}, {"y", 1.1}, {"v", 1.1e297}}) {
+    EXPECT_THAT(FaultsOf(space, {Sum({{name, weight}}, std::nullopt, 1.0)}),
+                ::testing::HasSubstr("constraints[0].sum: can be as large as"))
+        << name;
+  }
+  EXPECT_EQ(FaultsOf(space, {Sum({{"x", 1e298}, {"v", 1e296}}, std::nullopt, 1.0)}), "");
+  EXPECT_THAT(FaultsOf(space, {Sum({{"x", 1e308}, {"y", 1e308}}, std::nullopt, 1.0)}),
+              ::testing::HasSubstr("at most 1e+300 is allowed"));
+}
+
 TEST(LegalSettingsTest, RoundingBreaksNoBound) {
   const LegalSettings legal(Space({Float("a", 0, 1), Float("b", 0, 1), Float("c", 0, 1)}),
                             {Sum({{"a", 1.0}, {"b", 1.0}, {"c", 1.0}}, std::nullopt, 0.6)});

@@ -218,9 +218,13 @@ std::vector<double> SpreadsOf(const StudySpec& spec, const std::vector<const std
   for (size_t j = 0; j < MetricsOf(spec).size(); ++j) {
     // Values may be as large as doubles go, so sums are of values that are scaled to 1.
     double largest = 0.0;
-    for (const std::vector<double>* values : results) largest = std::max(largest, std::abs((*values)[j]));
+    bool varies = false;  // Rounding alone would give a metric that is always the same a spread.
+    for (const std::vector<double>* values : results) {
+      largest = std::max(largest, std::abs((*values)[j]));
+      varies = varies || (*values)[j] != (*results.front())[j];
+    }
     double mean = 0.0, squares = 0.0;
-    if (largest > 0.0) {
+    if (varies) {
       for (const std::vector<double>* values : results) mean += (*values)[j] / largest / count;
       for (const std::vector<double>* values : results) {
         const double distance = (*values)[j] / largest - mean;

@@ -46,6 +46,10 @@ std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& tr
                                       [](const CurvePoint& p, int64_t s) { return p.step < s; });
   result.values = point != trial.points.end() ? point->values : trial.values;
   if (result.values.size() == spec.metrics.size()) return result;
+  if (ObjectiveCount(spec) == 1) {
+    result.values.clear();
+    return result;
+  }
   return RungResult{.loss = std::numeric_limits<double>::infinity()};
 }
 
@@ -67,7 +71,7 @@ absl::StatusOr<std::vector<size_t>> RungOrder(const StudySpec& spec, const std::
     if (!result.values.empty()) known.push_back(&result.values);
   }
   const std::vector<double> spreads = SpreadsOf(spec, known);
-  // Results that keep the bounds, and those without values, have violation 0.
+  // Results that keep the bounds, and those of which only the loss is known, have violation 0.
   std::vector<double> violations, losses;
   for (const RungResult& result : results) {
     const bool has_values = !result.values.empty();
@@ -78,7 +82,7 @@ absl::StatusOr<std::vector<size_t>> RungOrder(const StudySpec& spec, const std::
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const auto key = [&](size_t i) {
       const double loss = several ? 0.0 : losses[i];
-      return std::tuple(results[i].values.empty(), violations[i], loss, results[i].tie);
+      return std::tuple(!std::isfinite(results[i].loss), violations[i], loss, results[i].tie);
     };
     return key(a) < key(b);
   });

@@ -8,7 +8,9 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/gradients.h"
+#include "lib/study/metrics.h"
 #include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/operations/finish_checks.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/counts.h"
@@ -34,6 +36,15 @@ absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
     violations.AddAll("", CheckMeasurement(m, at));
     violations.AddAll(at, CheckTraining(m));
     if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
+    // Rungs compare trials by all objectives.
+    if (spec.resource && study::ObjectiveCount(spec) > 1 && m.metrics.contains(spec.metric.name)) {
+      const std::string lacks = LacksMetrics(spec, m);
+      if (!lacks.empty()) {
+        violations.Add(at + ".metrics", absl::StrCat(lacks,
+                                                     "; with several objectives a report at a step has each, by "
+                                                     "which trials are promoted"));
+      }
+    }
     if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));
     if (m.gradient) {
       violations.AddAll(at + ".gradient",

@@ -226,6 +226,16 @@ TEST(MetricsTest, AViolationIsInUnitsOfTheSpread) {
               ElementsAre(1.0, ::testing::DoubleEq(1.0 / spread + 1.0), ::testing::DoubleEq(3.0 / spread + 1.0)));
 }
 
+// A sum of values like .1 is rounded, so that the mean is none of them.
+TEST(MetricsTest, AMetricThatIsAlwaysTheSameHasTheSpreadOne) {
+  for (const double value : {0.1, 0.7, 1e-300, 3e307}) {
+    const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, -0.9)});
+    const History history = HistoryOf(spec, std::vector<std::vector<double>>(31, {0.5, value}));
+    EXPECT_THAT(SpreadsOf(spec, history), ElementsAre(1.0, 1.0)) << value;
+    EXPECT_EQ(ViolationsOf(spec, history)[7], value + 0.9);
+  }
+}
+
 TEST(MetricsTest, ViolationsOfExtremeValuesAreOrdered) {
   const StudySpec spec = Declaring({Minimize("loss"), Bounded("ms", {}, 0)});
   const History history = HistoryOf(spec, {{0, kLargest}, {0, -kLargest}, {0, 5e-324}});

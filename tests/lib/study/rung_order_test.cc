@@ -47,6 +47,17 @@ TEST(RungOrderTest, BoundsComeFirst) {
   EXPECT_THAT(Order(spec, results, 1), ElementsAre(2));
 }
 
+// As a program reports that gives its loss after each epoch, and all metrics at its end.
+TEST(RungOrderTest, TheLossAloneGoesByLossAmongThoseWithinTheBounds) {
+  const StudySpec spec = OfMetrics({{.name = "loss"}, {.name = "ms", .objective = false, .at_most = 20}});
+  const std::vector<RungResult> results = {{.loss = 3.0, .tie = 0},
+                                           {.loss = 1.0, .values = {1.0, 25.0}, .tie = 1},
+                                           {.loss = 2.0, .tie = 2},
+                                           {.loss = 2.5, .values = {2.5, 20.0}, .tie = 3},
+                                           {.loss = kInfinity, .tie = 4}};
+  EXPECT_THAT(Order(spec, results), ElementsAre(2, 3, 0, 1, 4));
+}
+
 TEST(RungOrderTest, SeveralObjectivesGoByLayerAndLieApart) {
   const StudySpec spec = OfMetrics({{.name = "loss"},
                                     {.name = "score", .goal = Goal::kMaximize},
@@ -66,7 +77,16 @@ TEST(RungOrderTest, SeveralObjectivesGoByLayerAndLieApart) {
   EXPECT_THAT(Order(spec, results, 2), ElementsAre(0, 3));
 }
 
-TEST(RungOrderTest, AResultNeedsAllMetricsAtTheRung) {
+TEST(RungOrderTest, WithBoundsAloneAResultNeedsTheLoss) {
+  const StudySpec spec = OfMetrics({{.name = "loss"}, {.name = "ms", .objective = false, .at_most = 20}});
+  HistoryTrial trial;
+  trial.points = {{1, 0.5, {0.5, 7.0}}, {3, 0.4, {}}};
+  EXPECT_THAT(ResultAt(spec, trial, 1)->values, ElementsAre(0.5, 7.0));
+  EXPECT_EQ(ResultAt(spec, trial, 3)->loss, 0.4);
+  EXPECT_TRUE(ResultAt(spec, trial, 3)->values.empty());
+}
+
+TEST(RungOrderTest, WithSeveralObjectivesAResultNeedsAllMetrics) {
   const StudySpec spec = OfMetrics({{.name = "loss"}, {.name = "ms"}});
   HistoryTrial trial;
   EXPECT_FALSE(ResultAt(spec, trial, 3).has_value());

@@ -149,7 +149,13 @@ std::string FrontText(const v1::Study& study) {
   if (study.front_overflowed()) return "more than 5,000 trials on the front";
   std::string text = absl::StrCat(study.front_size(), study.front_size() == 1 ? " trial" : " trials", " on the front");
   if (!study.has_hypervolume()) return text;
-  absl::StrAppend(&text, ", hypervolume ", ShortNumber(study.hypervolume()), " beyond ");
+  const bool fixed = std::all_of(
+      study.spec().metrics().begin(), study.spec().metrics().end(),
+      [](const v1::MetricSpec& metric) { return metric.goal() == v1::GOAL_UNSPECIFIED || metric.has_reference(); });
+  absl::StrAppend(
+      &text, ", hypervolume ",
+      fixed ? ShortNumber(study.hypervolume()) : absl::StrCat(ShortNumber(100 * study.hypervolume()), " % of the box"),
+      " beyond ");
   int place = 0;
   for (const v1::MetricSpec& metric : study.spec().metrics()) {
     if (metric.goal() == v1::GOAL_UNSPECIFIED || place >= study.reference_point_size()) continue;

@@ -53,7 +53,8 @@ Eigen::VectorXd ReferenceOf(const std::vector<study::MetricSpec>& objectives, co
   return reference;
 }
 
-// Fills in the hypervolume of the front, as a share of the box from the reference point to the best scores.
+// Fills in the hypervolume of the front: in units of the metrics where each objective has a reference, so that it never
+// falls; else as a share of the box from the reference point, which moves with the front, to the best scores.
 void FillHypervolume(const std::vector<study::MetricSpec>& objectives, const Eigen::MatrixXd& front,
                      const Eigen::MatrixXd& scores, v1::Study* study) {
   const Eigen::VectorXd reference = ReferenceOf(objectives, front, scores);
@@ -68,7 +69,12 @@ void FillHypervolume(const std::vector<study::MetricSpec>& objectives, const Eig
       (front.rowwise() - reference.transpose()).array().rowwise() / sides.transpose().array();
   const std::optional<double> volume =
       pareto::Hypervolume(scaled, Eigen::VectorXd::Zero(sides.size()), kMostHypervolumeSteps);
-  if (volume) study->set_hypervolume(std::min(*volume, 1.0));
+  if (!volume) return;
+  const bool fixed =
+      std::all_of(objectives.begin(), objectives.end(), [](const auto& m) { return m.reference.has_value(); });
+  // A product that is too large or small for a double is not told.
+  const double hypervolume = fixed ? *volume * sides.prod() : std::min(*volume, 1.0);
+  if (std::isfinite(hypervolume) && hypervolume > 0.0) study->set_hypervolume(hypervolume);
 }
 
 Eigen::MatrixXd Rows(const std::vector<const std::vector<double>*>& scores) {

@@ -172,7 +172,7 @@ absl::StatusOr<v1::Study> UpdateToFile(client::Client& client, const v1::Study& 
   if (const std::string other = study::FirstDifference(now, rest); !other.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(other, " of study ", base::Quote(IdOf(study)),
-                     " can't be changed; give the file another name, or start another study with --study"));
+                     " can't be changed; under another name the file is another study"));
   }
   if (fields.empty()) return study;
   // The number that imports and retries added comes on top of the file's budget.

@@ -1,6 +1,7 @@
 #include "client/cli/commands/front.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -36,6 +37,7 @@ absl::StatusOr<std::vector<Limit>> LimitsOf(const Options& options, const v1::St
       double number = 0.0;
       if (equals == std::string::npos || !notation::ParseNumber(text.substr(equals + 1), &number))
         return UsageError(option, absl::StrCat(base::Quote(text), " is not of the form NAME=NUMBER"));
+      if (std::isnan(number)) return UsageError(option, absl::StrCat(base::Quote(text), " ends in no number"));
       const std::string name = text.substr(0, equals);
       if (std::find(names.begin(), names.end(), name) == names.end()) {
         return UsageError(option, absl::StrCat(base::Quote(name), " is none of the study's metrics, ",

@@ -105,6 +105,11 @@ absl::StatusOr<int> StudyPredict(Context& context) {
   table.Add({Cell::Number(expected.mean()), Cell::Number(expected.sd()),
              expected.has_p_success() ? Cell::Number(expected.p_success()) : Cell::Text("")});
   context.Print(table);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
+  if (study.spec().metrics_size() > 1) {
+    context.err() << "of " << Printable(study.spec().metric().name())
+                  << "; what the models expect of the other metrics `luthier trial explain` says of a trial\n";
+  }
   return kExitDone;
 }
 

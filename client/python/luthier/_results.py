@@ -96,6 +96,8 @@ def measurement(
         if error_bound is not None:
             raise ValueError("error_bound is that of one gradient, not of several")
         for name, one in gradient.items():
+            if name not in every:
+                raise ValueError(f"gradients names {name!r}, which is none of the metrics {sorted(every)}")
             if one:
                 _put_gradient(space, one, m.gradients[text("a metric's name", name)])
         return m

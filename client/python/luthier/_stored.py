@@ -504,8 +504,9 @@ class Stored:
 
     @property
     def hypervolume(self) -> Optional[float]:
-        """With several goals, what the front dominates beyond the reference point: a share, from 0 to 1, of the box
-        from there to the best value of each goal. None while no trial is beyond it."""
+        """With several goals, what the front dominates beyond the reference point. Where each goal has a `reference`,
+        in the product of the metrics' units, so that it never falls; else a share, from 0 to 1, of the box from there
+        to the best value of each goal. None while no trial is beyond the point."""
         message = self._refresh()
         return float(message.hypervolume) if message.HasField("hypervolume") else None
 

@@ -104,11 +104,12 @@ TEST_F(FrontTest, SeveralObjectivesHaveAFront) {
   EXPECT_EQ(front[0]["number"], 1);
   EXPECT_EQ(front[2]["number"], 3);
   EXPECT_THAT(Out({"trial", "best", "s"}), HasSubstr("number  state     accuracy  energy  ms  feasible"));
-  // Beyond accuracy 0 and energy 10 the box has the sides 1 and 9: 0.2 x 1 + 0.7 x 8 + 0.1 x 9 of it.
+  // Beyond accuracy 0 and energy 10: 0.2 x 1 + 0.7 x 8 + 0.1 x 9.
   EXPECT_THAT(Out({"study", "get", "s"}),
-              HasSubstr("3 trials on the front, hypervolume 0.744444 beyond accuracy 0, energy 10"));
+              HasSubstr("3 trials on the front, hypervolume 6.7 beyond accuracy 0, energy 10"));
   EXPECT_EQ(Json({"trial", "best", "s", "--pick", "knee"})["number"], 2);
   EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "energy=5"})["number"], 2);
+  EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "energy=nan"}).err, HasSubstr("ends in no number"));
   EXPECT_EQ(Json({"trial", "best", "s", "--at-least", "accuracy=0.9"})["number"], 1);
   EXPECT_EQ(Json({"trial", "best", "s", "--at-most", "ms=5"}).size(), 3u)
       << "two objectives are free: all of the front";

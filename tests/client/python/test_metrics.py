@@ -46,7 +46,7 @@ def test_the_front_has_what_no_trial_surpasses(name: str, session_db: str) -> No
         study.tell(study.ask(), {"accuracy": accuracy, "energy": energy})
     assert [trial.number for trial in study.front] == [3, 1, 5]
     assert study.front[0].values == [0.9, 30.0] and study.front[0].metrics == {"accuracy": 0.9, "energy": 30.0}
-    # The reference of energy is 30 + (30 - 5) / 10; the box has the sides 0.4 and 27.5.
+    # Not both have a reference, so that it is a share. That of energy is 30 + (30 - 5) / 10; the box has the sides 0.4 and 27.5.
     area = 0.1 * 27.5 + 0.1 * 22.5 + 0.2 * 2.5
     assert study.hypervolume == pytest.approx(area / (0.4 * 27.5))
     with pytest.raises(ValueError, match="several objectives"):
@@ -65,6 +65,20 @@ def test_objectives_return_all_metrics(name: str, session_db: str, caplog: pytes
     assert "c is NaN" in study.trials[3].failure
     with pytest.raises(luthier.BadField, match='lacks the study\'s metrics "b", "c"'):
         study.tell(study.ask(), {"a": 1})
+
+
+def test_reports_at_rungs_have_all_objectives(name: str, session_db: str) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "minimize"}, resource={"min": 1, "max": 9})
+    trial = study.ask()
+    with pytest.raises(luthier.BadField, match="with several objectives a report at a step has each"):
+        trial.report({"a": 1.0}, step=1)
+    trial.report({"a": 1.0, "b": 2.0}, step=1)
+
+
+def test_gradients_are_of_reported_metrics(name: str, session_db: str) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "minimize"})
+    with pytest.raises(ValueError, match=r"gradients names 'zz', which is none of the metrics \['a', 'b'\]"):
+        study.tell(study.ask(), {"a": 1.0, "b": 2.0}, gradients={"zz": {"x": 1.0}})
 
 
 def test_the_log_tells_no_trial_beyond_a_bound_as_the_best(

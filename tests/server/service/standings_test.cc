@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/server/service/fixture.h"
 
 namespace luthier::service::testing {
@@ -96,8 +97,8 @@ TEST_F(StandingsTest, TheFrontHasFeasibleTrialsThatNoneSurpasses) {
                {{"loss", 1}, {"ms", 2}, {"gain", 1}}});  // Equals trial 3 in both goals.
   v1::Study study = Get("s");
   EXPECT_THAT(study.front(), ElementsAre(3, 1));
-  // Beyond loss 10 and gain 0.6, a tenth of 5 - 1 behind the worst, the box up to loss 1 and gain 5 has the sides 9 and
-  // 4.4. Trial 3 covers 9 x 0.4 of it, and trial 1 beyond that 5 x 4.
+  // Not each objective has a reference. Beyond loss 10 and gain 0.6, a tenth of 5 - 1 behind the worst, the box up to
+  // loss 1 and gain 5 has the sides 9 and 4.4. Trial 3 covers 9 x 0.4 of it, and trial 1 beyond that 5 x 4.
   EXPECT_THAT(study.reference_point(), ElementsAre(10, ::testing::DoubleEq(0.6)));
   EXPECT_NEAR(study.hypervolume(), (9 * 0.4 + 5 * 4) / (9 * 4.4), 1e-12);
   EXPECT_EQ(study.infeasible(), 1);
@@ -109,6 +110,21 @@ TEST_F(StandingsTest, TheFrontHasFeasibleTrialsThatNoneSurpasses) {
   v1::DeleteTrialResponse response;
   ASSERT_TRUE(studies_->DeleteTrial(Context().get(), request, &response).ok());
   EXPECT_THAT(Get("s").front(), ElementsAre(5, 1));
+}
+
+// Results whose best values grow with the front: as a share of the box up to them it would fall.
+TEST_F(StandingsTest, WithReferencesTheHypervolumeNeverFalls) {
+  const std::string spec = absl::StrReplaceAll(kMetricsSpec, {{R"("gain",)", R"("gain", "reference": -1,)"}});
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(spec)).ok());
+  double last = 0.0;
+  for (int i = 0; i < 6; ++i) {
+    Import("s", {{{"loss", 5.0 - std::pow(2.0, i)}, {"ms", 1}, {"gain", 5.0 - i}}});
+    const double now = Get("s").hypervolume();
+    EXPECT_GT(now, last);
+    last = now;
+  }
+  // Columns between the losses 4, 3, 1, -3, -11, -27 and 10, as high as the gains 5 … 0 above -1.
+  EXPECT_NEAR(last, 6 * 6 + 1 * 5 + 2 * 4 + 4 * 3 + 8 * 2 + 16 * 1, 1e-9);
 }
 
 TEST_F(StandingsTest, TrialsSayWhetherTheyAreFeasibleAndCanBeSelectedByIt) {

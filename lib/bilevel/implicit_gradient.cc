@@ -123,7 +123,9 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, PolishLimits limits, const base::StopToken& stop,
                                    VectorXd* x, double goal, int* passes) {
-  constexpr double kForcing = 1e-3;
+  // A step solves its system to this share of the gradient, or of the goal where that is more: more digits than what
+  // the goal leaves of the gradient are of no use.
+  constexpr double kForcing = 1e-3, kOfGoal = 0.5;
   int unused = 0;
   int& count = passes == nullptr ? unused : *passes;
   const int before = count;
@@ -142,7 +144,7 @@ absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, PolishLimit
     if (limits.passes > 0 && left <= 0) break;
     LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
     linear::CgOptions options;
-    options.tolerance = kForcing * gradient.norm();
+    options.tolerance = std::max(kForcing * gradient.norm(), kOfGoal * goal);
     if (limits.passes > 0) options.max_iterations = left;
     options.stop = stop;
     if (preconditioned) options.precondition = &precondition;

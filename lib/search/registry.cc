@@ -134,11 +134,13 @@ std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec);
 constexpr std::pair<const char*, const char*> kExpert = {"expert", "options that few need: docs/reference/expert.md"};
 
 // Returns the entry of one preset of HOAG.
-Entry HoagEntry(const char* name, const char* description) {
-  return Entry{
-      AlgorithmInfo{
-          name, 1, description, true, {{"chains", "descents from different starts, side by side; default 1"}, kExpert}},
-      ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull};
+Entry HoagEntry(const char* name, int version, const char* description) {
+  return Entry{AlgorithmInfo{name,
+                             version,
+                             description,
+                             true,
+                             {{"chains", "descents from different starts, side by side; default 1"}, kExpert}},
+               ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull};
 }
 
 Entry BoEntry(const char* name, const char* description) {
@@ -282,13 +284,13 @@ const std::vector<Entry>& Entries() {
             /*repeats=*/true},
       HarmonicaEntry(),
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
-      HoagEntry("hoag",
+      HoagEntry("hoag", 2,
                 "descents along the gradients that trials report, with tolerances that shrink: for hundreds of floats"),
       HyperbandEntry(),
-      HoagEntry("iterdiff", "descents along gradients of unrolled training"),
+      HoagEntry("iterdiff", 2, "descents along gradients of unrolled training"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Nsga2Entry(),
-      HoagEntry("projected_gradient", "gradient descent with exact gradients and backtracking, inside the ranges"),
+      HoagEntry("projected_gradient", 1, "gradient descent with exact gradients and backtracking, inside the ranges"),
       Entry{AlgorithmInfo{"random", 2, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>, ReadsNone, /*repeats=*/true},
       Entry{AlgorithmInfo{"sobol",
@@ -492,9 +494,12 @@ absl::Status Validate(const study::StudySpec& spec) {
 int VersionOf(const study::StudySpec& spec) {
   if (!spec.removed_options.empty()) return 0;  // No version ever made suggestions with only the options that remain.
   const int newest = InfoOf(spec.algorithm).version;
+  // The newest HOAG steps by curvature, and backtracking goes on as it did.
+  if (const auto* const hoag = std::get_if<study::HoagOptions>(&spec.algorithm); hoag != nullptr) {
+    return hoag->step_rule == study::HoagStep::kBacktracking ? 1 : newest;
+  }
   // The change below made no new version of these algorithms.
   const bool older = std::holds_alternative<study::GridOptions>(spec.algorithm) ||
-                     std::holds_alternative<study::HoagOptions>(spec.algorithm) ||
                      std::holds_alternative<study::Nsga2Options>(spec.algorithm);
   if (older) return newest;
   if (const auto* const harmonica = std::get_if<study::HarmonicaOptions>(&spec.algorithm); harmonica != nullptr) {

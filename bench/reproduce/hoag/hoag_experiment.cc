@@ -107,7 +107,6 @@ absl::StatusOr<study::StudySpec> SpecOf(const std::string& problem, const std::s
     if (method == "hoag_quadratic") options.sequence = study::HoagSequence::kQuadratic;
     if (method == "hoag_cubic") options.sequence = study::HoagSequence::kCubic;
     if (method == "hoag_exact") options.sequence = study::HoagSequence::kExact;
-    options.stop = 0.0;
     spec.algorithm = options;
   } else if (method == "projected_gradient" || method == "iterdiff") {
     study::HoagOptions options = study::HoagOptionsFor(method == "iterdiff" ? study::HoagPreset::kIterdiff
@@ -153,6 +152,7 @@ absl::Status Search() {
       if (absl::IsOutOfRange(suggestion.status())) return absl::OkStatus();
       return suggestion.status();
     }
+    if (k > 0 && suggestion->origin == "hoag_start") return absl::OkStatus();  // The first chain has ended.
     objectives::EvaluationContext context;
     context.parameters = suggestion->parameters;
     context.gradient = use;

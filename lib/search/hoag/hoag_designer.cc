@@ -141,19 +141,19 @@ study::Parameters HoagDesigner::ToSetting(const study::Parameters& start, const 
   return encoding_.FromCompact(u);
 }
 
-absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
+absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index, HoagVersion version,
                                                          const std::vector<const study::HistoryTrial*>& trials,
                                                          const base::StopToken& stop) const {
   const auto n = static_cast<Index>(column_.size());
   VectorXd upper(n);
   for (Index j = 0; j < n; ++j) upper[j] = width_[static_cast<size_t>(j)];
   study::Parameters start = StartOf(index);
-  HoagChain rule(options_, ToPoint(start), VectorXd::Zero(n), upper);
+  HoagChain rule(options_, ToPoint(start), VectorXd::Zero(n), upper, version);
   Chain chain{.index = index, .start = std::move(start), .rule = std::move(rule), .waits = false, .best_after = {}};
   base::Pace pace(stop);
   const double sign = goal_ == study::Goal::kMaximize ? -1.0 : 1.0;
   while (!chain.rule.ended()) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(20 * (1 + static_cast<int64_t>(n))));
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(100 * (1 + static_cast<int64_t>(n))));
     const auto k = static_cast<size_t>(chain.rule.k());
     const study::HistoryTrial* trial = k < trials.size() ? trials[k] : nullptr;
     if (trial == nullptr) break;
@@ -188,12 +188,18 @@ absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
   return chain;
 }
 
-HoagDesigner::Evaluations HoagDesigner::Gather(const study::History& history) {
+HoagDesigner::Evaluations HoagDesigner::Gather(const study::History& history) const {
   Evaluations trials;
+  // Backtracking is the same in both versions.
+  if (options_.step_rule == study::HoagStep::kBacktracking) trials.version = HoagVersion::kStepSize;
   for (const study::HistoryTrial& trial : history.trials()) {
-    const std::optional<HoagState> state = DecodeState<HoagState>(kHoagStateKind, trial.designer_state);
+    std::optional<HoagState> state = DecodeState<HoagState>(kHoagCurvatureStateKind, trial.designer_state);
+    if (!state) {
+      state = DecodeState<HoagState>(kHoagStateKind, trial.designer_state);
+      if (state) trials.version = HoagVersion::kStepSize;
+    }
     if (!state || !(trial.open() || Answers(trial))) continue;
-    std::vector<const study::HistoryTrial*>& of = trials[state->chain];
+    std::vector<const study::HistoryTrial*>& of = trials.of[state->chain];
     const auto k = static_cast<size_t>(state->evaluation);
     if (k > history.trials().size()) continue;
     if (of.size() <= k) of.resize(k + 1, nullptr);
@@ -218,10 +224,9 @@ void HoagDesigner::DropWorse(std::vector<Chain>* chains) {
   }
 }
 
-absl::StatusOr<std::vector<HoagDesigner::Chain>> HoagDesigner::ChainsOf(const study::History& history,
+absl::StatusOr<std::vector<HoagDesigner::Chain>> HoagDesigner::ChainsOf(Evaluations trials,
                                                                         const base::StopToken& stop) const {
-  Evaluations trials = Gather(history);
-  const auto replay = [&](int index) { return Replay(index, trials[index], stop); };
+  const auto replay = [&](int index) { return Replay(index, trials.version, trials.of[index], stop); };
   std::vector<Chain> chains;
   for (int index = 0; index < options_.chains; ++index) {
     LUTHIER_ASSIGN_OR_RETURN(Chain chain, replay(index));
@@ -241,7 +246,9 @@ absl::StatusOr<std::vector<HoagDesigner::Chain>> HoagDesigner::ChainsOf(const st
 absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, uint64_t /*ask_index*/,
                                                  const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Chain> chains, ChainsOf(history, stop));
+  Evaluations trials = Gather(history);
+  const bool by_curvature = trials.version == HoagVersion::kCurvature;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Chain> chains, ChainsOf(std::move(trials), stop));
   const Chain* turn = nullptr;
   for (const Chain& chain : chains) {
     if (chain.waits) continue;
@@ -256,7 +263,8 @@ absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, 
   const bool first = rule.k() == 1;
   suggestion.parameters = first ? turn->start : ToSetting(turn->start, rule.point());
   suggestion.origin = first ? "hoag_start" : "hoag";
-  suggestion.designer_state = EncodeState(kHoagStateKind, HoagState{turn->index, rule.k()});
+  suggestion.designer_state =
+      EncodeState(by_curvature ? kHoagCurvatureStateKind : kHoagStateKind, HoagState{turn->index, rule.k()});
   if (const double tolerance = rule.tolerance(); tolerance > 0.0) suggestion.tolerance = tolerance;
   suggestion.details = {{"chain", turn->index}, {"evaluation", rule.k()}, {"tolerance", rule.tolerance()}};
   if (!first) {

@@ -36,7 +36,9 @@ struct HoagState {
 };
 template <>
 inline constexpr auto kStateFields<HoagState> = std::tuple(&HoagState::chain, &HoagState::evaluation);
+// By version of a chain's steps. A study whose trials have states of the first goes on by it.
 inline constexpr char kHoagStateKind[] = "hoag/1";
+inline constexpr char kHoagCurvatureStateKind[] = "hoag/2";
 
 class HoagDesigner final : public Designer {
  public:
@@ -49,17 +51,20 @@ class HoagDesigner final : public Designer {
   // The state of one chain, replayed from the log.
   struct Chain;
   // Evaluations by chain and number. Entries are null where there is none.
-  using Evaluations = std::map<int, std::vector<const study::HistoryTrial*>>;
+  struct Evaluations {
+    std::map<int, std::vector<const study::HistoryTrial*>> of;
+    HoagVersion version = HoagVersion::kCurvature;
+  };
 
   // Collects the evaluations. If there are several trials for one, an answered trial counts, else a pending one; a lost
   // trial gives way to the next.
-  static Evaluations Gather(const study::History& history);
+  Evaluations Gather(const study::History& history) const;
   // Drops the worse half of the chains after 8, 16, … evaluations of each.
   static void DropWorse(std::vector<Chain>* chains);
   // Returns the chains that have not ended: the first ones that are left, and new ones in place of others.
-  absl::StatusOr<std::vector<Chain>> ChainsOf(const study::History& history, const base::StopToken& stop) const;
+  absl::StatusOr<std::vector<Chain>> ChainsOf(Evaluations trials, const base::StopToken& stop) const;
   // Replays chain `index`, of which `trials` has the evaluations by number.
-  absl::StatusOr<Chain> Replay(int index, const std::vector<const study::HistoryTrial*>& trials,
+  absl::StatusOr<Chain> Replay(int index, HoagVersion version, const std::vector<const study::HistoryTrial*>& trials,
                                const base::StopToken& stop) const;
   Eigen::VectorXd ToPoint(const study::Parameters& parameters) const;
   study::Parameters ToSetting(const study::Parameters& start, const Eigen::VectorXd& point) const;

@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/search/hoag/hoag_rule.h"
 #include "lib/search/registry.h"
 #include "tests/lib/study/builders.h"
 
@@ -35,7 +37,9 @@ study::StudySpec Spec(study::SearchSpace space, study::HoagOptions options = {})
 
 // Chain and number of a suggestion.
 std::pair<int, int> PlaceOf(const std::string& designer_state) {
-  const HoagState state = DecodeState<HoagState>(kHoagStateKind, designer_state).value_or(HoagState{-1, -1});
+  const std::optional<HoagState> first = DecodeState<HoagState>(kHoagStateKind, designer_state);
+  const HoagState state =
+      first ? *first : DecodeState<HoagState>(kHoagCurvatureStateKind, designer_state).value_or(HoagState{-1, -1});
   return {state.chain, state.evaluation};
 }
 
@@ -53,6 +57,10 @@ struct Driver {
     trial.ask_index = asks++;
     trial.parameters = suggestion->parameters;
     trial.designer_state = suggestion->designer_state;
+    if (kind != nullptr) {
+      const auto [chain, evaluation] = PlaceOf(trial.designer_state);
+      trial.designer_state = EncodeState(kind, HoagState{chain, evaluation});
+    }
     history.AddStored(trial);
     return suggestion;
   }
@@ -66,6 +74,7 @@ struct Driver {
   study::StudySpec spec;
   study::History history;
   uint64_t asks = 0;
+  const char* kind = nullptr;  // Kind of the states that trials get, if not that of the suggestion.
 };
 
 // Mean over k of (ln l2_k - target_k)^2, and its gradient in user units.
@@ -88,7 +97,7 @@ study::SearchSpace Strengths(int count) {
 TEST(HoagDesignerTest, DescendsFromTheDefaults) {
   Driver driver(Spec(Strengths(5)));
   double best = INFINITY;
-  for (int k = 0; k < 120; ++k) {
+  for (int k = 0; k < 12; ++k) {
     const Suggestion suggestion = driver.Ask().value();
     if (k == 0) {
       EXPECT_EQ(suggestion.parameters.at("l2"), study::ParameterValue(Vec(5, 1.0)));
@@ -101,6 +110,57 @@ TEST(HoagDesignerTest, DescendsFromTheDefaults) {
     driver.Tell(driver.last(), value, gradient);
   }
   EXPECT_LT(best, 1e-6);
+}
+
+// Returns what a study suggests whose trials carry states of `kind`, with Bowl's results.
+std::vector<Vec> Path(const char* kind, study::HoagOptions options, int trials, std::string* last_kind) {
+  Driver driver(Spec(Strengths(3), options));
+  driver.kind = kind;
+  std::vector<Vec> path;
+  for (int k = 0; k < trials; ++k) {
+    const Suggestion suggestion = driver.Ask().value();
+    path.push_back(std::get<Vec>(suggestion.parameters.at("l2")));
+    *last_kind = DecodeState<HoagState>(kHoagStateKind, suggestion.designer_state) ? "hoag/1" : "hoag/2";
+    Vec gradient;
+    const double value = Bowl(suggestion.parameters, &gradient);
+    driver.Tell(driver.last(), value, gradient);
+  }
+  return path;
+}
+
+TEST(HoagDesignerTest, AStudyGoesOnByTheVersionItBeganWith) {
+  std::string kind;
+  const std::vector<Vec> old = Path(kHoagStateKind, {}, 12, &kind);
+  EXPECT_EQ(kind, "hoag/1");
+  // The paper's rule, by hand: coordinates are ln l2 - ln 1e-4.
+  const double base = std::log(1e-4), width = std::log(1e4) - base;
+  HoagChain chain(study::HoagOptions(), Eigen::VectorXd::Constant(3, -base), Eigen::VectorXd::Zero(3),
+                  Eigen::VectorXd::Constant(3, width), HoagVersion::kStepSize);
+  int compared = 0;
+  for (const Vec& l2 : old) {
+    if (chain.ended()) break;  // The next chain begins elsewhere.
+    ++compared;
+    HoagResult result{.value = 0.0, .gradient = Eigen::VectorXd(3), .tolerance = 0.0, .outer_gradient_norm = 0.0};
+    Vec gradient;
+    result.value = Bowl({{"l2", l2}}, &gradient);
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_NEAR(std::log(l2[static_cast<size_t>(j)]) - base, chain.point()[j], 1e-9);
+      result.gradient[j] = gradient[static_cast<size_t>(j)] * l2[static_cast<size_t>(j)];
+    }
+    chain.Tell(result);
+  }
+  EXPECT_GE(compared, 6);
+  const std::vector<Vec> now = Path(kHoagCurvatureStateKind, {}, 12, &kind);
+  EXPECT_EQ(kind, "hoag/2");
+  EXPECT_NE(old, now);
+  // Backtracking has one version.
+  (void)Path(kHoagStateKind, study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), 3, &kind);
+  EXPECT_EQ(kind, "hoag/1");
+  const auto version = [](study::HoagPreset preset) {
+    return VersionOf(Spec(Strengths(3), study::HoagOptionsFor(preset)));
+  };
+  EXPECT_EQ(version(study::HoagPreset::kHoag), 2);
+  EXPECT_EQ(version(study::HoagPreset::kProjectedGradient), 1);
 }
 
 TEST(HoagDesignerTest, MaximizesToo) {
@@ -161,6 +221,7 @@ TEST(HoagDesignerTest, SeveralChainsRunSideBySideAndTheWorseHalfEnds) {
   study::HoagOptions options;
   options.chains = 4;
   Driver driver(Spec(Strengths(3), options));
+  driver.kind = kHoagStateKind;  // By curvature the chains would have ended before.
   std::map<int, int> asked;
   for (int k = 0; k < 4; ++k) ASSERT_TRUE(driver.Ask().ok());
   EXPECT_EQ(base::GetReason(driver.Ask().status()), base::reason::kAwaitingResults);

@@ -156,6 +156,7 @@ absl::Status Search() {
     objectives::EvaluationContext context;
     context.parameters = suggestion->parameters;
     context.gradient = use;
+    context.by_gradients_alone = std::holds_alternative<study::HoagOptions>(spec.algorithm);
     context.tolerance = suggestion->tolerance;
     context.seed = spec.seed;
     context.warm_start = model;

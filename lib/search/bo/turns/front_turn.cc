@@ -81,6 +81,11 @@ VectorXd ReferenceOf(const BoStudy& study, const Ask& ask, const FrontModel& mod
     const double extent = front.rows() > 0 ? front.col(j).maxCoeff() - low : 0.0;
     std::vector<double> sorted(all.col(j).begin(), all.col(j).end());
     std::sort(sorted.begin(), sorted.end());
+    // Nearly all results are on a front of many objectives, so that its extent says nothing.
+    if (all.cols() > static_cast<Index>(kMostExactObjectives)) {
+      reference(j) = sorted[(sorted.size() - 1) / 10];
+      continue;
+    }
     const double quartile = sorted[(sorted.size() - 1) / 4];
     const double below = ask.index % 2 == 0 ? kFarBelowFront : kBelowFront;
     reference(j) = extent > 0.0 ? low - below * extent : std::min(quartile, low - kBelowFront);

@@ -182,6 +182,19 @@ std::string BoundsText(const v1::Study& study) {
   return absl::StrCat(study.infeasible(), " of ", complete, " complete trials (", percent, " %) are beyond the bounds");
 }
 
+std::string RecommendationText(const v1::Study& study) {
+  if (study.recommended_trial() == 0) return "";
+  std::string text =
+      absl::StrCat("trial ", study.recommended_trial(), ", expected to give ", ShortNumber(study.recommended_mean()),
+                   absl::StrFormat(" ± %.2g", study.recommended_sd()),
+                   absl::StrFormat(" where one result is off by %.2g", study.noise_sd()), " (",
+                   study.recommended_results(), study.recommended_results() == 1 ? " result" : " results", ")");
+  if (study.recommended_trial() != study.best_trial()) {
+    absl::StrAppend(&text, "; trial ", study.best_trial(), " has the best value, which luck has a part in");
+  }
+  return text;
+}
+
 std::string Summary(const v1::Study& study) {
   const v1::TrialCounts& counts = study.trials();
   std::string text = absl::StrCat(DoneTrials(counts), "/", study.spec().budget().max_trials(), " done");
@@ -265,6 +278,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   }
   if (const std::string note = HypervolumeNote(study); !note.empty()) out << "front    " << note << "\n";
   if (const std::string bounds = BoundsText(study); !bounds.empty()) out << "bounds   " << bounds << "\n";
+  if (const std::string noisy = RecommendationText(study); !noisy.empty()) out << "take     " << noisy << "\n";
   if (const std::string legal = LegalShareText(study); !legal.empty()) out << "legal    " << legal << "\n";
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {

@@ -75,6 +75,8 @@ std::string FrontText(const v1::Study& study);
 std::string HypervolumeNote(const v1::Study& study);
 // Returns how many results are beyond the bounds of the study's metrics, or which comes nearest; "" if none is beyond.
 std::string BoundsText(const v1::Study& study);
+// Says which trial is recommended where results are noisy, and why; "" where none is.
+std::string RecommendationText(const v1::Study& study);
 // Returns how much of the space constraints on parameters leave: "12.3 % of random settings keep the constraints"; ""
 // without any.
 std::string LegalShareText(const v1::Study& study);

@@ -243,11 +243,19 @@ absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id) {
   return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
 }
 
+absl::StatusOr<v1::Study> Client::GetRecommendation(const std::string& id) {
+  v1::GetStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  request.set_recommendation(true);
+  return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
+}
+
 absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id, const v1::CertificateRequest& certificate) {
   v1::GetStudyRequest request;
   request.set_name(wire::StudyName(id));
   *request.mutable_certificate() = certificate;
   request.set_harmonica_stages(true);
+  request.set_recommendation(true);
   return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
 }
 

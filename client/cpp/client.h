@@ -78,7 +78,10 @@ class Client {
   // --- Studies ---
   absl::StatusOr<v1::Study> CreateStudy(const std::string& id, const v1::StudySpec& spec);
   absl::StatusOr<v1::Study> GetStudy(const std::string& id);
-  // Returns the study with its certificate, if there is one, and with what the stages of its algorithm learnt.
+  // Returns the study with the trial that is recommended where its results are noisy.
+  absl::StatusOr<v1::Study> GetRecommendation(const std::string& id);
+  // Returns the study with its certificate, if there is one, with what the stages of its algorithm learnt, and with the
+  // recommended trial.
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // Returns which parameters a metric depends on. `request` is complete but for the study's name.
   absl::StatusOr<v1::GetImportanceResponse> GetImportance(const std::string& id, v1::GetImportanceRequest request);

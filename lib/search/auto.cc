@@ -126,11 +126,20 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   } else {
     bo.gradients = study::BoGradients::kOff;
   }
-  if (options.noisy.value_or(false) || AddsNoise(spec)) {
-    bo.noisy = true;
+  bo.noisy = AddsNoise(spec) ? true : options.noisy;
+  if (bo.SaidNoisy()) {
+    because(absl::StrCat(options.noisy.value_or(false) ? "results are said to be noisy" : "the objective adds noise",
+                         ": the model smooths them, ",
+                         Recommends(spec, bo)
+                             ? "proposals have the largest upper confidence bound, one trial is recommended"
+                             : "gains that noise hides do not count",
+                         ", and there are no local steps"));
+  } else if (FindsNoise(spec, bo)) {
     because(
-        absl::StrCat(options.noisy.value_or(false) ? "results are said to be noisy" : "the objective adds noise",
-                     ": the model smooths them, gains that noise hides do not count, and there are no local steps"));
+        "the best setting of the initial design is tried once more ({auto: {noisy: false}} if results repeat exactly): "
+        "if "
+        "its results are equal, local steps polish the best settings, else the model smooths results and one trial is "
+        "recommended");
   } else if (objectives == 1) {
     because(
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "

@@ -48,6 +48,9 @@ struct Prediction {
   int models = 1;  // Number of models that are averaged.
 };
 
+// Suggestion::details of a study in which noise was found: the number of the trial whose result showed it.
+inline constexpr char kNoiseFoundBy[] = "noise_found_by";
+
 // The trial whose setting is expected to be the best, in a study whose results are noisy. Values are in units of the
 // study's metric.
 struct Recommendation {

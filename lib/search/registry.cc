@@ -152,7 +152,7 @@ Entry BoEntry(const char* name, const char* description) {
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
            {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
-           {"noisy", "whether the same setting may give different values; found out if not said"},
+           {"noisy", "whether the same setting may give different values; default: found out"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
            {"gradients", "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"},
            kExpert}},
@@ -257,13 +257,13 @@ Entry TpeEntry() {
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       AshaEntry(),
-      Entry{AlgorithmInfo{
-                "auto",
-                15,
-                "chosen from space, objective and noise; the default",
-                true,
-                {{"noisy", "whether the same setting may give different values; found out if not said"}, kExpert}},
-            NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
+      Entry{
+          AlgorithmInfo{"auto",
+                        15,
+                        "chosen from space, objective and noise; the default",
+                        true,
+                        {{"noisy", "whether the same setting may give different values; default: found out"}, kExpert}},
+          NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       CmaEsEntry(),
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),

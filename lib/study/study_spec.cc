@@ -141,11 +141,22 @@ void CheckStopping(const CurveStopping& rule, const StudySpec& spec, base::Viola
   }
 }
 
-// Compares algorithms as users state them: the newest rules of `auto` at that time do not count.
-bool SameAlgorithm(const AlgorithmSpec& a, const AlgorithmSpec& b) {
-  const auto* x = std::get_if<AutoOptions>(&a);
-  const auto* y = std::get_if<AutoOptions>(&b);
-  return x != nullptr && y != nullptr ? x->noisy == y->noisy : a == b;
+// Sets the rules of `auto` and `bo`, nested ones included, to one version.
+template <typename Options>
+void ForgetRules(Options* options) {
+  if constexpr (requires { options->rules; }) options->rules = 0;
+  if constexpr (requires { options->sampler.index(); }) {
+    std::visit([](auto& nested) { ForgetRules(&nested); }, options->sampler);
+  }
+  if constexpr (requires { options->base.index(); }) {
+    std::visit([](auto& nested) { ForgetRules(&nested); }, options->base);
+  }
+}
+
+// Compares algorithms as users state them: the newest rules of `auto` and `bo` at that time do not count.
+bool SameAlgorithm(AlgorithmSpec a, AlgorithmSpec b) {
+  for (AlgorithmSpec* algorithm : {&a, &b}) std::visit([](auto& options) { ForgetRules(&options); }, *algorithm);
+  return a == b;
 }
 
 std::string BudgetDifference(const Budget& a, const Budget& b) {

@@ -34,8 +34,8 @@ struct MetricSpec {
 
 // The service chooses: lib/search/auto.h.
 struct AutoOptions {
-  // Whether the same setting may give different values; std::nullopt: not stated, so that the search finds out.
-  std::optional<bool> noisy;
+  // True if the same setting may give different values; std::nullopt: nobody says, so that the search finds out.
+  std::optional<bool> noisy = std::nullopt;
   // The rules that choose: those that were the newest when the study was created, 0 … kNewestRules, so that better ones
   // never switch the algorithm of a study that is there. docs/reference/auto.md says what each added.
   int32_t rules = kNewestRules;
@@ -84,8 +84,8 @@ struct BoOptions {
   BoPreset preset = BoPreset::kBo;
   int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
   BoAcquisition acquisition = BoAcquisition::kLogEi;
-  // Whether the same setting may give different values; std::nullopt: not stated, so that the search finds out.
-  std::optional<bool> noisy;
+  // True if the same setting may give different values; std::nullopt: nobody says, so that the search finds out.
+  std::optional<bool> noisy = std::nullopt;
   BoKernel kernel = BoKernel::kAuto;
   BoWarp warp = BoWarp::kAuto;
   BoPrior prior = BoPrior::kDimensionScaled;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/search/designer.h"
 #include "lib/search/expectations.h"
 #include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
@@ -22,6 +23,7 @@ const char* OriginText(const std::string& origin) {
       {"init", "quasi-random, before there is enough data for a model"},
       {"acq", "the model expects the most from it"},
       {"explore", "looks where little is known"},
+      {"probe", "the best setting so far once more, to see whether its result repeats"},
       {"stuck_random", "random, because the model proposed what was tried already"},
       {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},
       {"random", "an independent random draw"},
@@ -127,6 +129,20 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, con
   for (const v1::Provenance& promotion : trial.promotions()) {
     say("continued to step ", promotion.resource(), " as suggestion ", promotion.ask_index(),
         ", knowing the events up to seq ", promotion.prefix_seq());
+  }
+  if (const auto noise = why.details().find(search::kNoiseFoundBy); noise != why.details().end()) {
+    say("results are noisy, as trial ", static_cast<int64_t>(noise->second),
+        " showed: it differs from an earlier one of its setting");
+  }
+  if (const auto trial_then = why.details().find("recommended"); trial_then != why.details().end()) {
+    const auto then = [&](const char* name) {
+      const auto at = why.details().find(name);
+      return at == why.details().end() ? 0.0 : at->second;
+    };
+    say(absl::StrFormat(
+        "recommended at that time: trial %d, whose setting was expected to give %.6g ± %.2g (noise of "
+        "one result: %.2g)",
+        static_cast<int64_t>(trial_then->second), then("recommended_mean"), then("recommended_sd"), then("noise_sd")));
   }
   const auto share = why.details().find("excluded_share");
   const auto lipschitz = why.details().find("lipschitz");

@@ -14,6 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/model/bo_options.h"
 #include "lib/search/harmonica/report.h"
 #include "lib/search/lipschitz_certificate.h"
 #include "lib/search/registry.h"
@@ -245,6 +246,33 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
   return absl::OkStatus();
 }
 
+// Computes the recommendation from the results that are stored now.
+absl::Status FillRecommendation(const Backend& backend, const std::string& id, v1::Study* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, FindStudy(backend.storage, id));
+  const study::AlgorithmSpec algorithm = search::Resolve(record.spec).algorithm;
+  const auto* bo = std::get_if<study::BoOptions>(&algorithm);
+  if (bo == nullptr || !search::Recommends(record.spec, *bo)) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const MemoryGuard::Promise memory, backend.TakeForHistory(record));
+  LUTHIER_ASSIGN_OR_RETURN(study::History history,
+                           coordinator::HistoryAt(backend.storage, record.key, record.spec, UINT64_MAX));
+  if (record.spec.open_space) history.ExtendGradients(record.spec.space.differentiable().size());
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<search::Recommendation> recommended,
+                           search::CreateDesigner(record.spec)->Recommend(history, base::StopToken()));
+  if (!recommended.has_value()) return absl::OkStatus();
+  response->set_recommended_trial(recommended->trial);
+  response->set_recommended_mean(recommended->mean);
+  response->set_recommended_sd(recommended->sd);
+  response->set_recommended_results(recommended->results);
+  response->set_noise_sd(recommended->noise_sd);
+  if (!recommended->found_by.has_value()) return absl::OkStatus();
+  response->set_noise_found_by(*recommended->found_by);
+  response->add_algorithm_reasons(absl::StrCat(
+      "trial ", *recommended->found_by,
+      " differs from an earlier one of its setting, so results are noisy: the model smooths them, one trial "
+      "is recommended, and there are no local steps"));
+  return absl::OkStatus();
+}
+
 // Computes the stages from the results that are stored now.
 absl::Status FillHarmonicaStages(const Backend& backend, const std::string& id, v1::Study* response) {
   storage::Storage* const storage = backend.storage;
@@ -367,11 +395,12 @@ absl::Status GetStudy(const Call& call, const v1::GetStudyRequest& request, v1::
   if (request.has_certificate()) {
     LUTHIER_RETURN_IF_ERROR(FillCertificate(backend.storage, id, request.certificate(), response));
   }
+  if (request.recommendation()) LUTHIER_RETURN_IF_ERROR(FillRecommendation(backend, id, response));
   return request.harmonica_stages() ? FillHarmonicaStages(backend, id, response) : absl::OkStatus();
 }
 
 bool LooksAtAllOf(const v1::GetStudyRequest& request) {
-  return request.has_certificate() || request.harmonica_stages();
+  return request.has_certificate() || request.harmonica_stages() || request.recommendation();
 }
 
 absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request, v1::ListStudiesResponse* response) {

@@ -59,7 +59,8 @@ absl::StatusOr<std::string> UnchangedBestNote(client::Client& client, const v1::
   if (study.state() != v1::Study::COMPLETED || results < 2 * kUnchangedResults || best == 0.0) return "";
   // A study that something else ended did not use its budget up.
   if (study.state_reason() != "max_trials reached" || AddsNoise(study.spec().objective())) return "";
-  if (IsNoisy(study.spec().algorithm()) || IsNoisy(study.resolved_algorithm())) return "";
+  if (study.recommended_trial() > 0 || IsNoisy(study.spec().algorithm()) || IsNoisy(study.resolved_algorithm()))
+    return "";
   // Half a unit of the sixth digit.
   const double digit = 0.5 * std::pow(10.0, std::floor(std::log10(std::abs(best))) - 5.0);
   const bool down = study.spec().metric().goal() != v1::MAXIMIZE;

@@ -251,6 +251,9 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
                   << " has all of them\n";
   }
   if (const std::string bounds = BoundsText(study); !bounds.empty()) context.err() << "note: " << bounds << "\n";
+  if (const std::string noisy = RecommendationText(study); !noisy.empty()) {
+    context.err() << "note: results are noisy; recommended: " << noisy << "\n";
+  }
   return absl::OkStatus();
 }
 
@@ -379,7 +382,7 @@ absl::StatusOr<int> Run(Context& context) {
     ending = followed.ending;
   }
   // Read again now that no worker changes it any more.
-  LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
+  LUTHIER_ASSIGN_OR_RETURN(study, client->GetRecommendation(input.id));
   LUTHIER_RETURN_IF_ERROR(Conclude(context, *client, study, directory, ending));
   if (options.ui)
     context.err() << "the page ends with this command; to see it again: luthier ui --db " << directory << "\n";

@@ -315,7 +315,7 @@ absl::StatusOr<int> TrialBest(Context& context) {
         [](const v1::Study& study, const v1::Trial&) { return IsOver(study); });
   }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetRecommendation(id));
   if (HasSeveralObjectives(study.spec())) return PrintFront(context, *client, study);
   if (chooses) {
     return UsageError(
@@ -327,6 +327,9 @@ absl::StatusOr<int> TrialBest(Context& context) {
   }
   if (study.best_trial() == 0) return NoBestTrial(study);
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(id, study.best_trial()));
+  if (const std::string noisy = RecommendationText(study); !noisy.empty()) {
+    context.err() << "results are noisy; recommended: " << noisy << "\n";
+  }
   PrintOne(context, study.spec(), trial);
   return kExitDone;
 }

@@ -464,6 +464,17 @@ class Stored:
         best = self._best(self._refresh())
         return self.trial(best if isinstance(best, int) else best.number)
 
+    @property
+    def recommended_trial(self) -> FrozenTrial:
+        """The trial to take. Where results are noisy, as is stated or was found out, and the algorithm is auto or bo, it is
+        the one whose setting is expected to be the best: the best value is luck in part. Else it is `best_trial`. Raises
+        ValueError as that does."""
+        request = _wire.message("GetStudyRequest")(name=self._path, recommendation=True)
+        message = self._call("GetStudy", request)
+        if message.recommended_trial and not message.spec.labels.get(OBJECTIVES, ""):
+            return self.trial(message.recommended_trial)
+        return self.best_trial
+
     def _best(self, message: Any) -> Any:
         """Returns the number of the best trial, or its message where trials of other objectives are left out."""
         counted = message.spec.labels.get(OBJECTIVES, "").split()

@@ -171,6 +171,11 @@ class Study(Asking):
         return await asyncio.to_thread(lambda: self.sync.best_trial)
 
     @property
+    async def recommended_trial(self) -> FrozenTrial:
+        """The trial to take: the best one, or, where results are noisy, the one whose setting is expected to be the best."""
+        return await asyncio.to_thread(lambda: self.sync.recommended_trial)
+
+    @property
     async def front(self) -> list[FrozenTrial]:
         """The trials within the constraints of which none is at least as good as another in all goals."""
         return await asyncio.to_thread(lambda: self.sync.front)

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_SEARCH_BO_BO_DESIGNER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -21,6 +22,8 @@ namespace luthier::search {
 //
 // Each ask is one turn. The first turn of this list that applies answers it:
 //   exploration     One ask in `explore_every`: a point that no model chooses (exploration.h).
+//   probe           In studies that find out whether results are noisy, the best setting once more after the initial
+//                   design (noise.h). If its results differ, the study goes on as one of noisy results.
 //   initial design  Until `initial_points` asks and 2 results: the default setting, then scrambled Sobol points. With
 //                   exploration, except of farthest points, the first explorations are the design.
 //   local step      Every second of the other asks, while a climb is left (local_search.h); with gradients two of
@@ -49,14 +52,14 @@ namespace luthier::search {
 //   trust box       With many parameters the proposal stays in a box around the best setting (trust_box.h).
 //   duplicates      A proposal within 1e-12 of a tried setting is replaced by a random one.
 //
-// Origins of suggestions: init, explore, trust_region, quasi_newton, acq; restart (a point of a new trust box, or with
-// too many scalars for a model a new start); stuck_random (in place of a duplicate); all_random (no proposal could be
-// computed); ar_empty (the bounds rejected every candidate; the suggestion is a point that they allow); gp_failed (no
-// covariance could be factored); repeat (a noisy objective in a space whose settings were all tried). Details:
-// docs/reference/bo.md.
+// Origins of suggestions: init, probe, explore, trust_region, quasi_newton, acq; restart (a point of a new trust box,
+// or with too many scalars for a model a new start); stuck_random (in place of a duplicate); all_random (no proposal
+// could be computed); ar_empty (the bounds rejected every candidate; the suggestion is a point that they allow);
+// gp_failed (no covariance could be factored); repeat (a noisy objective in a space whose settings were all tried).
+// Details: docs/reference/bo.md.
 class BoDesigner final : public Designer {
  public:
-  BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : study_(spec, options) {}
+  BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : declared_(spec, options) {}
 
   // Returns OUT_OF_RANGE SPACE_EXHAUSTED if every setting of a finite space was tried and the objective is not noisy,
   // and CANCELLED once `stop` is raised. There is no other error: if a turn fails, a point inside the space is
@@ -68,22 +71,27 @@ class BoDesigner final : public Designer {
   absl::StatusOr<std::vector<Prediction>> Predict(const study::History& history,
                                                   const std::vector<study::Parameters>& settings,
                                                   const base::StopToken& stop) override;
+  absl::StatusOr<std::optional<Recommendation>> Recommend(const study::History& history,
+                                                          const base::StopToken& stop) override;
 
  private:
-  // Returns the state that the last ask before `ask_index` left.
+  // Returns the state that the last ask before `ask_index` left, with noise that the results show since.
   BoState StateBefore(const study::History& history, uint64_t ask_index) const;
+  // Returns the study, as one of noisy results if noise was found.
+  const BoStudy& StudyFor(const BoState& state);
   // Returns the suggestion of the ask's turn, still without AddGradients, and sets ask->state.
-  absl::StatusOr<Suggestion> Choose(Ask* ask) const;
+  absl::StatusOr<Suggestion> Choose(const BoStudy& study, Ask* ask) const;
   // Fills in ask->box if there are many parameters. While a new box has few trials, returns a point of its initial
   // design.
-  absl::StatusOr<std::optional<Suggestion>> BoxTurn(Ask* ask) const;
+  absl::StatusOr<std::optional<Suggestion>> BoxTurn(const BoStudy& study, Ask* ask) const;
   // Returns the model's proposal, or makes `move` if that is expected to gain more or the model has no proposal.
-  absl::StatusOr<Suggestion> Propose(const Ask& ask, std::optional<LocalMove> move) const;
+  absl::StatusOr<Suggestion> Propose(const BoStudy& study, const Ask& ask, std::optional<LocalMove> move) const;
   // Fills in `suggestion` with the model's candidate, or with a random setting if the candidate was tried already.
-  absl::Status Settle(const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
+  absl::Status Settle(const BoStudy& study, const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
                       Suggestion* suggestion) const;
 
-  const BoStudy study_;
+  const BoStudy declared_;          // The study with the options that it was created with.
+  std::unique_ptr<BoStudy> noisy_;  // The same with `noisy`; null until noise is found.
 };
 
 }  // namespace luthier::search

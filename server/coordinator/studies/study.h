@@ -331,6 +331,13 @@ class Study {
   study::Provenance TakeReady(search::Suggestion* suggestion);
   std::vector<int64_t> NewlySetAside(const std::vector<int64_t>& numbers);
   void NoteSetAside(const std::vector<int64_t>& numbers);
+  // Adds the event of found noise if the suggestion of trial `number` is the first one that knows of it.
+  void NoteNoise(int64_t number);
+  // Returns the newest trial below `number` that a designer suggested, or null.
+  const study::Trial* SuggestedBefore(int64_t number);
+  // Returns true if results are noisy, as is stated or was found, and the designer says when the target is reached or
+  // patience is at its end.
+  bool EndsByExpectation();
   // Lets a designer continue the PAUSED trial. `promotion` has its ask index and its target.
   void Promote(study::Provenance promotion, int64_t number);
 
@@ -342,7 +349,7 @@ class Study {
   void PruneWith(TrialSlot& slot, const study::Measurement& last, TrialEnd end);
 
   // study_end.cc
-  std::string ReasonToEnd() const;
+  std::string ReasonToEnd();
   std::string EndedText() const;
   std::vector<int64_t> TrialsToCancel(bool cancel_running) const;
   // Returns the newest of the failures, if since the study was made or resumed there are Options::alike_to_pause of
@@ -380,7 +387,8 @@ class Study {
   bool blocked_ = false;    // The designer waits for a trial to finish or to pause.
   uint64_t unblocked_ = 0;  // Number of the newest event by which a trial finished or paused.
   bool exhausted_ = false;
-  std::string answered_;  // ProposalsOp::answered, if exhausted.
+  std::string answered_;      // ProposalsOp::answered, if exhausted.
+  bool noise_found_ = false;  // A suggestion since the start of this program knows that results are noisy.
   absl::Status history_;
   int64_t demand_ = 0;
   std::set<uint64_t> counted_;  // The asks that `demand_` counts.

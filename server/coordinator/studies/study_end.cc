@@ -66,14 +66,18 @@ void Study::WatchTime() {
   SetTimer(c_->batch.now + std::min(left, absl::Minutes(1)));
 }
 
-std::string Study::ReasonToEnd() const {
+std::string Study::ReasonToEnd() {
   const study::Budget& budget = spec_->budget;
-  if (budget.target_value && best_score_ && *best_score_ >= study::Score(spec_->metric.goal, *budget.target_value)) {
+  const bool reached =
+      budget.target_value && best_score_ && *best_score_ >= study::Score(spec_->metric.goal, *budget.target_value);
+  const bool waited = budget.patience > 0 && best_score_ && finished_since_best_ >= budget.patience;
+  const bool by_value = (reached || waited) && !EndsByExpectation();
+  if (reached && by_value) {
     return absl::StrCat("target_value reached by trial ", best_trial_);
   }
   const int64_t failed = counts_[static_cast<size_t>(TrialState::kFailed)] - removed_failed_;
   if (budget.max_failed_trials > 0 && failed >= budget.max_failed_trials) return "max_failed_trials reached";
-  if (budget.patience > 0 && best_score_ && finished_since_best_ >= budget.patience) {
+  if (waited && by_value) {
     return absl::StrCat(study::ObjectiveCount(*spec_) == 1 ? "no better value in " : "no trial came onto the front in ",
                         finished_since_best_, " trials");
   }

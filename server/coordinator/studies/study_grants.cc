@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
+#include "lib/search/bo/model/bo_options.h"
 #include "lib/search/registry.h"
 #include "server/coordinator/messages/text.h"
 #include "server/coordinator/proposals/late.h"
@@ -204,6 +205,35 @@ void Study::NoteSetAside(const std::vector<int64_t>& numbers) {
   }
 }
 
+const study::Trial* Study::SuggestedBefore(int64_t number) {
+  for (int64_t before = number - 1; before > 0; --before) {
+    const absl::StatusOr<TrialSlot*> slot = FindTrial(before);
+    if (!slot.ok()) return nullptr;  // The row is damaged, which calls that need it report.
+    if ((*slot)->record->trial.provenance.ask_index) return &(*slot)->record->trial;
+  }
+  return nullptr;
+}
+
+void Study::NoteNoise(int64_t number) {
+  const storage::TrialRecord& record = *slot(number).record;
+  const auto found = record.trial.provenance.details.find(search::kNoiseFoundBy);
+  if (noise_found_ || found == record.trial.provenance.details.end()) return;
+  noise_found_ = true;
+  const study::Trial* const before = SuggestedBefore(number);
+  if (before != nullptr && before->provenance.details.contains(search::kNoiseFoundBy)) return;
+  AddEvent(EventType::kNoiseFound, &record).detail =
+      absl::StrCat("trial ", static_cast<int64_t>(found->second), " differs from an earlier one of its setting");
+}
+
+bool Study::EndsByExpectation() {
+  const study::AlgorithmSpec algorithm = search::Resolve(*spec_).algorithm;
+  const auto* bo = std::get_if<study::BoOptions>(&algorithm);
+  if (bo == nullptr || !search::Recommends(*spec_, *bo)) return false;
+  if (noise_found_ || bo->SaidNoisy()) return true;
+  const study::Trial* const newest = SuggestedBefore(size() + 1);
+  return newest != nullptr && newest->provenance.details.contains(search::kNoiseFoundBy);
+}
+
 // Returns the number of suggestions to ask of the designer now.
 int64_t Study::Missing() const {
   if (Computing() || exhausted_ || blocked_ || !history_.ok()) return 0;
@@ -230,6 +260,7 @@ int64_t Study::StoreReady() {
   trial.provenance.set_aside = set_aside;
   const int64_t number = Store(std::move(trial), EventType::kTrialSuggested);
   NoteSetAside(set_aside);
+  NoteNoise(number);
   return number;
 }
 

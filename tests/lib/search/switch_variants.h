@@ -21,6 +21,7 @@ inline std::vector<SwitchVariant> SwitchVariants() {
   auto add = [&](const char* name, BoPreset preset, auto change) {
     BoOptions options = BoDefaults(preset);
     change(&options);
+    if (!options.noisy.has_value()) options.noisy = false;  // No probe comes between the suggestions.
     variants.push_back({name, options});
   };
   auto nothing = [](BoOptions*) {};

@@ -47,6 +47,18 @@ bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptio
   return scalars == spec.space.scalars() && scalars >= kFewest && scalars <= kMost;
 }
 
+bool FindsNoise(const study::StudySpec& spec, const study::BoOptions& options) {
+  constexpr int64_t kFewestTrials = 20;
+  if (!Recommends(spec, options) || options.noisy || spec.budget.max_trials < kFewestTrials) return false;
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  return builtin == nullptr || builtin->options.contains("noise");
+}
+
+bool Recommends(const study::StudySpec& spec, const study::BoOptions& options) {
+  return options.rules >= 1 && study::ObjectiveCount(spec) == 1 && !spec.resource &&
+         options.lipschitz == study::BoLipschitz::kOff && options.exploration != study::BoExploration::kLipo;
+}
+
 int InitialPoints(const study::BoOptions& options, int compact_dim) {
   return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
 }

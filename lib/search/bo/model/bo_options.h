@@ -17,6 +17,15 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
 // training, 4 to 20 of them and nothing else. A gradient of d entries says as much there as d results do.
 bool LearnsFromFirstGradients(const study::StudySpec& spec, const study::BoOptions& options);
 
+// Returns true if the search is to find out whether results are noisy: nobody said so, the objective is no builtin one,
+// which repeats its results exactly unless it adds noise, and the budget holds 20 trials, of which one is the price.
+// Not with several objectives, with a resource, or with bounds on slopes.
+bool FindsNoise(const study::StudySpec& spec, const study::BoOptions& options);
+
+// Returns true if the search recommends a trial where results are noisy (Designer::Recommend), and then says when the
+// target is reached or patience is at its end.
+bool Recommends(const study::StudySpec& spec, const study::BoOptions& options);
+
 // Returns the number of points of the initial design.
 int InitialPoints(const study::BoOptions& options, int compact_dim);
 

@@ -165,6 +165,15 @@ std::vector<size_t> ObjectivesOf(const study::StudySpec& spec) {
   return objectives;
 }
 
+// Returns the options that a study goes by. Where results are noisy, the upper confidence bound takes the place of log
+// expected improvement: with much noise the best posterior mean is in part luck, and improvements on it lead astray.
+study::BoOptions OptionsFor(const study::StudySpec& spec, study::BoOptions options) {
+  if (Recommends(spec, options) && options.SaidNoisy() && options.acquisition == study::BoAcquisition::kLogEi) {
+    options.acquisition = study::BoAcquisition::kUcb;
+  }
+  return options;
+}
+
 }  // namespace
 
 BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_options)
@@ -173,7 +182,7 @@ BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_
       goal(spec.metric.goal),
       objectives(ObjectivesOf(spec)),
       seed(spec.seed),
-      options(bo_options),
+      options(OptionsFor(spec, bo_options)),
       initial_points(InitialPoints(options, encoding.compact_dim())),
       weighs_steps(study::AnyUnordered(encoding) && (options.acquisition == study::BoAcquisition::kLogEi ||
                                                      options.acquisition == study::BoAcquisition::kEi)),
@@ -185,10 +194,12 @@ BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_
       wide(encoding.compact_dim() > (many_gradients ? kMostModelledWithGradients : kMostModelled)),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       until_answered(spec.budget.until_answered.value_or(false)),
+      recommends(Recommends(spec, options)),
       design(encoding.compact_dim(), spec.seed, "bo/init"),
       surrogate(ModelsFor(encoding, options)),
       units(encoding, spec.metric.goal),
-      table(SettingTable::Create(encoding)) {}
+      table(SettingTable::Create(encoding)),
+      finds_noise(FindsNoise(spec, options) && !(table.has_value() && table->size() <= spec.budget.max_trials)) {}
 
 bool HasWholeGradients(const BoStudy& study, const Ask& ask) {
   if (static_cast<int>(ask.history.finished().size()) < kResultsToStep) return false;

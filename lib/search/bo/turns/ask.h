@@ -53,10 +53,13 @@ struct BoStudy {
   const bool wide;  // More scalars than a model can be fitted to in time: quasi-Newton steps and new starts only.
   const bool explores_first;  // Explorations are the initial design, after the first trial.
   const bool until_answered;  // The study ends once it is answered (answer.h).
+  const bool recommends;      // A trial is recommended where results are noisy (noise.h).
   const math::SobolSequence design;
   const SurrogateOptions surrogate;
   const GradientUnits units;
   const std::optional<SettingTable> table;  // All legal settings, if the space is small and finite.
+  // The search finds out whether results are noisy (noise.h). Not in a space whose settings the budget can use up.
+  const bool finds_noise;
 };
 
 // An earlier trial, and the turn that suggested it.

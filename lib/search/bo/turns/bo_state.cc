@@ -60,6 +60,13 @@ struct BoBorderState {
   std::vector<std::optional<SurrogateState>> metrics;
   BorderClimb border;
 };
+// One of a study in which noise was found.
+struct BoNoiseState {
+  BoState state;
+  std::vector<std::optional<SurrogateState>> metrics;
+  std::optional<BorderClimb> border;
+  int64_t noise_by = 0;
+};
 
 }  // namespace
 
@@ -68,12 +75,16 @@ inline constexpr auto kStateFields<BoMetricsState> = std::tuple(&BoMetricsState:
 template <>
 inline constexpr auto kStateFields<BoBorderState> =
     std::tuple(&BoBorderState::state, &BoBorderState::metrics, &BoBorderState::border);
+template <>
+inline constexpr auto kStateFields<BoNoiseState> =
+    std::tuple(&BoNoiseState::state, &BoNoiseState::metrics, &BoNoiseState::border, &BoNoiseState::noise_by);
 
 namespace {
 
 constexpr char kBoStateKind[] = "bo/1";
 constexpr char kBoMetricsStateKind[] = "bo/2";  // BoMetricsState, for studies with models of further metrics.
 constexpr char kBoBorderStateKind[] = "bo/3";   // BoBorderState, for studies that took a step within bounds.
+constexpr char kBoNoiseStateKind[] = "bo/4";    // BoNoiseState, for studies in which noise was found.
 // Numbers of all metrics' SurrogateState::others up to which they are stored.
 constexpr size_t kMostOtherNumbers = 1000;
 
@@ -147,7 +158,8 @@ std::string FormatBoState(BoState state) {
   }
   if (state.basins.maxima.empty()) state.basins = {};
   if (state.basins.theta.has_value()) Round(&*state.basins.theta);
-  if (state.metrics.empty() && !state.border.has_value()) return EncodeState(kBoStateKind, state);
+  const bool noise = state.noise_by > 0;
+  if (state.metrics.empty() && !state.border.has_value() && !noise) return EncodeState(kBoStateKind, state);
   size_t numbers = 0;
   for (std::optional<SurrogateState>& metric : state.metrics) {
     if (!metric.has_value()) continue;
@@ -161,6 +173,12 @@ std::string FormatBoState(BoState state) {
     if (metric.has_value() && numbers > kMostOtherNumbers) metric->others.clear();
   }
   std::vector<std::optional<SurrogateState>> metrics = std::move(state.metrics);
+  if (noise) {
+    std::optional<BorderClimb> border = std::move(state.border);
+    const int64_t noise_by = state.noise_by;
+    return EncodeState(kBoNoiseStateKind,
+                       BoNoiseState{std::move(state), std::move(metrics), std::move(border), noise_by});
+  }
   if (state.border.has_value()) {
     BorderClimb border = *std::move(state.border);
     return EncodeState(kBoBorderStateKind, BoBorderState{std::move(state), std::move(metrics), std::move(border)});
@@ -170,7 +188,13 @@ std::string FormatBoState(BoState state) {
 
 BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& choices) {
   BoState state;
-  if (std::optional<BoBorderState> all = DecodeState<BoBorderState>(kBoBorderStateKind, bytes); all.has_value()) {
+  if (std::optional<BoNoiseState> noise = DecodeState<BoNoiseState>(kBoNoiseStateKind, bytes); noise.has_value()) {
+    state = std::move(noise->state);
+    state.metrics = std::move(noise->metrics);
+    if (noise->border.has_value() && IsLegal(*noise->border)) state.border = std::move(noise->border);
+    state.noise_by = noise->noise_by;
+  } else if (std::optional<BoBorderState> all = DecodeState<BoBorderState>(kBoBorderStateKind, bytes);
+             all.has_value()) {
     state = std::move(all->state);
     state.metrics = std::move(all->metrics);
     if (IsLegal(all->border)) state.border = std::move(all->border);
@@ -199,7 +223,9 @@ AskHead ParseAskHead(absl::string_view bytes) {
   const std::optional<AskHead> head = DecodeStateHead<AskHead>(kBoStateKind, bytes);
   if (head.has_value()) return *head;
   const std::optional<AskHead> metrics = DecodeStateHead<AskHead>(kBoMetricsStateKind, bytes);
-  return metrics.has_value() ? *metrics : DecodeStateHead<AskHead>(kBoBorderStateKind, bytes).value_or(AskHead());
+  if (metrics.has_value()) return *metrics;
+  const std::optional<AskHead> noise = DecodeStateHead<AskHead>(kBoNoiseStateKind, bytes);
+  return noise.has_value() ? *noise : DecodeStateHead<AskHead>(kBoBorderStateKind, bytes).value_or(AskHead());
 }
 
 }  // namespace luthier::search

@@ -24,13 +24,14 @@ enum class AskKind : char {
   kInitial = 'i',      // Initial design.
   kExploration = 'x',  // Exploration.
   kLocalStep = 't',    // Trust-region step.
+  kProbe = 'p',        // The best setting again, to see whether results are noisy (noise.h).
   kModel = 'a',        // Anything else.
 };
 
 // The turn that answered an ask; the beginning of its state.
 struct AskHead {
   AskKind kind = AskKind::kModel;
-  int64_t index = 0;  // kExploration: random search's index. kLocalStep: its site.
+  int64_t index = 0;  // kExploration: random search's index. kLocalStep: its site. kProbe: the trial tried again.
 };
 
 struct BoState : AskHead {
@@ -45,6 +46,7 @@ struct BoState : AskHead {
   // empty.
   std::vector<std::optional<SurrogateState>> metrics;
   std::optional<BorderClimb> border;  // In studies with bounds.
+  int64_t noise_by = 0;               // The trial whose result showed noise (noise.h); 0: none did.
 };
 
 // Returns the bytes of `state` (lib/search/designer_state.h). ParseBoState restores the same bits, with two exceptions:

@@ -54,8 +54,10 @@ bool Polished(const BoStudy& study, const Ask& ask) {
 
 // Returns the smallest improvement on the incumbent that counts, in output deviations.
 double Margin(const BoStudy& study, const Ask& ask, const gp::Regression& state) {
-  // A gain that the noise hides is no reason to stay at the incumbent.
-  if (study.options.SaidNoisy()) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
+  // Under the first rules a gain had to exceed what the noise hides, which explores too much where noise is large.
+  if (study.options.SaidNoisy()) {
+    return study.options.rules >= 1 ? 0.0 : kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
+  }
   if (!Polished(study, ask)) return 0.0;
   return study::AnyUnordered(study.encoding) ? kWorthwhileUnordered : kWorthwhileGain;
 }

@@ -453,10 +453,11 @@ TEST(Bo, NoiseDoesNotFoolIt) {
   }
 }
 
-// Where results are said to be noisy, improvements count from a deviation of the noise above the incumbent, which is
-// the best mean at a setting with a result.
-TEST(Bo, ImprovementsThatNoiseHidesDoNotCount) {
+// Where results are said to be noisy, improvements count from the best mean at a setting with a result, raised by so
+// many deviations of the noise.
+void ExpectImprovementsFrom(double margin, int32_t rules) {
   BoOptions options;
+  options.rules = rules;
   options.noisy = true;
   options.acquisition = study::BoAcquisition::kEi;
   options.kernel = study::BoKernel::kMatern52;
@@ -482,7 +483,7 @@ TEST(Bo, ImprovementsThatNoiseHidesDoNotCount) {
            .value();
   const double deviation = std::sqrt(state.theta.noise_variance);
   EXPECT_GT(deviation, 0.05);
-  const double target = model.PredictMean(data.observed).maxCoeff() + deviation;
+  const double target = model.PredictMean(data.observed).maxCoeff() + margin * deviation;
   const gp::Posterior at = model.Predict(encoding.ToModel(s.parameters).transpose());
   const double sd = std::sqrt(at.variance(0)), z = (at.mean(0) - target) / sd;
   const double improvement =
@@ -490,11 +491,21 @@ TEST(Bo, ImprovementsThatNoiseHidesDoNotCount) {
   EXPECT_NEAR(s.details.at("acquisition"), improvement, 1e-6 * improvement);
 }
 
+TEST(Bo, ImprovementsCountFromTheBestMean) {
+  ExpectImprovementsFrom(/*margin=*/0.0, /*rules=*/1);
+}
+
+TEST(Bo, UnderTheFirstRulesImprovementsThatNoiseHidesDoNotCount) {
+  ExpectImprovementsFrom(/*margin=*/1.0, /*rules=*/0);
+}
+
 // Kernels and warps compete; what is reported owns up to those that did nearly as well.
 TEST(Bo, PredictionsAreInUserUnitsAndHonest) {
   int total = 0, within_two = 0, within_four = 0;
   for (const TestFunction& function : SixFunctions()) {
-    MemoryStudy study(FunctionSpec(function, 6, ModelOnly()));
+    study::BoOptions options = ModelOnly();
+    options.noisy = false;
+    MemoryStudy study(FunctionSpec(function, 6, options));
     for (int i = 0; i < 25; ++i) {
       const Suggestion s = study.Ask();
       const double value = function.f(Point(s.parameters));

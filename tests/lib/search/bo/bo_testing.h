@@ -72,7 +72,9 @@ using study::Int;
 using study::Space;
 using study::When;
 
+// Unless the options say otherwise, results are said to repeat exactly, so that no probe comes between the suggestions.
 inline study::StudySpec BoSpec(study::SearchSpace space, uint64_t seed = 1, study::BoOptions options = {}) {
+  if (!options.noisy.has_value()) options.noisy = false;
   study::StudySpec spec;
   spec.space = std::move(space);
   spec.metric.name = "loss";

@@ -129,6 +129,31 @@ absl::Status SetCommands(const std::vector<std::string>& from, Flags* flags) {
   return absl::OkStatus();
 }
 
+// Sets as whom commands run: "USER" for all projects, "PROJECT=USER" for one.
+absl::Status SetAccounts(const std::vector<std::string>& texts, Flags* flags) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    const std::string user = equals == std::string::npos ? text : text.substr(equals + 1);
+    const std::string project = equals == std::string::npos ? "" : text.substr(0, equals);
+    if (user.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--run-as ", text, ": names no user; write USER or PROJECT=USER"));
+    }
+    if (equals == std::string::npos) {
+      if (!flags->run_as.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("--run-as: names two users for all projects, ", flags->run_as,
+                                                       " and ", user, "; give each project its own as PROJECT=USER"));
+      }
+      flags->run_as = user;
+      continue;
+    }
+    if (const absl::Status status = study::ValidateId("--run-as", project); !status.ok()) return status;
+    if (!flags->run_as_of.emplace(project, user).second) {
+      return absl::InvalidArgumentError(absl::StrCat("--run-as: names two users for project ", project));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Sets one GPU for each slot, and as many slots as GPUs unless fewer were asked for.
 absl::Status SetGpus(const std::string& text, GpuSources sources, bool slots_given, Flags* flags) {
   if (text.empty()) return absl::OkStatus();
@@ -174,7 +199,7 @@ absl::Status SetDirectories(Flags* flags) {
 struct Texts {
   std::string token_file;
   std::string gpus;
-  std::vector<std::string> commands_from;
+  std::vector<std::string> commands_from, run_as;
   int64_t cache_mib = 4096;
   std::string level = "info";
   const CLI::Option* slots = nullptr;
@@ -218,8 +243,10 @@ void AddWorkFlags(CLI::App* app, Flags* flags, Texts* texts) {
                   "Run commands of studies of this project alone (may be given several times); any, or none. Default: "
                   "the project of --project or --study, else that of the token")
       ->take_all();
-  app->add_option("--run-as", flags->run_as,
-                  "User as whom commands run; a worker that is started as root needs it, but for --commands-from none");
+  app->add_option("--run-as", texts->run_as,
+                  "User as whom commands run, or PROJECT=USER for those of one project (may be given several times); a "
+                  "worker that is started as root needs it, but for --commands-from none")
+      ->take_all();
   app->add_option(
          "--env-allow", flags->environment_allowed,
          "Pass this variable on to commands, too; * and ? stand for any characters (may be given several times; "
@@ -282,6 +309,7 @@ absl::Status Resolve(const Texts& texts, bool named, const wire::DefaultServer& 
   LUTHIER_RETURN_IF_ERROR(AsOption("", security.status()));
   LUTHIER_RETURN_IF_ERROR(Check(*flags));
   LUTHIER_RETURN_IF_ERROR(SetDirectories(flags));
+  LUTHIER_RETURN_IF_ERROR(SetAccounts(texts.run_as, flags));
   LUTHIER_RETURN_IF_ERROR(SetCommands(texts.commands_from, flags));
   for (const std::string& pattern : flags->environment_allowed) {
     LUTHIER_RETURN_IF_ERROR(CheckEnvironmentPattern(pattern));

@@ -2,6 +2,7 @@
 #define LUTHIER_WORKER_FLAGS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Flags {
   std::vector<std::string> gpus;  // GPU of each slot, as CUDA_VISIBLE_DEVICES names it; empty: none are handed out.
   CommandPolicy commands;
   std::string run_as;                            // User of commands; empty: not given.
+  std::map<std::string, std::string> run_as_of;  // The same by project, in place of `run_as`.
   std::vector<std::string> environment_allowed;  // Variables that commands get besides those that any program needs.
   std::string name;
   std::string data_root;

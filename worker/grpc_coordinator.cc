@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/log.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/project.h"
+#include "lib/wire/addresses.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/deadline.h"
@@ -77,17 +80,25 @@ absl::StatusOr<FinishAnswer> FromProto(const v1::FinishResponse& response) {
   return reply;
 }
 
+// The stubs of one address.
+struct Stubs {
+  std::unique_ptr<v1::WorkerService::StubInterface> workers;
+  std::unique_ptr<v1::StudyService::StubInterface> studies;
+};
+
 // Longest wait of an ask if other projects are asked, too.
 constexpr absl::Duration kTurn = absl::Seconds(3);
 
 class GrpcCoordinator final : public CoordinatorApi {
  public:
-  GrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
-                  std::unique_ptr<v1::StudyService::StubInterface> studies, GrpcCoordinatorOptions options)
-      : stub_(std::move(stub)), studies_(std::move(studies)), options_(options) {}
+  GrpcCoordinator(std::vector<std::string> addresses, std::vector<Stubs> stubs, GrpcCoordinatorOptions options)
+      : stubs_(std::move(stubs)),
+        turns_(std::move(addresses)),
+        options_(std::move(options)),
+        projects_(options_.projects) {}
 
   absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override;
-  absl::StatusOr<std::string> OwnProject() override;
+  absl::StatusOr<std::vector<std::string>> OwnProjects() override;
   absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) override;
   void CancelSuggest() override;
   absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
@@ -101,22 +112,27 @@ class GrpcCoordinator final : public CoordinatorApi {
   template <typename Request, typename Response>
   using Method = grpc::Status (v1::WorkerService::StubInterface::*)(grpc::ClientContext*, const Request&, Response*);
 
+  // Tries each address once at most.
   template <typename Request, typename Response>
   absl::Status Call(Method<Request, Response> method, const Request& request, Response* response) {
-    grpc::ClientContext context;
-    SetDeadline(options_.call_timeout, &context);
-    return wire::FromGrpc((stub_.get()->*method)(&context, request, response));
+    return turns_.Try([&](size_t address) {
+      grpc::ClientContext context;
+      SetDeadline(options_.call_timeout, &context);
+      return wire::FromGrpc((stubs_[address].workers.get()->*method)(&context, request, response));
+    });
   }
   static void SetDeadline(absl::Duration timeout, grpc::ClientContext* context) {
     context->set_deadline(wire::DeadlineIn(timeout));
   }
   void Refuse(const v1::Lease& message, const absl::Status& why);
 
-  const std::unique_ptr<v1::WorkerService::StubInterface> stub_;
-  const std::unique_ptr<v1::StudyService::StubInterface> studies_;
+  const std::vector<Stubs> stubs_;  // By address.
+  wire::Turns turns_;
   const GrpcCoordinatorOptions options_;
-  size_t turn_ = SIZE_MAX;  // Index in `projects`, modulo their number; used by the asking thread alone.
-  std::string turn_of_;     // The request id of the newest ask.
+  // These are used by the asking thread alone.
+  std::vector<std::string> projects_;  // Whose studies are asked for; empty: not known yet, or one study is named.
+  size_t turn_ = SIZE_MAX;             // Index in `projects_`, modulo their number.
+  std::string turn_of_;                // The request id of the newest ask.
   base::Mutex mutex_;
   grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Context of the running Suggest.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -126,19 +142,24 @@ absl::StatusOr<study::StudySpec> GrpcCoordinator::GetSpec(const std::string& stu
   v1::GetStudyRequest request;
   request.set_name(wire::StudyName(study));
   v1::Study response;
-  grpc::ClientContext context;
-  SetDeadline(options_.call_timeout, &context);
-  LUTHIER_RETURN_IF_ERROR(wire::FromGrpc(studies_->GetStudy(&context, request, &response)));
+  LUTHIER_RETURN_IF_ERROR(turns_.Try([&](size_t address) {
+    grpc::ClientContext context;
+    SetDeadline(options_.call_timeout, &context);
+    return wire::FromGrpc(stubs_[address].studies->GetStudy(&context, request, &response));
+  }));
   absl::StatusOr<study::StudySpec> spec = wire::FromProto(response.spec());
   if (spec.ok()) return spec;
   return absl::FailedPreconditionError(absl::StrCat("this worker cannot read the study; is it older than the server? ",
                                                     std::string(spec.status().message())));
 }
 
-absl::StatusOr<std::string> GrpcCoordinator::OwnProject() {
+absl::StatusOr<std::vector<std::string>> GrpcCoordinator::OwnProjects() {
   v1::ServerInfo info;
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::GetServerInfo, v1::GetServerInfoRequest(), &info));
-  return info.project();
+  std::vector<std::string> projects(info.projects().begin(), info.projects().end());
+  // Older coordinators know one project for each token, and still older ones none.
+  if (projects.empty()) projects.push_back(info.project().empty() ? study::kDefaultProject : info.project());
+  return projects;
 }
 
 absl::StatusOr<SuggestAnswer> GrpcCoordinator::Suggest(const SuggestRequest& request) {
@@ -146,29 +167,38 @@ absl::StatusOr<SuggestAnswer> GrpcCoordinator::Suggest(const SuggestRequest& req
   if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
   message.set_worker(request.worker);
   message.set_pool(options_.pool);
-  const bool several = options_.projects.size() > 1;
+  if (projects_.empty() && request.study.empty()) {
+    absl::StatusOr<std::vector<std::string>> own = OwnProjects();
+    if (absl::IsUnimplemented(own.status())) own = std::vector<std::string>{study::kDefaultProject};
+    LUTHIER_RETURN_IF_ERROR(own.status());
+    projects_ = *std::move(own);
+    if (projects_.size() > 1) base::LogInfo("projects", {{"names", absl::StrJoin(projects_, ",")}});
+  }
+  const bool several = projects_.size() > 1;
   if (several && request.request_id != turn_of_) ++turn_;  // A repetition is the same request, project included.
   turn_of_ = request.request_id;
-  if (!options_.projects.empty()) {
-    message.set_parent(wire::ProjectName(options_.projects[turn_ % options_.projects.size()]));
+  // A token of one project says which by itself.
+  if (several || !options_.projects.empty()) {
+    message.set_parent(wire::ProjectName(projects_[turn_ % projects_.size()]));
   }
   message.set_count(request.count);
   message.set_request_id(request.request_id);
   message.set_instance(options_.instance);
   v1::SuggestResponse response;
-  grpc::ClientContext context;
   const absl::Duration longest = std::min(options_.ask_timeout, request.longest_wait);
-  SetDeadline(several ? std::min(longest, kTurn) : longest, &context);
-  {
-    const base::MutexLock lock(&mutex_);
-    if (cancelled_) return absl::CancelledError("no more trials are asked for");
-    asking_ = &context;
-  }
-  const absl::Status status = wire::FromGrpc(stub_->Suggest(&context, message, &response));
-  {
+  const absl::Status status = turns_.Try([&](size_t address) {
+    grpc::ClientContext context;
+    SetDeadline(several ? std::min(longest, kTurn) : longest, &context);
+    {
+      const base::MutexLock lock(&mutex_);
+      if (cancelled_) return absl::CancelledError("no more trials are asked for");
+      asking_ = &context;
+    }
+    const absl::Status answered = wire::FromGrpc(stubs_[address].workers->Suggest(&context, message, &response));
     const base::MutexLock lock(&mutex_);
     asking_ = nullptr;
-  }
+    return answered;
+  });
   LUTHIER_RETURN_IF_ERROR(status);
   SuggestAnswer reply;
   reply.study_done = response.study_done();
@@ -277,14 +307,22 @@ absl::StatusOr<FinishAnswer> GrpcCoordinator::Release(const std::string& study, 
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
                                                     std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options) {
-  return std::make_unique<GrpcCoordinator>(std::move(stub), std::move(studies), options);
+  std::vector<Stubs> stubs;
+  stubs.push_back({std::move(stub), std::move(studies)});
+  return std::make_unique<GrpcCoordinator>(std::vector<std::string>{""}, std::move(stubs), std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
                                                                    const wire::ChannelSecurity& security,
                                                                    GrpcCoordinatorOptions options) {
-  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, security));
-  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel), options);
+  LUTHIER_ASSIGN_OR_RETURN(const auto channels, wire::CreateChannels(address, security));
+  std::vector<std::string> addresses;
+  std::vector<Stubs> stubs;
+  for (const auto& [one, channel] : channels) {
+    addresses.push_back(one);
+    stubs.push_back({v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel)});
+  }
+  return std::make_unique<GrpcCoordinator>(std::move(addresses), std::move(stubs), std::move(options));
 }
 
 }  // namespace luthier::worker

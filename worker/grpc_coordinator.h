@@ -18,8 +18,8 @@ struct GrpcCoordinatorOptions {
   absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
   absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
   std::string pool;                                 // Pool whose studies are asked for; empty: the default one.
-  // Projects whose studies are asked for in turn; empty: the token's. Each ask of several projects waits for a few
-  // seconds only.
+  // Projects whose studies are asked for in turn; empty: all of the token's. Each ask of several projects waits for a
+  // few seconds only.
   std::vector<std::string> projects;
   std::string instance;  // Unique per process; empty: not said.
 };
@@ -31,7 +31,8 @@ std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerSe
                                                     std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options = {});
 
-// Makes one over a new channel. It connects at the first call. Errors as wire::CreateChannel.
+// Makes one over new channels to one or several addresses of a coordinator (lib/wire/addresses.h), of which each call
+// tries the one that answered last, and then the others. It connects at the first call. Errors as wire::CreateChannels.
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address,
                                                                    const wire::ChannelSecurity& security = {},
                                                                    GrpcCoordinatorOptions options = {});

@@ -68,6 +68,8 @@ int Run(Flags flags) {
   wire::LookAfterConnections();
   absl::StatusOr<std::optional<Account>> account = ChooseAccount(&flags, geteuid());
   if (!account.ok()) return Complain("--run-as", account.status(), 2);
+  auto accounts = ChooseAccountsOf(flags, geteuid());
+  if (!accounts.ok()) return Complain("--run-as", accounts.status(), 2);
   const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
   // A missing folder may appear later, for instance when it is mounted: then the worker should be started again.
   if (!root.ok()) return Complain("--data-root", root.status(), absl::IsNotFound(root.status()) ? 1 : 2);
@@ -96,10 +98,11 @@ int Run(Flags flags) {
   command_options.gpus = flags.gpus;
   command_options.grace = flags.stop_grace;
   command_options.account = *std::move(account);
+  command_options.accounts = *std::move(accounts);
   command_options.environment_allowed = flags.environment_allowed;
   LogWithheld(flags);
   CommandRunner command(keeper->get(), command_options);
-  CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProject(); });
+  CommandGate gate(&command, flags.commands, flags.study, [&api] { return (*api)->OwnProjects(); });
   Dispatch runner(&builtin, &gate);
   SystemWaitClock clock;
   RuntimeOptions options;

@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/flags.h"
@@ -18,7 +20,14 @@ namespace luthier::worker {
 //
 // Root needs no --run-as if all asks come from itself: at a coordinator's Unix socket that belongs to root, in a folder
 // where no other user can replace it (base::CheckOwnership).
+//
+// Users that --run-as names for projects are those of ChooseAccountsOf. With them, root that has no user for all
+// projects takes commands of theirs alone.
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid);
+
+// Returns the accounts under which commands of projects run, or nothing for one that is this process's own, as --run-as
+// PROJECT=USER says. Errors as ChooseAccount.
+absl::StatusOr<std::map<std::string, std::optional<Account>>> ChooseAccountsOf(const Flags& flags, uid_t uid);
 
 }  // namespace luthier::worker
 

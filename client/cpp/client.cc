@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +22,7 @@
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
+#include "lib/wire/addresses.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/deadline.h"
@@ -50,13 +52,25 @@ std::string Uuid(base::RandomStream random) {
 
 class Client::Impl {
  public:
-  Impl(const std::shared_ptr<grpc::Channel>& channel, const ClientOptions& options)
+  using Channels = std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>>;
+
+  Impl(const Channels& channels, const ClientOptions& options)
       : options_(options),
         clock_(options.clock != nullptr ? *options.clock : system_clock_),
         sleeper_(options.sleeper != nullptr ? *options.sleeper : own_sleeper_),
-        studies(v1::StudyService::NewStub(channel)),
-        workers(v1::WorkerService::NewStub(channel)),
-        admin(v1::AdminService::NewStub(channel)) {}
+        turns_(AddressesOf(channels)) {
+    for (const auto& [address, channel] : channels) {
+      stubs_.push_back({v1::StudyService::NewStub(channel), v1::WorkerService::NewStub(channel),
+                        v1::AdminService::NewStub(channel)});
+    }
+  }
+
+  // The stubs of one address.
+  struct Stubs {
+    std::unique_ptr<v1::StudyService::Stub> studies;
+    std::unique_ptr<v1::WorkerService::Stub> workers;
+    std::unique_ptr<v1::AdminService::Stub> admin;
+  };
 
   const ClientOptions& options() const { return options_; }
 
@@ -66,20 +80,23 @@ class Client::Impl {
     return {.max_attempts = options_.max_attempts, .give_up_after = options_.patience, .budget = &budget_};
   }
 
-  // Makes one logical call: attempts of `timeout` each, by `policy`, none after the time at which it gives up.
+  // Makes one logical call: attempts of `timeout` each, by `policy`, none after the time at which it gives up. An
+  // attempt tries each address once at most.
   template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(Stub& stub,
+  absl::StatusOr<Response> Call(std::unique_ptr<Stub> Stubs::* stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                                 const Request& request, absl::Duration timeout, const wire::RetryPolicy& policy) {
     Response response;
     const absl::Duration begin = clock_.Monotonic();
-    const absl::Status status = wire::Retry(policy, NewBackoff(), clock_, sleeper_, [&] {
+    const auto attempt = [&](size_t address) {
       grpc::ClientContext context;
       SetDeadline(&context, std::min(timeout, policy.give_up_after - (clock_.Monotonic() - begin)));
       const Active active(this, &context);
       response.Clear();
-      return wire::FromGrpc((stub.*method)(&context, request, &response));
-    });
+      return wire::FromGrpc(((*(stubs_[address].*stub)).*method)(&context, request, &response));
+    };
+    const absl::Status status =
+        wire::Retry(policy, NewBackoff(), clock_, sleeper_, [&] { return turns_.Try(attempt); });
     if (absl::IsUnimplemented(status) && base::GetReason(status).empty()) return OfAnotherVersion();
     LUTHIER_RETURN_IF_ERROR(status);
     return response;
@@ -89,7 +106,7 @@ class Client::Impl {
   absl::StatusOr<Response> Ask(grpc::Status (v1::StudyService::Stub::*method)(grpc::ClientContext*, const Request&,
                                                                               Response*),
                                const Request& request) {
-    return Call(*studies, method, request, options_.timeout, Policy());
+    return Call(&Stubs::studies, method, request, options_.timeout, Policy());
   }
 
   template <typename Request, typename Response>
@@ -98,7 +115,7 @@ class Client::Impl {
                                   const Request& request) {
     wire::RetryPolicy policy = wire::RetryPolicy::Finish();
     policy.give_up_after = options_.finish_patience;
-    return Call(*workers, method, request, options_.timeout, policy);
+    return Call(&Stubs::workers, method, request, options_.timeout, policy);
   }
 
   absl::Status Watch(const std::string& study, const WatchOptions& options,
@@ -142,10 +159,16 @@ class Client::Impl {
     SetDeadline(&context, options_.timeout);
     const Active active(this, &context);
     v1::ServerInfo info;
-    const bool known = workers->GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok();
+    const bool known = stubs_[turns_.now()].workers->GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok();
     return absl::UnimplementedError(absl::StrCat(
         "the server, version ", known ? info.version() : "unknown", ", lacks a call that this program, version ",
         base::kVersion, ", needs: upgrade the server, or use a program of the server's version"));
+  }
+
+  static std::vector<std::string> AddressesOf(const Channels& channels) {
+    std::vector<std::string> addresses;
+    for (const auto& [address, channel] : channels) addresses.push_back(address);
+    return addresses;
   }
 
   base::Backoff NewBackoff() {
@@ -170,11 +193,9 @@ class Client::Impl {
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
 
- public:
-  // The mutex does not guard these: stubs are thread-safe.
-  const std::unique_ptr<v1::StudyService::Stub> studies;
-  const std::unique_ptr<v1::WorkerService::Stub> workers;
-  const std::unique_ptr<v1::AdminService::Stub> admin;
+  // Stubs are thread-safe.
+  std::vector<Stubs> stubs_;  // By address; never changes.
+  wire::Turns turns_;
 };
 
 absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& options,
@@ -189,7 +210,9 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
     grpc::ClientContext context;
     SetDeadline(&context, kWatchTimeout);
     const Active active(this, &context);
-    const std::unique_ptr<grpc::ClientReader<v1::Event>> reader = studies->WatchStudy(&context, request);
+    const size_t address = turns_.now();
+    const std::unique_ptr<grpc::ClientReader<v1::Event>> reader =
+        stubs_[address].studies->WatchStudy(&context, request);
     v1::Event event;
     bool wanted = true;
     while (wanted && reader->Read(&event)) {
@@ -203,6 +226,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
     if (!wanted) context.TryCancel();
     const absl::Status status = wire::FromGrpc(reader->Finish());
     if (!wanted || (status.ok() && options.until_finished)) return absl::OkStatus();
+    if (wire::MayDoBetterElsewhere(status)) turns_.PassOn(address);
     if (interrupted()) return absl::CancelledError("interrupted");
     if (!status.ok() && !base::MayRepeat(base::AdviceFor(status))) return status;
     if (status.code() == absl::StatusCode::kDeadlineExceeded) heard = clock_.Monotonic();  // It was silent, not gone.
@@ -212,12 +236,16 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(absl::string_view address, const ClientOptions& options) {
-  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address, options.security));
-  return std::make_unique<Client>(std::move(channel), options);
+  LUTHIER_ASSIGN_OR_RETURN(Impl::Channels channels, wire::CreateChannels(address, options.security));
+  return std::make_unique<Client>(std::move(channels), options);
 }
 
 Client::Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(channel), options)) {}
+    : Client(Impl::Channels{{"", std::move(channel)}}, options) {}
+
+Client::Client(std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>> channels,
+               const ClientOptions& options)
+    : impl_(std::make_unique<Impl>(channels, options)) {}
 
 Client::~Client() = default;
 
@@ -265,11 +293,12 @@ absl::StatusOr<v1::GetImportanceResponse> Client::GetImportance(const std::strin
   return impl_->Ask(&v1::StudyService::Stub::GetImportance, request);
 }
 
-absl::StatusOr<std::vector<v1::Study>> Client::ListStudies(const std::string& project) {
+absl::StatusOr<std::vector<v1::Study>> Client::ListStudies(const std::string& project, bool deleted) {
   std::vector<v1::Study> all;
   v1::ListStudiesRequest request;
   if (!project.empty()) request.set_parent(wire::ProjectName(project));
   request.set_page_size(kPageSize);
+  request.set_deleted(deleted);
   do {
     LUTHIER_ASSIGN_OR_RETURN(const v1::ListStudiesResponse page,
                              impl_->Ask(&v1::StudyService::Stub::ListStudies, request));
@@ -318,6 +347,14 @@ absl::StatusOr<v1::Study> Client::CancelStudy(const std::string& id) {
 
 absl::Status Client::DeleteStudy(const std::string& id) {
   return impl_->Ask(&v1::StudyService::Stub::DeleteStudy, ControlRequest(id, impl_->RequestId())).status();
+}
+
+absl::StatusOr<v1::Study> Client::UndeleteStudy(const std::string& id, const std::string& new_id) {
+  v1::UndeleteStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  request.set_new_id(new_id);
+  request.set_request_id(impl_->RequestId());
+  return impl_->Ask(&v1::StudyService::Stub::UndeleteStudy, request);
 }
 
 // --- Trials ---
@@ -515,7 +552,7 @@ absl::StatusOr<v1::SuggestResponse> Client::Suggest(const std::string& study, co
   const absl::Duration poll = std::clamp(wait, absl::Seconds(1), absl::Seconds(60));
   wire::RetryPolicy policy = impl_->Policy();
   policy.give_up_after = std::min(policy.give_up_after, poll);
-  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Suggest, request, poll, policy);
+  return impl_->Call(&Client::Impl::Stubs::workers, &v1::WorkerService::Stub::Suggest, request, poll, policy);
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Client::Heartbeat(const std::string& worker,
@@ -523,7 +560,8 @@ absl::StatusOr<v1::HeartbeatResponse> Client::Heartbeat(const std::string& worke
   v1::HeartbeatRequest request;
   request.set_worker(worker);
   for (const std::string& token : tokens) request.add_tokens(token);
-  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Heartbeat, request, kHeartbeatTimeout, impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::workers, &v1::WorkerService::Stub::Heartbeat, request, kHeartbeatTimeout,
+                     impl_->Policy());
 }
 
 absl::StatusOr<v1::ReportResponse> Client::Report(const LeaseRef& lease,
@@ -575,7 +613,7 @@ absl::StatusOr<v1::FinishResponse> Client::Release(const LeaseRef& lease, const 
 }
 
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
-  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
+  return impl_->Call(&Client::Impl::Stubs::workers, &v1::WorkerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
                      impl_->options().timeout, impl_->Policy());
 }
 
@@ -583,35 +621,35 @@ absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
 
 absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(v1::CreateTokenRequest request) {
   request.set_request_id(impl_->RequestId());
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateToken, request, impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::CreateToken, request,
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<v1::CreateTokenResponse> Client::RotateToken(v1::RotateTokenRequest request) {
   request.set_request_id(impl_->RequestId());
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RotateToken, request, impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::RotateToken, request,
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<std::vector<v1::Token>> Client::ListTokens(const std::string& project) {
   v1::ListTokensRequest request;
   request.set_project(project);
   LUTHIER_ASSIGN_OR_RETURN(const v1::ListTokensResponse response,
-                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListTokens, request,
+                           impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::ListTokens, request,
                                        impl_->options().timeout, impl_->Policy()));
   return std::vector<v1::Token>(response.tokens().begin(), response.tokens().end());
 }
 
 absl::StatusOr<v1::OpenPageResponse> Client::OpenPage() {
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::OpenPage, v1::OpenPageRequest(), impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::OpenPage, v1::OpenPageRequest(),
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<v1::Token> Client::RevokeToken(const std::string& id) {
   v1::RevokeTokenRequest request;
   request.set_id(id);
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::RevokeToken, request, impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::RevokeToken, request,
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id, const v1::Quotas& quotas) {
@@ -619,8 +657,8 @@ absl::StatusOr<v1::Project> Client::CreateProject(const std::string& id, const v
   request.set_id(id);
   *request.mutable_quotas() = quotas;
   request.set_request_id(impl_->RequestId());
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::CreateProject, request, impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::CreateProject, request,
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<v1::Project> Client::UpdateProject(const std::string& id, const v1::Quotas& quotas) {
@@ -628,14 +666,14 @@ absl::StatusOr<v1::Project> Client::UpdateProject(const std::string& id, const v
   request.set_id(id);
   *request.mutable_quotas() = quotas;
   request.set_request_id(impl_->RequestId());
-  return impl_->Call(*impl_->admin, &v1::AdminService::Stub::UpdateProject, request, impl_->options().timeout,
-                     impl_->Policy());
+  return impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::UpdateProject, request,
+                     impl_->options().timeout, impl_->Policy());
 }
 
 absl::StatusOr<std::vector<v1::Project>> Client::ListProjects() {
   LUTHIER_ASSIGN_OR_RETURN(const v1::ListProjectsResponse response,
-                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListProjects, v1::ListProjectsRequest(),
-                                       impl_->options().timeout, impl_->Policy()));
+                           impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::ListProjects,
+                                       v1::ListProjectsRequest(), impl_->options().timeout, impl_->Policy()));
   return std::vector<v1::Project>(response.projects().begin(), response.projects().end());
 }
 
@@ -645,7 +683,7 @@ absl::StatusOr<std::vector<v1::AuditEntry>> Client::ListAudit(int64_t before, in
   request.set_kind(kind);
   request.set_page_size(count);
   LUTHIER_ASSIGN_OR_RETURN(const v1::ListAuditResponse response,
-                           impl_->Call(*impl_->admin, &v1::AdminService::Stub::ListAudit, request,
+                           impl_->Call(&Client::Impl::Stubs::admin, &v1::AdminService::Stub::ListAudit, request,
                                        impl_->options().timeout, impl_->Policy()));
   return std::vector<v1::AuditEntry>(response.entries().begin(), response.entries().end());
 }

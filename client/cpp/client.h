@@ -67,9 +67,12 @@ struct LeaseRef {
 // means that no server was reached. Thread-safe.
 class Client {
  public:
-  // INVALID_ARGUMENT for a bad address. Does not connect: the first call does.
+  // `address`: one, or several of one coordinator ("a:1,b:1", lib/wire/addresses.h), of which each call tries the one
+  // that answered last, and then the others. INVALID_ARGUMENT for a bad one. Does not connect: the first call does.
   static absl::StatusOr<std::unique_ptr<Client>> Create(absl::string_view address, const ClientOptions& options);
   Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options);
+  // Channels to several addresses of one coordinator, with these.
+  Client(std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>> channels, const ClientOptions& options);
   ~Client();
 
   // Ends calls in flight, and later ones, with CANCELLED. For shutting down; not for signal handlers.
@@ -85,8 +88,8 @@ class Client {
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // Returns which parameters a metric depends on. `request` is complete but for the study's name.
   absl::StatusOr<v1::GetImportanceResponse> GetImportance(const std::string& id, v1::GetImportanceRequest request);
-  // Returns all pages.
-  absl::StatusOr<std::vector<v1::Study>> ListStudies(const std::string& project = "");
+  // Returns all pages: of the studies that there are, or of the deleted ones that can be brought back.
+  absl::StatusOr<std::vector<v1::Study>> ListStudies(const std::string& project = "", bool deleted = false);
   // `fields` are paths within the spec: "budget.max_trials".
   absl::StatusOr<v1::Study> UpdateStudy(const std::string& id, const v1::StudySpec& spec,
                                         const std::vector<std::string>& fields);
@@ -95,6 +98,8 @@ class Client {
   absl::StatusOr<v1::Study> StopStudy(const std::string& id);
   absl::StatusOr<v1::Study> CancelStudy(const std::string& id);
   absl::Status DeleteStudy(const std::string& id);
+  // Brings back a deleted study, with the short id `new_id` unless that is empty.
+  absl::StatusOr<v1::Study> UndeleteStudy(const std::string& id, const std::string& new_id = "");
 
   // --- Trials ---
   absl::StatusOr<v1::Trial> GetTrial(const std::string& study, int64_t number, bool with_measurements = false);

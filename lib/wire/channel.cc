@@ -35,6 +35,7 @@
 #include "lib/base/regular_file.h"
 #include "lib/base/secret.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/addresses.h"
 #include "lib/wire/default_server.h"
 #include "lib/wire/token_file.h"
 
@@ -42,7 +43,9 @@ namespace luthier::wire {
 namespace {
 
 constexpr unsigned kRefreshSeconds = 60;
+constexpr absl::Duration kConnectPatience = absl::Seconds(3);
 constexpr absl::string_view kUnix = "unix:";
+constexpr absl::string_view kDns = "dns:///";
 
 // Provides the value of "authorization". Follows the token's file, so that a worker outlives the rotation of its token.
 // Thread-safe.
@@ -183,7 +186,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
 // Returns true if an address reaches only this machine. Names in any other form may belong to anybody.
 bool IsThisMachine(absl::string_view address) {
   if (absl::StartsWith(address, kUnix)) return true;
-  absl::string_view host = address.substr(0, address.rfind(':'));
+  absl::string_view host = absl::StripPrefix(address.substr(0, address.rfind(':')), kDns);
   if (absl::EqualsIgnoreCase(host, "localhost")) return true;
   if (absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]")) {
     in6_addr v6 = {};
@@ -254,7 +257,12 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   for (const char c : address) {
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) return refuse("contains spaces or control characters");
   }
-  if (absl::StrContains(address, "/")) return refuse("is not host:port or unix:PATH; leave out the scheme and slashes");
+  const absl::string_view whole = address;
+  absl::ConsumePrefix(&address, kDns);
+  if (absl::StrContains(address, "/")) {
+    address = whole;
+    return refuse("is not host:port, dns:///host:port or unix:PATH; leave out the scheme and slashes");
+  }
   const size_t colon = address.rfind(':');
   const bool bracketed = absl::StartsWith(address, "[");
   if (colon == absl::string_view::npos || (bracketed && address[colon - 1] != ']')) {
@@ -270,7 +278,9 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   return absl::StrCat("dns:///", address);
 }
 
-absl::Status CheckServer(absl::string_view address, const ChannelSecurity& security) {
+namespace {
+
+absl::Status CheckOne(absl::string_view address, const ChannelSecurity& security) {
   LUTHIER_RETURN_IF_ERROR(ServerTarget(address).status());
   if (security.token.empty()) return absl::OkStatus();
   LUTHIER_RETURN_IF_ERROR(CheckCharacters(security.token, "token", ""));
@@ -281,6 +291,14 @@ absl::Status CheckServer(absl::string_view address, const ChannelSecurity& secur
                    " is another machine, and would get the token in plain text, which everybody on the way can "
                    "read; give --tls-ca FILE (LUTHIER_TLS_CA), the certificate that signed the coordinator's, "
                    "or --accept-plaintext (LUTHIER_ACCEPT_PLAINTEXT=1) where the network is trusted"));
+}
+
+}  // namespace
+
+absl::Status CheckServer(absl::string_view servers, const ChannelSecurity& security) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, SplitAddresses(servers));
+  for (const std::string& address : addresses) LUTHIER_RETURN_IF_ERROR(CheckOne(address, security));
+  return absl::OkStatus();
 }
 
 void PrepareGrpc(bool errors_too) {
@@ -340,9 +358,12 @@ absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string 
   return given;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
-                                                             const ChannelSecurity& security) {
-  LUTHIER_RETURN_IF_ERROR(CheckServer(address, security));
+namespace {
+
+// `patience`: for one attempt to connect.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(absl::string_view address, const ChannelSecurity& security,
+                                                         absl::Duration patience) {
+  LUTHIER_RETURN_IF_ERROR(CheckOne(address, security));
   LUTHIER_ASSIGN_OR_RETURN(const std::string target, ServerTarget(address));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -351,7 +372,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // Despite its name this limits the time of one attempt to connect.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(absl::ToInt64Milliseconds(patience)));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Tuning runs inside networks; a proxy meant for the web is never wanted and breaks names like "localhost".
@@ -368,6 +389,26 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   if (!security.token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(security));
   return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
                                                                  std::move(interceptors));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
+                                                             const ChannelSecurity& security) {
+  return ChannelTo(address, security, absl::StartsWith(address, kDns) ? kAddressPatience : kConnectPatience);
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>>> CreateChannels(
+    absl::string_view servers, const ChannelSecurity& security) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, SplitAddresses(servers));
+  std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>> channels;
+  for (const std::string& address : addresses) {
+    LUTHIER_ASSIGN_OR_RETURN(
+        std::shared_ptr<grpc::Channel> channel,
+        addresses.size() == 1 ? CreateChannel(address, security) : ChannelTo(address, security, kAddressPatience));
+    channels.emplace_back(address, std::move(channel));
+  }
+  return channels;
 }
 
 }  // namespace luthier::wire

@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -13,10 +15,10 @@ namespace luthier::wire {
 
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
-// Returns gRPC's target for a server address: "host:port", "[v6]:port" or "unix:path". This is the one place where file
-// names are escaped: everywhere else an address has the path as it is, whatever characters it consists of. A path that
-// gRPC cannot use, with a comma or longer than 107 bytes, is reached by way of its folder, which this opens, and which
-// stays open. Returns INVALID_ARGUMENT saying what is missing.
+// Returns gRPC's target for a server address: "host:port", "[v6]:port", "dns:///host:port" or "unix:path". This is the
+// one place where file names are escaped: everywhere else an address has the path as it is, whatever characters it
+// consists of. A path that gRPC cannot use, with a comma or longer than 107 bytes, is reached by way of its folder,
+// which this opens, and which stays open. Returns INVALID_ARGUMENT saying what is missing.
 absl::StatusOr<std::string> ServerTarget(absl::string_view address);
 
 // Prepares gRPC; every program that uses it calls this before anything else of it. gRPC's log lines become events
@@ -51,9 +53,9 @@ struct ChannelSecurity {
 // ReadTokenFile (token_file.h): INVALID_ARGUMENT about the option, without its dashes, or the variable.
 absl::StatusOr<ChannelSecurity> SecurityFrom(ChannelSecurity given, std::string token_file);
 
-// INVALID_ARGUMENT about "server" for an address that is none, and for one to which the token must not go: another
-// machine, without TLS and without `accept_plaintext`; about "token" for one that no header can carry. This machine is
-// "localhost", 127.0.0.0/8, [::1] and every Unix socket: an SSH tunnel begins here.
+// INVALID_ARGUMENT about "server" for addresses (addresses.h) of which one is none, and for one to which the token must
+// not go: another machine, without TLS and without `accept_plaintext`; about "token" for one that no header can carry.
+// This machine is "localhost", 127.0.0.0/8, [::1] and every Unix socket: an SSH tunnel begins here.
 absl::Status CheckServer(absl::string_view address, const ChannelSecurity& security);
 
 // A channel to `address`, in plain text without tls(). It connects at the first call and again whenever the connection
@@ -66,6 +68,12 @@ absl::Status CheckServer(absl::string_view address, const ChannelSecurity& secur
 //  * Errors: as CheckServer, and INVALID_ARGUMENT about "tls-…" for files that are missing or don't go together.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address,
                                                              const ChannelSecurity& security = {});
+
+// Returns a channel to each of the addresses in `servers` (addresses.h). If there are several, and for "dns:///", an
+// attempt to connect takes a second at most. Certificates are compared with the host of each, unless a name is given.
+// Errors as CreateChannel and SplitAddresses.
+absl::StatusOr<std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>>> CreateChannels(
+    absl::string_view servers, const ChannelSecurity& security = {});
 
 }  // namespace luthier::wire
 

@@ -53,7 +53,7 @@ class FakeCoordinator final : public CoordinatorApi {
     Do([&] { grants_[token] = Granted{trial, {}, {}, {}}; });
   }
 
-  absl::StatusOr<std::string> OwnProject() override { return std::string("default"); }
+  absl::StatusOr<std::vector<std::string>> OwnProjects() override { return std::vector<std::string>{"default"}; }
   absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override {
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("get_spec");

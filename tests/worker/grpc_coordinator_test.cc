@@ -55,6 +55,11 @@ class Service final : public v1::WorkerService::Service {
     *response = answer;
     return error;
   }
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*, v1::ServerInfo* response) override {
+    ++infos;
+    *response = info;
+    return grpc::Status::OK;
+  }
   grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     heartbeat = *request;
@@ -88,6 +93,8 @@ class Service final : public v1::WorkerService::Service {
     return error;
   }
 
+  v1::ServerInfo info;
+  int infos = 0;
   v1::SuggestRequest suggest;
   v1::HeartbeatRequest heartbeat;
   v1::ReportRequest report;
@@ -174,6 +181,27 @@ TEST_F(GrpcCoordinatorTest, SeveralProjectsAreAskedInTurn) {
     asked.push_back(service_.suggest.parent());
   }
   EXPECT_THAT(asked, ElementsAre("projects/vision", "projects/vision", "projects/speech", "projects/vision"));
+}
+
+TEST_F(GrpcCoordinatorTest, ATokenOfSeveralProjectsAsksInTurn) {
+  for (const char* project : {"vision", "speech", "text"}) service_.info.add_projects(project);
+  std::vector<std::string> asked;
+  for (const char* id : {"r1", "r2", "r3", "r4"}) {
+    ASSERT_TRUE(api_->Suggest({"", "w1", 1, id}).ok());
+    asked.push_back(service_.suggest.parent());
+  }
+  EXPECT_THAT(asked, ElementsAre("projects/vision", "projects/speech", "projects/text", "projects/vision"));
+  EXPECT_EQ(service_.infos, 1);
+}
+
+TEST_F(GrpcCoordinatorTest, ATokenOfOneProjectSaysWhichByItself) {
+  service_.info.add_projects("vision");
+  ASSERT_TRUE(api_->Suggest({"", "w1", 1, "r1"}).ok());
+  EXPECT_EQ(service_.suggest.parent(), "");
+  EXPECT_THAT(*api_->OwnProjects(), ElementsAre("vision"));
+  service_.info.clear_projects();
+  service_.info.set_project("speech");  // Of an older coordinator.
+  EXPECT_THAT(*api_->OwnProjects(), ElementsAre("speech"));
 }
 
 TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {

@@ -71,6 +71,30 @@ TEST(RunAs, AUserMustExistAndBeWithinReach) {
   EXPECT_THAT(Error(flags, geteuid()), HasSubstr("only root may"));
 }
 
+TEST(RunAs, ProjectsHaveUsersOfTheirOwn) {
+  Flags flags = At("db1.example:7790");
+  flags.run_as_of = {{"a", "root"}, {"b", "0"}};
+  const auto others = ChooseAccount(&flags, kRoot);
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_FALSE(others->has_value());
+  EXPECT_EQ(*flags.commands.with_account, (std::set<std::string>{"a", "b"}));
+  const auto accounts = ChooseAccountsOf(flags, kRoot);
+  ASSERT_TRUE(accounts.ok()) << accounts.status();
+  EXPECT_EQ(accounts->size(), 2u);
+  EXPECT_FALSE(accounts->at("a").has_value());
+  // With a user for the others, commands of all are taken.
+  Flags both = flags;
+  both.commands.with_account.reset();
+  both.run_as = "root";
+  EXPECT_TRUE(ChooseAccount(&both, kRoot).ok());
+  EXPECT_FALSE(both.commands.with_account.has_value());
+  flags.run_as_of["b"] = "no-such-user";
+  EXPECT_THAT(std::string(ChooseAccountsOf(flags, kRoot).status().message()), HasSubstr("b=no-such-user: there is no"));
+  if (geteuid() != 0) return;
+  flags.run_as_of = {{"a", "nobody"}};
+  EXPECT_EQ(ChooseAccountsOf(flags, kRoot)->at("a")->name, "nobody");
+}
+
 TEST(RunAs, AnOwnSocketNeedsNothing) {
   const testing::TemporaryDirectory directory;
   if (geteuid() != 0) GTEST_SKIP() << "needs files of root";

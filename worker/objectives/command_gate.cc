@@ -15,8 +15,13 @@ absl::Status CommandGate::Admit(const std::string& study) {
   if (policy_.needs_account) {
     return absl::FailedPreconditionError(absl::StrCat("started as root, this worker ", kNeedsAccount));
   }
-  if (policy_.any) return absl::OkStatus();
   const std::string project(study::ProjectOf(study));
+  if (!policy_.none && policy_.with_account && !policy_.with_account->contains(project)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("started as root, this worker has no user for commands of project ", project, ", of which study ",
+                     base::Quote(study), " is; start it with --run-as ", project, "=USER"));
+  }
+  if (policy_.any) return absl::OkStatus();
   if (policy_.none) {
     return absl::FailedPreconditionError(
         absl::StrCat("this worker takes no commands (--commands-from none), and study ", base::Quote(study),
@@ -24,18 +29,16 @@ absl::Status CommandGate::Admit(const std::string& study) {
   }
   std::set<std::string> accepted = policy_.projects;
   if (accepted.empty()) {
-    std::string own;
     {
       const base::MutexLock lock(&mutex_);
-      own = own_;
+      accepted = own_;
     }
-    if (own.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(own, own_project_());
-      if (own.empty()) own = study::kDefaultProject;  // The coordinator is older than projects.
+    if (accepted.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::string> own, own_projects_());
+      accepted.insert(own.begin(), own.end());
       const base::MutexLock lock(&mutex_);
-      own_ = own;
+      own_ = accepted;
     }
-    accepted.insert(std::move(own));
   }
   if (accepted.contains(project)) return absl::OkStatus();
   return absl::FailedPreconditionError(

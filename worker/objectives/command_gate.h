@@ -2,8 +2,10 @@
 #define LUTHIER_WORKER_OBJECTIVES_COMMAND_GATE_H_
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,8 +18,10 @@ namespace luthier::worker {
 struct CommandPolicy {
   bool any = false;   // Commands of every project are run.
   bool none = false;  // No commands are run.
-  // Projects whose commands are run; if empty, without `any` and `none`: the worker's own.
+  // Projects whose commands are run; if empty, without `any` and `none`: all of the worker's own.
   std::set<std::string> projects;
+  // Projects whose commands have a user as whom they run; those of others are refused. Absent: all have.
+  std::optional<std::set<std::string>> with_account = std::nullopt;
   bool needs_account = false;  // The worker is root and has no user to run commands as, so it runs none.
 };
 
@@ -32,12 +36,15 @@ inline constexpr char kCommandRefused[] = "COMMAND_REFUSED";
 // Passes on runs of projects whose commands this worker accepts, and refuses the others.
 class CommandGate final : public Runner {
  public:
-  // `study` is the id of the worker's only study, or empty. `own_project` returns the worker's own project; it is
+  // `study` is the id of the worker's only study, or empty. `own_projects` returns the worker's own projects; it is
   // called until it has answered once, and not at all if the policy needs no answer. Both pointers must outlive the
   // gate.
   CommandGate(Runner* command, CommandPolicy policy, std::string study,
-              std::function<absl::StatusOr<std::string>()> own_project)
-      : command_(command), policy_(std::move(policy)), study_(std::move(study)), own_project_(std::move(own_project)) {}
+              std::function<absl::StatusOr<std::vector<std::string>>()> own_projects)
+      : command_(command),
+        policy_(std::move(policy)),
+        study_(std::move(study)),
+        own_projects_(std::move(own_projects)) {}
 
   // FAILED_PRECONDITION for a study whose commands are not accepted.
   absl::Status Open(const study::StudySpec& spec) override;
@@ -47,15 +54,15 @@ class CommandGate final : public Runner {
   void Abort() override { command_->Abort(); }
 
  private:
-  // FAILED_PRECONDITION naming the flag that mends it; errors of `own_project`.
+  // FAILED_PRECONDITION naming the flag that mends it; errors of `own_projects`.
   absl::Status Admit(const std::string& study);
 
   Runner* const command_;
   const CommandPolicy policy_;
   const std::string study_;
-  const std::function<absl::StatusOr<std::string>()> own_project_;
+  const std::function<absl::StatusOr<std::vector<std::string>>()> own_projects_;
   base::Mutex mutex_;
-  std::string own_ ABSL_GUARDED_BY(mutex_);  // The worker's own project; empty: not known yet.
+  std::set<std::string> own_ ABSL_GUARDED_BY(mutex_);  // The worker's own projects; empty: not known yet.
 };
 
 }  // namespace luthier::worker

@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/command_template.h"
+#include "lib/study/project.h"
 #include "worker/process/environment.h"
 
 namespace luthier::worker {
@@ -60,6 +61,15 @@ absl::StatusOr<std::map<std::string, std::string>> EnvironmentOf(const CommandOp
 
 }  // namespace
 
+namespace {
+
+const std::optional<Account>& AccountOf(const CommandOptions& options, const std::string& study) {
+  const auto found = options.accounts.find(std::string(study::ProjectOf(study)));
+  return found == options.accounts.end() ? options.account : found->second;
+}
+
+}  // namespace
+
 absl::StatusOr<PreparedCommand> PrepareCommand(const CommandOptions& options, const RunRequest& request,
                                                const PrivateDirectory& directory) {
   const auto& command = std::get<study::CommandObjective>(request.spec.objective);
@@ -79,15 +89,16 @@ absl::StatusOr<PreparedCommand> PrepareCommand(const CommandOptions& options, co
   if (spec.argv.empty()) return absl::InvalidArgumentError("argv: nothing is left of the program and its arguments");
   InheritedVariables inherited = SortEnvironment(OwnEnvironment(), options.environment_allowed);
   prepared.withheld = std::move(inherited.withheld);
-  if (options.account) SetAccountVariables(*options.account, &inherited.passed);
+  const std::optional<Account>& account = AccountOf(options, request.study);
+  if (account) SetAccountVariables(*account, &inherited.passed);
   LUTHIER_ASSIGN_OR_RETURN(const auto environment, EnvironmentOf(options, request, inputs, inherited.passed));
   for (const auto& [name, value] : environment) spec.environment.push_back(absl::StrCat(name, "=", value));
   LUTHIER_RETURN_IF_ERROR(CheckNoZeroByte(spec.argv));
   LUTHIER_RETURN_IF_ERROR(CheckNoZeroByte(spec.environment));
   spec.memory_limit_bytes = command.memory_limit_bytes;
-  if (options.account) {
-    spec.account = &*options.account;
-    LUTHIER_RETURN_IF_ERROR(directory.HandTo(*options.account));
+  if (account) {
+    spec.account = &*account;
+    LUTHIER_RETURN_IF_ERROR(directory.HandTo(*account));
   }
   return prepared;
 }

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_COMMAND_OPTIONS_H_
 #define LUTHIER_WORKER_OBJECTIVES_COMMAND_OPTIONS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct CommandOptions {
   std::vector<std::string> gpus;
   // User as whom programs run; absent: this process's own. For root alone.
   std::optional<Account> account;
+  // The same for programs of these projects, in place of `account`.
+  std::map<std::string, std::optional<Account>> accounts;
   // Variables of this process that programs get besides those that any program needs (environment.h): names, with * and
   // ?.
   std::vector<std::string> environment_allowed;

@@ -79,7 +79,7 @@ class CoordinatorApi {
   // Returns NOT_FOUND, or FAILED_PRECONDITION if this program can't read the spec.
   virtual absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) = 0;
   // Returns the worker's own project for the coordinator: that of its token.
-  virtual absl::StatusOr<std::string> OwnProject() = 0;
+  virtual absl::StatusOr<std::vector<std::string>> OwnProjects() = 0;
   virtual absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) = 0;
   // Makes the running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;

@@ -14,6 +14,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/addresses.h"
 #include "lib/wire/certificate.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/deadline.h"
@@ -55,15 +56,21 @@ absl::StatusOr<int> Health(Context& context) {
   } else {
     address = absl::StrCat("unix:", DataDirectory(options.db), "/socket");
   }
-  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = wire::CreateChannel(address, security);
-  if (!channel.ok()) return UsageError(channel.status());
-  const std::unique_ptr<grpc::health::v1::Health::Stub> stub = grpc::health::v1::Health::NewStub(*channel);
-  grpc::ClientContext call;
-  call.set_deadline(wire::DeadlineIn(options.health_timeout));
+  const auto channels = wire::CreateChannels(address, security);
+  if (!channels.ok()) return UsageError(channels.status());
+  std::vector<std::string> addresses;
+  for (const auto& [one, channel] : *channels) addresses.push_back(one);
+  wire::Turns turns(std::move(addresses));
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(kReadyToWrite);
   grpc::health::v1::HealthCheckResponse response;
-  const absl::Status answer = wire::FromGrpc(stub->Check(&call, request, &response));
+  std::unique_ptr<grpc::ClientContext> call;
+  const absl::Status answer = turns.Try([&](size_t index) {
+    call = std::make_unique<grpc::ClientContext>();
+    call->set_deadline(wire::DeadlineIn(options.health_timeout));
+    const auto stub = grpc::health::v1::Health::NewStub((*channels)[index].second);
+    return wire::FromGrpc(stub->Check(call.get(), request, &response));
+  });
   if (base::NobodyAnswered(answer)) {
     context.err() << "luthier: no coordinator answers at " << address << " (" << answer.message() << ")\n";
     return kExitUnreachable;
@@ -71,7 +78,7 @@ absl::StatusOr<int> Health(Context& context) {
   LUTHIER_RETURN_IF_ERROR(answer);
   if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) {
     context.out() << "serving\n";
-    if (options.verbose) TellCertificates(context, call);
+    if (options.verbose) TellCertificates(context, *call);
     return kExitDone;
   }
   context.err() << "luthier: the coordinator at " << address << " answers, and does not serve: it starts or stops\n";

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from luthier import _security, _wire
 from luthier._retry import INFO, LOCAL, ONCE, ORDINARY, Policy, Retry, lacks, older, translate
-from luthier._server import Place
+from luthier._server import Place, Tried, elsewhere
 from luthier._tasks import Lock, breaks, to_unavailable
 from luthier.errors import LuthierError, Unavailable
 
@@ -31,6 +31,7 @@ class Calls:
         self.used: bool = False  # True if there has been a channel.
         self._lock = Lock()
         self._channel: Any = None
+        self._address = ""  # The channel leads there.
         self._generation = 0  # Number of channels that were dropped.
         self._methods: dict[tuple[str, str, bool], Any] = {}
 
@@ -42,8 +43,8 @@ class Calls:
                 raise Unavailable("this connection was closed")
             self.place.check_process()
             if self._channel is None:
-                target = await asyncio.to_thread(self.place.target)
-                self._channel = _security.channel(grpc.aio, target)
+                self._address = await asyncio.to_thread(self.place.address)
+                self._channel = _security.channel(grpc.aio, self._address, self.place.several)
                 self.used = True
             key = (service, name, stream)
             if key not in self._methods:
@@ -53,8 +54,11 @@ class Calls:
             return self._methods[key], self._generation
 
     async def _reconnect(self, generation: int) -> None:
-        """Drops a channel to a coordinator of a directory, which may be gone: the next call joins or starts one."""
-        if self.place.local is not None:
+        """Drops a channel to a coordinator of a directory, which may be gone: the next call joins or starts one. Of
+        several addresses the next call takes the next one."""
+        if self.place.several and generation == self._generation:
+            self.place.pass_on(self._address)
+        if self.place.local is not None or self.place.several:
             await self.drop(generation)
 
     async def drop(self, generation: Optional[int] = None) -> None:
@@ -77,10 +81,12 @@ class Calls:
             policy = LOCAL
         begin = time.monotonic()
         retry: Optional[Retry] = None
+        tried = Tried(self.place)
         while True:
             elapsed = time.monotonic() - begin
             left = seconds if policy is ONCE else max(0.1, min(seconds, policy.patience - elapsed))
             stub, generation = await self._stub(service, name)
+            address = self._address
             try:
                 reply = await stub(request, timeout=left, metadata=self.place.metadata)
                 self.place.budget.earn()
@@ -89,11 +95,17 @@ class Calls:
                 failure = translate(error)
             except breaks() as error:
                 failure = to_unavailable(error, current=generation == self._generation)
+            moves = self.place.several and elsewhere(failure)
+            if moves:
+                await self._reconnect(generation)
+                if tried.another(address, failure):
+                    continue
+                failure = tried.failure(failure)
             retry = retry or Retry(policy, self.place.budget)
             wait = retry.wait_after(failure.code, failure.reason, failure.retry_delay, time.monotonic() - begin)
             if wait is None:
                 raise await self._lacking(service, name) if lacks(failure, name) else failure
-            if failure.code in ("UNAVAILABLE", "CANCELLED"):
+            if failure.code in ("UNAVAILABLE", "CANCELLED") and not moves:
                 await self._reconnect(generation)
             await asyncio.sleep(wait)
 

@@ -32,17 +32,52 @@ _OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
+_DNS = "dns:///"  # Before a name that may have several addresses.
+_MOST_ADDRESSES = 16
+
+
+def addresses(server: str) -> list[str]:
+    """Returns the addresses in "a:1,b:1". What begins with "unix:" is one address to its end, since paths may have
+    commas: a socket comes last. The C++ client's twin (lib/wire/addresses.h)."""
+    found: list[str] = []
+    left = server
+    while not left.startswith("unix:") and "," in left:
+        one, _, left = left.partition(",")
+        found.append(one)
+    return [*found, left]
+
+
 def check_address(server: str) -> str:
-    """Returns the address of a coordinator, HOST:PORT or unix:PATH. ValueError says what is wrong with others."""
+    """Returns the addresses of a coordinator, each HOST:PORT, dns:///HOST:PORT or unix:PATH. ValueError says what is
+    wrong with others."""
+    several = addresses(server)
+    if len(several) == 1:
+        return _check_one(server)
+    if len(several) > _MOST_ADDRESSES:
+        raise ValueError(
+            f"server= names more than {_MOST_ADDRESSES} addresses; a name that has several can be given as "
+            "dns:///NAME:PORT"
+        )
+    for one in several:
+        if not one:
+            raise ValueError(f"server={server!r} has an empty address; write HOST:PORT,HOST:PORT")
+        _check_one(one)
+    return server
+
+
+def _check_one(server: str) -> str:
     if server.startswith("unix:"):
         if not server[len("unix:") :]:
             raise ValueError(f"server={server!r} names no socket; give unix:PATH")
         return server
     if re.search(r"[\x00-\x20\x7f]", server):
         raise ValueError(f"server={server!r} contains spaces or control characters")
-    if "/" in server:
-        raise ValueError(f"server={server!r} is not HOST:PORT or unix:PATH; leave out the scheme and slashes")
-    host, _, port = server.rpartition(":")
+    name = server[len(_DNS) :] if server.startswith(_DNS) else server
+    if "/" in name:
+        raise ValueError(
+            f"server={server!r} is not HOST:PORT, dns:///HOST:PORT or unix:PATH; leave out the scheme and slashes"
+        )
+    host, _, port = name.rpartition(":")
     if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise ValueError(f"server={server!r} has no host or no port; give HOST:PORT, for instance localhost:7790")
     if ":" in host and not host.startswith("["):
@@ -78,10 +113,13 @@ def metadata() -> Metadata:
 def check_plaintext(server: str, sent: Metadata, accept_plaintext: bool) -> None:
     """Raises ValueError where a token would go to another machine in plain text, unasked."""
     accept_plaintext = accept_plaintext or _is_set("LUTHIER_ACCEPT_PLAINTEXT")
-    if accept_plaintext or not sent or _encrypted() or _is_this_machine(server):
+    if accept_plaintext or not sent or _encrypted():
+        return
+    others = [one for one in addresses(server) if not _is_this_machine(one)]
+    if not others:
         return
     raise ValueError(
-        f"server={server!r} is another machine, and would get the token in plain text, which everybody on the way can "
+        f"server={others[0]!r} is another machine, and would get the token in plain text, which everybody on the way can "
         "read; set LUTHIER_TLS_CA to the file of the certificate that signed the coordinator's, or give "
         "accept_plaintext=True (LUTHIER_ACCEPT_PLAINTEXT=1) where the network is trusted"
     )
@@ -103,6 +141,8 @@ def _is_set(variable: str) -> bool:
 def _is_this_machine(server: str) -> bool:
     """Tells if an address reaches this machine alone. Names that are written otherwise may be anybody's."""
     host = server.rpartition(":")[0]
+    if host.startswith(_DNS):
+        host = host[len(_DNS) :]
     if server.startswith("unix:") or host.lower() == "localhost":
         return True
     family, host = (socket.AF_INET6, host[1:-1]) if host.startswith("[") else (socket.AF_INET, host)
@@ -214,14 +254,16 @@ def _unix_target(server: str) -> str:
     return "unix:" + quote(path, safe="/")
 
 
-def channel(grpc: Any, server: str) -> Any:
-    """Returns a channel of `grpc` (or of `grpc.aio`) to a coordinator, encrypted where LUTHIER_TLS_CA or
-    LUTHIER_TLS_CERT is set. ValueError for files that are missing or do not go together."""
+def channel(grpc: Any, server: str, several: bool = False) -> Any:
+    """Returns a channel of `grpc` (or of `grpc.aio`) to one address of a coordinator, encrypted where LUTHIER_TLS_CA or
+    LUTHIER_TLS_CERT is set. `several`: there are others, so that an attempt to connect takes a second at most.
+    ValueError for files that are missing or do not go together."""
+    options = [*_OPTIONS, ("grpc.min_reconnect_backoff_ms", 1000)] if several or server.startswith(_DNS) else _OPTIONS
     ca, cert, key = (os.environ.get("LUTHIER_TLS_" + name) for name in ("CA", "CERT", "KEY"))
     if server.startswith("unix:"):
-        return grpc.insecure_channel(_unix_target(server), options=_OPTIONS)
+        return grpc.insecure_channel(_unix_target(server), options=options)
     if not (ca or cert):
-        return grpc.insecure_channel(server, options=_OPTIONS)
+        return grpc.insecure_channel(server, options=options)
     if bool(cert) != bool(key):
         raise ValueError("LUTHIER_TLS_CERT and LUTHIER_TLS_KEY go together: one of them is missing")
     from grpc import ssl_channel_credentials
@@ -230,7 +272,7 @@ def channel(grpc: Any, server: str) -> Any:
     credentials = ssl_channel_credentials(roots, _read("LUTHIER_TLS_KEY", key), _read("LUTHIER_TLS_CERT", cert))
     name = os.environ.get("LUTHIER_TLS_SERVER_NAME")
     more = [("grpc.ssl_target_name_override", name)] if name else []
-    return grpc.secure_channel(server, credentials, options=[*_OPTIONS, *more])
+    return grpc.secure_channel(server, credentials, options=[*options, *more])
 
 
 def _read(variable: str, path: Optional[str]) -> Optional[bytes]:

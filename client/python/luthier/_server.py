@@ -17,8 +17,8 @@ from typing import Optional
 
 from luthier._ownership import trouble
 from luthier._retry import Budget
-from luthier._security import Metadata, check_plaintext, metadata
-from luthier.errors import Unavailable
+from luthier._security import Metadata, addresses, check_plaintext, metadata
+from luthier.errors import LuthierError, Unavailable
 
 _DEFAULT = "luthier.db.d"
 _PATH_LIMIT = 100  # Bytes of a socket's path.
@@ -81,6 +81,29 @@ class Place:
         if server is not None:
             check_plaintext(server, self.metadata, accept_plaintext)
         self.budget: Budget = Budget()
+        self._addresses: list[str] = [] if server is None else addresses(server)
+        self._turn = 0  # Index of the address that answered last.
+        self._turns = threading.Lock()
+
+    @property
+    def several(self) -> bool:
+        """True if the coordinator has several addresses, of which the one that answered last is used."""
+        return len(self._addresses) > 1
+
+    @property
+    def count(self) -> int:
+        """Number of addresses."""
+        return len(self._addresses)
+
+    def address(self) -> str:
+        """Returns the address to connect to; as `target`, but for one of several."""
+        return self._addresses[self._turn] if self.several else self.target()
+
+    def pass_on(self, failed: str) -> None:
+        """Notes that an address does not answer: it is the next one's turn, where nobody has noted that before."""
+        with self._turns:
+            if self.several and self._addresses[self._turn] == failed:
+                self._turn = (self._turn + 1) % len(self._addresses)
 
     @property
     def has_token(self) -> bool:
@@ -88,7 +111,8 @@ class Place:
         return bool(self.metadata)
 
     def target(self) -> str:
-        """Returns the coordinator's address; one of our own is started where nobody serves its directory."""
+        """Returns the coordinator's address, or all of several; one of our own is started where nobody serves its
+        directory."""
         if self.local is not None:
             return self.local.target()
         assert self.server is not None
@@ -102,6 +126,32 @@ class Place:
                 '`optimize(processes=...)` or multiprocessing\'s "spawn", with Python 3.10 or newer, or with '
                 "GRPC_ENABLE_FORK_SUPPORT=1"
             )
+
+
+def elsewhere(failure: LuthierError) -> bool:
+    """Tells if another address may do better: nobody answered, or a coordinator that begins or ends did."""
+    return failure.code == "UNAVAILABLE" and failure.reason in ("", "DRAINING", "STARTING")
+
+
+class Tried:
+    """The addresses that one call has tried, each once before it waits."""
+
+    def __init__(self, place: Place) -> None:
+        self._count = place.count
+        self._errors: list[str] = []
+
+    def another(self, address: str, failure: LuthierError) -> bool:
+        """Notes a failure; tells if there is an address that was not tried yet."""
+        self._errors.append(f"{address}: {failure}")
+        return len(self._errors) < self._count
+
+    def failure(self, failure: LuthierError) -> LuthierError:
+        """Returns the error of all addresses, and begins anew. What a coordinator said stays as it is."""
+        errors, self._errors = self._errors, []
+        if failure.reason:
+            return failure
+        said = f"no coordinator answers at any of {len(errors)} addresses: " + "; ".join(errors)
+        return Unavailable(said, reason="", code=failure.code)
 
 
 class LocalServer:

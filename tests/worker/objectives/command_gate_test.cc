@@ -41,8 +41,9 @@ class CommandGateTest : public ::testing::Test {
   CountingRunner command_;
   RecordingSink sink_;
   int asked_ = 0;
-  absl::StatusOr<std::string> own_ = std::string("vision");
-  const std::function<absl::StatusOr<std::string>()> ask_ = [this] {
+  using Projects = std::vector<std::string>;
+  absl::StatusOr<Projects> own_ = Projects{"vision"};
+  const std::function<absl::StatusOr<Projects>()> ask_ = [this] {
     ++asked_;
     return own_;
   };
@@ -56,18 +57,29 @@ TEST_F(CommandGateTest, TakesThoseOfItsOwnProject) {
   EXPECT_EQ(asked_, 1);
 }
 
-TEST_F(CommandGateTest, WithoutProjectsItIsTheDefaultOne) {
-  own_ = std::string();
+TEST_F(CommandGateTest, TakesThoseOfAllItsOwnProjects) {
+  own_ = Projects{"vision", "default"};
   CommandGate gate(&command_, {}, "", ask_);
   EXPECT_EQ(Run(gate, "s"), "");
-  EXPECT_THAT(Run(gate, "vision/s"), HasSubstr("--commands-from vision"));
+  EXPECT_EQ(Run(gate, "vision/s"), "");
+  EXPECT_THAT(Run(gate, "other/s"), HasSubstr("of project default, vision alone"));
+  EXPECT_EQ(asked_, 1);
+}
+
+TEST_F(CommandGateTest, RunsNothingOfAProjectWithoutAUser) {
+  CommandPolicy policy;
+  policy.any = true;
+  policy.with_account = {"vision"};
+  CommandGate gate(&command_, policy, "", ask_);
+  EXPECT_EQ(Run(gate, "vision/s"), "");
+  EXPECT_THAT(Run(gate, "other/s"), HasSubstr("start it with --run-as other=USER"));
 }
 
 TEST_F(CommandGateTest, RunsNothingUntilItKnows) {
   own_ = absl::UnavailableError("away");
   CommandGate gate(&command_, {}, "", ask_);
   EXPECT_THAT(Run(gate, "vision/s"), HasSubstr("away"));
-  own_ = std::string("vision");
+  own_ = Projects{"vision"};
   EXPECT_EQ(Run(gate, "vision/s"), "");
 }
 

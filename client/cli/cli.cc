@@ -138,9 +138,14 @@ absl::Status CheckStudyId(const char* field, const std::string& project, std::st
 
 // Turns the names of studies on the command line into ids.
 absl::Status CheckStudyIds(Options* options) {
-  if (!options->project.empty()) {
-    const absl::Status project = study::ValidateId("--project", options->project);
-    if (!project.ok()) return UsageError("--project", base::GetErrorDetail(project)->violations[0].description);
+  // A token may be for several projects.
+  const bool several = options->path == "admin token create" && !options->project.empty();
+  const std::vector<std::string> projects =
+      several ? std::vector<std::string>(absl::StrSplit(options->project, ',')) : std::vector{options->project};
+  for (const std::string& project : projects) {
+    if (options->project.empty()) break;
+    const absl::Status valid = study::ValidateId("--project", project);
+    if (!valid.ok()) return UsageError("--project", base::GetErrorDetail(valid)->violations[0].description);
   }
   if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks its id itself.
   LUTHIER_RETURN_IF_ERROR(CheckStudyId("STUDY", options->project, &options->study));

@@ -86,6 +86,8 @@ struct Options {
   std::string export_format;
   bool with_trials = false;
   bool without_measurements = false;
+  bool deleted = false;  // The list of deleted studies.
+  std::string new_id;
   std::string new_name;
 
   // trial retry, trial delete

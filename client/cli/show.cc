@@ -280,7 +280,9 @@ void PrintStudy(std::ostream& out, const v1::Study& study, Detail detail) {
   if (const std::string bounds = BoundsText(study); !bounds.empty()) out << "bounds   " << bounds << "\n";
   if (const std::string noisy = RecommendationText(study); !noisy.empty()) out << "take     " << noisy << "\n";
   if (const std::string legal = LegalShareText(study); !legal.empty()) out << "legal    " << legal << "\n";
-  out << "created  " << ShortTime(study.create_time()) << " UTC\n";
+  out << "created  " << ShortTime(study.create_time()) << " UTC";
+  if (!study.owner().empty()) out << " by " << Printable(study.owner());
+  out << "\n";
   if (NeverReportedAStep(study)) {
     out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "
            "objective has to report `step`\n";

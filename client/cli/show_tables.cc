@@ -94,25 +94,30 @@ std::string ObjectiveNames(const v1::StudySpec& spec) {
 }  // namespace
 
 Table StudyTable(const std::vector<v1::Study>& studies) {
-  Table table({"id",
-               "state",
-               "done",
-               "trials",
-               {"running", 3},
-               {"failed", 2},
-               {"metric", 4},
-               {"best", 1},
-               {"best_trial", 5},
-               {"created", 6}});
+  const auto any = [&](auto has) { return std::any_of(studies.begin(), studies.end(), has); };
+  const bool owners = any([](const v1::Study& study) { return !study.owner().empty(); });
+  const bool deleted = any([](const v1::Study& study) { return study.has_delete_time(); });
+  std::vector<Column> columns = {"id",          "state",       "done",      "trials",          {"running", 3},
+                                 {"failed", 2}, {"metric", 4}, {"best", 1}, {"best_trial", 5}, {"created", 6}};
+  if (owners) columns.push_back({"owner", 7});
+  if (deleted) columns.insert(columns.end(), {{"deleted", 0}, {"gone", 0}});
+  Table table(std::move(columns));
   for (const v1::Study& study : studies) {
     const v1::TrialCounts& counts = study.trials();
-    table.Add({Cell::Text(IdOf(study)), Cell::State(StudyStateText(study)), Cell::Integer(DoneTrials(counts)),
-               Cell::Integer(study.spec().budget().max_trials()), Cell::Integer(counts.running()),
-               Cell::Integer(counts.failed()), Cell::Text(ObjectiveNames(study.spec())),
-               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
-               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
-               Cell::Text(ShortTime(study.create_time()))},
-              study.name());
+    std::vector<Cell> row = {Cell::Text(IdOf(study)),
+                             Cell::State(StudyStateText(study)),
+                             Cell::Integer(DoneTrials(counts)),
+                             Cell::Integer(study.spec().budget().max_trials()),
+                             Cell::Integer(counts.running()),
+                             Cell::Integer(counts.failed()),
+                             Cell::Text(ObjectiveNames(study.spec())),
+                             study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
+                             study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
+                             Cell::Text(ShortTime(study.create_time()))};
+    if (owners) row.push_back(Cell::Text(study.owner()));
+    if (deleted)
+      row.insert(row.end(), {Cell::Text(ShortTime(study.delete_time())), Cell::Text(ShortTime(study.purge_time()))});
+    table.Add(std::move(row), study.name());
   }
   return table;
 }

@@ -86,14 +86,17 @@ Refusal Access::Refuse(const std::string& address, const Request& request, const
 
 Refusal Access::Admit(const Peer& peer, const Request& request, Admitted* admitted) {
   const absl::StatusOr<Holder> identified = Identify(peer);
-  if (!identified.ok()) return Refuse(peer.address, request, Caller{"", "", "", {}, false}, identified.status());
+  if (!identified.ok())
+    return Refuse(peer.address, request,
+                  Caller{.token = "", .name = "", .project = "", .projects = {}, .roles = {}, .commands = false},
+                  identified.status());
   admitted->caller = identified->caller;
   admitted->standing = identified->standing;
   admitted->method = request.method;
   admitted->address = peer.address;
   const Caller& caller = admitted->caller;
   const std::string project = request.project.empty() ? caller.project : request.project;
-  if (project != caller.project && !caller.any_project()) {
+  if (!caller.has(project) && !caller.any_project()) {
     const std::string what = request.object.empty() ? absl::StrCat("project ", project) : request.object;
     return Refuse(
         peer.address, request, caller,

@@ -100,7 +100,7 @@ std::string RolesText(const std::set<Role>& roles) {
 std::set<Role> RolesOf(absl::string_view text) {
   std::set<Role> roles;
   for (const absl::string_view word : absl::StrSplit(text, ',')) {
-    for (const Role role : {Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin}) {
+    for (const Role role : kRoles) {
       if (ToString(role) == word) roles.insert(role);
     }
   }
@@ -222,7 +222,9 @@ absl::StatusOr<std::vector<TokenRecord>> AccessStore::Tokens() {
       TokenRecord t;
       t.id = StringColumn(rows, 0);
       t.name = StringColumn(rows, 1);
-      t.project = StringColumn(rows, 2);
+      t.projects = absl::StrSplit(StringColumn(rows, 2), ',');
+      t.project = t.projects.front();
+      if (t.projects.size() == 1) t.projects.clear();
       t.roles = RolesOf(StringColumn(rows, 3));
       t.commands = Int64Column(rows, 4) != 0;
       t.hash = StringColumn(rows, 5);
@@ -290,9 +292,11 @@ absl::Status AccessStore::Put(const TokenRecord& t, const ChangeRecord& request)
         "revoke_time = excluded.revoke_time, certificate = excluded.certificate, request = excluded.request, "
         "unclaimed = excluded.unclaimed");
     const std::string roles = RolesText(t.roles);
+    // Programs that know one project for each token find none with several names.
+    const std::string projects = absl::StrJoin(t.all_projects(), ",");
     BindText(put, 1, t.id);
     BindText(put, 2, t.name);
-    BindText(put, 3, t.project);
+    BindText(put, 3, projects);
     BindText(put, 4, roles);
     Bind(put, 5, int64_t{t.commands});
     BindText(put, 6, t.hash);

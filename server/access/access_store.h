@@ -26,7 +26,8 @@ namespace luthier::access {
 struct TokenRecord {
   std::string id;
   std::string name;
-  std::string project;
+  std::string project;                // The project of calls that name none.
+  std::vector<std::string> projects;  // All that it is for, `project` first; empty: that one alone.
   std::set<Role> roles;
   bool commands = false;
   std::string hash;           // token.h
@@ -41,6 +42,7 @@ struct TokenRecord {
   std::string request;     // Id of the request that made the newest secret; empty: it had none.
   bool unclaimed = false;  // True if nobody has used the newest secret yet.
 
+  std::vector<std::string> all_projects() const { return projects.empty() ? std::vector{project} : projects; }
   // A revocation does not depend on the clock.
   bool revoked() const { return revoke_time != absl::InfiniteFuture(); }
   bool in_force(absl::Time now) const { return !revoked() && now < expire_time; }

@@ -18,6 +18,8 @@ absl::string_view ToString(Role role) {
       return "worker";
     case Role::kAdmin:
       return "admin";
+    case Role::kMaintainer:
+      return "maintainer";
   }
   return "";
 }
@@ -28,17 +30,22 @@ bool Caller::may(Right right) const {
   };
   switch (right) {
     case Right::kSee:
-      return any({Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin});
+      return any({Role::kViewer, Role::kUser, Role::kMaintainer, Role::kWorker, Role::kAdmin});
     case Right::kRead:
-      return any({Role::kViewer, Role::kUser, Role::kAdmin});
+      return any({Role::kViewer, Role::kUser, Role::kMaintainer, Role::kAdmin});
     case Right::kWork:
-      return any({Role::kUser, Role::kWorker, Role::kAdmin});
+      return any({Role::kUser, Role::kMaintainer, Role::kWorker, Role::kAdmin});
     case Right::kWrite:
-      return any({Role::kUser, Role::kAdmin});
+      return any({Role::kUser, Role::kMaintainer, Role::kAdmin});
     case Right::kAdmin:
       return any({Role::kAdmin});
   }
   return false;
+}
+
+std::string Caller::Owner(const std::string& of) const {
+  if (token.empty() || page) return "";
+  return study::IdWithin(has(of) ? of : project, name);
 }
 
 std::string Caller::Worker(const std::string& worker) const {

@@ -12,6 +12,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/certificate.h"
@@ -30,13 +31,32 @@ constexpr size_t kMaxTold = 1000;
 // Longest delay after which lasting calls hear that their token has expired.
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 constexpr absl::string_view kBearer = "Bearer ";
+constexpr absl::string_view kPageName = "page-";  // Names of pages' tokens begin with it.
+constexpr size_t kMostWarnings = 20;              // Lines of the log each day about tokens that end.
+constexpr size_t kMostProjects = 32;              // A token has no more.
 
 // Returns the text that identifies the wanted token. No part of it has a space.
 std::string ContentOf(const TokenRecord& wanted) {
   std::string content = absl::StrCat("create ", wanted.name, " ", wanted.project, " ", wanted.commands, " ",
                                      wanted.certificate, " ", absl::FormatDuration(wanted.lifetime));
   for (const Role role : wanted.roles) absl::StrAppend(&content, " ", ToString(role));
+  for (const std::string& project : wanted.projects) absl::StrAppend(&content, " in ", project);
   return content;
+}
+
+// Checks that `project` is the first of `projects`, if there are any, and that none is there twice.
+void CheckProjects(const TokenRecord& wanted, base::Violations* violations) {
+  const std::vector<std::string>& projects = wanted.projects;
+  if (projects.empty()) return;
+  if (projects[0] != wanted.project) {
+    violations->Add("project", absl::StrCat(Quote(wanted.project), " is not the first of projects; leave it out"));
+  }
+  if (projects.size() > kMostProjects) {
+    violations->Add("projects", absl::StrCat("has ", projects.size(), " entries; at most ", kMostProjects,
+                                             " are allowed: make several tokens"));
+  }
+  const std::set<std::string> different(projects.begin(), projects.end());
+  if (different.size() != projects.size()) violations->Add("projects", "names a project twice");
 }
 
 // Writes a file that its owner alone can read. Existing files are replaced, and links not followed.
@@ -57,6 +77,8 @@ Caller CallerWith(const TokenRecord& token) {
   caller.token = token.id;
   caller.name = token.name;
   caller.project = token.project;
+  caller.projects = token.all_projects();
+  caller.page = absl::StartsWith(token.name, kPageName) && token.roles.count(Role::kAdmin) > 0;
   caller.roles = token.roles;
   caller.commands = token.commands || caller.any_project();
   return caller;
@@ -124,7 +146,7 @@ absl::StatusOr<std::string> Registry::PageToken() {
   }
   const TokenText text = NewToken();
   TokenRecord page;
-  page.name = absl::StrCat("page-", text.id);
+  page.name = absl::StrCat(kPageName, text.id);
   page.project = study::kDefaultProject;
   page.roles = {Role::kAdmin};
   page.commands = true;
@@ -199,7 +221,7 @@ std::vector<std::shared_ptr<Standing>> Registry::Become(const TokenRecord& token
 
 std::map<std::string, int64_t> Registry::TokensInForce() const {
   std::map<std::string, int64_t> counts;
-  for (const Role role : {Role::kViewer, Role::kUser, Role::kWorker, Role::kAdmin}) {
+  for (const Role role : kRoles) {
     counts[std::string(ToString(role))] = 0;
   }
   const absl::Time now = clock_->Wall();
@@ -209,6 +231,45 @@ std::map<std::string, int64_t> Registry::TokensInForce() const {
     for (const Role role : token.record.roles) ++counts[std::string(ToString(role))];
   }
   return counts;
+}
+
+std::vector<TokenRecord> Registry::EndingSoon() const {
+  const absl::Time now = clock_->Wall();
+  std::vector<TokenRecord> ending;
+  {
+    base::MutexLock lock(&mutex_);
+    for (const auto& [id, token] : tokens_) {
+      const TokenRecord& record = token.record;
+      if (record.in_force(now) && record.expire_time - now <= kEndsSoon && record.lifetime > kEndsSoon) {
+        ending.push_back(record);
+      }
+    }
+  }
+  std::sort(ending.begin(), ending.end(),
+            [](const TokenRecord& a, const TokenRecord& b) { return a.expire_time < b.expire_time; });
+  return ending;
+}
+
+void Registry::WarnOfEnds() {
+  const absl::Duration now = clock_->Monotonic();
+  {
+    base::MutexLock lock(&mutex_);
+    if (now < next_warning_) return;
+    next_warning_ = now + absl::Hours(24);
+  }
+  const std::vector<TokenRecord> ending = EndingSoon();
+  for (size_t i = 0; i < std::min(ending.size(), kMostWarnings); ++i) {
+    const TokenRecord& token = ending[i];
+    base::LogWarning(
+        "token_ends",
+        {{"token", token.id},
+         {"name", token.name},
+         {"project", token.project},
+         {"until", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", token.expire_time, absl::UTCTimeZone())},
+         {"days", absl::StrCat((token.expire_time - clock_->Wall()) / absl::Hours(24))},
+         {"others", absl::StrCat(ending.size() - 1)},
+         {"warning", absl::StrCat("luthier admin token rotate ", token.id, " --overlap 24h makes a new one")}});
+  }
 }
 
 absl::StatusOr<TokenRecord> Registry::FindToken(const std::string& id) const {
@@ -291,12 +352,14 @@ absl::Status Registry::Keep(const TokenRecord& token, const ChangeRecord& reques
 
 absl::StatusOr<std::pair<TokenRecord, std::string>> Registry::CreateToken(TokenRecord wanted, const Change& change) {
   LUTHIER_RETURN_IF_ERROR(CheckStore());
-  if (wanted.project.empty()) wanted.project = study::kDefaultProject;
-  if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
   base::Violations violations;
+  if (wanted.project.empty()) wanted.project = wanted.projects.empty() ? study::kDefaultProject : wanted.projects[0];
+  CheckProjects(wanted, &violations);
+  if (wanted.projects.size() == 1) wanted.projects.clear();
+  if (wanted.lifetime == absl::ZeroDuration()) wanted.lifetime = kDefaultLifetime;
   violations.AddAll("", study::ValidateId("name", wanted.name));
-  if (wanted.roles.empty()) violations.Add("roles", "is empty; give viewer, user, worker or admin");
-  if (wanted.roles.count(Role::kAdmin) > 0 && wanted.project != study::kDefaultProject) {
+  if (wanted.roles.empty()) violations.Add("roles", "is empty; give viewer, user, maintainer, worker or admin");
+  if (wanted.roles.count(Role::kAdmin) > 0 && (wanted.project != study::kDefaultProject || !wanted.projects.empty())) {
     violations.Add("project", "does not go with the role admin, which is for all projects; leave it out");
   }
   if (wanted.lifetime < kShortestLifetime || wanted.lifetime > kLongestLifetime) {
@@ -316,20 +379,24 @@ absl::StatusOr<std::pair<TokenRecord, std::string>> Registry::CreateToken(TokenR
   if (begun.second) return SecretAgain(begun.first);
   {
     base::MutexLock lock(&mutex_);
-    if (wanted.project != study::kDefaultProject && projects_.count(wanted.project) == 0) {
-      return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
-                       absl::StrCat("project ", Quote(wanted.project), " does not exist; luthier admin project create ",
-                                    wanted.project, " makes it"));
-    }
-    const auto taken = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
-      const TokenRecord& other = entry.second.record;
-      return other.name == wanted.name && other.project == wanted.project && other.in_force(now);
-    });
-    if (taken != tokens_.end()) {
-      return MakeError(
-          absl::StatusCode::kAlreadyExists, reason::kTokenExists,
-          absl::StrCat("project ", wanted.project, " has a token ", Quote(wanted.name), " already, ", taken->first,
-                       "; choose another name, or luthier admin token rotate or revoke ", taken->first));
+    for (const std::string& project : wanted.all_projects()) {
+      if (project != study::kDefaultProject && projects_.count(project) == 0) {
+        return MakeError(absl::StatusCode::kNotFound, reason::kNotFound,
+                         absl::StrCat("project ", Quote(project), " does not exist; luthier admin project create ",
+                                      project, " makes it"));
+      }
+      const auto taken = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
+        const TokenRecord& other = entry.second.record;
+        const std::vector<std::string> all = other.all_projects();
+        return other.name == wanted.name && std::find(all.begin(), all.end(), project) != all.end() &&
+               other.in_force(now);
+      });
+      if (taken != tokens_.end()) {
+        return MakeError(
+            absl::StatusCode::kAlreadyExists, reason::kTokenExists,
+            absl::StrCat("project ", project, " has a token ", Quote(wanted.name), " already, ", taken->first,
+                         "; choose another name, or luthier admin token rotate or revoke ", taken->first));
+      }
     }
     if (tokens_.size() >= kMaxTokens) {
       return MakeError(absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
@@ -394,9 +461,12 @@ absl::StatusOr<std::vector<TokenRecord>> Registry::ListTokens(const std::string&
   audit_->Flush();  // Writes the last uses.
   LUTHIER_ASSIGN_OR_RETURN(std::vector<TokenRecord> tokens, store_->Tokens());
   if (!project.empty()) {
-    tokens.erase(
-        std::remove_if(tokens.begin(), tokens.end(), [&](const auto& token) { return token.project != project; }),
-        tokens.end());
+    tokens.erase(std::remove_if(tokens.begin(), tokens.end(),
+                                [&](const auto& token) {
+                                  const std::vector<std::string> all = token.all_projects();
+                                  return std::find(all.begin(), all.end(), project) == all.end();
+                                }),
+                 tokens.end());
   }
   return tokens;
 }

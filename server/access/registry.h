@@ -26,6 +26,7 @@ inline constexpr absl::Duration kDefaultLifetime = absl::Hours(90 * 24);
 inline constexpr absl::Duration kShortestLifetime = absl::Minutes(1);
 inline constexpr absl::Duration kLongestLifetime = absl::Hours(3653 * 24);
 inline constexpr absl::Duration kLongestOverlap = absl::Hours(30 * 24);
+inline constexpr absl::Duration kEndsSoon = absl::Hours(14 * 24);  // Before the end of a token, warnings begin.
 
 // The caller that a token in force names, and until when it is in force.
 struct Holder {
@@ -69,6 +70,11 @@ class Registry {
   absl::StatusOr<std::string> PageToken();
   // Counts the tokens in force by role, "viewer", "user", …; one with several roles counts for each.
   std::map<std::string, int64_t> TokensInForce() const;
+  // Returns the tokens in force that end within kEndsSoon, the first to end first. Those that were made for no longer
+  // than that, as are those of pages, are left out: they end soon on purpose.
+  std::vector<TokenRecord> EndingSoon() const;
+  // Logs EndingSoon at the first call, and once a day after it.
+  void WarnOfEnds();
   // Keeps the quotas of all projects in `table`, which must outlive this.
   void KeepQuotas(study::QuotaTable* table);
   // Returns the audit; null where nothing is kept.
@@ -137,6 +143,7 @@ class Registry {
   std::map<std::string, Known> tokens_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mutex_);
   study::QuotaTable* quotas_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::Duration next_warning_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();  // Clock::Monotonic().
   base::Mutex changing_;  // Held during each change of tokens and projects.
   // A secret that was made in the last minutes, for a caller whose answer was lost. By request.
   struct Told {

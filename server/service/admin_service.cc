@@ -22,6 +22,8 @@ access::Role FromMessage(v1::Role role, base::Violations* violations) {
       return access::Role::kWorker;
     case v1::ADMIN:
       return access::Role::kAdmin;
+    case v1::MAINTAINER:
+      return access::Role::kMaintainer;
     default:
       violations->Add("roles", absl::StrCat("has the unknown role ", static_cast<int>(role)));
       return access::Role::kViewer;
@@ -38,6 +40,8 @@ v1::Role RoleMessage(access::Role role) {
       return v1::WORKER;
     case access::Role::kAdmin:
       return v1::ADMIN;
+    case access::Role::kMaintainer:
+      return v1::MAINTAINER;
   }
   return v1::ROLE_UNSPECIFIED;
 }
@@ -46,6 +50,7 @@ void Fill(const access::TokenRecord& token, v1::Token* message) {
   message->set_id(token.id);
   message->set_name(token.name);
   message->set_project(token.project);
+  for (const std::string& project : token.all_projects()) message->add_projects(project);
   for (const access::Role role : token.roles) message->add_roles(RoleMessage(role));
   message->set_commands(token.commands);
   message->set_certificate_sha256(token.certificate);
@@ -136,6 +141,7 @@ absl::Status CreateToken(const Call& call, const v1::CreateTokenRequest& request
   access::TokenRecord wanted;
   wanted.name = request.name();
   wanted.project = request.project();
+  wanted.projects.assign(request.projects().begin(), request.projects().end());
   for (const int role : request.roles()) wanted.roles.insert(FromMessage(static_cast<v1::Role>(role), &violations));
   wanted.commands = request.commands();
   wanted.certificate = request.certificate_sha256();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/error.h"
+#include "lib/study/project.h"
 #include "lib/wire/resource_name.h"
 #include "server/service/call.h"
 #include "server/service/message_memory.h"
@@ -118,6 +119,14 @@ void TakeCaller(const Call& call, const Request& request, Op* op) {
   if constexpr (requires { op->actor; }) op->actor = call.actor();
   if constexpr (requires { op->request_id; }) op->request_id = call.caller().RequestId(request.request_id());
   if constexpr (requires { op->token; }) op->token = call.caller().Lease(request.token());
+  if constexpr (requires { op->by; } || requires { op->owner; }) {
+    const access::Caller& caller = call.caller();
+    const std::string owner = caller.Owner(std::string(study::ProjectOf(op->id)));
+    if constexpr (requires { op->owner; }) op->owner = owner;
+    if constexpr (requires { op->by; }) {
+      op->by = {caller.maintains(), owner, caller.token.empty() ? "" : caller.Worker("")};
+    }
+  }
 }
 
 // A call that becomes an operation of the coordinator. `parse` makes it of the request, but for what TakeCaller sets;

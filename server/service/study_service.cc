@@ -90,6 +90,7 @@ v1::Study AsMessage(const storage::StudyRecord& record, const storage::Storage::
   *message.mutable_create_time() = wire::ToProto(record.create_time);
   *message.mutable_update_time() = wire::ToProto(record.update_time);
   message.set_update_seq(record.update_seq);
+  message.set_owner(record.owner);
   return message;
 }
 
@@ -403,11 +404,50 @@ bool LooksAtAllOf(const v1::GetStudyRequest& request) {
   return request.has_certificate() || request.harmonica_stages() || request.recommendation();
 }
 
+// Lists the project's deleted studies, in order of key.
+absl::Status ListDeleted(const Call& call, const v1::ListStudiesRequest& request, const std::string& project,
+                         int page_size, v1::ListStudiesResponse* response) {
+  const Backend& backend = call.backend();
+  LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("deleted", request.page_token()));
+  storage::StudyKey last = 0;
+  if (!after.empty() && !absl::SimpleAtoi(after, &last)) return base::BadField("page_token", "is of another list");
+  PageFill fill(page_size);
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, backend.storage->ListDeleted(last, 1));
+    if (next.empty()) return absl::OkStatus();
+    const storage::StudyRecord& record = next[0];
+    if (study::ProjectOf(record.id) == project) {
+      absl::StatusOr<v1::Study> study = v1::Study();
+      if (record.damage.ok()) study = StudyMessage(backend.storage, record);
+      if (!study.ok() && !storage::IsDamage(study.status())) return study.status();
+      const absl::Status& damage = record.damage.ok() ? study.status() : record.damage;
+      if (!damage.ok()) {
+        v1::Study damaged;
+        MarkDamaged(record.id, damage, &damaged);
+        study = std::move(damaged);
+      }
+      if (record.deletion) {
+        const absl::Duration left =
+            record.deletion->uptime + coordinator::kDeletionLifetime - backend.coordinator->uptime();
+        *study->mutable_delete_time() = wire::ToProto(record.deletion->time);
+        *study->mutable_purge_time() = wire::ToProto(backend.clock->Wall() + std::max(left, absl::ZeroDuration()));
+      }
+      if (!fill.Takes(*study)) {
+        response->set_next_page_token(MakePageToken("deleted", absl::StrCat(last)));
+        return absl::OkStatus();
+      }
+      *response->add_studies() = *std::move(study);
+    }
+    last = record.key;
+  }
+}
+
 absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request, v1::ListStudiesResponse* response) {
   storage::Storage* const storage = call.backend().storage;
   LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request.page_token()));
   LUTHIER_ASSIGN_OR_RETURN(const std::string project, call.Project());
+  if (request.deleted()) return ListDeleted(call, request, project, page_size, response);
+  LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request.page_token()));
   PageFill fill(page_size);
   for (std::string last = std::max(after, FirstIdOf(project));;) {
     // Studies are read one at a time: a spec of 2 MiB takes twenty times as much in memory.
@@ -438,26 +478,17 @@ absl::StatusOr<coordinator::ControlOp> ParseControl(const Call& call, const v1::
   return op;
 }
 
-// Checks that the caller may delete the study, which cannot be undone: of users with tokens only its maker and admins
-// may. Studies from before makers were recorded may be deleted by anybody.
-absl::Status CheckMaker(const Backend& backend, const access::Caller& caller, const std::string& id) {
-  if (caller.token.empty() || caller.any_project()) return absl::OkStatus();
-  const absl::StatusOr<storage::StudyRecord> study = backend.storage->GetStudy(id);
-  if (!study.ok()) return absl::OkStatus();  // The deletion reports the error.
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> first, backend.storage->ListEvents(study->key, 0, 1));
-  if (first.empty() || first[0].actor.empty()) return absl::OkStatus();
-  const std::string maker = first[0].actor.substr(0, first[0].actor.rfind('@'));
-  if (maker == study::IdWithin(caller.project, caller.name)) return absl::OkStatus();
-  return base::MakeError(absl::StatusCode::kPermissionDenied, base::reason::kRole,
-                         absl::StrCat("study ", base::Quote(id), " was made by ", base::Quote(maker), ", not by ",
-                                      base::Quote(caller.name),
-                                      ": its maker or an admin deletes it; `luthier study "
-                                      "cancel` ends it and keeps its trials"));
-}
-
-absl::StatusOr<coordinator::ControlOp> ParseDelete(const Call& call, const v1::ControlStudyRequest& request) {
-  LUTHIER_ASSIGN_OR_RETURN(coordinator::ControlOp op, ParseControl<Control::kDelete>(call, request));
-  LUTHIER_RETURN_IF_ERROR(CheckMaker(call.backend(), call.caller(), op.id));
+absl::StatusOr<coordinator::ControlOp> ParseUndelete(const Call& call, const v1::UndeleteStudyRequest& request) {
+  coordinator::ControlOp op;
+  LUTHIER_ASSIGN_OR_RETURN(op.id, call.name().Study());
+  LUTHIER_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
+  if (!request.new_id().empty()) {
+    base::Violations violations;
+    violations.AddAll("", study::ValidateId("new_id", request.new_id()));
+    LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+    op.new_id = study::IdWithin(std::string(study::ProjectOf(op.id)), request.new_id());
+  }
+  op.control = Control::kUndelete;
   return op;
 }
 
@@ -548,7 +579,9 @@ std::vector<Method> StudyMethods() {
       StudyOperation("StudyService/ResumeStudy", Admission::kEnding, ParseControl<Control::kResume>),
       StudyOperation("StudyService/StopStudy", Admission::kEnding, ParseControl<Control::kStop>),
       StudyOperation("StudyService/CancelStudy", Admission::kEnding, ParseControl<Control::kCancel>),
-      Operation("StudyService/DeleteStudy", Right::kWrite, Admission::kEnding, ParseDelete, FillDeleted),
+      Operation("StudyService/DeleteStudy", Right::kWrite, Admission::kEnding, ParseControl<Control::kDelete>,
+                FillDeleted),
+      StudyOperation("StudyService/UndeleteStudy", Admission::kWork, ParseUndelete),
       Stream<v1::Event>("StudyService/WatchStudy", Right::kRead, WatchStudy),
   };
 }

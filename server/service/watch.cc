@@ -114,6 +114,7 @@ class Watch final : public Call::Lasting, public std::enable_shared_from_this<Wa
           page_.push_back(ToMessage(event));
           after_ = event.seq;
           if (event.type == storage::EventType::kStudyDeleted) deleted_ = true;
+          if (event.type == storage::EventType::kStudyUndeleted) deleted_ = false;
         }
         if (!events->empty()) woken_ = true;  // There may be more.
       }

@@ -303,6 +303,7 @@ void GetServerInfo(const CallPtr& call, const v1::GetServerInfoRequest&, v1::Ser
   response->set_plaintext(!call->peer().secret);
   response->set_open(backend.access == nullptr || backend.access->auth() == access::Auth::kOff);
   response->set_project(call->caller().project);
+  for (const std::string& project : call->caller().projects) response->add_projects(project);
   response->set_caller(call->caller().name);
   if (backend.page_url) response->set_page_url(backend.page_url());
   for (const access::Role role : call->caller().roles) response->add_roles(std::string(access::ToString(role)));

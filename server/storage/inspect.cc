@@ -32,7 +32,6 @@ struct Question {
 // NOT INDEXED, because integrity_check compares the indexes.
 constexpr Question kRows[] = {
     {"counter", "SELECT 'the counter ' || name, 0 FROM counter WHERE sum <> " LUTHIER_COUNTER_SUM},
-    {"study", "SELECT 'its row', key FROM study NOT INDEXED WHERE sum <> " LUTHIER_STUDY_SUM},
     {"former_spec",
      "SELECT 'its former spec until event ' || until_seq, study FROM former_spec WHERE sum "
      "<> " LUTHIER_FORMER_SPEC_SUM},
@@ -43,6 +42,9 @@ constexpr Question kRows[] = {
     {"event", "SELECT 'event ' || seq, study FROM event NOT INDEXED WHERE sum <> " LUTHIER_EVENT_SUM},
     {"request", "SELECT 'the stored reply to request ' || quote(id), 0 FROM request WHERE sum <> " LUTHIER_REQUEST_SUM},
 };
+constexpr Question kStudies = {"study", "SELECT 'its row', key FROM study NOT INDEXED WHERE sum <> " LUTHIER_STUDY_SUM};
+constexpr Question kStudiesUntil15 = {
+    "study", "SELECT 'its row', key FROM study NOT INDEXED WHERE sum <> " LUTHIER_STUDY_SUM_UNTIL_15};
 constexpr Question kMissing[] = {
     {"trial",
      "SELECT 'trials: its row says that there are ' || newest_trial || ', and there are ' ||"
@@ -61,6 +63,7 @@ constexpr Question kMissing[] = {
 };
 constexpr char kIntegrity[] = "PRAGMA integrity_check(20)";
 constexpr int kChecksummedVersion = 13;
+constexpr int kOwnersVersion = 16;
 constexpr char kAccessFile[] = "access.db";
 
 class Inspection {
@@ -138,8 +141,10 @@ std::map<int64_t, std::string> Owners(const std::string& path, const std::vector
 
 // Reads all rows of the study; false: some are damaged, or can't be read.
 bool IsWhole(SQLite::Database& db, StudyKey study) {
+  constexpr char kDamagedStudy[] = "SELECT count(*) FROM study WHERE key = ?1 AND sum <> " LUTHIER_STUDY_SUM;
+  constexpr char kDamagedStudyUntil15[] =
+      "SELECT count(*) FROM study WHERE key = ?1 AND sum <> " LUTHIER_STUDY_SUM_UNTIL_15;
   constexpr const char* kDamagedRows[] = {
-      "SELECT count(*) FROM study WHERE key = ?1 AND sum <> " LUTHIER_STUDY_SUM,
       "SELECT count(*) FROM former_spec WHERE study = ?1 AND sum <> " LUTHIER_FORMER_SPEC_SUM,
       "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND sum <> " LUTHIER_TRIAL_SUM,
       "SELECT count(*) FROM measurement WHERE study = ?1 AND sum <> " LUTHIER_MEASUREMENT_SUM,
@@ -148,11 +153,14 @@ bool IsWhole(SQLite::Database& db, StudyKey study) {
       " events <> (SELECT count(*) FROM event WHERE study = ?1) FROM study WHERE key = ?1",
   };
   const absl::Status status = Guarded([&]() -> absl::Status {
-    for (const char* sql : kDamagedRows) {
+    const auto check = [&](const char* sql) {
       SQLite::Statement count(db, sql);
       Bind(count, 1, study);
-      if (!count.executeStep() || Int64Column(count, 0) != 0) return absl::DataLossError("");
-    }
+      return count.executeStep() && Int64Column(count, 0) == 0 ? absl::OkStatus() : absl::DataLossError("");
+    };
+    const bool owners = db.execAndGet("PRAGMA user_version").getInt() >= kOwnersVersion;
+    LUTHIER_RETURN_IF_ERROR(check(owners ? kDamagedStudy : kDamagedStudyUntil15));
+    for (const char* sql : kDamagedRows) LUTHIER_RETURN_IF_ERROR(check(sql));
     return absl::OkStatus();
   });
   return status.ok();
@@ -218,6 +226,7 @@ absl::StatusOr<std::vector<Finding>> InspectRows(SQLite::Database& db) {
                                               studies ? "studies" : "tokens, projects and the audit")}};
   }
   if (studies && version >= kChecksummedVersion) {
+    inspection.Ask(version >= kOwnersVersion ? kStudies : kStudiesUntil15);
     for (const Question& question : kRows) inspection.Ask(question);
     for (const Question& question : kMissing) inspection.Ask(question);
   }

@@ -34,6 +34,11 @@ struct MemoryStorage::Undo {
   struct WholeStudy {
     StudyRows rows;
   };
+  struct Hidden {
+    StudyKey key;
+    std::optional<Deletion> old;
+    std::string id;
+  };
   struct NewFormerSpec {
     StudyKey study;
   };
@@ -56,7 +61,7 @@ struct MemoryStorage::Undo {
   struct OldRequest {
     RequestRecord old;
   };
-  std::variant<Study, WholeStudy, NewFormerSpec, Trial, Point, NewEvent, NewRequest, OldRequest> what;
+  std::variant<Study, WholeStudy, Hidden, NewFormerSpec, Trial, Point, NewEvent, NewRequest, OldRequest> what;
 };
 
 absl::Status MemoryStorage::Commit(const WriteBatch& batch) {
@@ -97,6 +102,7 @@ absl::Status MemoryStorage::Apply(const PutStudy& put, StudyKey keys_before, std
     return absl::OkStatus();
   }
   StudyRecord& stored = found->second.record;
+  if (stored.deletion) return Violation(absl::StrCat("study key ", r.key, " is hidden"));
   LUTHIER_RETURN_IF_ERROR(CheckSameStudy(stored.id, stored.spec, r));
   undo->push_back({Undo::Study{r.key, std::exchange(stored, r)}});
   return absl::OkStatus();
@@ -106,8 +112,33 @@ absl::Status MemoryStorage::Apply(const DeleteStudy& deletion, StudyKey, std::ve
   counters_.TakeDeletedStudy(deletion.key);
   auto node = studies_.extract(deletion.key);
   if (node.empty()) return absl::OkStatus();
-  ids_.erase(node.mapped().record.id);
+  if (!node.mapped().record.deletion) ids_.erase(node.mapped().record.id);
   undo->push_back({Undo::WholeStudy{std::move(node.mapped())}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const HideStudy& hiding, StudyKey, std::vector<Undo>* undo) {
+  const auto found = studies_.find(hiding.key);
+  if (found == studies_.end() || found->second.record.deletion) {
+    return NotThereToHide(hiding.key);
+  }
+  undo->push_back({Undo::Hidden{hiding.key, std::exchange(found->second.record.deletion, hiding.deletion),
+                                found->second.record.id}});
+  ids_.erase(found->second.record.id);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const UnhideStudy& unhiding, StudyKey, std::vector<Undo>* undo) {
+  const auto found = studies_.find(unhiding.key);
+  if (found == studies_.end() || !found->second.record.deletion) {
+    return NotHidden(unhiding.key);
+  }
+  StudyRecord& record = found->second.record;
+  if (!ids_.try_emplace(unhiding.id, record.key).second) {
+    return Violation(absl::StrCat("another study has the id ", base::Quote(unhiding.id)));
+  }
+  undo->push_back({Undo::Hidden{unhiding.key, std::exchange(record.deletion, std::nullopt),
+                                std::exchange(record.id, unhiding.id)}});
   return absl::OkStatus();
 }
 
@@ -122,7 +153,7 @@ absl::Status MemoryStorage::Apply(const PutFormerSpec& put, StudyKey, std::vecto
 absl::Status MemoryStorage::Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) {
   const int64_t number = put.record.trial.number;
   const auto study = studies_.find(put.study);
-  if (study == studies_.end()) return TrialWithoutStudy(put.study);
+  if (study == studies_.end() || study->second.record.deletion) return TrialWithoutStudy(put.study);
   const auto [trial, inserted] = study->second.trials.try_emplace(number, put.record);
   if (inserted) {
     undo->push_back({Undo::Trial{put.study, number, std::nullopt}});
@@ -203,8 +234,17 @@ void MemoryStorage::RollBack(std::vector<Undo> undo) {
       }
     } else if constexpr (std::is_same_v<Entry, Undo::WholeStudy>) {
       const StudyKey key = entry.rows.record.key;
-      ids_[entry.rows.record.id] = key;
+      if (!entry.rows.record.deletion) ids_[entry.rows.record.id] = key;
       studies_[key] = std::move(entry.rows);
+    } else if constexpr (std::is_same_v<Entry, Undo::Hidden>) {
+      StudyRecord& record = studies_.find(entry.key)->second.record;
+      record.deletion = entry.old;
+      if (entry.old) {
+        ids_.erase(record.id);
+      } else {
+        ids_[entry.id] = entry.key;
+      }
+      record.id = entry.id;
     } else if constexpr (std::is_same_v<Entry, Undo::NewFormerSpec>) {
       studies_[entry.study].former_specs.pop_back();
     } else if constexpr (std::is_same_v<Entry, Undo::Trial>) {
@@ -266,6 +306,13 @@ absl::StatusOr<StudyRecord> MemoryStorage::GetStudy(const std::string& id) {
   const auto found = ids_.find(id);
   if (found == ids_.end()) return NoSuchStudy(id);
   return studies_.find(found->second)->second.record;
+}
+
+absl::StatusOr<std::vector<StudyRecord>> MemoryStorage::ListDeleted(StudyKey after, int limit) {
+  base::MutexLock lock(&mutex_);
+  return Page(studies_, after, limit, [](const StudyRows& rows) -> const StudyRecord* {
+    return rows.record.deletion ? &rows.record : nullptr;
+  });
 }
 
 absl::StatusOr<TrialRecord> MemoryStorage::GetTrial(StudyKey study, int64_t number) {

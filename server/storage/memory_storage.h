@@ -30,6 +30,7 @@ class MemoryStorage final : public Storage {
   absl::StatusOr<StudyKey> LastStudyKey() override;
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;
+  absl::StatusOr<std::vector<StudyRecord>> ListDeleted(StudyKey after, int limit) override;
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) override;
   absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study) override;
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
@@ -60,6 +61,9 @@ class MemoryStorage final : public Storage {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const DeleteStudy& deletion, StudyKey, std::vector<Undo>* undo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const HideStudy& hiding, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Apply(const UnhideStudy& unhiding, StudyKey, std::vector<Undo>* undo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutFormerSpec& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Apply(const PutMeasurement& put, StudyKey, std::vector<Undo>* undo)
@@ -78,7 +82,7 @@ class MemoryStorage final : public Storage {
   base::Mutex mutex_;
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   std::map<StudyKey, StudyRows> studies_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, StudyKey> ids_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, StudyKey> ids_ ABSL_GUARDED_BY(mutex_);            // Without hidden studies.
   std::map<StudyKey, std::vector<Event>> events_ ABSL_GUARDED_BY(mutex_);  // Each in order of seq.
   std::map<std::string, RequestRecord> requests_ ABSL_GUARDED_BY(mutex_);
 };

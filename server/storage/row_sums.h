@@ -16,10 +16,14 @@ absl::Status RegisterRowSums(sqlite3* db);
 
 // clang-format off
 #define LUTHIER_COUNTER_SUM "row_sum('counter', name, value)"
-#define LUTHIER_STUDY_SUM_OF(id)                                                                                \
-  "row_sum('study', key, " id ", state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq,"  \
+#define LUTHIER_STUDY_SUM_UNTIL_15                                                                             \
+  "row_sum('study', key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq,"     \
   " resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, newest_trial, events)"
-#define LUTHIER_STUDY_SUM LUTHIER_STUDY_SUM_OF("id")
+#define LUTHIER_STUDY_SUM_OF(id, hidden_id, hidden_time, hidden_uptime)                                         \
+  "row_sum('study', key, " id ", state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq,"  \
+  " resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, newest_trial, events, owner, "     \
+  hidden_id ", " hidden_time ", " hidden_uptime ")"
+#define LUTHIER_STUDY_SUM LUTHIER_STUDY_SUM_OF("id", "hidden_id", "hidden_time_ns", "hidden_uptime_ns")
 #define LUTHIER_FORMER_SPEC_SUM "row_sum('former_spec', study, until_seq, max_trials, spec, back)"
 #define LUTHIER_TRIAL_SUM                                                                           \
   "row_sum('trial', study, number, state, value, create_seq, finish_seq, body, resource, training," \

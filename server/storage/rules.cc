@@ -49,6 +49,15 @@ absl::Status Check(const DeleteStudy& deletion) {
   return CheckKey(deletion.key);
 }
 
+absl::Status Check(const HideStudy& hiding) {
+  return CheckKey(hiding.key);
+}
+
+absl::Status Check(const UnhideStudy& unhiding) {
+  if (unhiding.id.empty()) return Violation("a study's id is empty");
+  return CheckKey(unhiding.key);
+}
+
 absl::Status Check(const PutFormerSpec& put) {
   LUTHIER_RETURN_IF_ERROR(CheckKey(put.study));
   return CheckSeq("until_seq", put.former.until_seq);
@@ -68,6 +77,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
+  if (append.event.type == EventType::kStudyUndeleted) return absl::OkStatus();
   return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kNoiseFound);
 }
 
@@ -150,6 +160,14 @@ absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec
 
 absl::Status NoSuchRequest(const std::string& id) {
   return Violation(absl::StrCat("request id ", base::Quote(id), " is not stored"));
+}
+
+absl::Status NotThereToHide(StudyKey study) {
+  return Violation(absl::StrCat("study key ", study, " is not there to be hidden"));
+}
+
+absl::Status NotHidden(StudyKey study) {
+  return Violation(absl::StrCat("study key ", study, " is not hidden"));
 }
 
 absl::Status TrialWithoutStudy(StudyKey study) {

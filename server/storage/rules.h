@@ -12,7 +12,8 @@
 // Rules and derivations that every implementation of Storage shares. The rules that need other rows:
 //
 //   * a study's id is unique; the key of a new one is above LastStudyKey() as it was before the batch;
-//   * the id and the metrics of a stored study never change;
+//   * the metrics of a stored study never change, nor does its id but by UnhideStudy;
+//   * a study is hidden once, and brought back once; while it is hidden, it and its trials can't be put;
 //   * a trial needs its study, a measurement its trial;
 //   * the state of a final trial never changes;
 //   * an event's seq is above every earlier one; fence and uptime never go down; a request's id is unique.
@@ -49,6 +50,8 @@ absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec
 absl::Status NoSuchRequest(const std::string& id);
 // Violations of the rules about trials and measurements.
 absl::Status TrialWithoutStudy(StudyKey study);
+absl::Status NotThereToHide(StudyKey study);
+absl::Status NotHidden(StudyKey study);
 absl::Status MeasurementWithoutTrial(int64_t trial);
 absl::Status FinalTrialWouldChange(int64_t number);
 

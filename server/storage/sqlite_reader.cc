@@ -25,7 +25,8 @@ namespace {
 
 #define LUTHIER_STUDY_COLUMNS                                                                               \
   "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec," \
-  " added_trials, created_digest, bytes, create_uptime_ns, sum = " LUTHIER_STUDY_SUM
+  " added_trials, created_digest, bytes, create_uptime_ns, sum = " LUTHIER_STUDY_SUM                        \
+  ", owner, hidden_id, hidden_time_ns, hidden_uptime_ns"
 #define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body, study, sum = " LUTHIER_TRIAL_SUM
 #define LUTHIER_EVENT_COLUMNS                                                                          \
   "seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts, sum " \
@@ -61,6 +62,12 @@ absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
   record.created_digest = StringColumn(row, 11);
   record.bytes = Int64Column(row, 12);
   record.create_uptime = absl::Nanoseconds(Int64Column(row, 13));
+  record.owner = StringColumn(row, 15);
+  std::string hidden_id = StringColumn(row, 16);
+  if (!hidden_id.empty()) {
+    record.id = std::move(hidden_id);
+    record.deletion = Deletion{TimeFromNanos(Int64Column(row, 17)), absl::Nanoseconds(Int64Column(row, 18))};
+  }
   return record;
 }
 
@@ -199,7 +206,10 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_study_ids_(*db_, "SELECT key, id FROM study WHERE id > ?1 AND id < '~' ORDER BY id LIMIT ?2"),
       get_study_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id = ?1 AND id < '~'"),
       id_of_(*db_, "SELECT id FROM study WHERE key = ?1"),
-      list_deleted_(*db_, "SELECT key FROM study WHERE id >= '~'"),
+      list_hidden_(*db_,
+                   "SELECT " LUTHIER_STUDY_COLUMNS
+                   " FROM study INDEXED BY study_hidden WHERE key > ?1 AND hidden_id <> '' ORDER BY key LIMIT ?2"),
+      list_erasable_(*db_, "SELECT key FROM study WHERE id >= '~' AND hidden_id = ''"),
       get_trial_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS " FROM trial WHERE study = ?1 AND number = ?2"),
       list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
@@ -323,10 +333,27 @@ absl::StatusOr<StudyRecord> SqliteReader::GetStudy(const std::string& id) {
   });
 }
 
-absl::StatusOr<std::vector<StudyKey>> SqliteReader::ListDeleted() {
+absl::StatusOr<std::vector<StudyRecord>> SqliteReader::ListDeleted(StudyKey after, int limit) {
   return Guarded([&] {
-    const ResetGuard guard(&list_deleted_);
-    return Rows(list_deleted_,
+    const ResetGuard guard(&list_hidden_);
+    Bind(list_hidden_, 1, after);
+    Bind(list_hidden_, 2, int64_t{AtLeastZero(limit)});
+    return Rows(list_hidden_, [](const SQLite::Statement& row) -> absl::StatusOr<StudyRecord> {
+      absl::StatusOr<StudyRecord> record = StudyRow(row);
+      if (!IsDamage(record.status())) return record;
+      StudyRecord damaged;
+      damaged.key = Int64Column(row, 0);
+      damaged.id = StringColumn(row, 16);
+      damaged.damage = record.status();
+      return damaged;
+    });
+  });
+}
+
+absl::StatusOr<std::vector<StudyKey>> SqliteReader::ListErasable() {
+  return Guarded([&] {
+    const ResetGuard guard(&list_erasable_);
+    return Rows(list_erasable_,
                 [](const SQLite::Statement& row) -> absl::StatusOr<StudyKey> { return Int64Column(row, 0); });
   });
 }

@@ -33,6 +33,7 @@ class SqliteReader {
   // Lists keys and ids alone, like ListStudies, where rows can't be read.
   absl::StatusOr<std::vector<StudyRecord>> ListStudyIds(const std::string& after_id, int limit);
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id);
+  absl::StatusOr<std::vector<StudyRecord>> ListDeleted(StudyKey after, int limit);
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number);
   absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study);
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
@@ -47,8 +48,8 @@ class SqliteReader {
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
   // Returns the id of a study without reading the rest of its row, for messages; "": there is none.
   absl::StatusOr<std::string> IdOf(StudyKey study);
-  // Lists studies that were deleted and have rows left.
-  absl::StatusOr<std::vector<StudyKey>> ListDeleted();
+  // Lists studies that were deleted for ever and have rows left.
+  absl::StatusOr<std::vector<StudyKey>> ListErasable();
   absl::StatusOr<Storage::Summary> Summarize(const StudyRecord& study);
 
  private:
@@ -65,10 +66,11 @@ class SqliteReader {
                                                         int64_t after, int limit);
 
   std::unique_ptr<SQLite::Database> db_;
-  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, list_study_ids_, get_study_, id_of_,
-      list_deleted_, get_trial_, list_trials_, sketch_trials_, newest_trial_, list_former_specs_, list_trials_in_state_,
-      list_numbers_in_state_, list_measurements_, list_events_, list_events_before_, list_set_aside_, find_request_,
-      count_in_state_, count_removed_, sum_resource_, count_trainings_, least_value_, greatest_value_;
+  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, list_study_ids_, get_study_, id_of_, list_hidden_,
+      list_erasable_, get_trial_, list_trials_, sketch_trials_, newest_trial_, list_former_specs_,
+      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_events_before_,
+      list_set_aside_, find_request_, count_in_state_, count_removed_, sum_resource_, count_trainings_, least_value_,
+      greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are in use. Thread-safe.

@@ -111,7 +111,7 @@ absl::Status SqliteStorage::OpenFiles() {
                                                                          "luthier.db-shm", "acknowledged"}));
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<StudyKey> deleted,
-                           Read<std::vector<StudyKey>>([](SqliteReader& r) { return r.ListDeleted(); }));
+                           Read<std::vector<StudyKey>>([](SqliteReader& r) { return r.ListErasable(); }));
   base::MutexLock lock(&deleted_mutex_);
   deleted_.insert(deleted.begin(), deleted.end());
   erasable_ = deleted_;
@@ -345,6 +345,10 @@ absl::StatusOr<std::vector<StudyRecord>> SqliteStorage::ListStudies(const std::s
     records.push_back(record.ok() ? *std::move(record) : std::move(outline));
   }
   return records;
+}
+
+absl::StatusOr<std::vector<StudyRecord>> SqliteStorage::ListDeleted(StudyKey after, int limit) {
+  return Read<std::vector<StudyRecord>>([&](SqliteReader& r) { return r.ListDeleted(after, limit); });
 }
 
 absl::StatusOr<StudyRecord> SqliteStorage::GetStudy(const std::string& id) {

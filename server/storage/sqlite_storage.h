@@ -83,6 +83,7 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<StudyKey> LastStudyKey() override;
   absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
   absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;
+  absl::StatusOr<std::vector<StudyRecord>> ListDeleted(StudyKey after, int limit) override;
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) override;
   absl::StatusOr<std::vector<FormerSpec>> ListFormerSpecs(StudyKey study) override;
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,

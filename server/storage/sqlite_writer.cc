@@ -43,6 +43,8 @@ bool RealColumnKeeps(double value) {
 StudyKey StudyOf(const Mutation& mutation) {
   if (const auto* m = std::get_if<PutStudy>(&mutation)) return m->record.key;
   if (const auto* m = std::get_if<DeleteStudy>(&mutation)) return m->key;
+  if (const auto* m = std::get_if<HideStudy>(&mutation)) return m->key;
+  if (const auto* m = std::get_if<UnhideStudy>(&mutation)) return m->key;
   if (const auto* m = std::get_if<PutFormerSpec>(&mutation)) return m->study;
   if (const auto* m = std::get_if<PutTrial>(&mutation)) return m->study;
   if (const auto* m = std::get_if<PutMeasurement>(&mutation)) return m->record.study;
@@ -74,30 +76,46 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
                     " update_seq, resume_seq, added_trials, bytes, create_uptime_ns, newest_trial, events, spec, id,"
-                    " created_digest, sum)"
-                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,"
-                    " row_sum('study', ?1, ?15, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, ?16, ?10, ?11, ?12, ?13))"),
+                    " created_digest, owner, sum)"
+                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"
+                    " row_sum('study', ?1, ?15, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, ?16, ?10, ?11, ?12, ?13, ?17,"
+                    " '', 0, 0))"),
       // Changes no damaged row, since the new checksum would hide the damage.
       update_study_(
           *db_,
           "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
           " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
           " create_uptime_ns = ?11, newest_trial = ?12, events = ?13, sum ="
-          " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, spec, ?9, created_digest, ?10, ?11, ?12, ?13)"
+          " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, spec, ?9, created_digest, ?10, ?11, ?12, ?13,"
+          " owner, hidden_id, hidden_time_ns, hidden_uptime_ns)"
           " WHERE key = ?1 AND sum = " LUTHIER_STUDY_SUM),
       update_spec_(*db_,
                    "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8, added_trials = ?9, bytes = ?10,"
                    " create_uptime_ns = ?11, newest_trial = ?12, events = ?13, spec = ?14, sum ="
-                   " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, created_digest, ?10, ?11, ?12, ?13)"
+                   " row_sum('study', key, id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?14, ?9, created_digest, ?10, ?11, ?12, ?13,"
+                   " owner, hidden_id, hidden_time_ns, hidden_uptime_ns)"
                    " WHERE key = ?1 AND sum = " LUTHIER_STUDY_SUM),
       update_added_(*db_,
                     "UPDATE study SET newest_trial = ?2, events = ?3, sum ="
                     " row_sum('study', key, id, state, state_reason, create_time_ns, update_time_ns, create_seq,"
-                    " update_seq, resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, ?2, ?3)"
+                    " update_seq, resume_seq, spec, added_trials, created_digest, bytes, create_uptime_ns, ?2, ?3,"
+                    " owner, hidden_id, hidden_time_ns, hidden_uptime_ns)"
                     " WHERE key = ?1 AND id < '~' AND sum = " LUTHIER_STUDY_SUM),
-      delete_study_(*db_, "UPDATE study SET id = '~' || key, sum = " LUTHIER_STUDY_SUM_OF(
-                              "'~' || key") " WHERE key = ?1 AND id < '~'"),
+      delete_study_(
+          *db_,
+          "UPDATE study SET id = '~' || key, hidden_id = '', hidden_time_ns = 0, hidden_uptime_ns = 0, sum "
+          "= " LUTHIER_STUDY_SUM_OF("'~' || key", "''", "0", "0") " WHERE key = ?1 AND (id < '~' OR hidden_id <> '')"),
+      // Neither changes a damaged row.
+      hide_study_(*db_,
+                  "UPDATE study SET id = '~' || key, hidden_id = id, hidden_time_ns = ?2, hidden_uptime_ns = ?3, sum "
+                  "= " LUTHIER_STUDY_SUM_OF("'~' || key", "id", "?2",
+                                            "?3") " WHERE key = ?1 AND id < '~' AND sum = " LUTHIER_STUDY_SUM),
+      find_hidden_(*db_, "SELECT key FROM study WHERE key = ?1 AND hidden_id <> ''"),
+      unhide_study_(*db_,
+                    "UPDATE study SET id = ?2, hidden_id = '', hidden_time_ns = 0, hidden_uptime_ns = 0, sum "
+                    "= " LUTHIER_STUDY_SUM_OF("?2", "''", "0",
+                                              "0") " WHERE key = ?1 AND hidden_id <> '' AND sum = " LUTHIER_STUDY_SUM),
       erase_measurements_(*db_,
                           "DELETE FROM measurement WHERE study = ?1 AND (trial, attempt, step) IN"
                           " (SELECT trial, attempt, step FROM measurement WHERE study = ?1 LIMIT ?2)"),
@@ -384,6 +402,7 @@ absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_befor
   BindBlob(insert_study_, 14, spec);
   BindText(insert_study_, 15, r.id);
   BindText(insert_study_, 16, r.created_digest);
+  BindText(insert_study_, 17, r.owner);
   Run(insert_study_);
   studies_[r.key] = std::move(known);
   return absl::OkStatus();
@@ -395,6 +414,27 @@ absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
   Bind(delete_study_, 1, deletion.key);
   Run(delete_study_);
   return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const HideStudy& hiding, StudyKey) {
+  LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* const known, Find(hiding.key));
+  if (known == nullptr) return NotThereToHide(hiding.key);
+  studies_.erase(hiding.key);
+  Bind(hide_study_, 1, hiding.key);
+  Bind(hide_study_, 2, TimeToNanos(hiding.deletion.time));
+  Bind(hide_study_, 3, absl::ToInt64Nanoseconds(hiding.deletion.uptime));
+  return Run(hide_study_) == 1 ? absl::OkStatus() : Damaged(hiding.key, "its row");
+}
+
+absl::Status SqliteWriter::Apply(const UnhideStudy& unhiding, StudyKey) {
+  {
+    const ResetGuard guard(&find_hidden_);
+    Bind(find_hidden_, 1, unhiding.key);
+    if (!find_hidden_.executeStep()) return NotHidden(unhiding.key);
+  }
+  Bind(unhide_study_, 1, unhiding.key);
+  BindText(unhide_study_, 2, unhiding.id);
+  return Run(unhide_study_) == 1 ? absl::OkStatus() : Damaged(unhiding.key, "its row");
 }
 
 absl::StatusOr<bool> SqliteWriter::Erase(StudyKey study, int rows) {

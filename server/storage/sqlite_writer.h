@@ -69,6 +69,8 @@ class SqliteWriter {
   absl::Status Apply(const PutStudy& put, StudyKey keys_before);
   absl::Status InsertStudy(const StudyRecord& record, StudyKey keys_before);
   absl::Status Apply(const DeleteStudy& deletion, StudyKey keys_before);
+  absl::Status Apply(const HideStudy& hiding, StudyKey keys_before);
+  absl::Status Apply(const UnhideStudy& unhiding, StudyKey keys_before);
   absl::Status Apply(const PutFormerSpec& put, StudyKey keys_before);
   absl::Status Apply(const PutTrial& put, StudyKey keys_before);
   absl::Status Apply(const PutMeasurement& put, StudyKey keys_before);
@@ -83,8 +85,9 @@ class SqliteWriter {
   const int checkpoint_pages_;
   Health* const health_;
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
-      update_study_, update_spec_, update_added_, delete_study_, erase_measurements_, erase_trials_, erase_study_,
-      put_former_spec_, put_trial_, put_measurement_, append_event_, put_request_, change_request_, forget_requests_;
+      update_study_, update_spec_, update_added_, delete_study_, hide_study_, find_hidden_, unhide_study_,
+      erase_measurements_, erase_trials_, erase_study_, put_former_spec_, put_trial_, put_measurement_, append_event_,
+      put_request_, change_request_, forget_requests_;
   WrittenFile written_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.

@@ -45,7 +45,7 @@ struct StudyRecord {
   // Storage::LastUptime's clock when it was created; below 0 where older programs created it.
   absl::Duration create_uptime = absl::ZeroDuration();
   std::string owner;                 // Who made it (access::Caller::Owner); empty: nobody in particular. Never changes.
-  std::optional<Deletion> deletion;  // Says when it was deleted; absent: it was not.
+  std::optional<Deletion> deletion;  // Says when it was deleted; absent: it was not. Set by ListDeleted alone.
   absl::Status damage;  // Set by ListStudies alone: the row is damaged (damage.h), and only key and id are valid.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
@@ -120,6 +120,7 @@ enum class EventType {
   kParametersDeclared,
   kTrialStopRequested,
   kNoiseFound,
+  kStudyUndeleted = 36,
 };  // Numbers are those of luthier.v1.Event.Type.
 
 struct Event {
@@ -210,7 +211,15 @@ struct PutStudy {
 };  // Insert or replace by key.
 struct DeleteStudy {
   StudyKey key = 0;
-};  // Removes its trials and measurements, too; events stay.
+};  // Removes it for ever, hidden or not, with its trials and measurements; events stay.
+struct HideStudy {
+  StudyKey key = 0;
+  Deletion deletion;
+};  // Takes it from the lists, frees its id, and lets nothing be put to it. Its rows can be read by key.
+struct UnhideStudy {
+  StudyKey key = 0;
+  std::string id;
+};  // Undoes HideStudy, and gives the study this id, which must be free.
 struct PutFormerSpec {
   StudyKey study = 0;
   FormerSpec former;
@@ -240,8 +249,8 @@ struct SetUptime {
 struct SetFence {
   uint64_t fence = 0;
 };
-using Mutation = std::variant<PutStudy, DeleteStudy, PutFormerSpec, PutTrial, PutMeasurement, AppendEvent, PutRequest,
-                              ChangeRequest, ForgetRequestsBefore, SetUptime, SetFence>;
+using Mutation = std::variant<PutStudy, DeleteStudy, HideStudy, UnhideStudy, PutFormerSpec, PutTrial, PutMeasurement,
+                              AppendEvent, PutRequest, ChangeRequest, ForgetRequestsBefore, SetUptime, SetFence>;
 using WriteBatch = std::vector<Mutation>;
 
 // A final trial as the rules of its study see it, and its whole row if that was asked for.
@@ -289,6 +298,9 @@ class Storage {
   virtual absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) = 0;
   // Returns a study. NOT_FOUND.
   virtual absl::StatusOr<StudyRecord> GetStudy(const std::string& id) = 0;
+  // Lists hidden studies (HideStudy), with the id that they had, in order of key, keys above `after`, at most `limit`.
+  // Those with a damaged row have `damage` set.
+  virtual absl::StatusOr<std::vector<StudyRecord>> ListDeleted(StudyKey after, int limit) = 0;
 
   // Returns a trial. NOT_FOUND.
   virtual absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) = 0;

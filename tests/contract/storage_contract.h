@@ -170,6 +170,57 @@ TEST_P(StorageContract, StudyMayBeDeletedAndItsIdTakenInOneBatch) {
   EXPECT_TRUE(storage().ListTrials(2, {}, 0, 10).value().empty());
 }
 
+TEST_P(StorageContract, HiddenStudiesAreInNoListAndComeBackWhole) {
+  StudyRecord owned = Study(1, "s");
+  owned.owner = "vision/alice";
+  MustCommit({PutStudy{owned}, PutTrial{1, Trial(1)}, PutTrial{1, Completed(2, 0.5)},
+              PutMeasurement{Point(1, 1, 1, 0, 0.5)}, AppendEvent{EventAt(1, 1)}});
+  EXPECT_EQ(storage().GetStudy("s").value(), owned);
+  const Deletion deletion{absl::FromUnixSeconds(1'700'000'000), absl::Hours(5)};
+  MustCommit({HideStudy{1, deletion}, AppendEvent{EventAt(2, 1)}});
+  EXPECT_EQ(storage().GetStudy("s").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(storage().ListStudies("", 10).value().empty());
+  StudyRecord hidden = owned;
+  hidden.deletion = deletion;
+  EXPECT_THAT(storage().ListDeleted(0, 10).value(), ::testing::ElementsAre(hidden));
+  EXPECT_TRUE(storage().ListDeleted(1, 10).value().empty());
+  EXPECT_TRUE(storage().ListDeleted(0, 0).value().empty());
+  ExpectRefused({PutStudy{owned}});
+  ExpectRefused({PutTrial{1, Trial(3)}});
+  ExpectRefused({HideStudy{1, deletion}});
+  // Its id is free, also in the batch that hides it, and it can come back under another one.
+  MustCommit({PutStudy{Study(2, "s")}, AppendEvent{EventAt(3, 2)}});
+  ExpectRefused({UnhideStudy{1, "s"}});
+  MustCommit({HideStudy{2, deletion}, PutStudy{Study(3, "s")}});
+  EXPECT_EQ(storage().ListDeleted(0, 10).value().size(), 2u);
+  MustCommit({UnhideStudy{1, "t"}});
+  StudyRecord renamed = owned;
+  renamed.id = "t";
+  EXPECT_EQ(storage().GetStudy("t").value(), renamed);
+  EXPECT_EQ(storage().ListTrials(1, {}, 0, 10).value().size(), 2u);
+  EXPECT_EQ(storage().ListMeasurements(1, 1, 1).value().size(), 1u);
+  EXPECT_EQ(storage().Summarize(renamed).value().best_trial, 2);
+  EXPECT_EQ(storage().ListEvents(1, 0, 10).value().size(), 2u);
+  MustCommit({PutTrial{1, Trial(3)}, PutStudy{renamed}});
+  ExpectRefused({UnhideStudy{1, "u"}});
+  ExpectRefused({UnhideStudy{9, "u"}});
+  ExpectRefused({HideStudy{9, deletion}});
+  // What is deleted for ever is in no list at all.
+  MustCommit({DeleteStudy{2}});
+  EXPECT_TRUE(storage().ListDeleted(0, 10).value().empty());
+  ExpectRefused({UnhideStudy{2, "v"}});
+}
+
+TEST_P(StorageContract, ARefusedBatchHidesNothing) {
+  MustCommit({PutStudy{Study(1, "s")}, PutStudy{Study(2, "t")}});
+  MustCommit({HideStudy{2, {absl::UnixEpoch(), absl::Hours(1)}}});
+  ExpectRefused({HideStudy{1, {absl::UnixEpoch(), absl::Hours(2)}}, UnhideStudy{2, "u"}, PutTrial{9, Trial(1)}});
+  EXPECT_TRUE(storage().GetStudy("s").ok());
+  ASSERT_EQ(storage().ListDeleted(0, 10).value().size(), 1u);
+  EXPECT_EQ(storage().ListDeleted(0, 10).value()[0].id, "t");
+  MustCommit({UnhideStudy{2, "t"}});
+}
+
 TEST_P(StorageContract, TrialsComeBackBitForBit) {
   MustCommit({PutStudy{Study(1, "s")}});
   for (uint64_t seed = 0; seed < 60; ++seed) {

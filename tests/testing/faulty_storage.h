@@ -73,6 +73,9 @@ class FaultyStorage final : public storage::Storage {
   absl::StatusOr<std::vector<storage::StudyRecord>> ListStudies(const std::string& after_id, int limit) override {
     return Read<std::vector<storage::StudyRecord>>([&] { return other_->ListStudies(after_id, limit); });
   }
+  absl::StatusOr<std::vector<storage::StudyRecord>> ListDeleted(storage::StudyKey after, int limit) override {
+    return Read<std::vector<storage::StudyRecord>>([&] { return other_->ListDeleted(after, limit); });
+  }
   absl::StatusOr<storage::StudyRecord> GetStudy(const std::string& id) override {
     return Read<storage::StudyRecord>([&] { return other_->GetStudy(id); });
   }

@@ -27,6 +27,9 @@ class ForwardingStorage : public storage::Storage {
     return other_->ListStudies(after, limit);
   }
   absl::StatusOr<storage::StudyRecord> GetStudy(const std::string& id) override { return other_->GetStudy(id); }
+  absl::StatusOr<std::vector<storage::StudyRecord>> ListDeleted(storage::StudyKey after, int limit) override {
+    return other_->ListDeleted(after, limit);
+  }
   absl::StatusOr<storage::TrialRecord> GetTrial(storage::StudyKey study, int64_t number) override {
     return other_->GetTrial(study, number);
   }

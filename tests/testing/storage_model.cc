@@ -52,12 +52,25 @@ bool StorageModel::Apply(const storage::Mutation& mutation, StudyKey keys_before
   if (const auto* put = std::get_if<storage::PutStudy>(&mutation)) {
     const storage::StudyRecord& r = put->record;
     for (const auto& [key, other] : s.studies) {
-      if (other.id == r.id && key != r.key) return false;
+      if (other.id == r.id && key != r.key && !other.deletion) return false;
     }
+    if (s.studies.count(r.key) != 0 && s.studies[r.key].deletion) return false;
     if (s.studies.count(r.key) == 0 && r.key <= keys_before) return false;
     if (s.studies.count(r.key) != 0 && s.studies[r.key].id != r.id) return false;
     s.studies[r.key] = r;
     s.last_key = std::max(s.last_key, r.key);
+  } else if (const auto* hiding = std::get_if<storage::HideStudy>(&mutation)) {
+    const auto found = s.studies.find(hiding->key);
+    if (found == s.studies.end() || found->second.deletion) return false;
+    found->second.deletion = hiding->deletion;
+  } else if (const auto* unhiding = std::get_if<storage::UnhideStudy>(&mutation)) {
+    const auto found = s.studies.find(unhiding->key);
+    if (found == s.studies.end() || !found->second.deletion) return false;
+    for (const auto& [key, other] : s.studies) {
+      if (other.id == unhiding->id && !other.deletion) return false;
+    }
+    found->second.deletion.reset();
+    found->second.id = unhiding->id;
   } else if (const auto* deletion = std::get_if<storage::DeleteStudy>(&mutation)) {
     s.studies.erase(deletion->key);
     std::erase_if(s.trials, [&](const auto& entry) { return entry.first.first == deletion->key; });
@@ -68,7 +81,7 @@ bool StorageModel::Apply(const storage::Mutation& mutation, StudyKey keys_before
     if (s.studies.count(former->study) == 0) return false;
     s.former_specs[former->study].push_back(former->former);
   } else if (const auto* trial = std::get_if<storage::PutTrial>(&mutation)) {
-    if (s.studies.count(trial->study) == 0) return false;
+    if (s.studies.count(trial->study) == 0 || s.studies[trial->study].deletion) return false;
     const TrialKey key(trial->study, trial->record.trial.number);
     const auto found = s.trials.find(key);
     if (found != s.trials.end() && !IsOpen(found->second) && found->second.trial.state != trial->record.trial.state) {
@@ -228,7 +241,17 @@ std::string StorageModel::Difference(storage::Storage& storage) const {
   const absl::StatusOr<StudyKey> last_key = storage.LastStudyKey();
   out += Compare("last key", absl::StrCat(state_.last_key), last_key.ok() ? absl::StrCat(*last_key) : "error");
   std::map<std::string, storage::StudyRecord> by_id;
-  for (const auto& [key, record] : state_.studies) by_id[record.id] = record;
+  std::vector<storage::StudyRecord> hidden;
+  for (const auto& [key, record] : state_.studies) {
+    if (record.deletion) {
+      hidden.push_back(record);
+    } else {
+      by_id[record.id] = record;
+    }
+  }
+  out += Compare("hidden studies", Text(hidden),
+                 Outcome(AllPages([&](StudyKey after) { return storage.ListDeleted(after, kPage); }, StudyKey{0},
+                                  [](const storage::StudyRecord& r) { return r.key; })));
   std::vector<storage::StudyRecord> studies;
   for (const auto& [id, record] : by_id) {
     studies.push_back(record);
@@ -272,11 +295,26 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
     record.resume_seq = random.UniformInt(100);
     record.added_trials = static_cast<int64_t>(random.UniformInt(10));
     record.bytes = static_cast<int64_t>(random.UniformInt(1'000'000'000'000));
+    record.deletion.reset();
+    if (found == s.studies.end() && random.UniformInt(2) == 0) record.owner = RandomText(random);
     if (found == s.studies.end()) record.created_digest = absl::StrCat("digest ", random.UniformInt(100));
     if (random.UniformInt(4) == 0) record.spec.budget.max_trials = 1 + static_cast<int64_t>(random.UniformInt(1000));
     return storage::PutStudy{record};
   }
-  if (pick < 15) return storage::DeleteStudy{some_key()};
+  if (pick < 13) return storage::DeleteStudy{some_key()};
+  if (pick < 15) {
+    const StudyKey key = some_key();
+    const auto found = s.studies.find(key);
+    const bool hidden = found != s.studies.end() && found->second.deletion.has_value();
+    if (hidden && random.UniformInt(8) != 0) {
+      const bool renamed = random.UniformInt(3) == 0;
+      return storage::UnhideStudy{key,
+                                  renamed ? absl::StrCat("study-", random.UniformInt(kStudies + 2)) : found->second.id};
+    }
+    return storage::HideStudy{key,
+                              {absl::FromUnixNanos(static_cast<int64_t>(random.NextU64() >> 2)),
+                               absl::Nanoseconds(static_cast<int64_t>(random.NextU64() >> 4))}};
+  }
   if (pick < 18) {
     const StudyKey key = some_key();
     storage::FormerSpec former;

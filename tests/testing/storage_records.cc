@@ -188,6 +188,10 @@ std::string Text(const storage::StudyRecord& r) {
     printer.Add("create_uptime", absl::ToInt64Nanoseconds(r.create_uptime));
   }
   if (!r.created_digest.empty()) printer.Add("created_digest", r.created_digest);
+  if (!r.owner.empty()) printer.Add("owner", r.owner);
+  if (r.deletion) {
+    printer.Add("deleted", r.deletion->time).Add("delete_uptime", absl::ToInt64Nanoseconds(r.deletion->uptime));
+  }
   return std::move(printer).text();
 }
 

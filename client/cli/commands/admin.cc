@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/pki.h"
 #include "client/cli/show.h"
@@ -34,10 +36,26 @@ std::string RolesText(const v1::Token& token) {
   return text;
 }
 
+// True if a token in force ends within 14 days, and was not made for so short a time.
+bool EndsSoon(const v1::Token& token) {
+  constexpr absl::Duration kSoon = absl::Hours(14 * 24);
+  const absl::StatusOr<absl::Time> begin = wire::FromProto(token.create_time());
+  const absl::StatusOr<absl::Time> end = wire::FromProto(token.expire_time());
+  if (!begin.ok() || !end.ok() || token.has_revoke_time()) return false;
+  const absl::Duration left = *end - absl::Now();
+  return left > absl::ZeroDuration() && left <= kSoon && *end - *begin > kSoon;
+}
+
 std::string StateOf(const v1::Token& token) {
   if (token.has_revoke_time()) return "revoked";
   const absl::StatusOr<absl::Time> end = wire::FromProto(token.expire_time());
   return end.ok() && *end <= absl::Now() ? "expired" : "in force";
+}
+
+// Coordinators of older versions name the project alone.
+std::vector<std::string> ProjectsOf(const v1::Token& token) {
+  std::vector<std::string> projects(token.projects().begin(), token.projects().end());
+  return projects.empty() ? std::vector{token.project()} : projects;
 }
 
 Json TokenJson(const v1::Token& token) {
@@ -45,6 +63,7 @@ Json TokenJson(const v1::Token& token) {
   json["id"] = token.id();
   json["name"] = token.name();
   json["project"] = token.project();
+  json["projects"] = ProjectsOf(token);
   json["roles"] = Json::array();
   for (const int role : token.roles()) {
     json["roles"].push_back(absl::AsciiStrToLower(v1::Role_Name(static_cast<v1::Role>(role))));
@@ -69,7 +88,7 @@ absl::StatusOr<int> PrintSecret(Context& context, const v1::CreateTokenResponse&
   }
   context.out() << made.secret() << "\n";
   context.err() << "token " << made.token().id() << " (" << made.token().name() << ", " << RolesText(made.token())
-                << ", project " << made.token().project() << ") until "
+                << ", project " << absl::StrJoin(ProjectsOf(made.token()), ",") << ") until "
                 << TimeText(made.token().has_expire_time(), made.token().expire_time()) << "; it is not shown again\n";
   return kExitDone;
 }
@@ -77,7 +96,7 @@ absl::StatusOr<int> PrintSecret(Context& context, const v1::CreateTokenResponse&
 absl::StatusOr<v1::Role> RoleOf(const std::string& text) {
   v1::Role role = v1::ROLE_UNSPECIFIED;
   if (!v1::Role_Parse(absl::AsciiStrToUpper(text), &role) || role == v1::ROLE_UNSPECIFIED) {
-    return UsageError("--role", absl::StrCat(base::Quote(text), " is not viewer, user, worker or admin"));
+    return UsageError("--role", absl::StrCat(base::Quote(text), " is not viewer, user, maintainer, worker or admin"));
   }
   return role;
 }
@@ -160,7 +179,13 @@ absl::StatusOr<int> AdminTokenCreate(Context& context) {
   const Options& options = context.options();
   v1::CreateTokenRequest request;
   request.set_name(options.name);
-  request.set_project(options.project);
+  if (absl::StrContains(options.project, ',')) {
+    for (const absl::string_view project : absl::StrSplit(options.project, ',')) {
+      request.add_projects(std::string(project));
+    }
+  } else {
+    request.set_project(options.project);
+  }
   for (const std::string& text : options.roles) {
     LUTHIER_ASSIGN_OR_RETURN(const v1::Role role, RoleOf(text));
     request.add_roles(role);
@@ -191,13 +216,19 @@ absl::StatusOr<int> AdminTokenList(Context& context) {
     return kExitDone;
   }
   Table table({"id", "name", "project", "roles", "state", "expires", "last use"});
+  int ending = 0;
   for (const v1::Token& token : tokens) {
-    table.Add({Cell::Text(token.id()), Cell::Text(token.name()), Cell::Text(token.project()),
-               Cell::Text(RolesText(token)), Cell::Text(StateOf(token)),
+    if (EndsSoon(token)) ++ending;
+    table.Add({Cell::Text(token.id()), Cell::Text(token.name()), Cell::Text(absl::StrJoin(ProjectsOf(token), ",")),
+               Cell::Text(RolesText(token)), Cell::Text(EndsSoon(token) ? "ends soon" : StateOf(token)),
                Cell::Text(TimeText(token.has_expire_time(), token.expire_time()).substr(0, 10)),
                Cell::Text(TimeText(token.has_last_use_time(), token.last_use_time()).substr(0, 16))});
   }
   context.Print(table);
+  if (ending > 0) {
+    context.err() << "warning: " << ending << (ending == 1 ? " token ends" : " tokens end")
+                  << " within 14 days; luthier admin token rotate ID --overlap 24h makes a new one\n";
+  }
   return kExitDone;
 }
 

@@ -49,6 +49,7 @@ absl::StatusOr<int> StudyResume(Context& context);
 absl::StatusOr<int> StudyStop(Context& context);
 absl::StatusOr<int> StudyCancel(Context& context);
 absl::StatusOr<int> StudyDelete(Context& context);
+absl::StatusOr<int> StudyUndelete(Context& context);
 
 absl::StatusOr<int> PlotHistory(Context& context);
 absl::StatusOr<int> PlotSlice(Context& context);

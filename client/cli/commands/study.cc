@@ -102,8 +102,8 @@ absl::StatusOr<std::vector<v1::Study::State>> StudyStates(const std::vector<std:
 
 // Returns the studies of a project in one of `states`; empty: all.
 absl::StatusOr<std::vector<v1::Study>> StudiesIn(client::Client& client, const std::string& project,
-                                                 const std::vector<v1::Study::State>& states) {
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies(project));
+                                                 const std::vector<v1::Study::State>& states, bool deleted) {
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<v1::Study> studies, client.ListStudies(project, deleted));
   const auto other = [&](const v1::Study& study) {
     return !states.empty() && std::find(states.begin(), states.end(), study.state()) == states.end();
   };
@@ -163,7 +163,11 @@ absl::StatusOr<int> WatchStudies(Context& context,
 
 absl::StatusOr<int> StudyList(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study::State> states, StudyStates(context.options().states));
-  const auto get = [&](client::Client& client) { return StudiesIn(client, context.options().project, states); };
+  const bool deleted = context.options().deleted;
+  if (deleted && context.options().watch) return UsageError("--watch", "does not go with --deleted; give one of them");
+  const auto get = [&](client::Client& client) {
+    return StudiesIn(client, context.options().project, states, deleted);
+  };
   if (context.options().watch) {
     return WatchStudies(context, get, [](const std::vector<v1::Study>&) { return false; });
   }
@@ -177,7 +181,11 @@ absl::StatusOr<int> StudyList(Context& context) {
   }
   if (context.shown() && !studies.empty()) context.err() << StudiesText(studies) << "\n";
   context.Print(StudyTable(studies));
-  if (studies.empty() && states.empty()) context.err() << "no studies yet; make one: luthier study create -f FILE\n";
+  if (studies.empty() && deleted) {
+    context.err() << "no study was deleted in the last 7 days\n";
+  } else if (studies.empty() && states.empty()) {
+    context.err() << "no studies yet; make one: luthier study create -f FILE\n";
+  }
   return kExitDone;
 }
 
@@ -294,7 +302,7 @@ absl::StatusOr<int> StudyDelete(Context& context) {
     return absl::FailedPreconditionError(
         absl::StrCat("deleting ", id, " removes its ",
                      DoneTrials(study.trials()) + study.trials().running() + study.trials().pending(),
-                     " trials for ever; if that is wanted: luthier study delete ", id, " --yes"));
+                     " trials, for ever after 7 days; if that is wanted: luthier study delete ", id, " --yes"));
   }
   LUTHIER_RETURN_IF_ERROR(client->DeleteStudy(id));
   if (context.structured())
@@ -302,8 +310,15 @@ absl::StatusOr<int> StudyDelete(Context& context) {
   else if (context.names())
     context.out() << "projects/default/studies/" << id << "\n";
   else
-    context.out() << id << ": deleted\n";
+    context.out() << id << ": deleted; for 7 days luthier study undelete " << id << " brings it back\n";
   return kExitDone;
+}
+
+absl::StatusOr<int> StudyUndelete(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->UndeleteStudy(options.study, options.new_id));
+  return PrintChanged(context, study);
 }
 
 }  // namespace luthier::cli

@@ -26,7 +26,7 @@ void LifetimeOption(CLI::App& app, Options& o) {
 
 void TokenCreateOptions(CLI::App& app, Options& o) {
   app.add_option("--name", o.name, "Whose it is; workers with it are called NAME/WORKER")->required();
-  app.add_option("--role", o.roles, "viewer, user, worker or admin; may be repeated")
+  app.add_option("--role", o.roles, "viewer, user, maintainer, worker or admin; may be repeated")
       ->required()
       ->take_all()
       ->delimiter(',');

@@ -122,7 +122,13 @@ void DeleteOptions(CLI::App& app, Options& o) {
   app.add_flag("--yes", o.yes, "Really delete it");
 }
 
+void UndeleteOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--as", o.new_id, "Id that it gets; default: the one that it had");
+}
+
 void StudyListOptions(CLI::App& app, Options& o) {
+  app.add_flag("--deleted", o.deleted, "Studies that were deleted and can be brought back (luthier study undelete)");
   app.add_option("--state", o.states, "Only studies in this state, in any case; may be repeated")->take_all();
   Watch(app, o, "until interrupted");
 }
@@ -231,10 +237,15 @@ std::vector<Verb> StateVerbs() {
        Study,
        StudyCancel},
       {{"study", "delete"},
-       "Remove the study and its trials for ever",
+       "Remove the study and its trials; for 7 days that can be undone",
        "luthier study delete my-study --yes",
        DeleteOptions,
        StudyDelete},
+      {{"study", "undelete"},
+       "Bring back a study that was deleted in the last 7 days",
+       "luthier study undelete my-study",
+       UndeleteOptions,
+       StudyUndelete},
   };
 }
 

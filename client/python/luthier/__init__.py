@@ -41,7 +41,7 @@ from luthier.errors import (
     Unsupported,
     Violation,
 )
-from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, study, workers
+from luthier._create import Resource, Worker, from_file, from_optuna, load, studies, study, undelete, workers
 from luthier._foreign import to_optuna
 from luthier._gradient import GradientCheck, check_gradient
 from luthier._stored import Event, Importance, Prediction
@@ -125,6 +125,7 @@ __all__ = [
     "studies",
     "study",
     "to_optuna",
+    "undelete",
     "workers",
 ]
 

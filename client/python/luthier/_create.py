@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 from luthier import _wire
 from luthier._arguments import count, flag, json_value, mapping, number, options, text, texts, whole
-from luthier._client import Client, connect
+from luthier._client import Client, connect, new_id
 from luthier._foreign import optuna_metrics, optuna_study
 from luthier._goals import Constraints, Goal, Goals, put_metrics
 from luthier._stored import UNCAPPED
@@ -262,17 +262,36 @@ def load(
     return Study(client, client.call("StudyService", "GetStudy", request))
 
 
+def undelete(
+    name: str,
+    new_name: Optional[str] = None,
+    *,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
+) -> Study:
+    """Brings back a study that was deleted in the last seven days, and returns it. `new_name`: the name that it gets in
+    its project, where another study has the name that it had. Raises NotFound and AlreadyExists."""
+    client = connect(server, db, accept_plaintext)
+    path = path_of(client, name)
+    short = text("new_name", new_name) if new_name is not None else ""
+    request = _wire.message("UndeleteStudyRequest")(name=path, new_id=short, request_id=new_id())
+    return Study(client, client.call("StudyService", "UndeleteStudy", request))
+
+
 def studies(
     *,
+    deleted: bool = False,
     project: Optional[str] = None,
     server: Optional[str] = None,
     db: Optional[str] = None,
     accept_plaintext: bool = False,
 ) -> list[Study]:
-    """Returns all studies of a project, in order of name. `project`: default $LUTHIER_PROJECT, else the token's."""
+    """Returns all studies of a project, in order of name. `project`: default $LUTHIER_PROJECT, else the token's.
+    `deleted`: those that were deleted and that `undelete` brings back; of them only what was known of them is there."""
     client = connect(server, db, accept_plaintext)
     parent = _parent(project or os.environ.get("LUTHIER_PROJECT", ""))
-    request = _wire.message("ListStudiesRequest")(page_size=1000, parent=parent)
+    request = _wire.message("ListStudiesRequest")(page_size=1000, parent=parent, deleted=deleted)
     out: list[Study] = []
     while True:
         page = client.call("StudyService", "ListStudies", request)

@@ -194,6 +194,11 @@ class Stored:
         return f"{self._message.create_time.seconds}.{self._message.create_time.nanos:09d}"
 
     @property
+    def owner(self) -> str:
+        """Name of the token that made it, who may change and delete it; "" if it was made without one."""
+        return str(self._message.owner)
+
+    @property
     def metric(self) -> str:
         """The metric that is optimized; of several the first."""
         return next(iter(objectives_of(self._spec)))
@@ -265,7 +270,7 @@ class Stored:
         self._control("CancelStudy")
 
     def delete(self) -> None:
-        """Removes the study and its trials for ever."""
+        """Removes the study and its trials. For seven days `luthier.undelete` brings them back."""
         self._control("DeleteStudy")
 
     def _raise_budget(self, max_trials: int) -> None:

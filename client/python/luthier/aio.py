@@ -40,7 +40,7 @@ from luthier._tasks import in_tasks
 from luthier.space import SpaceLike
 from luthier.study import IfChanged, Study as StudyOfThreads, to_callbacks, to_catch
 
-__all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "workers"]
+__all__ = ["Study", "Trial", "close", "from_file", "load", "studies", "study", "undelete", "workers"]
 
 Objective = Callable[[Trial], Union[Any, Awaitable[Any]]]
 
@@ -289,7 +289,7 @@ class Study(Asking):
         await asyncio.to_thread(self.sync.cancel)
 
     async def delete(self) -> None:
-        """Removes the study and its trials for ever."""
+        """Removes the study and its trials. For seven days `undelete` brings them back."""
         await asyncio.to_thread(self.sync.delete)
 
 
@@ -307,16 +307,30 @@ async def load(
     return Study(await asyncio.to_thread(_create.load, name, **where))
 
 
+async def undelete(
+    name: str,
+    new_name: Optional[str] = None,
+    *,
+    server: Optional[str] = None,
+    db: Optional[str] = None,
+    accept_plaintext: bool = False,
+) -> Study:
+    """Brings back a study that was deleted in the last seven days, as `luthier.undelete`."""
+    where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
+    return Study(await asyncio.to_thread(_create.undelete, name, new_name, **where))
+
+
 async def studies(
     *,
+    deleted: bool = False,
     project: Optional[str] = None,
     server: Optional[str] = None,
     db: Optional[str] = None,
     accept_plaintext: bool = False,
 ) -> list[Study]:
-    """Returns all studies of a project, in order of name."""
+    """Returns all studies of a project, in order of name; `deleted`: those that `undelete` brings back."""
     where: dict[str, Any] = {"server": server, "db": db, "accept_plaintext": accept_plaintext}
-    return [Study(one) for one in await asyncio.to_thread(_create.studies, project=project, **where)]
+    return [Study(one) for one in await asyncio.to_thread(_create.studies, deleted=deleted, project=project, **where)]
 
 
 async def workers(

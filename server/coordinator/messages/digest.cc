@@ -166,6 +166,7 @@ std::string DigestOf(const SuggestOp& op) {
 std::string DigestOf(const ControlOp& op) {
   std::string text = absl::StrCat("K", static_cast<int>(op.control), ";");
   Put(&text, op.id);
+  if (!op.new_id.empty()) Put(&text, op.new_id);
   return Finish(text);
 }
 

@@ -21,6 +21,8 @@ struct Limits {
   int64_t leases_per_study = study::kMaxParallel;
   // Studies, not counting deleted ones.
   int64_t studies = 100'000;
+  // Deleted studies of one project that can be brought back. The one that was deleted first goes when there are more.
+  int64_t deleted_studies = 1'000;
   // Changes of the ranges of one study.
   int64_t range_changes = 20;
   // Calls that add parameters to a study's open space.

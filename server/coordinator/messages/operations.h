@@ -31,15 +31,23 @@ struct StudyReply {
   std::string message = "";  // The kept first answer (KeepAnswerOp) to a repeated request; empty: none.
 };
 
+// Says whose studies the caller of an operation may change.
+struct Authority {
+  bool all = true;          // Everybody's.
+  std::string owner;        // Studies with this StudyRecord::owner, besides those without one.
+  std::string worker = {};  // Names of the caller's workers begin with this. Empty: none does.
+};
+
 struct CreateStudyOp {
   std::string id;
   study::StudySpec spec;  // Valid.
   std::string actor;
   Done<StudyReply> done;
   std::string digest = "";  // Digest of the spec, the same for equal ones; empty: unknown.
+  std::string owner = "";   // StudyRecord::owner.
 };
 
-enum class Control { kPause, kResume, kStop, kCancel, kDelete };
+enum class Control { kPause, kResume, kStop, kCancel, kDelete, kUndelete };
 
 struct ControlOp {
   std::string id;
@@ -47,6 +55,8 @@ struct ControlOp {
   std::string request_id;  // May be empty: repetitions then rely on the call being idempotent.
   std::string actor;
   Done<StudyReply> done;
+  Authority by = {};
+  std::string new_id = {};  // In kUndelete: the id that the study gets; empty: `id`.
 };
 
 struct UpdateStudyOp {
@@ -58,6 +68,7 @@ struct UpdateStudyOp {
   std::string request_id;
   std::string actor;
   Done<StudyReply> done;
+  Authority by = {};
 };
 
 // Keeps the answer that the service made to a ControlOp or UpdateStudyOp, before it leaves, for repetitions. The reply
@@ -84,6 +95,7 @@ struct EnqueueOp {
   std::string request_id;
   std::string actor;
   Done<EnqueueReply> done;
+  Authority by = {};
 };
 
 // A result from elsewhere.
@@ -108,6 +120,7 @@ struct ImportOp {
   std::string request_id;
   std::string actor;
   Done<ImportReply> done;
+  Authority by = {};
 };
 
 // Tries settings again, as new trials in place of the old ones.
@@ -118,6 +131,7 @@ struct RetryOp {
   std::string request_id;
   std::string actor;
   Done<EnqueueReply> done;
+  Authority by = {};
 };
 
 struct TrialReply {
@@ -130,6 +144,7 @@ struct CancelTrialOp {
   int64_t number = 0;
   std::string actor;
   Done<TrialReply> done;
+  Authority by = {};
 };
 
 // Asks for the end of a running trial with the value that it has.
@@ -138,6 +153,7 @@ struct StopTrialOp {
   int64_t number = 0;
   std::string actor;
   Done<TrialReply> done;
+  Authority by = {};
 };
 
 struct DeleteTrialOp {
@@ -145,6 +161,7 @@ struct DeleteTrialOp {
   int64_t number = 0;
   std::string actor;
   Done<TrialReply> done;
+  Authority by = {};
 };
 
 // Adds, changes and (empty values) removes attributes.
@@ -154,6 +171,7 @@ struct SetAttributesOp {
   std::map<std::string, std::string> attributes;
   std::string actor;
   Done<TrialReply> done;
+  Authority by = {};
 };
 
 // One granted trial.

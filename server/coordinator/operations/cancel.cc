@@ -8,7 +8,7 @@
 namespace luthier::coordinator {
 
 void Run(Context& c, CancelTrialOp op) {
-  const absl::StatusOr<FoundTrial> found = FindTrial(c, op.id, op.number);
+  const absl::StatusOr<FoundTrial> found = FindTrialToChange(c, op.id, op.number, op.by);
   if (!found.ok()) return Answer<TrialReply>(c, op.done, found.status());
   Study& s = *found->study;
   TrialSlot& slot = *found->slot;

@@ -8,7 +8,7 @@
 #include "server/coordinator/operations/repeated.h"
 #include "server/coordinator/studies/changes.h"
 #include "server/coordinator/studies/find.h"
-#include "server/coordinator/studies/index.h"
+#include "server/coordinator/studies/hidden.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -51,7 +51,7 @@ absl::Status Cancel(Study& s, const std::string& actor) {
   return absl::OkStatus();
 }
 
-// Deletes the study, whose rows go when the batch commits.
+// Says that the study is deleted.
 absl::Status Delete(Study& s, const std::string& actor) {
   if (!s.running().empty()) {
     return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
@@ -60,12 +60,6 @@ absl::Status Delete(Study& s, const std::string& actor) {
   }
   s.AddEvent(EventType::kStudyDeleted).actor = actor;
   return absl::OkStatus();
-}
-
-void Forget(Context& c, storage::StudyKey key) {
-  c.batch.deleted.insert(key);
-  RemoveStudy(c.state, key);
-  c.leases->DropStudy(key);
 }
 
 absl::Status Apply(Study& s, Control control, const std::string& actor) {
@@ -80,6 +74,9 @@ absl::Status Apply(Study& s, Control control, const std::string& actor) {
       return Cancel(s, actor);
     case Control::kDelete:
       return Delete(s, actor);
+    case Control::kUndelete:
+      s.AddEvent(EventType::kStudyUndeleted).actor = actor;
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }
@@ -87,20 +84,35 @@ absl::Status Apply(Study& s, Control control, const std::string& actor) {
 // Rebuilds the first answer. A deleted study has no row to read.
 absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storage::ChangedStudy& stored) {
   if (op.control == Control::kDelete) return StudyReply{{}, stored.seq};
-  return RebuildStudy(c, op.id, stored);
+  return RebuildStudy(c, op.new_id.empty() ? op.id : op.new_id, stored);
 }
 
-// Deletes a damaged study. Its rows are not read, so it is unknown whether trials run.
+// Deletes a damaged study for ever. Its rows are not read, so it is unknown whether trials run.
 StudyReply DeleteDamaged(Context& c, const ControlOp& op, storage::StudyKey key) {
   const uint64_t seq = AddEvent(c, key, op.id, EventType::kStudyDeleted).seq;
   c.batch.events.back().actor = op.actor;
   c.state.damaged.erase(op.id);
   ++c.state.damaged_version;
-  c.batch.deleted.insert(key);
+  Erase(c, key);
   storage::StudyRecord gone;
   gone.key = key;
   gone.id = op.id;
   return {gone, seq};
+}
+
+// Brings back a deleted study.
+absl::StatusOr<Study*> Undelete(Context& c, const ControlOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(storage::StudyRecord hidden, FindHidden(c, op.id));
+  LUTHIER_RETURN_IF_ERROR(CheckOwner(hidden, op.by));
+  if (!op.new_id.empty()) hidden.id = op.new_id;
+  if (c.state.by_id.count(hidden.id) > 0 || c.state.damaged.count(hidden.id) > 0) {
+    return base::MakeError(absl::StatusCode::kAlreadyExists, base::reason::kStudyExists,
+                           absl::StrCat("another study is called ", base::Quote(hidden.id),
+                                        " now; bring this one back under a name of its own (`luthier study undelete ",
+                                        op.id, " --as NAME`)"));
+  }
+  LUTHIER_RETURN_IF_ERROR(CheckRoomForStudy(c, hidden.id));
+  return Unhide(c, std::move(hidden));
 }
 
 }  // namespace
@@ -111,7 +123,7 @@ void Run(Context& c, ControlOp op) {
                                                         [&](const auto& stored) { return Rebuild(c, op, stored); })) {
     return;
   }
-  const absl::StatusOr<Study*> found = FindStudy(c, op.id);
+  const absl::StatusOr<Study*> found = op.control == Control::kUndelete ? Undelete(c, op) : FindStudy(c, op.id);
   const auto damaged = c.state.damaged.find(op.id);
   if (!found.ok() && op.control == Control::kDelete && damaged != c.state.damaged.end()) {
     const storage::StudyKey key = damaged->second.key;
@@ -121,12 +133,15 @@ void Run(Context& c, ControlOp op) {
   }
   if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
   Study& s = **found;
+  if (absl::Status status = CheckOwner(s.record(), op.by); !status.ok()) {
+    return Answer<StudyReply>(c, op.done, std::move(status));
+  }
   if (absl::Status status = Apply(s, op.control, op.actor); !status.ok()) {
     return Answer<StudyReply>(c, op.done, std::move(status));
   }
   const StudyReply reply{s.record(), s.record().update_seq};
   c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq, s.record().key}, c.batch.uptime);
-  if (op.control == Control::kDelete) Forget(c, reply.record.key);
+  if (op.control == Control::kDelete) Hide(c, s);
   Answer<StudyReply>(c, op.done, reply);
 }
 

@@ -87,6 +87,12 @@ absl::Status CheckQuota(const Context& c, const std::string& id) {
 
 }  // namespace
 
+absl::Status CheckRoomForStudy(const Context& c, const std::string& id) {
+  const int64_t limit = c.options.limits.studies;
+  if (static_cast<int64_t>(c.state.studies.size()) >= limit) return TooManyStudies(c.state.studies.size(), limit);
+  return CheckQuota(c, id);
+}
+
 void Run(Context& c, CreateStudyOp op) {
   CoreState& state = c.state;
   if (const auto found = state.by_id.find(op.id); found != state.by_id.end()) {
@@ -99,18 +105,15 @@ void Run(Context& c, CreateStudyOp op) {
   if (const auto damaged = state.damaged.find(op.id); damaged != state.damaged.end()) {
     return Answer<StudyReply>(c, op.done, damaged->second.damage);
   }
-  const int64_t limit = c.options.limits.studies;
-  if (static_cast<int64_t>(state.studies.size()) >= limit) {
-    return Answer<StudyReply>(c, op.done, TooManyStudies(state.studies.size(), limit));
-  }
-  if (absl::Status quota = CheckQuota(c, op.id); !quota.ok()) {
-    return Answer<StudyReply>(c, op.done, std::move(quota));
+  if (absl::Status room = CheckRoomForStudy(c, op.id); !room.ok()) {
+    return Answer<StudyReply>(c, op.done, std::move(room));
   }
   storage::StudyRecord record;
   record.key = ++state.counters.key;
   record.id = op.id;
   record.spec = std::move(op.spec);
   record.created_digest = std::move(op.digest);
+  record.owner = std::move(op.owner);
   record.create_time = c.batch.wall;
   record.create_uptime = c.batch.uptime;
   Study& s = AddStudy(state, Study::New(&c, std::move(record)));

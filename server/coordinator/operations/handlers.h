@@ -1,6 +1,9 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
 #define LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/studies/context.h"
 
@@ -25,6 +28,9 @@ void Run(Context& c, FinishOp op);
 void Run(Context& c, DeclareOp op);
 void Run(Context& c, HeartbeatOp op);
 void Run(Context& c, ProposalsOp op);
+
+// Checks that there may be one more study with this id. RESOURCE_EXHAUSTED LIMIT_EXCEEDED.
+absl::Status CheckRoomForStudy(const Context& c, const std::string& id);
 
 }  // namespace luthier::coordinator
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -111,7 +112,7 @@ absl::StatusOr<EnqueueReply> Retry(Study& s, const RetryOp& op) {
 }
 
 absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
-  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrialToChange(c, op.id, op.number, op.by));
   Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   study::Trial& trial = slot.record->trial;
@@ -137,9 +138,15 @@ absl::StatusOr<TrialReply> Delete(Context& c, const DeleteTrialOp& op) {
 constexpr size_t kMostAttributes = 64;
 constexpr size_t kMostAttributeBytes = size_t{256} << 10;
 
+// True if a worker of the caller holds the trial, or held it last.
+bool IsHolder(const study::Trial& trial, const Authority& by) {
+  return !by.worker.empty() && !trial.attempts.empty() && absl::StartsWith(trial.attempts.back().worker, by.worker);
+}
+
 absl::StatusOr<TrialReply> SetAttributes(Context& c, const SetAttributesOp& op) {
   LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
   study::Trial& trial = found.slot->record->trial;
+  if (!IsHolder(trial, op.by)) LUTHIER_RETURN_IF_ERROR(CheckOwner(found.study->record(), op.by));
   if (trial.deleted) return NoSuchTrial(*found.study, op.number);
   std::map<std::string, std::string> next = trial.attributes;
   for (const auto& [key, value] : op.attributes) {

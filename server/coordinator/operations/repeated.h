@@ -45,6 +45,9 @@ void RunOnce(Context& c, const Op& op, const std::function<absl::StatusOr<Reply>
   if (AnswerRepeated<Stored, Reply>(c, op.request_id, digest, op.done, rebuild)) return;
   const absl::StatusOr<Study*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<Reply>(c, op.done, found.status());
+  if (absl::Status allowed = CheckOwner((*found)->record(), op.by); !allowed.ok()) {
+    return Answer<Reply>(c, op.done, std::move(allowed));
+  }
   Stored stored;
   absl::StatusOr<Reply> reply = apply(**found, &stored);
   if (reply.ok()) c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.uptime);

@@ -21,7 +21,7 @@ absl::Status NotGranted(const study::Trial& trial) {
 }
 
 absl::StatusOr<TrialReply> Stop(Context& c, const StopTrialOp& op) {
-  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrialToChange(c, op.id, op.number, op.by));
   Study& s = *found.study;
   TrialSlot& slot = *found.slot;
   storage::TrialRecord& record = *slot.record;

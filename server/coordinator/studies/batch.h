@@ -31,7 +31,10 @@ struct Batch {
   std::vector<HistoryUpdate> updates;
   std::vector<storage::MeasurementRecord> measurements;
   std::map<storage::StudyKey, std::string> touched;  // Studies whose row changed, with their ids.
-  std::set<storage::StudyKey> deleted;               // Part of `touched`: studies that are gone.
+  std::set<storage::StudyKey> deleted;               // Studies that are gone, hidden or for ever.
+  // Hides, erases and brings back studies, before everything else. What the batch changed of a study before it was
+  // hidden comes first.
+  storage::WriteBatch partings;
   std::vector<std::pair<storage::StudyKey, storage::FormerSpec>> former_specs;
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.

@@ -21,12 +21,16 @@ namespace luthier::coordinator {
 // Makes the rule that stops trials of a study early; null: none does.
 using StopperFactory = std::function<std::unique_ptr<stopping::Stopper>(const study::StudySpec&)>;
 
+// Deleted studies can be brought back for so long.
+inline constexpr absl::Duration kDeletionLifetime = absl::Hours(7 * 24);
+
 struct CoreOptions {
   uint64_t token_seed = 0;     // Seeds the random half of lease tokens: from the system's entropy in production.
   int failures_to_pause = 20;  // Failures in a row that pause a study.
   int alike_to_pause = 3;      // First failures of one cause that pause a study (CommonFailure).
   absl::Duration alike_within = absl::Seconds(5);
-  absl::Duration request_lifetime = absl::Hours(24);  // Uptime for which a request is remembered.
+  absl::Duration request_lifetime = absl::Hours(24);     // Uptime for which a request is remembered.
+  absl::Duration deletion_lifetime = kDeletionLifetime;  // Uptime for which a deleted study can be brought back.
   // A longer time between two batches is the coordinator's own fault, and every lease is extended by it.
   absl::Duration stall = absl::Seconds(1);
   // Time that asks wait for suggestions of one study while other studies wait, too (StoreLate).

@@ -41,6 +41,13 @@ struct DamagedStudy {
   absl::Status damage;
 };
 
+// A deleted study that can be brought back.
+struct HiddenStudy {
+  std::string id;         // The id that it had.
+  absl::Duration uptime;  // Storage::LastUptime's clock when it was deleted.
+  uint64_t generation = 0;
+};
+
 // The memory of the core between batches. Waiting asks and the workers that asked last live here alone; everything else
 // follows from storage. No batch looks at all of it: a change of a study wakes it (index.h), and what depends on time
 // has a deadline.
@@ -50,7 +57,9 @@ struct CoreState {
   // Studies whose rows are damaged, by id. They are in no other list. Their calls are refused with `damage`, except for
   // their deletion.
   std::map<std::string, DamagedStudy> damaged;
-  uint64_t damaged_version = 0;  // Each change of `damaged` raises it.
+  uint64_t damaged_version = 0;                          // Each change of `damaged` raises it.
+  std::map<storage::StudyKey, HiddenStudy> hidden;       // In no other list.
+  absl::Duration next_purge = absl::InfiniteDuration();  // Uptime at which the first of them is gone for ever.
   Counters counters;
   std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
   std::unordered_map<std::string, int> held;   // Worker -> its unexpired leases; CountHeld(), kept up to date.

@@ -29,8 +29,24 @@ absl::StatusOr<Study*> FindStudy(Context& c, storage::StudyKey key) {
   return found == c.state.studies.end() ? nullptr : &found->second;
 }
 
+absl::Status CheckOwner(const storage::StudyRecord& study, const Authority& by) {
+  if (by.all || study.owner.empty() || study.owner == by.owner) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kPermissionDenied, base::reason::kRole,
+      absl::StrCat("study ", Quote(study.id), " was made by ", Quote(study.owner), ", not by ", Quote(by.owner),
+                   ": its maker, a maintainer of the project or an admin changes and deletes it; ask an "
+                   "admin for a token made with --role maintainer (docs/guide/security.md)"));
+}
+
 absl::StatusOr<FoundTrial> FindTrial(Context& c, const std::string& id, int64_t number) {
   LUTHIER_ASSIGN_OR_RETURN(Study* const s, FindStudy(c, id));
+  LUTHIER_ASSIGN_OR_RETURN(TrialSlot* const slot, s->FindTrial(number));
+  return FoundTrial{s, slot};
+}
+
+absl::StatusOr<FoundTrial> FindTrialToChange(Context& c, const std::string& id, int64_t number, const Authority& by) {
+  LUTHIER_ASSIGN_OR_RETURN(Study* const s, FindStudy(c, id));
+  LUTHIER_RETURN_IF_ERROR(CheckOwner(s->record(), by));
   LUTHIER_ASSIGN_OR_RETURN(TrialSlot* const slot, s->FindTrial(number));
   return FoundTrial{s, slot};
 }

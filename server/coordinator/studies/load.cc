@@ -1,10 +1,12 @@
 #include "server/coordinator/studies/load.h"
 
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "server/coordinator/studies/hidden.h"
 #include "server/coordinator/studies/index.h"
 #include "server/storage/damage.h"
 
@@ -60,6 +62,25 @@ void SetAsideDamaged(Context& c, StudyKey key, const std::string& id, const absl
   if (fresh) base::LogError("study_damaged", {{"study", id}, {"error", std::string(damage.message())}});
 }
 
+absl::Status LoadHidden(Context& c) {
+  const std::map<StudyKey, HiddenStudy> before = std::exchange(c.state.hidden, {});
+  for (StudyKey after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, c.storage->ListDeleted(after, kStudiesPage));
+    for (const storage::StudyRecord& record : page) {
+      after = record.key;
+      HiddenStudy& hidden = c.state.hidden[record.key];
+      hidden.id = record.id;
+      hidden.generation = c.state.counters.seq + 1;  // No request for suggestions under way has it.
+      // The time of a damaged row is unknown.
+      hidden.uptime = record.deletion ? record.deletion->uptime : c.batch.now + c.state.uptime_offset;
+      if (const auto known = before.find(record.key); known != before.end()) hidden = known->second;
+    }
+    if (page.size() < kStudiesPage) break;
+  }
+  WatchHidden(c);
+  return absl::OkStatus();
+}
+
 absl::Status LoadState(Context& c, Extent extent) {
   Counters& counters = c.state.counters;
   LUTHIER_ASSIGN_OR_RETURN(counters.seq, c.storage->LastSeq());
@@ -68,6 +89,7 @@ absl::Status LoadState(Context& c, Extent extent) {
   LUTHIER_ASSIGN_OR_RETURN(const absl::Duration uptime, c.storage->LastUptime());
   c.state.uptime_offset = uptime - c.batch.now;
   c.state.last_tick = c.batch.now;
+  LUTHIER_RETURN_IF_ERROR(LoadHidden(c));
   for (std::string after;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, c.storage->ListStudies(after, kStudiesPage));
     for (const storage::StudyRecord& record : page) {

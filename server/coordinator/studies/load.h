@@ -21,6 +21,9 @@ absl::Status LoadState(Context& c, Extent extent);
 // Reads the trials of the study, if they were put off. Returns the damage for which the study was set aside, too.
 absl::Status LoadPutOff(Context& c, storage::StudyKey key);
 
+// Reads which studies are hidden (CoreState::hidden).
+absl::Status LoadHidden(Context& c);
+
 // Takes the study out of all lists but `damaged`, and logs that. Asks that wait for it alone are refused.
 void SetAsideDamaged(Context& c, storage::StudyKey key, const std::string& id, const absl::Status& damage);
 

@@ -38,7 +38,7 @@ absl::Status RollBack(Context& c, const absl::Status& cause) {
   for (auto it = c.batch.touched.rbegin(); it != c.batch.touched.rend(); ++it) {
     LUTHIER_RETURN_IF_ERROR(Restore(c, it->first, it->second, cause));
   }
-  return absl::OkStatus();
+  return c.batch.partings.empty() ? absl::OkStatus() : LoadHidden(c);
 }
 
 }  // namespace luthier::coordinator

@@ -76,7 +76,7 @@ const storage::WriteBatch& Seal(Context& c) {
     c.state.next_forget = batch.now + c.options.request_lifetime / 24;
     KeepRequestsOfOpenTrials(c);
   }
-  for (const storage::StudyKey key : batch.deleted) sealed.push_back(storage::DeleteStudy{key});
+  sealed = batch.partings;
   for (const auto& [key, id] : batch.touched) {
     if (const Study* s = StudyOf(c, key)) sealed.push_back(storage::PutStudy{s->record()});
   }

@@ -244,8 +244,13 @@ class Study {
   // Suggestions, from the designer to trials.
 
   const absl::Status& history() const { return history_; }  // DATA_LOSS: what the designer must know is damaged.
-  uint64_t generation() const { return generation_; }       // Raised whenever suggestions under way become worthless.
-  bool exhausted() const { return exhausted_; }             // The designer has nothing more to suggest.
+  // Returns how many further workers could get a trial at once, if there were any: trials that wait for one, such as
+  // those of lost workers, and as many new ones as the budget has room for, but no more than may run beside those that
+  // run (budget.max_parallel). 0 unless the study is ACTIVE and any worker of its pool may take its trials. PAUSED
+  // trials count, as the search may continue each. An upper bound: what the search can't suggest yet is not known here.
+  int64_t WantedSlots() const;
+  uint64_t generation() const { return generation_; }  // Raised whenever suggestions under way become worthless.
+  bool exhausted() const { return exhausted_; }        // The designer has nothing more to suggest.
   int64_t ready() const { return static_cast<int64_t>(ready_.size()); }  // Suggestions that are not stored yet.
   // True if the designer can suggest more, as far as is known.
   bool MoreMayCome() const;

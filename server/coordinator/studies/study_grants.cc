@@ -68,6 +68,17 @@ std::vector<int64_t> Study::EligibleTrials(const std::string& worker, int count,
   return chosen;
 }
 
+int64_t Study::WantedSlots() const {
+  if (record_.state != study::StudyState::kActive || !ForAnyWorker() || TimeIsUp()) return 0;
+  int64_t trials = static_cast<int64_t>(retries_.size() + enqueued_.size());
+  if (MoreMayCome()) {
+    trials += std::max<int64_t>(0, RoomForNew()) + static_cast<int64_t>(paused_.size());
+  } else {
+    trials += static_cast<int64_t>(ready_.size());
+  }
+  return std::max<int64_t>(0, std::min(trials, RoomToRun())) + static_cast<int64_t>(expired_.size());
+}
+
 bool Study::MoreMayCome() const {
   return history_.ok() && !exhausted_ && !(blocked_ && !Computing());
 }

@@ -365,6 +365,7 @@ void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>&
   census.trials = core_->CountTrials();
   census.leases = leases_.size();
   census.waiting_asks = core_->waiting();
+  census.slots = core_->CountSlots();
   {
     base::MutexLock lock(&mutex_);
     census.queues = loads_;

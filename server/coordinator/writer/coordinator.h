@@ -93,6 +93,8 @@ class Coordinator {
   void Subscribe(storage::StudyKey study, std::function<bool(Wake)> wake);
 
   uint64_t committed_seq() const { return committed_seq_.load(); }
+  // Returns how long coordinators have run on this database, all added up (storage::Storage::LastUptime).
+  absl::Duration uptime() const { return clock_->Monotonic() + core_->uptime_offset(); }
   bool draining() const { return draining_.load(); }
   bool serving() const { return !draining_.load() && storage_ok_.load(); }
   size_t live_leases() const { return leases_.size(); }

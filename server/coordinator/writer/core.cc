@@ -1,16 +1,20 @@
 #include "server/coordinator/writer/core.h"
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 #include <variant>
 
 #include "lib/base/status_macros.h"
+#include "lib/study/project.h"
 #include "server/coordinator/granting/deadlines.h"
 #include "server/coordinator/granting/serve.h"
 #include "server/coordinator/granting/suggestions.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/studies/commit.h"
 #include "server/coordinator/studies/counts.h"
+#include "server/coordinator/studies/hidden.h"
 #include "server/coordinator/studies/index.h"
 #include "server/coordinator/studies/invariants.h"
 #include "server/coordinator/studies/load.h"
@@ -48,6 +52,7 @@ void Core::BeginBatch() {
   batch.uptime = context_.clock->Monotonic() + context_.state.uptime_offset;
   batch.at_begin = context_.state.counters;
   CheckDeadlines(context_);
+  EraseOld(context_);
   CheckQuotas();
 }
 
@@ -126,6 +131,29 @@ void Core::RefuseWaiting(const absl::Status& status) {
 
 std::array<int64_t, study::kTrialStateCount> Core::CountTrials() const {
   return context_.state.totals;
+}
+
+std::map<std::string, PoolSlots> Core::CountSlots() const {
+  std::map<std::string, PoolSlots> slots;
+  std::map<std::string, int64_t, std::less<>> room;  // Projects with a quota.
+  for (const auto& [key, s] : context_.state.studies) {
+    const auto running = static_cast<int64_t>(s.running().size() - s.expired().size());
+    int64_t wanted = s.WantedSlots();
+    if (wanted == 0 && (running == 0 || !s.ForAnyWorker())) continue;
+    const std::string project(study::ProjectOfPool(s.pool()));
+    const int64_t quota = context_.options.quotas == nullptr ? 0 : context_.options.quotas->Of(project).running_trials;
+    if (quota > 0) {
+      const auto used = context_.state.projects.find(project);
+      const int64_t runs = used == context_.state.projects.end() ? 0 : used->second.running;
+      int64_t& left = room.try_emplace(project, std::max<int64_t>(0, quota - runs)).first->second;
+      wanted = std::min(wanted, left);
+      left -= wanted;
+    }
+    PoolSlots& pool = slots[s.pool()];
+    pool.running += running;
+    pool.wanted += wanted;
+  }
+  return slots;
 }
 
 absl::Status Core::CheckInvariants() const {

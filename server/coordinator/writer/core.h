@@ -22,6 +22,7 @@
 #include "server/coordinator/studies/context.h"
 #include "server/coordinator/studies/leases.h"
 #include "server/coordinator/studies/load.h"
+#include "server/coordinator/writer/observer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -83,6 +84,8 @@ class Core {
   uint64_t held_back_version() const { return context_.state.held_back_version; }
   uint64_t damaged_version() const { return context_.state.damaged_version; }
   uint64_t last_seq() const { return context_.state.counters.seq; }
+  // Storage::LastUptime's clock less Clock::Monotonic(). Any thread may call it once Load has returned.
+  absl::Duration uptime_offset() const { return context_.state.uptime_offset; }
   uint64_t fence() const { return context_.state.counters.fence; }
   // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.
   absl::Duration NextDeadline() const;
@@ -93,6 +96,9 @@ class Core {
   int waiting() const { return static_cast<int>(context_.state.waiters.size()); }
   // Trials of all studies, by state.
   std::array<int64_t, study::kTrialStateCount> CountTrials() const;
+
+  // Returns the slots that studies of each pool use and want, by study::PoolKey. O(studies).
+  std::map<std::string, PoolSlots> CountSlots() const;
 
   // Number of studies, leases and asks that were looked at so far: the cost of batches, whatever the machine.
   int64_t steps() const { return context_.state.steps; }

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -23,12 +25,21 @@ struct Load {
   size_t bytes = 0;
 };
 
+// The slots of workers that studies use and could use.
+struct PoolSlots {
+  int64_t running = 0;  // Trials under leases of workers, expired leases not counted.
+  int64_t wanted = 0;   // Further trials that could begin at once (Study::WantedSlots), by the quotas of projects.
+  friend bool operator==(const PoolSlots&, const PoolSlots&) = default;
+};
+
 // Numbers of everything. Index of `trials`: study::TrialState; of `queues`: OperationClass.
 struct Census {
   std::array<int64_t, study::kTrialStateCount> trials{};
   size_t leases = 0;
   int waiting_asks = 0;
   std::array<Load, kOperationClassCount> queues;
+  // Pools of which studies use or want slots, by study::PoolKey.
+  std::map<std::string, PoolSlots> slots;
 };
 
 // Counts what a coordinator does. Calls come from several threads; they must be short and must not block.

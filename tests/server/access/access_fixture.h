@@ -46,7 +46,7 @@ class AccessTest : public ::testing::Test {
     ASSERT_TRUE(storage::SqliteStorage::Open(studies).ok());
     auto store = AccessStore::Open(dir_.path());
     ASSERT_TRUE(store.ok()) << store.status();
-    for (const char* project : {"vision", "other"})
+    for (const char* project : {"vision", "other", "speech"})
       ASSERT_TRUE((*store)->Put(ProjectRecord{project, absl::Now(), {}}).ok());
     Put(**store, "viewer", {Role::kViewer});
     Put(**store, "user", {Role::kUser});
@@ -55,6 +55,10 @@ class AccessTest : public ::testing::Test {
     Put(**store, "admin", {Role::kAdmin}, "default");
     Put(**store, "commander", {Role::kUser}, "vision", [](TokenRecord* token) { token->commands = true; });
     Put(**store, "stranger", {Role::kUser}, "other");
+    Put(**store, "maintainer", {Role::kMaintainer});
+    Put(**store, "several", {Role::kUser}, "vision",
+        [](TokenRecord* token) { token->projects = {"vision", "speech"}; });
+    Put(**store, "speaker", {Role::kUser}, "speech");
     Put(**store, "expired", {Role::kAdmin}, "default",
         [](TokenRecord* token) { token->expire_time = absl::Now() - absl::Seconds(1); });
     Put(**store, "revoked", {Role::kAdmin}, "default",

@@ -44,8 +44,8 @@ TEST(Caller, HasNamesOfItsOwn) {
   EXPECT_EQ(nobody.Worker("w"), "w");
   EXPECT_EQ(nobody.RequestId("r"), "r");
   EXPECT_EQ(nobody.Lease("0123456789abcdef"), "0123456789abcdef");
-  Caller alice{"id1", "alice", "default", {Role::kWorker}, false};
-  Caller bob{"id2", "alice", "vision", {Role::kWorker}, false};
+  Caller alice{"id1", "alice", "default", {"default"}, {Role::kWorker}, false};
+  Caller bob{"id2", "alice", "vision", {"vision"}, {Role::kWorker}, false};
   EXPECT_EQ(alice.Worker("w"), "alice/w");
   EXPECT_EQ(bob.Worker("w"), "vision/alice/w");
   EXPECT_NE(alice.RequestId("r"), bob.RequestId("r"));
@@ -227,7 +227,7 @@ TEST_F(PeopleTest, OnlyItsMakerOrAnAdminDeletesAStudy) {
   };
   const grpc::Status refused = remove("commander", "s");
   EXPECT_EQ(Reason(refused), base::reason::kRole);
-  EXPECT_TRUE(absl::StrContains(refused.error_message(), "was made by \"vision/user\", not by \"commander\""))
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "was made by \"vision/user\", not by \"vision/commander\""))
       << refused.error_message();
   EXPECT_TRUE(remove("user", "s").ok());
   EXPECT_EQ(Reason(remove("user", "s")), base::reason::kNotFound);

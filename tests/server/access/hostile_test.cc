@@ -217,9 +217,9 @@ TEST_F(HostileTest, AStudyThatItMaySeeAndNotChange) {
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("luthier.v1.StudyService");
   for (const char* who : {"viewer", "worker"}) {
     const auto channel = Channel(who);
-    for (const char* name :
-         {"CreateStudy", "UpdateStudy", "PauseStudy", "ResumeStudy", "StopStudy", "CancelStudy", "DeleteStudy",
-          "EnqueueTrials", "ImportTrials", "RetryTrials", "DeleteTrial", "SetAttributes", "CancelTrial", "StopTrial"}) {
+    for (const char* name : {"CreateStudy", "UpdateStudy", "PauseStudy", "ResumeStudy", "StopStudy", "CancelStudy",
+                             "DeleteStudy", "UndeleteStudy", "EnqueueTrials", "ImportTrials", "RetryTrials",
+                             "DeleteTrial", "SetAttributes", "CancelTrial", "StopTrial"}) {
       const auto* const method = service->FindMethodByName(name);
       ASSERT_NE(method, nullptr) << name;
       google::protobuf::DynamicMessageFactory factory;

@@ -41,6 +41,7 @@ const std::map<std::string, std::string>& Requests() {
       {"StudyService/StopStudy", R"({"name": "STUDY"})"},
       {"StudyService/CancelStudy", R"({"name": "STUDY"})"},
       {"StudyService/DeleteStudy", R"({"name": "STUDY"})"},
+      {"StudyService/UndeleteStudy", R"({"name": "STUDY"})"},
       {"StudyService/GetTrial", R"({"name": "STUDY/trials/1"})"},
       {"StudyService/ListTrials", R"({"parent": "STUDY"})"},
       {"StudyService/EnqueueTrials",

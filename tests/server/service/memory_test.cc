@@ -96,6 +96,7 @@ class MemoryTest : public ::testing::Test {
     CALL(study, StopStudy, ControlStudyRequest, Study);
     CALL(study, CancelStudy, ControlStudyRequest, Study);
     CALL(study, DeleteStudy, ControlStudyRequest, DeleteStudyResponse);
+    CALL(study, UndeleteStudy, UndeleteStudyRequest, Study);
     CALL(study, GetTrial, GetTrialRequest, Trial);
     CALL(study, ListTrials, ListTrialsRequest, ListTrialsResponse);
     CALL(study, EnqueueTrials, EnqueueTrialsRequest, EnqueueTrialsResponse);
@@ -154,13 +155,13 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1'000'000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "CheckStudyFile", "GetStudy", "ListStudies", "UpdateStudy",
-                                     "GetTrial", "ListTrials", "EnqueueTrials", "ImportTrials", "RetryTrials",
-                                     "SetAttributes", "GetTrialTable", "ListEvents", "GetImportance", "Predict",
-                                     "ExplainTrial", "ListWorkers", "Suggest", "WatchStudy"));
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 19)));
+                                     "UndeleteStudy", "GetTrial", "ListTrials", "EnqueueTrials", "ImportTrials",
+                                     "RetryTrials", "SetAttributes", "GetTrialTable", "ListEvents", "GetImportance",
+                                     "Predict", "ExplainTrial", "ListWorkers", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 20)));
   Use(1'099'000);
-  EXPECT_EQ(Refused().size(), 19u);
-  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 19)));
+  EXPECT_EQ(Refused().size(), 20u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 20)));
   Use(1'100'000);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release, DeclareParameters.

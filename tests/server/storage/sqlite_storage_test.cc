@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <regex>
 #include <string>
@@ -20,8 +21,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/study/metrics.h"
 #include "server/storage/backup.h"
+#include "server/storage/connection.h"
 #include "server/storage/damage.h"
 #include "server/storage/inspect.h"
+#include "server/storage/row_sums.h"
 #include "tests/testing/storage_model.h"
 #include "tests/testing/storage_records.h"
 #include "tests/testing/temporary_directory.h"
@@ -516,6 +519,7 @@ std::string Dump(Storage& storage) {
     out += testing::Text(storage.ListSetAside(key, 0, kAll).value());
     if (const auto former = storage.ListFormerSpecs(key).value(); !former.empty()) out += testing::Text(former);
   }
+  if (const auto hidden = storage.ListDeleted(0, kAll).value(); !hidden.empty()) out += testing::Text(hidden);
   for (int i = 0; i < 10; ++i) out += testing::Text(storage.FindRequest(absl::StrCat("r", i)).value()) + "\n";
   return out;
 }
@@ -549,6 +553,11 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
       trial.trial.final_measurement->metrics["ms"] = 22.0 - static_cast<double>(number);
       more.push_back(PutTrial{several.key, trial});
     }
+    StudyRecord hidden = Study(several.key + 1, "hidden");
+    hidden.owner = "vision/alice";
+    more.push_back(PutStudy{hidden});
+    more.push_back(PutTrial{hidden.key, Completed(1, 0.5)});
+    more.push_back(HideStudy{hidden.key, {absl::FromUnixSeconds(1'800'000'000), absl::Hours(3)}});
     more.push_back(ForgetRequestsBefore{absl::InfiniteDuration()});
     for (int i = 0; i < 3; ++i) more.push_back(PutRequest{Request(absl::StrCat("r", i), i)});  // One of each type.
     EXPECT_TRUE(storage->Commit(more).ok());
@@ -576,6 +585,55 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
       contents = std::regex_replace(contents, std::regex(" time=1970-[^ ]+ ?$"), " ");
     }
     EXPECT_EQ(dump, contents);
+  }
+}
+
+TEST(SqliteMigrations, OwnersAreWhoMadeStudiesIfThatIsKnown) {
+  const TemporaryDirectory directory;
+  const std::map<std::string, std::string> owners = {{"alice@ipv4:10.0.0.7", "alice"},
+                                                     {"vision/bob@ipv6:%5B::1%5D", "vision/bob"},
+                                                     {"unix:", ""},
+                                                     {"unix:@abstract", ""},
+                                                     {"ipv4:127.0.0.1", ""},
+                                                     {"@x", ""},
+                                                     {"", ""}};
+  {
+    const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
+    WriteBatch batch;
+    StudyKey key = 0;
+    for (const auto& [actor, owner] : owners) {
+      StudyRecord study = Study(++key, absl::StrCat("s", key));
+      study.create_seq = static_cast<uint64_t>(key);
+      Event event = EventAt(study.create_seq, key);
+      event.type = EventType::kStudyCreated;
+      event.actor = actor;
+      batch.push_back(PutStudy{study});
+      batch.push_back(AppendEvent{event});
+    }
+    ASSERT_TRUE(storage->Commit(batch).ok());
+  }
+  // As version 15 left it.
+  {
+    const std::unique_ptr<SQLite::Database> db =
+        OpenConnection({.path = DatabasePath(directory.path()), .vfs = "", .writer = true}).value();
+    db->exec("DROP INDEX study_hidden");
+    for (const char* column : {"owner", "hidden_id", "hidden_time_ns", "hidden_uptime_ns"}) {
+      db->exec(absl::StrCat("ALTER TABLE study DROP COLUMN ", column));
+    }
+    db->exec("UPDATE study SET sum = " LUTHIER_STUDY_SUM_UNTIL_15);
+    db->exec("UPDATE study SET state_reason = 'changed' WHERE id = 's1'");  // Damage stays damage.
+    db->exec("PRAGMA user_version = 15");
+  }
+  const std::unique_ptr<SqliteStorage> storage = OpenStorage(directory.path()).value();
+  StudyKey key = 0;
+  for (const auto& [actor, owner] : owners) {
+    const absl::StatusOr<StudyRecord> study = storage->GetStudy(absl::StrCat("s", ++key));
+    if (key == 1) {
+      EXPECT_TRUE(IsDamage(study.status())) << study.status();
+      continue;
+    }
+    ASSERT_TRUE(study.ok()) << study.status();
+    EXPECT_EQ(study->owner, owner) << actor;
   }
 }
 

@@ -44,6 +44,7 @@
 #include "server/memory_limit.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
+#include "server/metrics/scale.h"
 #include "server/open_calls.h"
 #include "server/service/calls.h"
 #include "server/service/grpc_calls.h"
@@ -223,7 +224,11 @@ class ServerImpl final : public Server {
     trimmer_ = std::make_unique<HeapTrimmer>(HeapTrimmer::Options());
     trimmer_->Start();
     if (options.listen.empty()) {
-      if (file_ != nullptr) directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
+      if (file_ != nullptr)
+        directory_watch_ = std::make_unique<DirectoryWatch>([this] {
+          if (access_) access_->registry().WarnOfEnds();
+          return CheckHeld();
+        });
       return absl::OkStatus();
     }
     return Listen(options, listen);
@@ -314,8 +319,11 @@ class ServerImpl final : public Server {
     const auto certificates = [this] {
       return tls_keeper_ ? tls_keeper_->DaysLeft() : std::map<std::string, double>();
     };
-    metrics_ = std::make_shared<metrics::Metrics>(
-        metrics::MetricsOptions{MethodNames(), options.data_dir, ready, tokens, !exposures_.empty(), certificates});
+    const auto tokens_ending = [this] {
+      return access_ ? static_cast<int64_t>(access_->registry().EndingSoon().size()) : int64_t{0};
+    };
+    metrics_ = std::make_shared<metrics::Metrics>(metrics::MetricsOptions{
+        MethodNames(), options.data_dir, ready, tokens, !exposures_.empty(), certificates, tokens_ending});
     if (access_) access_->OnFailure([this](absl::string_view reason) { metrics_->OnAuthFailure(reason); });
   }
 
@@ -437,7 +445,10 @@ class ServerImpl final : public Server {
                               {"seq", absl::StrCat(coordinator_->committed_seq())},
                               {"grpc", grpc::Version()}});
     if (file_ != nullptr) file_->BeginPageCheck();
-    directory_watch_ = std::make_unique<DirectoryWatch>([this] { return CheckHeld(); });
+    directory_watch_ = std::make_unique<DirectoryWatch>([this] {
+      if (access_) access_->registry().WarnOfEnds();
+      return CheckHeld();
+    });
     return absl::OkStatus();
   }
 
@@ -453,6 +464,7 @@ class ServerImpl final : public Server {
     }
     if (metrics_) {
       http.metrics = [this] { return metrics_->Text(); };
+      http.scale = [this](absl::string_view query) { return metrics::ScaleAnswer(*metrics_, query); };
       http.ended = [this](absl::string_view method, absl::string_view code, absl::Duration took) {
         metrics_->OnCall(method, code, took);
       };

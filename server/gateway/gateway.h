@@ -30,6 +30,9 @@ struct GatewayOptions {
   std::function<bool()> ready;
   // Returns the metrics for Prometheus, as text. Null: there are none.
   std::function<std::string()> metrics;
+  // Returns the answer to /scale, as JSON: the slots that a pool uses and wants. `query` is what follows the '?'.
+  // INVALID_ARGUMENT, saying which part of it is wrong. Null where there are no metrics.
+  std::function<absl::StatusOr<std::string>(absl::string_view query)> scale;
   // OK if the peer may read the metrics at the port of a page.
   std::function<absl::Status(const access::Peer&)> may_see_metrics;
   // Hears of the end of every call: "StudyService/GetStudy", "OK", the time that it took. Null: nobody does.
@@ -40,9 +43,10 @@ struct GatewayOptions {
 
 // An address serves one of these.
 enum class Serves {
-  kPage,       // The page, all calls, /healthz, and /metrics for those who may call; by TLS if there is a certificate.
+  kPage,       // The page, all calls, /healthz, and /metrics and /scale for those who may call; by TLS if there is a
+               // certificate.
   kPlainPage,  // The same, in plain text.
-  kMetrics,    // /metrics and /healthz, for everybody, in plain text.
+  kMetrics,    // /metrics, /scale and /healthz, for everybody, in plain text.
 };
 
 // An HTTP/1.1 server that answers every call of our services by the Connect protocol, in JSON and in binary, streams

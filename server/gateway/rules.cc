@@ -114,9 +114,16 @@ Ruling Judge(const RequestHead& head, const Place& place) {
   if (place.page && absl::StartsWith(path, "/luthier.v1.")) return JudgeCall(head, path);
   if (head.method != "GET" && head.method != "HEAD") return Refused(405, "files are read with GET");
   Ruling ruling;
-  ruling.kind = path == "/healthz" ? Kind::kHealth : path == "/metrics" ? Kind::kMetrics : Kind::kAsset;
+  ruling.kind = path == "/healthz"   ? Kind::kHealth
+                : path == "/metrics" ? Kind::kMetrics
+                : path == "/scale"   ? Kind::kScale
+                                     : Kind::kAsset;
+  if (ruling.kind == Kind::kScale) {
+    ruling.subject = std::string(head.target.substr(std::min(path.size() + 1, head.target.size())));
+    return ruling;
+  }
   ruling.subject = path == "/" ? "index.html" : std::string(absl::StripPrefix(path, "/"));
-  if (!place.page && ruling.kind == Kind::kAsset) return Refused(404, "see /metrics and /healthz");
+  if (!place.page && ruling.kind == Kind::kAsset) return Refused(404, "see /metrics, /scale and /healthz");
   return ruling;
 }
 

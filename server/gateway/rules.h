@@ -34,6 +34,7 @@ enum class Kind {
   kAsset,    // A file of the page.
   kHealth,   // The question whether the server is ready.
   kMetrics,  // The metrics.
+  kScale,    // The slots that a pool wants.
   kRefused,
 };
 

@@ -161,7 +161,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       const bool ready = options.ready && options.ready();
       return Reply(ready ? 200 : 503, kPlainText, {ready ? "ready\n" : "not ready\n"});
     }
-    if (ruling_.kind == Kind::kMetrics) return AnswerMetrics();
+    if (ruling_.kind == Kind::kMetrics || ruling_.kind == Kind::kScale) return AnswerMetrics();
     if (ruling_.kind == Kind::kAsset) {
       FileAnswer file = FileOfPage(ruling_.subject, gzip_, std::string(parser_->get()[http::field::if_none_match]));
       tag_ = file.tag;
@@ -177,6 +177,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (place_->page) {
       const absl::Status may = options.may_see_metrics(PeerOfRequest());
       if (!may.ok()) return Fail(may);
+    }
+    if (ruling_.kind == Kind::kScale) {
+      absl::StatusOr<std::string> scale = options.scale(ruling_.subject);
+      if (!scale.ok()) return Fail(scale.status());
+      return Reply(200, "application/json", {*std::move(scale)});
     }
     std::string text = options.metrics();
     if (gzip_ && WorthCompressing(peer_, text.size())) return Reply(200, kMetricsType, {Gzip(text, 1), true});

@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "lib/base/error.h"
 #include "lib/base/version.h"
+#include "lib/study/project.h"
 
 namespace luthier::metrics {
 namespace {
@@ -27,6 +28,13 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 using storage::EventType;
 
 constexpr char kOther[] = "other";
+constexpr size_t kMostPools = 50;  // Beyond, pools share the series "other".
+
+// The pool of a study::PoolKey, without its project.
+absl::string_view NameOfPool(absl::string_view key) {
+  return key.substr(key.find('/') + 1);
+}
+
 // There are few buckets, because each costs a series for each method or algorithm.
 const Buckets& CallBuckets() {
   static const auto* const buckets = new Buckets{.005, .05, .5, 5};
@@ -102,6 +110,7 @@ absl::string_view TrialEventLabel(EventType type) {
     case EventType::kStudyCancelled:
     case EventType::kStudyCompleted:
     case EventType::kStudyDeleted:
+    case EventType::kStudyUndeleted:
     case EventType::kStudyUpdated:
     case EventType::kTrialNoted:
     case EventType::kParametersDeclared:
@@ -142,8 +151,12 @@ double ResidentBytes() {
   return statm >> pages >> resident ? resident * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& registry, const char* name, const char* help) {
+  return BuildGauge().Name(name).Help(help).Register(registry);
+}
+
 prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return BuildGauge().Name(name).Help(help).Register(registry).Add({});
+  return Gauges(registry, name, help).Add({});
 }
 
 }  // namespace
@@ -155,12 +168,8 @@ Metrics::Metrics(MetricsOptions options)
                        .Help("Time from the arrival of a call to its answer; long polls wait on purpose")
                        .Register(registry_)),
       rpc_total_(BuildCounter().Name("luthier_rpc_total").Help("Calls answered").Register(registry_)),
-      queue_depth_(
-          BuildGauge().Name("luthier_queue_depth").Help("Operations waiting for the writer").Register(registry_)),
-      queue_bytes_(BuildGauge()
-                       .Name("luthier_queue_bytes")
-                       .Help("Content of the operations waiting for the writer")
-                       .Register(registry_)),
+      queue_depth_(Gauges(registry_, "luthier_queue_depth", "Operations waiting for the writer")),
+      queue_bytes_(Gauges(registry_, "luthier_queue_bytes", "Content of the operations waiting for the writer")),
       shed_total_(BuildCounter().Name("luthier_shed_total").Help("Operations turned away").Register(registry_)),
       waiting_asks_(OneGauge(registry_, "luthier_waiting_asks", "Asks of workers that wait for a trial")),
       commit_seconds_(BuildHistogram()
@@ -202,10 +211,13 @@ Metrics::Metrics(MetricsOptions options)
                                .Register(registry_)),
       tokens_(
           BuildGauge().Name("luthier_tokens").Help("Tokens in force; one counts for each role").Register(registry_)),
-      certificate_days_(BuildGauge()
-                            .Name("luthier_certificate_days_left")
-                            .Help("Days until the certificate ends; below 0: it has ended")
-                            .Register(registry_)) {
+      tokens_ending_(OneGauge(registry_, "luthier_tokens_ending",
+                              "Tokens in force that end within 14 days, but for those that were made for less")),
+      certificate_days_(
+          Gauges(registry_, "luthier_certificate_days_left", "Days until the certificate ends; below 0: it has ended")),
+      wanted_slots_(
+          Gauges(registry_, "luthier_wanted_slots", "Further trials that workers of the pool could begin at once")),
+      running_slots_(Gauges(registry_, "luthier_running_slots", "Trials that workers of the pool run")) {
   OneGauge(registry_, "luthier_insecure", "1: strangers can read what is sent, or need no token")
       .Set(options_.insecure ? 1 : 0);
   BuildGauge()
@@ -273,11 +285,54 @@ void Metrics::OnCensus(const coordinator::Census& census) {
   }
   leases_.Set(static_cast<double>(census.leases));
   waiting_asks_.Set(census.waiting_asks);
+  NoteSlots(census.slots);
   for (size_t i = 0; i < census.queues.size(); ++i) {
     const prometheus::Labels labels{{"class", ClassLabel(static_cast<OperationClass>(i))}};
     queue_depth_.Add(labels).Set(static_cast<double>(census.queues[i].ops));
     queue_bytes_.Add(labels).Set(static_cast<double>(census.queues[i].bytes));
   }
+}
+
+void Metrics::NoteSlots(const std::map<std::string, coordinator::PoolSlots>& slots) {
+  std::map<std::string, coordinator::PoolSlots> pools;  // By name.
+  for (const auto& [key, of] : slots) {
+    const std::string name(NameOfPool(key));
+    const bool room = pools.size() < kMostPools || pools.count(name) > 0;
+    coordinator::PoolSlots& all = pools[room ? name : kOther];
+    all.running += of.running;
+    all.wanted += of.wanted;
+  }
+  base::MutexLock lock(&mutex_);
+  slots_ = slots;
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    if (pools.count(it->first) > 0) {
+      ++it;
+      continue;
+    }
+    wanted_slots_.Remove(it->second.first);
+    running_slots_.Remove(it->second.second);
+    it = pools_.erase(it);
+  }
+  for (const auto& [name, of] : pools) {
+    auto& [wanted, running] = pools_[name];
+    if (wanted == nullptr) {
+      wanted = &wanted_slots_.Add({{"pool", name}});
+      running = &running_slots_.Add({{"pool", name}});
+    }
+    wanted->Set(static_cast<double>(of.wanted));
+    running->Set(static_cast<double>(of.running));
+  }
+}
+
+coordinator::PoolSlots Metrics::Slots(absl::string_view pool, absl::string_view project) const {
+  coordinator::PoolSlots sum;
+  base::MutexLock lock(&mutex_);
+  for (const auto& [key, of] : slots_) {
+    if (NameOfPool(key) != pool || (!project.empty() && study::ProjectOfPool(key) != project)) continue;
+    sum.running += of.running;
+    sum.wanted += of.wanted;
+  }
+  return sum;
 }
 
 void Metrics::LookAtProcess() const {
@@ -287,6 +342,7 @@ void Metrics::LookAtProcess() const {
   if (options_.tokens) {
     for (const auto& [role, count] : options_.tokens()) tokens_.Add({{"role", role}}).Set(static_cast<double>(count));
   }
+  if (options_.tokens_ending) tokens_ending_.Set(static_cast<double>(options_.tokens_ending()));
   if (options_.certificates) {
     for (const auto& [name, days] : options_.certificates()) certificate_days_.Add({{"certificate", name}}).Set(days);
   }

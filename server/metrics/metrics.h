@@ -12,10 +12,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "lib/base/mutex.h"
 #include "server/coordinator/writer/observer.h"
 
 // The metrics of a coordinator for Prometheus; docs/guide/operations.md has the table. No label holds the name of a
@@ -29,6 +31,7 @@ struct MetricsOptions {
   std::function<std::map<std::string, int64_t>()> tokens = {};  // Counts tokens in force by role. Null: there are none.
   bool insecure = false;  // True: strangers can read what is sent, or need no token.
   std::function<std::map<std::string, double>()> certificates = {};  // Returns the days left of each. Null: none.
+  std::function<int64_t()> tokens_ending = {};  // Counts tokens in force that end within 14 days. Null: there are none.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {
@@ -52,8 +55,13 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   // Returns the metrics as text, in Prometheus' exposition format.
   std::string Text() const;
 
+  // Returns the slots that studies used and wanted a second ago: of the pool, and of one project's studies in it unless
+  // `project` is empty. Zeros for a pool that no study names.
+  coordinator::PoolSlots Slots(absl::string_view pool, absl::string_view project = "") const;
+
  private:
   void LookAtProcess() const;
+  void NoteSlots(const std::map<std::string, coordinator::PoolSlots>& slots);
 
   const MetricsOptions options_;
   prometheus::Registry registry_;
@@ -79,7 +87,14 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   prometheus::Gauge& ready_;
   prometheus::Family<prometheus::Counter>& auth_failures_total_;
   prometheus::Family<prometheus::Gauge>& tokens_;
+  prometheus::Gauge& tokens_ending_;
   prometheus::Family<prometheus::Gauge>& certificate_days_;
+  prometheus::Family<prometheus::Gauge>& wanted_slots_;
+  prometheus::Family<prometheus::Gauge>& running_slots_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, coordinator::PoolSlots> slots_ ABSL_GUARDED_BY(mutex_);  // By study::PoolKey.
+  // By the names of pools, in all projects.
+  std::map<std::string, std::pair<prometheus::Gauge*, prometheus::Gauge*>> pools_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, prometheus::Histogram*, std::less<>> rpc_seconds_of_;
 };
 

@@ -410,6 +410,7 @@ TEST_F(GatewayTest, FilesAreSentCompressedAndOnlyOnce) {
 
 TEST_F(GatewayTest, MetricsAreForThoseWhoMayCall) {
   EXPECT_EQ(Get("/metrics").status, 404) << "none are kept";
+  EXPECT_EQ(Get("/scale").status, 404);
 }
 
 class MetricsGatewayTest : public GatewayTest {
@@ -424,9 +425,17 @@ TEST_F(MetricsGatewayTest, AreForThoseWhoMayCallAtThePageAndForEverybodyAtTheirO
   EXPECT_EQ(allowed.status, 200);
   EXPECT_EQ(allowed.fields.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_THAT(allowed.body, HasSubstr("luthier_ready 1\n"));
+  EXPECT_EQ(Get("/scale?pool=gpus").status, 401);
+  const Answer scale = Get("/scale?pool=gpus", absl::StrCat("Authorization: Bearer ", token_, "\r\n"));
+  EXPECT_EQ(scale.fields.at("content-type"), "application/json");
+  EXPECT_EQ(json::parse(scale.body), (json{{"pool", "gpus"}, {"wanted_slots", 0}, {"running_slots", 0}, {"slots", 0}}));
   const std::string address = server_->metrics_address();
   ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port_));
   EXPECT_THAT(Get("/metrics").body, ::testing::StartsWith("# HELP"));
+  EXPECT_EQ(json::parse(Get("/scale").body)["pool"], "default");
+  for (const char* bad : {"pool=A", "pool=", "pool", "pool=a&pool=b", "x=1", "pool=a%20b", "project=../x"}) {
+    EXPECT_EQ(Get(absl::StrCat("/scale?", bad)).status, 400) << bad;
+  }
   EXPECT_EQ(Get("/healthz").body, "ready\n");
   EXPECT_EQ(Get("/").status, 404);
   EXPECT_EQ(Call("StudyService/ListStudies", json::object()).status, 405);

@@ -60,7 +60,8 @@ TEST(RulesTest, OnlyThePlaceItselfIsAnswered) {
         const bool own_site = site.empty() || site == "same-origin" || site == "none";
         for (const auto& [type, kind] : types) {
           for (const char* method : {"POST", "GET", "PUT", "OPTIONS", "DELETE"}) {
-            for (const char* path : {kCall, "/", "/plot.js", "/healthz", "/metrics", "/../etc/passwd"}) {
+            for (const char* path :
+                 {kCall, "/", "/plot.js", "/healthz", "/metrics", "/scale?pool=a", "/../etc/passwd"}) {
               RequestHead head;
               head.method = method;
               head.target = path;
@@ -77,6 +78,7 @@ TEST(RulesTest, OnlyThePlaceItselfIsAnswered) {
                                     : call                                  ? kind
                                     : path == absl::string_view("/healthz") ? Kind::kHealth
                                     : path == absl::string_view("/metrics") ? Kind::kMetrics
+                                    : absl::StartsWith(path, "/scale")      ? Kind::kScale
                                                                             : Kind::kAsset;
               ASSERT_EQ(ruling.kind, expected) << method << " " << path << " host " << host << " origin " << origin
                                                << " site " << site << " " << type;
@@ -91,7 +93,7 @@ TEST(RulesTest, OnlyThePlaceItselfIsAnswered) {
       }
     }
   }
-  EXPECT_EQ(judged, 20 * 6 * 6 * 9 * 5 * 6);
+  EXPECT_EQ(judged, 20 * 6 * 6 * 9 * 5 * 7);
   EXPECT_GT(answered, 100);
 }
 
@@ -139,6 +141,9 @@ TEST(RulesTest, MetricsAloneAreServedUnderAnyName) {
   };
   EXPECT_EQ(kind("GET", "/metrics"), Kind::kMetrics);
   EXPECT_EQ(kind("GET", "/metrics?x=1"), Kind::kMetrics);
+  EXPECT_EQ(kind("GET", "/scale?pool=a"), Kind::kScale);
+  EXPECT_EQ(Judge({.method = "GET", .target = "/scale?pool=a&x", .host = "a:1"}, place).subject, "pool=a&x");
+  EXPECT_EQ(Judge({.method = "GET", .target = "/scale", .host = "a:1"}, place).subject, "");
   EXPECT_EQ(kind("HEAD", "/healthz"), Kind::kHealth);
   for (const char* target : {"/", "/metrics/..", "/page.js", kCall}) EXPECT_EQ(kind("GET", target), Kind::kRefused);
   EXPECT_EQ(kind("POST", kCall), Kind::kRefused);

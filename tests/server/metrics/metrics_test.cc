@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/version.h"
 #include "server/coordinator/writer/coordinator.h"
+#include "server/metrics/scale.h"
 
 namespace luthier::metrics {
 namespace {
@@ -40,6 +41,36 @@ TEST(Metrics, CallsByMethodAndCode) {
   EXPECT_THAT(text, HasSubstr("luthier_rpc_seconds_bucket{method=\"WorkerService/Suggest\",le=\"0.05\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_rpc_seconds_count{method=\"WorkerService/Suggest\"} 3\n"));
   EXPECT_THAT(text, Not(HasSubstr("Evil")));
+}
+
+TEST(Metrics, SlotsByPoolOfAllProjects) {
+  Metrics metrics({});
+  coordinator::Census census;
+  census.slots = {{"default/gpus", {2, 3}}, {"vision/gpus", {1, 10}}, {"vision/default", {4, 0}}};
+  metrics.OnCensus(census);
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_wanted_slots{pool=\"gpus\"} 13\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_running_slots{pool=\"gpus\"} 3\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_wanted_slots{pool=\"default\"} 0\n"));
+  EXPECT_EQ(metrics.Slots("gpus"), (coordinator::PoolSlots{3, 13}));
+  EXPECT_EQ(metrics.Slots("gpus", "vision"), (coordinator::PoolSlots{1, 10}));
+  EXPECT_EQ(metrics.Slots("gpu"), coordinator::PoolSlots());
+  EXPECT_EQ(*ScaleAnswer(metrics, "pool=gpus"),
+            "{\"pool\":\"gpus\",\"wanted_slots\":13,\"running_slots\":3,\"slots\":16}\n");
+  EXPECT_EQ(*ScaleAnswer(metrics, "project=vision&pool=gpus"),
+            "{\"pool\":\"gpus\",\"wanted_slots\":10,\"running_slots\":1,\"slots\":11}\n");
+  EXPECT_EQ(*ScaleAnswer(metrics, ""), "{\"pool\":\"default\",\"wanted_slots\":0,\"running_slots\":4,\"slots\":4}\n");
+  for (const char* bad : {"pool=A", "pool=", "pool", "pool=a&pool=b", "pols=a", "=", "pool=a%2Fb"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ScaleAnswer(metrics, bad).status())) << bad;
+  }
+  // Pools that are gone have no series, and there are never too many.
+  census.slots.clear();
+  for (int i = 100; i < 200; ++i) census.slots[absl::StrCat("default/p", i)] = {1, 1};
+  metrics.OnCensus(census);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, Not(HasSubstr("pool=\"gpus\"")));
+  EXPECT_THAT(text, HasSubstr("luthier_wanted_slots{pool=\"p149\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("pool=\"p150\"")));
+  EXPECT_THAT(text, HasSubstr("luthier_wanted_slots{pool=\"other\"} 50\n"));
 }
 
 TEST(Metrics, TokensInForceAndFailedAuthentications) {

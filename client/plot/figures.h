@@ -22,8 +22,10 @@ Figure History(const Subject& subject, const std::vector<Subject>& others);
 // The share of trials that are as good as each value, or better.
 Figure Edf(const Subject& subject, const std::vector<Subject>& others);
 
-// When trials ran, in a row for each worker. Trials that run are drawn up to the latest time of all.
-Figure Timeline(const Subject& subject);
+// When trials ran, in a row for each worker. Trials that run are drawn up to the latest time of all. Needs the columns
+// start_time, end_time, seconds, attempts and worker. `several` are trials of more than one attempt, whose attempts are
+// drawn one by one, since between them nothing runs; others are drawn as one box, which the caption says.
+Figure Timeline(const Subject& subject, const std::vector<v1::Trial>& several);
 
 // A line for each trial through its parameters and its value: the best 1,000, and some of the others.
 Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes);

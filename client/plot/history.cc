@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +20,7 @@ constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostRows = 40;  // Workers that have a row each.
 constexpr double kTimeColumns = 1500;  // Runs of a worker that are closer than one of them are drawn as one.
 constexpr std::size_t kMostRungLines = 12;
+constexpr std::size_t kFewMarks = 2000;  // Marks that may lie over a line.
 
 std::string Number(double value) {
   return absl::StrFormat("%.6g", value);
@@ -39,10 +42,11 @@ Layer BestSoFar(const Subject& subject, const std::string& origin) {
   const std::vector<double>& numbers = subject.trials.Numbers("number");
   double last = 0.0;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
-    if (!std::isfinite(values[row]) || subject.trials.Word("state", row) != "COMPLETE") continue;
+    const std::string& state = subject.trials.Word("state", row);
+    if (!std::isfinite(values[row]) || (state != "COMPLETE" && state != "PRUNED")) continue;
     if (!origin.empty() && subject.trials.Word("origin", row) != origin) continue;
     last = numbers[row];  // The line goes on beside trials that can't be the best one.
-    if (!subject.feasible(row)) continue;
+    if (state != "COMPLETE" || !subject.feasible(row)) continue;
     if (!layer.y.empty() && !IsBetter(subject, values[row], layer.y.back())) continue;
     layer.x.push_back(numbers[row]);
     layer.y.push_back(values[row]);
@@ -106,6 +110,29 @@ std::string Counts(const Subject& subject) {
   return text;
 }
 
+// Returns a sentence that says why a better value of a trial that was stopped early is not the best one; "": there is
+// none.
+std::string EarlierSteps(const Subject& subject) {
+  const std::optional<std::size_t> best = subject.best();
+  if (!best) return "";
+  for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
+    if (subject.trials.Word("state", row) == "PRUNED" && subject.feasible(row) &&
+        IsBetter(subject, subject.values()[row], subject.values()[*best])) {
+      return " Values of trials that were stopped early are from an earlier step, so that none of them is the best.";
+    }
+  }
+  return "";
+}
+
+// Moves the layers whose marks are told apart by their shapes behind the others, so that lines do not hide them, unless
+// there are so many marks that they would hide the lines.
+void PutShapesOver(std::vector<Layer>* layers) {
+  std::stable_partition(layers->begin(), layers->end(), [](const Layer& layer) {
+    const bool shapes = layer.meaning == Meaning::kInfeasible || layer.meaning == Meaning::kFailed;
+    return !shapes || layer.mark != Mark::kPoints || layer.x.size() > kFewMarks;
+  });
+}
+
 double Shade(std::size_t index, std::size_t count) {
   return count < 2 ? 1.0 : 1.0 - static_cast<double>(index) / static_cast<double>(count - 1);
 }
@@ -150,8 +177,20 @@ Figure History(const Subject& subject, const std::vector<Subject>& others) {
   }
   Layer line = BestSoFar(subject, "");
   line.name = others.empty() ? "best so far" : absl::StrCat("best so far of ", Shown(subject.id));
-  if (!line.x.empty()) panel.layers.push_back(std::move(line));
-  figure.caption = absl::StrCat(Counts(subject), "; ", subject.BestText(), ".");
+  // A line of one trial has no length.
+  const bool alone = line.x.size() == 1;
+  if (alone && !others.empty()) line.mark = Mark::kPoints;
+  if (!line.x.empty() && (!alone || !others.empty())) panel.layers.push_back(std::move(line));
+  PutShapesOver(&panel.layers);
+  if (const auto best = subject.best(); best && others.empty()) {
+    const double number = subject.trials.Numbers("number")[*best];
+    panel.layers.push_back({.meaning = Meaning::kBest,
+                            .name = absl::StrCat("best, trial ", static_cast<std::int64_t>(number)),
+                            .x = {number},
+                            .y = {subject.values()[*best]},
+                            .trials = {static_cast<std::int64_t>(number)}});
+  }
+  figure.caption = absl::StrCat(Counts(subject), "; ", subject.BestText(), ".", EarlierSteps(subject));
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -218,32 +257,76 @@ Unit UnitOf(double seconds) {
 
 }  // namespace
 
-Figure Timeline(const Subject& subject) {
+namespace {
+
+// By worker and state.
+using Runs = std::map<std::string, std::map<std::string, std::vector<Run>>>;
+
+// Returns when a trial's only attempt ended, which is not when the trial became final if it was paused before, or the
+// trial's end; `open` if it has none.
+double EndOf(const Subject& subject, std::size_t row, double open) {
+  const double seconds = subject.trials.Numbers("seconds")[row];
+  if (subject.trials.Numbers("attempts")[row] == 1.0 && std::isfinite(seconds)) {
+    return subject.trials.Numbers("start_time")[row] + seconds;
+  }
+  const double end = subject.trials.Numbers("end_time")[row];
+  return std::isfinite(end) ? end : open;
+}
+
+double SecondsOf(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(time.seconds()) + 1e-9 * time.nanos();
+}
+
+// Adds a run for each attempt of a trial, which waits between them.
+void AddAttempts(const v1::Trial& trial, double first, double last, Runs* rows) {
+  for (int i = 0; i < trial.attempts_size(); ++i) {
+    const v1::Attempt& attempt = trial.attempts(i);
+    const bool is_last = i + 1 == trial.attempts_size();
+    const bool pauses = attempt.outcome() == v1::Attempt::PAUSED && (!is_last || trial.state() == v1::Trial::PAUSED);
+    const std::string state = pauses ? "PAUSED" : is_last ? v1::Trial::State_Name(trial.state()) : "GIVEN_UP";
+    const double begin = SecondsOf(attempt.start_time());
+    const double end = attempt.has_end_time() ? SecondsOf(attempt.end_time()) : last;
+    (*rows)[attempt.worker()][state].push_back({begin - first, std::max(begin, end) - first, trial.number()});
+  }
+}
+
+}  // namespace
+
+Figure Timeline(const Subject& subject, const std::vector<v1::Trial>& several) {
   Figure figure{.kind = "timeline", .title = absl::StrCat("When the trials of ", Shown(subject.id), " ran")};
   Panel panel;
   const std::vector<double>& starts = subject.trials.Numbers("start_time");
-  const std::vector<double>& ends = subject.trials.Numbers("end_time");
-  const std::vector<double>& numbers = subject.trials.Numbers("number");
   double first = std::numeric_limits<double>::infinity();
   double last = -first;
-  std::map<std::string, std::map<std::string, std::vector<Run>>> rows;  // By worker and state.
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (!std::isfinite(starts[row])) continue;
     first = std::min(first, starts[row]);
-    last = std::max({last, starts[row], std::isfinite(ends[row]) ? ends[row] : starts[row]});
+    last = std::max({last, starts[row], EndOf(subject, row, starts[row])});
   }
+  Runs rows;
+  std::map<std::int64_t, const v1::Trial*> known;
+  for (const v1::Trial& trial : several) known[trial.number()] = &trial;
+  int unknown = 0;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (!std::isfinite(starts[row])) continue;
-    const double end = std::isfinite(ends[row]) ? std::max(ends[row], starts[row]) : last;
+    const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[row]);
+    const auto found = known.find(number);
+    if (found != known.end()) {
+      AddAttempts(*found->second, first, last, &rows);
+      continue;
+    }
+    if (subject.trials.Numbers("attempts")[row] > 1.0) ++unknown;
+    const double end = EndOf(subject, row, last);
     rows[subject.trials.Word("worker", row)][subject.trials.Word("state", row)].push_back(
-        {starts[row] - first, end - first, static_cast<std::int64_t>(numbers[row])});
+        {starts[row] - first, std::max(end, starts[row]) - first, number});
   }
   const Unit unit = UnitOf(last - first);
   panel.x = {.label = absl::StrCat(unit.word, " since the first trial began")};
   const std::map<std::string, std::pair<Meaning, const char*>> states = {
-      {"COMPLETE", {Meaning::kTrial, "complete"}},      {"PRUNED", {Meaning::kPruned, "stopped early"}},
-      {"FAILED", {Meaning::kFailed, "failed"}},         {"RUNNING", {Meaning::kOpen, "runs"}},
-      {"PAUSED", {Meaning::kPruned, "waits to go on"}}, {"CANCELLED", {Meaning::kFailed, "cancelled"}}};
+      {"COMPLETE", {Meaning::kTrial, "complete"}},        {"PRUNED", {Meaning::kPruned, "stopped early"}},
+      {"FAILED", {Meaning::kFailed, "failed"}},           {"RUNNING", {Meaning::kOpen, "runs"}},
+      {"PAUSED", {Meaning::kOther, "ran until a pause"}}, {"CANCELLED", {Meaning::kFailed, "cancelled"}},
+      {"GIVEN_UP", {Meaning::kFailed, "given up"}}};
   std::map<std::string, Layer> layers;
   const double close = (last - first) / kTimeColumns;
   std::size_t place = 0;
@@ -282,6 +365,10 @@ Figure Timeline(const Subject& subject) {
   panel.y.max = static_cast<double>(std::min(place, kMostRows + 1)) - 0.3;
   figure.caption = absl::StrCat(Counts(subject), " by ", place, place == 1 ? " worker" : " workers", ", in ",
                                 Number(place == 0 ? 0.0 : (last - first) / unit.seconds), " ", unit.word, ".");
+  if (unknown > 0) {
+    absl::StrAppend(&figure.caption, " ", unknown,
+                    " trials of several attempts are drawn as one box from the first to the last.");
+  }
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -306,24 +393,72 @@ std::vector<double> Rungs(const v1::Study& study) {
   return steps;
 }
 
-// Returns the median of the curves' values at each step that at least three of them have.
-Layer MedianCurve(const std::vector<v1::Trial>& trials, const std::string& metric) {
-  Layer layer{.mark = Mark::kLine, .meaning = Meaning::kOther, .name = "median"};
-  std::map<std::int64_t, std::vector<double>> by_step;
-  for (const v1::Trial& trial : trials) {
-    for (const v1::Measurement& point : trial.measurements()) {
-      const auto value = point.metrics().find(metric);
-      if (value != point.metrics().end() && std::isfinite(value->second))
-        by_step[point.step()].push_back(value->second);
-    }
+// Returns the points of a trial's learning curve, which ends at its result. NaN and infinite values are kept.
+Layer CurveOf(const v1::Trial& trial, const std::string& metric) {
+  Layer curve{.mark = Mark::kLine, .meaning = Meaning::kShaded};
+  const auto add = [&](const v1::Measurement& point) {
+    const auto value = point.metrics().find(metric);
+    if (value == point.metrics().end()) return;
+    curve.x.push_back(static_cast<double>(point.step()));
+    curve.y.push_back(value->second);
+    curve.trials.push_back(trial.number());
+  };
+  for (const v1::Measurement& point : trial.measurements()) add(point);
+  if (!curve.x.empty() && trial.has_final_measurement() &&
+      static_cast<double>(trial.final_measurement().step()) > curve.x.back()) {
+    add(trial.final_measurement());
   }
-  for (auto& [step, values] : by_step) {
-    if (values.size() < 3) continue;
+  return curve;
+}
+
+// Returns the value of a curve at a step, by a straight line between its points; NaN before its first one.
+double ValueOn(const Layer& curve, double step) {
+  const auto at = std::lower_bound(curve.x.begin(), curve.x.end(), step);
+  if (at == curve.x.end()) return kGap;
+  const auto k = static_cast<std::size_t>(at - curve.x.begin());
+  if (*at == step) return curve.y[k];
+  if (k == 0) return kGap;
+  return curve.y[k - 1] + (step - curve.x[k - 1]) / (*at - curve.x[k - 1]) * (curve.y[k] - curve.y[k - 1]);
+}
+
+// Returns the median of the curves at each step up to which at least half of them last, and at least three.
+Layer MedianCurve(const std::vector<Layer>& curves) {
+  Layer layer{.mark = Mark::kLine, .meaning = Meaning::kOther, .name = "median"};
+  std::set<double> steps;
+  for (const Layer& curve : curves) steps.insert(curve.x.begin(), curve.x.end());
+  for (const double step : steps) {
+    std::vector<double> values;
+    std::size_t left = 0;
+    for (const Layer& curve : curves) {
+      if (curve.x.back() < step) continue;
+      ++left;
+      const double value = ValueOn(curve, step);
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    if (left < 3 || 2 * left < curves.size()) break;
+    if (values.size() < 3 || 2 * values.size() < left) continue;
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    layer.x.push_back(static_cast<double>(step));
+    layer.x.push_back(step);
     layer.y.push_back(values[values.size() / 2]);
   }
   return layer;
+}
+
+// Draws the best trial's curve over the others, with its name.
+void MarkBest(const Subject& subject, std::vector<Layer>* layers) {
+  const std::optional<std::size_t> best = subject.best();
+  if (!best) return;
+  const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[*best]);
+  for (auto layer = layers->begin(); layer != layers->end(); ++layer) {
+    if (layer->mark != Mark::kLine || layer->trials.empty() || layer->trials[0] != number) continue;
+    Layer first = std::move(*layer);
+    layers->erase(layer);
+    first.meaning = Meaning::kBest;
+    first.shade.reset();
+    first.name = absl::StrCat("best, trial ", number);
+    layers->push_back(std::move(first));
+    return;
+  }
 }
 
 }  // namespace
@@ -338,19 +473,15 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
   std::vector<Layer> curves;
   bool infeasible = false;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    Layer curve{.mark = Mark::kLine, .meaning = Meaning::kShaded, .shade = Shade(i, trials.size())};
-    if (trials[i].has_feasible() && !trials[i].feasible()) {
-      curve = {.mark = Mark::kLine, .meaning = Meaning::kInfeasible, .name = infeasible ? "" : "beyond a bound"};
-    }
-    for (const v1::Measurement& point : trials[i].measurements()) {
-      const auto value = point.metrics().find(subject.metric);
-      if (value == point.metrics().end()) continue;
-      curve.x.push_back(static_cast<double>(point.step()));
-      curve.y.push_back(value->second);
-      curve.trials.push_back(trials[i].number());
-      all.push_back(value->second);
-    }
+    Layer curve = CurveOf(trials[i], subject.metric);
     if (curve.x.empty()) continue;
+    all.insert(all.end(), curve.y.begin(), curve.y.end());
+    if (trials[i].has_feasible() && !trials[i].feasible()) {
+      curve.meaning = Meaning::kInfeasible;
+      curve.name = infeasible ? "" : "beyond a bound";
+    } else {
+      curve.shade = Shade(i, trials.size());
+    }
     infeasible |= curve.meaning == Meaning::kInfeasible;
     if (trials[i].state() == v1::Trial::PRUNED) {
       ends.x.push_back(curve.x.back());
@@ -362,11 +493,15 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
   panel.y = MetricAxis(subject.metric, all, subject.maximize());
   CloseAxis(all, &panel.y);
   const std::size_t shown = curves.size();
+  Layer median = MedianCurve(curves);
+  bool ends_early = false;
+  for (const Layer& curve : curves) ends_early |= !median.x.empty() && curve.x.back() > median.x.back();
   // Better ones are drawn over worse ones.
   for (auto curve = curves.rbegin(); curve != curves.rend(); ++curve) panel.layers.push_back(std::move(*curve));
   if (panel.layers.empty()) panel.empty = "no trial has reported a learning curve";
-  Layer median = MedianCurve(trials, subject.metric);
+  ends_early &= median.x.size() > 1;
   if (median.x.size() > 1) panel.layers.push_back(std::move(median));
+  MarkBest(subject, &panel.layers);
   const std::vector<double> rungs = Rungs(subject.study);
   Layer lines{.mark = Mark::kSegments, .meaning = Meaning::kReference, .name = "rung"};
   for (const double rung : rungs) {
@@ -385,6 +520,11 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
   figure.caption =
       absl::StrCat(shown, shown == 1 ? " curve" : " curves", ", the darker the better",
                    infeasible ? "; those of trials beyond a bound are dashed" : "", "; ", subject.BestText(), ".");
+  if (ends_early) {
+    absl::StrAppend(&figure.caption,
+                    " The median ends where fewer than half of the trials that began are left, or fewer than three.");
+  }
+  absl::StrAppend(&figure.caption, EarlierSteps(subject));
   if (subject.is_objective()) {
     absl::StrAppend(&figure.caption, " The ", subject.maximize() ? "largest" : "smallest", " value is the best.");
   }

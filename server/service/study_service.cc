@@ -460,6 +460,7 @@ absl::Status ListStudies(const Call& call, const v1::ListStudiesRequest& request
       continue;
     }
     LUTHIER_ASSIGN_OR_RETURN(v1::Study study, ListedStudy(call.backend(), next[0]));
+    SayWhyNothingRuns(call.backend(), id, &study);
     if (!fill.Takes(study)) {
       response->set_next_page_token(MakePageToken("studies", last));
       return absl::OkStatus();

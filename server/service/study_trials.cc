@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -201,6 +203,29 @@ void Thin(size_t most, std::vector<study::Measurement>* curve) {
   curve->resize(most);
 }
 
+// Returns the learning curve of the newest attempt. Where that one went on from a step of an earlier attempt, the
+// points up to that step come first, so that the curve of a trial that was paused and promoted is whole.
+absl::StatusOr<std::vector<study::Measurement>> CurveOf(storage::Storage* storage, const storage::StudyRecord& study,
+                                                        const study::Trial& trial) {
+  // An imported trial has no attempts; its curve is that of number 0.
+  if (trial.attempts.empty()) return storage->ListMeasurements(study.key, trial.number, 0);
+  std::vector<std::vector<study::Measurement>> parts;  // The last one first.
+  int64_t below = std::numeric_limits<int64_t>::max();
+  for (auto attempt = trial.attempts.rbegin(); attempt != trial.attempts.rend() && below > 0; ++attempt) {
+    if (study.spec.resource && attempt->last_step == 0) continue;  // It has reported nothing.
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Measurement> part,
+                             storage->ListMeasurements(study.key, trial.number, attempt->number));
+    std::erase_if(part, [&](const study::Measurement& m) { return m.step > below; });
+    parts.push_back(std::move(part));
+    below = std::min(below, attempt->start_step);
+  }
+  std::vector<study::Measurement> curve;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    std::move(part->begin(), part->end(), std::back_inserter(curve));
+  }
+  return curve;
+}
+
 absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::Trial* response) {
   storage::Storage* const storage = call.backend().storage;
   LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, call.name().Trial());
@@ -212,10 +237,7 @@ absl::Status GetTrial(const Call& call, const v1::GetTrialRequest& request, v1::
   LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord record, FindTrial(storage, study, id.number));
   LUTHIER_ASSIGN_OR_RETURN(*response, ReadTrial(storage, study, record));
   if (!request.with_measurements()) return absl::OkStatus();
-  // An imported trial has no attempts; its curve is that of number 0.
-  const int32_t attempt = record.trial.attempts.empty() ? 0 : record.trial.attempts.back().number;
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Measurement> curve,
-                           storage->ListMeasurements(study.key, id.number, attempt));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Measurement> curve, CurveOf(storage, study, record.trial));
   Thin(static_cast<size_t>(request.max_measurements()), &curve);
   size_t bytes = response->ByteSizeLong();
   for (const study::Measurement& m : curve) {

@@ -48,19 +48,28 @@ constexpr size_t kMostNamed = 20;
 const char* const kFixed[] = {"number",  "state",    "update_seq", "create_time", "start_time", "end_time",
                               "seconds", "attempts", "worker",     "designer",    "origin",     "step"};
 
-// Returns the time that the trial's attempts took by the wall clock, but not less than the time that coordinators ran
-// meanwhile: the clock may have been set back.
-double SecondsTaken(const storage::TrialRecord& record, double by_labels) {
-  if (record.grants.empty()) return by_labels;
-  const storage::GrantRecord& first = record.grants.front();
-  if (first.uptime <= absl::ZeroDuration()) return by_labels;  // An older program granted it.
-  const double at_least = absl::ToDoubleSeconds(record.grants.back().end_uptime - first.uptime);
-  return by_labels < at_least ? at_least : by_labels;
-}
-
 double Seconds(absl::Time time) {
   if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return kNone;
   return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
+// Returns the time that the trial's attempts took together by the wall clock, but for each not less than the time that
+// coordinators ran meanwhile: the clock may have been set back. Time in which the trial was paused, or waited to be
+// tried again, does not count. NaN while an attempt runs.
+double SecondsTaken(const storage::TrialRecord& record) {
+  const std::vector<study::Attempt>& attempts = record.trial.attempts;
+  double sum = 0.0;
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    const absl::Time end = attempts[i].end == absl::InfiniteFuture() ? record.trial.end_time : attempts[i].end;
+    double taken = Seconds(end) - Seconds(attempts[i].start);
+    // Grants of older programs have no uptime.
+    if (record.grants.size() == attempts.size() && record.grants[i].uptime > absl::ZeroDuration()) {
+      const double at_least = absl::ToDoubleSeconds(record.grants[i].end_uptime - record.grants[i].uptime);
+      if (taken < at_least) taken = at_least;
+    }
+    sum += taken;
+  }
+  return sum;
 }
 
 bool IsCoded(const study::ParameterDomain& domain) {
@@ -153,9 +162,8 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
   Put(own_.end_time, row, Seconds(trial.end_time));
   Put(own_.attempts, row, static_cast<double>(trial.attempts.size()));
   if (!trial.attempts.empty()) {
-    const double start = Seconds(trial.attempts.front().start);
-    Put(own_.start_time, row, start);
-    Put(own_.seconds, row, SecondsTaken(record, Seconds(trial.end_time) - start));
+    Put(own_.start_time, row, Seconds(trial.attempts.front().start));
+    Put(own_.seconds, row, SecondsTaken(record));
     Put(own_.worker, row, trial.attempts.back().worker);
   }
   Put(own_.designer, row, trial.provenance.designer);

@@ -27,6 +27,7 @@ constexpr std::size_t kMostCompared = 7;
 constexpr std::size_t kMostPoints = 5000;  // In a layer of a picture, whose file stays below a megabyte.
 constexpr std::size_t kBestCurves = 20, kOtherCurves = 60;
 constexpr std::size_t kMostGradients = 60;
+constexpr std::size_t kMostSeveral = 1000;  // Trials of several attempts whose attempts are drawn.
 constexpr int kUsualWidth = 79;
 
 enum class Output { kPicture, kScript, kHtml, kJson, kTerminal };
@@ -188,6 +189,24 @@ absl::StatusOr<std::vector<v1::Trial>> WithGradients(Context& context, const plo
   return trials;
 }
 
+// Returns trials of more than one attempt, the newest ones.
+absl::StatusOr<std::vector<v1::Trial>> OfSeveralAttempts(Context& context, const plot::Subject& subject) {
+  std::vector<v1::Trial> trials;
+  const std::vector<double>& attempts = subject.trials.Numbers("attempts");
+  const auto first = std::find_if(attempts.begin(), attempts.end(), [](double count) { return count > 1.0; });
+  if (first == attempts.end()) return trials;
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  client::Client::WhichTrials which;
+  const double number = subject.trials.Numbers("number")[static_cast<std::size_t>(first - attempts.begin())];
+  which.filter = absl::StrCat("number >= ", static_cast<std::int64_t>(number));
+  which.order_by = "number desc";
+  LUTHIER_RETURN_IF_ERROR(client->FindTrials(context.options().study, which, [&](const v1::Trial& trial) {
+    if (trial.attempts_size() > 1) trials.push_back(trial);
+    return trials.size() < kMostSeveral;
+  }));
+  return trials;
+}
+
 // Returns the names of the two parameters that matter most; empty if nothing says which.
 std::vector<std::string> MostImportant(Context& context, const plot::Subject& subject) {
   const absl::StatusOr<client::Client*> client = context.client();
@@ -216,9 +235,11 @@ absl::StatusOr<int> PlotEdf(Context& context) {
 
 absl::StatusOr<int> PlotTimeline(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Target target, TargetOf(context));
-  LUTHIER_ASSIGN_OR_RETURN(const plot::Subject subject,
-                           Read(context, context.options().study, {"start_time", "end_time", "worker"}));
-  return Draw(context, target, plot::Timeline(subject));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const plot::Subject subject,
+      Read(context, context.options().study, {"start_time", "end_time", "seconds", "attempts", "worker"}));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> several, OfSeveralAttempts(context, subject));
+  return Draw(context, target, plot::Timeline(subject, several));
 }
 
 absl::StatusOr<int> PlotParallel(Context& context) {
@@ -285,9 +306,17 @@ absl::StatusOr<int> PlotCurves(Context& context) {
     return rank(a) < rank(b);
   });
   std::vector<std::size_t> chosen(rows.begin(), rows.begin() + std::min(rows.size(), kBestCurves));
+  // Trials that were stopped early may have better values than the best one.
+  if (const auto best = subject.best(); best && std::find(chosen.begin(), chosen.end(), *best) == chosen.end()) {
+    chosen.back() = *best;
+  }
   const std::size_t rest = rows.size() - chosen.size();
   const std::size_t others = std::min(rest, kOtherCurves);
-  for (std::size_t i = 0; i < others; ++i) chosen.push_back(rows[kBestCurves + i * rest / others]);
+  const std::size_t last = chosen.empty() ? 0 : chosen.back();
+  for (std::size_t i = 0; i < others; ++i) {
+    const std::size_t row = rows[kBestCurves + i * rest / others];
+    if (row != last) chosen.push_back(row);
+  }
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   std::vector<v1::Trial> trials;
   for (const std::size_t row : chosen) {

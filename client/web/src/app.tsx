@@ -6,6 +6,7 @@ import { call, takeToken, type Json } from "./api";
 import { Compare } from "./compare";
 import { Create } from "./create";
 import { short } from "./figure";
+import { mainMetric } from "./metrics";
 import { ago, AskToken, Failure, href, setQuery, State, studyHref, useLoaded, usePlace, useTitle, type Place } from "./parts";
 import { StudyPage } from "./study";
 import { TrialPage } from "./trial";
@@ -42,6 +43,8 @@ async function allStudies(signal: AbortSignal): Promise<Json[]> {
 const MOST_ROWS = 500;
 const MOST_COMPARED = 8;
 const PARTS: [string, string][] = [["complete", "complete"], ["pruned", "stopped early"], ["failed", "failed"], ["running", "running"]];
+
+const ENDED = ["complete", "pruned", "failed", "cancelled"];
 
 function Bar({ study }: { study: Json }): JSX.Element {
   const counts = study["trials"] ?? {};
@@ -82,9 +85,9 @@ function Studies({ place }: { place: Place }): JSX.Element {
               <td><input type="checkbox" aria-label={`compare ${s["name"].split("/")[3]}`} checked={chosen.includes(s["name"])} disabled={chosen.length >= MOST_COMPARED && !chosen.includes(s["name"])} onChange={(e) => choose(s["name"], e.currentTarget.checked)} /></td>
               <td><a href={studyHref(s["name"])}><bdi>{s["spec"].displayName || s["name"].split("/")[3]}</bdi></a>{s["spec"].displayName && <span class="faint"> {s["name"].split("/")[3]}</span>}</td>
               <td><State name={String(s["state"] ?? "")} />{s["stateReason"] && <span class="faint"> {s["stateReason"]}</span>}</td>
-              <td><Bar study={s} /> {Number(s["trials"]?.complete ?? 0)} of {s["spec"].budget?.maxTrials ?? 100}</td>
-              <td class="number">{s["bestValue"] === undefined ? "" : short(Number(s["bestValue"]))}</td>
-              <td>{ago(s["updateTime"])}</td>
+              <td><Bar study={s} /> <span class="one">{ENDED.reduce((sum, n) => sum + Number(s["trials"]?.[n] ?? 0), 0)} of {s["spec"].budget?.maxTrials ?? 100}</span>{ENDED.slice(1).map((n) => Number(s["trials"]?.[n] ?? 0) > 0 && <span key={n} class="faint one"> {s["trials"][n]} {n === "pruned" ? "stopped early" : n}</span>)}</td>
+              <td class="number">{s["bestValue"] === undefined ? "" : <><span class="faint">{mainMetric(s)}</span> {short(Number(s["bestValue"]))}</>}</td>
+              <td class="one">{ago(s["updateTime"])}</td>
             </tr>))}</tbody>
         </table>{shown.length > MOST_ROWS && <p>{shown.length - MOST_ROWS} more: search for them.</p>}</div>
       )}
@@ -97,16 +100,16 @@ function Workers(): JSX.Element {
   useTitle("Workers");
   if (error !== null && (value === null || !error.passing)) return <Failure error={error} again={again} />;
   if (value === null) return <p role="status">…</p>;
-  const waiting = value.studies.filter((s) => s["state"] === "ACTIVE" && s["stateReason"]);
+  const active = value.studies.filter((s) => s["state"] === "ACTIVE"), waiting = active.filter((s) => s["stateReason"]);
   const workers = value.workers as Json[];
   return (
     <>
       <h1>Workers</h1>
       {error && <p class="away" role="status">Connection lost, trying again: {error.message}</p>}
       <h2>Why nothing runs</h2>
-      {waiting.length === 0 ? <p>Every active study has trials under way, or has just begun.</p> : <ul>{waiting.map((s) => <li key={s["name"]}><a href={studyHref(s["name"])}>{s["name"].split("/")[3]}</a>: {s["stateReason"]}</li>)}</ul>}
+      {waiting.length === 0 ? <p>{active.length === 0 ? "No study is active." : "Each active study has trials under way, or a worker that asks for them, or is asked by its users themselves."}</p> : <ul>{waiting.map((s) => <li key={s["name"]}><a href={studyHref(s["name"])}>{s["name"].split("/")[3]}</a>: {s["stateReason"]}</li>)}</ul>}
       <h2>Workers that asked since the coordinator started</h2>
-      {workers.length === 0 ? <p>None has asked. Start one: <code>luthier-worker --server HOST:PORT</code></p> : (
+      {workers.length === 0 ? <p>None has asked. Start one: <code>luthier-worker --server {location.hostname}:7790</code>, where 7790 is the port of <code>luthierd --listen</code>. A page of <code>luthier ui --db</code> has no workers: end it, then <code>luthier run</code> goes on with the study.</p> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers"><table>
           <thead><tr>{["worker", "last heard of", "holds", "granted", "complete", "failed", "expired", "gets no trials of"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
           <tbody>{workers.map((w) => (

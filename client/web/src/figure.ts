@@ -19,6 +19,7 @@ export interface Layer {
   colour?: Numbers;
   trials?: ArrayLike<number>;
   shade?: number;
+  halo?: boolean; // Points have a rim of the page's colour, so that they are seen on colours.
   series?: number; // Of several that are compared: which one.
 }
 
@@ -490,7 +491,7 @@ export class PanelView {
     const py = (values: Numbers | undefined, i: number) => up(number(values, i));
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
     ctx.strokeStyle = ctx.fillStyle = this.colourOf(layer, theme);
-    ctx.lineWidth = (layer.role === "incumbent" || layer.series !== undefined ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
+    ctx.lineWidth = (layer.role === "incumbent" || layer.role === "best" || layer.role === "other" || layer.series !== undefined ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
     ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : layer.role === "infeasible" ? [2 * ratio, 3 * ratio] : []);
     ctx.globalAlpha = layer.series === undefined && layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
     if (layer.mark === "points") this.drawPoints(u, ctx, layer, theme);
@@ -567,6 +568,11 @@ export class PanelView {
     }
     if (colours) return;
     ctx.lineWidth = 1.4 * ratio;
+    if (layer.halo) {
+      ctx.strokeStyle = theme.paper;
+      ctx.lineWidth = 3 * ratio;
+      ctx.stroke();
+    }
     if (isOutline(layer.role)) ctx.stroke();
     else ctx.fill();
   }
@@ -637,9 +643,8 @@ export class PanelView {
     this.tip.hidden = found === null || u === null;
     if (found === null || u === null) return;
     const { layer, index, trial } = found;
-    const text = [`trial ${trial}`, `${this.panel.x.label || "x"} ${this.words(this.panel.x, number(layer.x, index))}`,
-                  `${this.panel.y.label || "y"} ${this.words(this.panel.y, number(layer.y, index))}`];
-    if (layer.name) text.push(layer.name);
+    const of = (axis: Axis, value: number) => `${axis.label || "at"} ${this.words(axis, value)}`;
+    const text = [...new Set([`trial ${trial}`, of(this.panel.x, number(layer.x, index)), of(this.panel.y, number(layer.y, index)), ...(layer.name ? [layer.name] : [])])];
     this.tip.textContent = text.join(" · ");
     const x = u.valToPos(number(layer.x, index), "x") + u.over.offsetLeft;
     const y = u.valToPos(number(layer.y, index), "y") + u.over.offsetTop;

@@ -5,6 +5,7 @@ import { distinct, place, short, widened } from "./figure";
 import type { Table } from "./columns";
 import { metricsOf } from "./metrics";
 
+const FEW = 2000; // Marks that may lie over a line.
 const BEST_LINES = 1000, OTHER_LINES = 500, SHADES = 8;
 
 export interface Subject {
@@ -27,23 +28,27 @@ function bounds(s: Subject): (row: number) => boolean {
 
 // What figures ask of each trial, found once for all of them.
 const NONE = 0, COMPLETE = 1, BEYOND = 2, PRUNED = 3, FAILED = 4; // BEYOND: complete, and beyond a bound.
-interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number; beyond: number }
+interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number; beyond: number; pruned: number; better: boolean }
 const known = new WeakMap<Table, Results>();
 
 function results(s: Subject): Results {
   const stamp = `${s.table.version} ${s.metric}`, before = known.get(s.table);
   if (before !== undefined && before.stamp === stamp) return before;
   const rows = s.table.rows, value = values(s), kinds = new Uint8Array(rows), most = maximize(s), meets = bounds(s);
-  let best = -1, all = 0, failed = 0, beyond = 0;
+  let best = -1, all = 0, failed = 0, beyond = 0, pruned = 0, least = NaN;
   for (let row = 0; row < rows; ++row) {
     const state = s.table.state(row), finite = Number.isFinite(value[row]);
     if (state !== "" && state !== "DELETED") ++all;
     if (state === "FAILED") ++failed;
     kinds[row] = state === "FAILED" ? FAILED : !finite ? NONE : state === "PRUNED" ? PRUNED : state !== "COMPLETE" ? NONE : meets(row) ? COMPLETE : BEYOND;
     if (kinds[row] === BEYOND) ++beyond;
+    if (state === "PRUNED") ++pruned;
+    if (kinds[row] === PRUNED && !(most ? value[row]! <= least : value[row]! >= least)) least = value[row]!;
     if (kinds[row] === COMPLETE && (best < 0 || (most ? value[row]! > value[best]! : value[row]! < value[best]!))) best = row;
   }
-  const found = { stamp, value, kinds, best, all, failed, beyond };
+  // Whether a trial that was stopped early has a better value than the best one.
+  const better = best >= 0 && (most ? least > value[best]! : least < value[best]!);
+  const found = { stamp, value, kinds, best, all, failed, beyond, pruned, better };
   known.set(s.table, found);
   return found;
 }
@@ -86,6 +91,17 @@ function edgeOf(axis: Axis, most: boolean): number {
 }
 
 const outside = (axis: Axis, value: number, most: boolean): boolean => (most ? value < axis.min! : value > axis.max!);
+
+/** Returns the axis of colours: from the best value to that which a quarter are worse than, so that the good ones differ. */
+function colourAxis(label: string, given: ArrayLike<number>, most: boolean): Axis {
+  const sorted = new Float64Array(given.length);
+  let count = 0;
+  for (let i = 0; i < given.length; ++i) if (Number.isFinite(given[i])) sorted[count++] = given[i]!;
+  const finite = sorted.subarray(0, count).sort();
+  if (count === 0) return { label };
+  const best = most ? finite[count - 1]! : finite[0]!, usual = finite[Math.round((most ? 0.25 : 0.75) * (count - 1))]!;
+  return usual === best ? metricAxis(label, given, most) : { label, min: Math.min(best, usual), max: Math.max(best, usual) };
+}
 
 interface Made { layer: Layer; x: number[]; y: number[]; trials: number[]; colour: number[] }
 function made(role: Layer["role"], name: string, mark: Layer["mark"] = "points"): Made {
@@ -177,10 +193,10 @@ function bestSoFar(s: Subject, origin: string): Made {
   const { value, kinds } = results(s), most = maximize(s);
   let last = 0;
   for (let row = 0; row < kinds.length; ++row) {
-    if (kinds[row] !== COMPLETE && kinds[row] !== BEYOND) continue;
+    if (!hasResult(kinds[row])) continue;
     if (origin !== "" && s.table.word("origin", row) !== origin) continue;
     last = row + 1; // The line goes on beside trials that can't be the best one.
-    if (kinds[row] === BEYOND) continue;
+    if (kinds[row] !== COMPLETE) continue;
     const before = out.y[out.y.length - 1];
     if (before !== undefined && !(most ? value[row]! > before : value[row]! < before)) continue;
     out.x.push(row + 1);
@@ -195,10 +211,17 @@ function bestSoFar(s: Subject, origin: string): Made {
   return out;
 }
 
+/** Returns the metrics that are to stay within bounds, as a sentence behind another; "": there is none. */
+function boundsText(s: Subject): string {
+  const all = metricsOf(s.study).flatMap((m) => [...(m.atLeast === undefined ? [] : [`${m.name} at least ${short(m.atLeast)}`]), ...(m.atMost === undefined ? [] : [`${m.name} at most ${short(m.atMost)}`])]);
+  return all.length === 0 ? "" : ` ${all.length === 1 ? "The bound is" : "The bounds are"} ${all.join(", ")}.`;
+}
+
 function words(s: Subject): string {
-  const { value, best, all, failed, beyond } = results(s);
-  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}${beyond ? `, ${beyond} beyond a bound` : ""}; ` +
-    (best < 0 ? (beyond ? "no trial is feasible, so that none is the best" : "no trial is complete") : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + ".";
+  const { value, best, all, failed, beyond, pruned, better } = results(s);
+  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}${pruned ? `, ${pruned} stopped early` : ""}${beyond ? `, ${beyond} beyond a bound` : ""}; ` +
+    (best < 0 ? (beyond ? "no trial is feasible, so that none is the best" : "no trial is complete") : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + "." +
+    (better ? " Values of trials that were stopped early are from an earlier step, so that none of them is the best." : "") + boundsText(s);
 }
 
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
@@ -207,7 +230,10 @@ export function history(s: Subject): Figure {
   const y = axisOf(s);
   const layers = scatter(s, y, (row) => row + 1, false);
   const panel: Panel = { x: { label: "trial", whole: true }, y, layers };
-  if (layers.length === 0) panel.empty = `no trial has a value of ${s.metric} yet`;
+  if (layers.length === 0) panel.empty = `no trial has a result yet`;
+  // What is told apart by its shape lies over the lines, unless there is so much of it that it would hide them.
+  const over = layers.filter((l) => (l.role === "infeasible" || l.role === "failed") && l.x.length <= FEW);
+  for (const layer of over) layers.splice(layers.indexOf(layer), 1);
   const explored = bestSoFar(s, "explore");
   if (explored.x.length > 1) layers.push({ ...explored.layer, role: "other", shade: 0.5, name: "best of its own explorations" });
   const target = s.study["spec"].budget?.targetValue;
@@ -215,14 +241,17 @@ export function history(s: Subject): Figure {
     layers.push({ mark: "line", role: "reference", name: "target", x: [0, s.table.rows], y: [target, target] });
   }
   const line = bestSoFar(s, "");
-  if (line.x.length > 0) layers.push(line.layer);
+  if (line.x.length > 1) layers.push(line.layer);
+  layers.push(...over);
+  const best = bestRow(s); // A line of one trial has no length.
+  if (best >= 0) layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [best + 1], y: [values(s)[best]!], trials: [best + 1] });
   return figure("history", "History", words(s), [panel]);
 }
 
 /** Trials by two objectives, and those of which no other is as good in both. */
 export function front(s: Subject, a: string, b: string): Figure {
   const x = s.table.number(`metrics.${a}`), y = s.table.number(`metrics.${b}`);
-  const trials = made("trial", "a trial"), beyond = made("infeasible", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "", "steps");
+  const trials = made("trial", "a trial"), beyond = made("infeasible", "beyond a bound"), best = made("best", "on the front of these two"), line = made("incumbent", "the front: nothing is better in both", "steps");
   const rows: number[] = [], meets = bounds(s);
   for (let row = 0; row < s.table.rows; ++row) {
     if (s.table.state(row) !== "COMPLETE" || !Number.isFinite(x[row]) || !Number.isFinite(y[row])) continue;
@@ -244,9 +273,46 @@ export function front(s: Subject, a: string, b: string): Figure {
       into.trials.push(row + 1);
     }
   }
-  const panel: Panel = { x: metricAxis(a, trials.x, sx < 0), y: metricAxis(b, trials.y, sy < 0), layers: [trials, beyond, line, best].filter((m) => m.x.length > 0).map((m) => m.layer) };
+  const legal = rows.length > 0, all = legal ? trials : beyond;
+  const axis = (name: string, own: number[], others: number[], most: boolean): Axis => {
+    // Of many beyond a bound the frame shows those that are better alone.
+    if (!legal || others.length <= own.length) return metricAxis(name, legal ? own.concat(others) : own, most);
+    const made = metricAxis(name, own, most);
+    widenToBest(made, Float64Array.from(others), most);
+    return made;
+  };
+  const panel: Panel = { x: axis(a, all.x, beyond.x, sx < 0), y: axis(b, all.y, beyond.y, sy < 0), layers: [] };
+  // What is worse than the frame is drawn at its edge.
+  const far = made("outside", "worse than the frame shows"), ex = edgeOf(panel.x, sx < 0), ey = edgeOf(panel.y, sy < 0);
+  const inside = made("trial", "a trial");
+  let moved = 0;
+  for (const from of [trials, beyond]) {
+    for (let i = 0; i < from.x.length; ++i) {
+      const wide = outside(panel.x, from.x[i]!, sx < 0), high = outside(panel.y, from.y[i]!, sy < 0), into = from === trials ? (wide || high ? far : inside) : null;
+      if (into === null) {
+        if (wide) from.x[i] = ex;
+        if (high) from.y[i] = ey;
+        if (wide || high) ++moved;
+        continue;
+      }
+      into.x.push(wide ? ex : from.x[i]!);
+      into.y.push(high ? ey : from.y[i]!);
+      into.trials.push(from.trials[i]!);
+    }
+  }
+  for (const m of [inside, far, line, beyond, best]) if (m.x.length > 0) panel.layers.push(m.layer);
   if (panel.layers.length === 0) panel.empty = "no trial has both values yet";
-  return figure("front", `${b} against ${a}`, `${best.x.length} ${best.x.length === 1 ? "trial is" : "trials are"} on the front of ${a} and ${b}: no other is at least as good in both.`, [panel]);
+  for (const [name, along] of [[a, "x"], [b, "y"]] as const) {
+    const own = panel[along], other = panel[along === "x" ? "y" : "x"], spec = metricsOf(s.study).find((m) => m.name === name);
+    for (const [bound, words] of [[spec?.atLeast, "at least"], [spec?.atMost, "at most"]] as const) {
+      if (bound === undefined || own.min === undefined || other.min === undefined || !(bound >= own.min && bound <= own.max!)) continue;
+      const ends = [other.min, other.max!], at = [bound, bound];
+      panel.layers.push({ mark: "line", role: "reference", name: `the bound: ${name} ${words} ${short(bound)}`, x: along === "x" ? at : ends, y: along === "x" ? ends : at });
+    }
+  }
+  const corner = `${sy < 0 ? "upper" : "lower"} ${sx < 0 ? "right" : "left"}`;
+  return figure("front", `${b} against ${a}`, `${best.x.length} ${best.x.length === 1 ? "trial is" : "trials are"} on the front of ${a} and ${b}: no other is at least as good in both. The best corner is the ${corner} one.` +
+    (beyond.x.length > 0 ? ` ${beyond.x.length} ${beyond.x.length === 1 ? "trial is" : "trials are"} beyond a bound${moved > 0 ? `, of which ${moved} ${moved === 1 ? "is" : "are"} drawn at the edge of the frame, beyond which ${moved === 1 ? "it lies" : "they lie"}` : ""}.` : "") + boundsText(s), [panel]);
 }
 
 /** A parameter as a coordinate: plot::ParameterAxis. */
@@ -333,7 +399,8 @@ export function slice(s: Subject, c: Coordinate, model: { x: number[]; predictio
     layers.unshift({ mark: "band", role: "model", name: "two deviations of the model", x: model.x, y: mean.map((m, i) => m - 2 * sd[i]!), y2: mean.map((m, i) => m + 2 * sd[i]!) },
                    { mark: "line", role: "model", name: "mean of the model", x: model.x, y: mean });
   }
-  if (slopes.length > 0 && y.min !== undefined) layers.push(...slopeLines(c, y, slopes));
+  const past = slopes.filter((slope) => s.table.exists(slope.trial - 1)); // Of the time that is looked back to.
+  if (past.length > 0 && y.min !== undefined) layers.push(...slopeLines(c, y, past));
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(c.at(best))) {
     layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [c.at(best)], y: [values(s)[best]!], trials: [best + 1] });
@@ -374,7 +441,7 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
     colour[count] = value[row]!;
     trials[count++] = row + 1;
   }
-  const points: Layer = { mark: "points", role: "trial", name: "a trial", x: x.subarray(0, count), y: y.subarray(0, count), trials: trials.subarray(0, count) };
+  const points: Layer = { mark: "points", role: "trial", name: "a trial", halo: model !== null, x: x.subarray(0, count), y: y.subarray(0, count), trials: trials.subarray(0, count) };
   const panel: Panel = { x: a.axis, y: b.axis, dark_low: !maximize(s), layers: [] };
   if (model !== null) {
     const edges = (at: number[], axis: Axis): number[] => {
@@ -383,11 +450,11 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
     };
     const left = edges(model.x, a.axis), low = edges(model.y, b.axis);
     const cells = model.means.map((_, i) => [i % model.x.length, Math.floor(i / model.x.length)] as const);
-    panel.colour = metricAxis(s.metric, model.means, maximize(s));
+    panel.colour = colourAxis(s.metric, model.means, maximize(s));
     panel.layers.push({ mark: "boxes", role: "model", name: "", colour: model.means, x: cells.map(([i]) => left[i]!), x2: cells.map(([i]) => left[i + 1]!), y: cells.map(([, k]) => low[k]!), y2: cells.map(([, k]) => low[k + 1]!) });
   } else {
     points.colour = colour.subarray(0, count);
-    panel.colour = metricAxis(s.metric, colour.subarray(0, count), maximize(s));
+    panel.colour = colourAxis(s.metric, colour.subarray(0, count), maximize(s));
   }
   if (count > 0) panel.layers.push(points);
   else panel.empty = "no trial has a value here yet";
@@ -395,8 +462,7 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
   if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
     panel.layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
   }
-  const ends = panel.colour.min === undefined ? "" : ` from ${short(panel.colour.min)} to ${short(panel.colour.max!)}`;
-  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, `The stronger the colour, the better:${ends}. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : asked ? "Colours are those of the trials until the model has answered." : "Colours are those of the trials, since there is no model."), [panel]);
+  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, count === 0 ? "Nothing is to be seen yet." : `The stronger the colour, the better; the worst quarter is alike. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : asked ? "Colours are those of the trials until the model has answered." : "Colours are those of the trials, since there is no model."), [panel]);
 }
 
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
@@ -447,7 +513,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: short(axis.min), above: false }, { x: k, y: 1, text: short(axis.max!), above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
-  return figure("parallel", "Settings and values", `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.` + (legal < kept.length ? " Those of trials beyond a bound are dashed." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
+  return figure("parallel", "Settings and values", (kept.length === 0 ? "No trial has a value yet." : kept.length === 1 ? "The line is the only trial with a value." : `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.`) + (legal < kept.length ? " Those of trials beyond a bound are dashed." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
 }
 
 export function importance(answer: Json): Figure {
@@ -460,62 +526,114 @@ export function importance(answer: Json): Figure {
     y: { label: "", min: -0.6, max: shares.length - 0.4, ticks: shares.map((s, i) => ({ at: y[i]!, text: String(s["parameters"]) })) },
     layers: [
       { mark: "boxes", role: "trial", name: "share", x: shares.map(() => 0), x2: shares.map((s) => number(s, "share")), y: y.map((v) => v - 0.3), y2: y.map((v) => v + 0.3) },
-      { mark: "whiskers", role: "reference", name: "5 % to 95 %", x: shares.map((s) => number(s, "low")), x2: shares.map((s) => number(s, "high")), y },
+      { mark: "whiskers", role: "reference", name: "interval: 5 % to 95 %", x: shares.map((s) => number(s, "low")), x2: shares.map((s) => number(s, "high")), y },
     ],
   };
   const predicted = Math.max(0, Number(answer["predicted"] ?? 0));
   const others = shares.length < all.length ? ` ${shares.length} of ${all.length} parameters are shown.` : "";
-  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. Trials that the shares have not seen are predicted to ${(100 * predicted).toFixed(0)} %.${others}`, [panel]);
+  return figure("importance", "Importance", `From ${answer["trials"] ?? 0} complete trials. A model of the shares predicts ${(100 * predicted).toFixed(0)} % of the variance of trials that it has not seen${predicted < 0.2 ? ": too little for the shares to mean much" : ""}.${others}`, [panel]);
+}
+
+/** Returns the points of a trial's learning curve, which ends at its result. */
+export function curveOf(trial: Json, metric: string): { x: number[]; y: number[] } {
+  const x: number[] = [], y: number[] = [];
+  const points = (trial["measurements"] ?? []) as Json[], last = trial["finalMeasurement"] as Json | undefined;
+  for (const point of last !== undefined && points.length > 0 ? [...points, last] : points) {
+    const step = Number(point["step"] ?? 0);
+    if (point["metrics"]?.[metric] === undefined || (point === last && !(step > (x[x.length - 1] ?? -1)))) continue;
+    x.push(step);
+    y.push(Number(point["metrics"][metric]));
+  }
+  return { x, y };
+}
+
+/** Returns the steps up to which trials were trained at first, or when they went on; none: the algorithm stops no trial so. */
+function rungsOf(trials: Json[]): number[] {
+  const steps = new Set<number>();
+  for (const trial of trials) for (const from of [trial["provenance"], ...((trial["promotions"] ?? []) as Json[])]) if (Number(from?.resource ?? 0) > 0) steps.add(Number(from.resource));
+  const sorted = [...steps].sort((a, b) => a - b);
+  return sorted.length < 2 ? [] : sorted.slice(0, 12);
+}
+
+/** Returns the median of curves at each step up to which half of them last, and three at least: plot::MedianCurve. */
+export function medianCurve(lines: { x: number[]; y: number[] }[]): { x: number[]; y: number[] } {
+  const out = { x: [] as number[], y: [] as number[] }, steps = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
+  const at = lines.map(() => 0); // The first point of each line that is not before the step.
+  for (const step of steps) {
+    const values: number[] = [];
+    let left = 0;
+    for (let i = 0; i < lines.length; ++i) {
+      const { x, y } = lines[i]!;
+      if (!(x[x.length - 1]! >= step)) continue;
+      ++left;
+      while (x[at[i]!]! < step) ++at[i]!;
+      const k = at[i]!, before = k === 0 ? 1 : (step - x[k - 1]!) / (x[k]! - x[k - 1]!);
+      if (k === 0 && x[0]! > step) continue; // It begins later.
+      const value = k === 0 || before === 1 ? y[k]! : y[k - 1]! + before * (y[k]! - y[k - 1]!);
+      if (Number.isFinite(value)) values.push(value);
+    }
+    if (left < 3 || 2 * left < lines.length) break;
+    if (values.length < 3 || 2 * values.length < left) continue;
+    values.sort((a, b) => a - b);
+    out.x.push(step);
+    out.y.push(values[values.length >> 1]!);
+  }
+  return out;
 }
 
 export function curves(s: Subject, trials: Json[]): Figure {
-  const lines: Layer[] = [];
-  const ends = made("pruned", "stopped early");
+  const lines: Layer[] = [], drawn: { x: number[]; y: number[] }[] = [];
+  const ends = made("pruned", "stopped early"), best = bestRow(s) + 1;
   const all: number[] = [];
+  let first: Layer | null = null;
   trials.forEach((trial, i) => {
-    const line = made("shaded", "", "line");
-    for (const point of (trial["measurements"] ?? []) as Json[]) {
-      const value = Number(point["metrics"]?.[s.metric]);
-      if (point["metrics"]?.[s.metric] === undefined) continue;
-      line.x.push(Number(point["step"] ?? 0));
-      line.y.push(value);
-      line.trials.push(Number(trial["number"]));
-      if (Number.isFinite(value)) all.push(value);
-    }
-    if (line.x.length === 0) return;
-    line.layer.shade = trials.length < 2 ? 1 : 1 - i / (trials.length - 1);
+    const { x, y } = curveOf(trial, s.metric), number = Number(trial["number"]);
+    if (x.length === 0) return;
+    drawn.push({ x, y });
+    for (const value of y) if (Number.isFinite(value)) all.push(value);
+    const line: Layer = { mark: "line", role: "shaded", name: "", x, y, trials: x.map(() => number), shade: trials.length < 2 ? 1 : 1 - i / (trials.length - 1) };
     if (trial["state"] === "PRUNED") {
-      ends.x.push(line.x[line.x.length - 1]!);
-      ends.y.push(line.y[line.y.length - 1]!);
-      ends.trials.push(Number(trial["number"]));
+      ends.x.push(x[x.length - 1]!);
+      ends.y.push(y[y.length - 1]!);
+      ends.trials.push(number);
     }
-    lines.unshift(line.layer);
+    if (number === best) first = { mark: "line", role: "best", name: `best, trial ${best}`, x, y, trials: line.trials! };
+    else lines.unshift(line);
   });
-  const count = lines.length;
+  const count = drawn.length, axis = metricAxis(s.metric, all, maximize(s)), rungs = count > 0 ? rungsOf(trials) : [], median = medianCurve(drawn);
+  if (axis.min !== undefined && rungs.length > 0) {
+    lines.unshift({ mark: "segments", role: "reference", name: "rung: where trials are compared", x: rungs, x2: rungs, y: rungs.map(() => axis.min!), y2: rungs.map(() => axis.max!) });
+  }
   if (ends.x.length > 0) lines.push(ends.layer);
-  const panel: Panel = { x: { label: s.study["spec"].resource?.unit || "step", whole: true }, y: metricAxis(s.metric, all, maximize(s)), layers: lines };
+  if (median.x.length > 1) lines.push({ mark: "line", role: "other", name: "median", ...median });
+  if (first !== null) lines.push(first);
+  // Rungs are powers, so that their distances are equal on a logarithmic axis; a curve may begin at step 0, though.
+  const log = rungs.length > 2 && drawn.every((line) => line.x[0]! > 0), steps = s.study["spec"].resource?.unit || "step";
+  const panel: Panel = { x: { label: steps, whole: !log, log }, y: axis, layers: lines };
+  if (log && axis.max !== undefined) panel.notes = rungs.map((rung) => ({ x: rung, y: axis.max!, text: short(rung), above: false }));
   if (count === 0) panel.empty = "no trial has reported a learning curve";
-  return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"} of the best trials and of some others, the stronger the better.`, [panel]);
+  const lasts = median.x.length > 1 && drawn.some((line) => line.x[line.x.length - 1]! > median.x[median.x.length - 1]!);
+  return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"}${count < results(s).all ? " of the best trials and of some others" : ""}, the stronger the better.` +
+    (lasts ? ` The median ends where fewer than half of the trials that began are left, or fewer than three.` : ""), [panel]);
 }
 
 /** When trials ran, in a row for each worker. */
-export function timeline(s: Subject): Figure {
-  const start = s.table.number("start_time"), end = s.table.number("end_time");
+export function timeline(s: Subject, several: Json[] = []): Figure {
+  const start = s.table.number("start_time"), end = s.table.number("end_time"), took = s.table.number("seconds"), attempts = s.table.number("attempts");
+  const known = new Map(several.map((trial) => [Number(trial["number"]), (trial["attempts"] ?? []) as Json[]]));
   let first = Infinity, last = -Infinity;
   for (let row = 0; row < s.table.rows; ++row) {
-    if (!Number.isFinite(start[row])) continue;
+    if (!Number.isFinite(start[row]) || s.table.state(row) === "") continue;
     first = Math.min(first, start[row]!);
-    last = Math.max(last, start[row]!, Number.isFinite(end[row]) ? end[row]! : start[row]!);
+    last = Math.max(last, start[row]!, Number.isFinite(end[row]) ? end[row]! : start[row]! + (Number.isFinite(took[row]) ? took[row]! : 0));
   }
   const span = last - first;
   const [unit, seconds] = span > 172800 ? ["days", 86400] as const : span > 7200 ? ["hours", 3600] as const : span > 120 ? ["minutes", 60] as const : ["seconds", 1] as const;
   const names = new Map<string, Made & { x2: number[]; y2: number[]; open: Map<string, number> }>();
   const rows = new Map<string, number>();
-  const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["pruned", "waits to go on"], CANCELLED: ["failed", "cancelled"] };
-  for (let row = 0; row < s.table.rows; ++row) {
-    const state = states[s.table.state(row)];
-    if (state === undefined || !Number.isFinite(start[row])) continue;
-    const worker = s.table.word("worker", row) || "nobody";
+  let unknown = 0;
+  const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["other", "ran until a pause"], CANCELLED: ["failed", "cancelled"] };
+  const add = (state: [Layer["role"], string], worker: string, from: number, to: number, trial: number) => {
     if (!rows.has(worker)) rows.set(worker, Math.min(rows.size, 40));
     let layer = names.get(state[1]);
     if (layer === undefined) {
@@ -524,25 +642,46 @@ export function timeline(s: Subject): Figure {
       layer.layer.y2 = layer.y2;
       names.set(state[1], layer);
     }
-    const x = (start[row]! - first) / seconds, x2 = ((Number.isFinite(end[row]) ? Math.max(end[row]!, start[row]!) : last) - first) / seconds;
+    const x = (from - first) / seconds, x2 = (Math.max(to, from) - first) / seconds;
     // Runs of a worker that follow each other within a pixel or so become one box.
     const before = layer.open.get(worker), close = span / seconds / 1500;
-    if (before !== undefined && x <= layer.x2[before]! + close && x2 - layer.x[before]! < 4 * close) {
+    if (before !== undefined && x >= layer.x[before]! && x <= layer.x2[before]! + close && x2 - layer.x[before]! < 4 * close) {
       layer.x2[before] = Math.max(layer.x2[before]!, x2);
-      continue;
+      return;
     }
     layer.open.set(worker, layer.x.length);
     layer.x.push(x);
     layer.x2.push(x2);
     layer.y.push(rows.get(worker)! - 0.38);
     layer.y2.push(rows.get(worker)! + 0.38);
-    layer.trials.push(row + 1);
+    layer.trials.push(trial);
+  };
+  const seconds1970 = (text: unknown) => new Date(String(text)).getTime() / 1000;
+  for (let row = 0; row < s.table.rows; ++row) {
+    const state = states[s.table.state(row)];
+    if (state === undefined || !Number.isFinite(start[row])) continue;
+    const own = known.get(row + 1);
+    if (own !== undefined) {
+      own.forEach((attempt, i) => {
+        const from = seconds1970(attempt["startTime"]), to = attempt["endTime"] === undefined ? last : seconds1970(attempt["endTime"]);
+        const outcome = String(attempt["outcome"]), paused = outcome === "PAUSED" && (i < own.length - 1 || s.table.state(row) === "PAUSED");
+        add(paused ? states["PAUSED"]! : i < own.length - 1 ? ["failed", "given up"] : state, String(attempt["worker"] || "nobody"), from, to, row + 1);
+      });
+      continue;
+    }
+    if (attempts[row]! > 1) ++unknown;
+    // One attempt ended after its time, whenever the trial became final.
+    const to = attempts[row] === 1 && Number.isFinite(took[row]) ? start[row]! + took[row]! : Number.isFinite(end[row]) ? end[row]! : last;
+    add(state, s.table.word("worker", row) || "nobody", start[row]!, to, row + 1);
   }
   const panel: Panel = {
     x: { label: `${unit} since the first trial began` },
     y: { label: "", min: -0.7, max: Math.max(1, Math.min(rows.size, 41)) - 0.3, ticks: [...[...rows].slice(0, 40).map(([name, at]) => ({ at, text: name })), ...(rows.size > 40 ? [{ at: 40, text: `${rows.size - 40} others` }] : [])] },
     layers: [...names.values()].map((n) => n.layer),
   };
-  if (panel.layers.length === 0) panel.empty = "no trial has begun yet";
-  return figure("timeline", "Who ran what, when", `${rows.size} ${rows.size === 1 ? "worker" : "workers"}.`, [panel]);
+  if (panel.layers.length === 0) {
+    panel.empty = "no trial has begun yet";
+    panel.y.ticks = [{ at: -9, text: "" }];
+  }
+  return figure("timeline", "Who ran what, when", `${rows.size} ${rows.size === 1 ? "worker" : "workers"}.${unknown > 0 ? ` ${unknown} trials of several attempts are drawn as one box from the first to the last.` : ""}`, [panel]);
 }

@@ -14,7 +14,8 @@ export function expected(s: Subject, trials: Json[]): Figure | null {
   let inside = 0;
   for (const trial of trials) {
     const details = (trial["provenance"]?.details ?? {}) as Json;
-    const mean = Number(details["predicted_mean"] ?? NaN), sd = Number(details["predicted_sd"] ?? NaN), came = valueOf(trial, s.metric);
+    // Of several metrics each has its own model.
+    const mean = Number(details["predicted_mean"] ?? details[`mean.${s.metric}`] ?? NaN), sd = Number(details["predicted_sd"] ?? details[`sd.${s.metric}`] ?? NaN), came = valueOf(trial, s.metric);
     if (!Number.isFinite(mean) || !Number.isFinite(sd) || !Number.isFinite(came)) continue;
     x.push(mean);
     y.push(came);

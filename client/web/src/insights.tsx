@@ -5,7 +5,7 @@ import { call, type Json } from "./api";
 import { short } from "./figure";
 import type { Subject } from "./figures";
 import * as figures from "./insight_figures";
-import { mainMetric } from "./metrics";
+import { mainMetric, objectivesOf } from "./metrics";
 import { Action, Plot, Section, useLoaded, useNear, useTurn } from "./parts";
 
 const SECONDS = 15; // Time between two looks at trials in full.
@@ -41,7 +41,7 @@ function Expected({ s, version, open }: Shown): JSX.Element {
   const figure = trials === null ? null : figures.expected(s, trials);
   return (
     <div ref={box}>
-      {trials === null ? <div style={{ minHeight: 340 }} /> : figure === null ? <p>No trial was suggested by a model yet.</p> : <Plot figure={figure} height={340} onTrial={open} />}
+      {trials === null ? <div style={{ minHeight: 340 }} /> : figure === null ? <p>No trial with a result was suggested by a model of {s.metric} yet.</p> : <Plot figure={figure} height={340} onTrial={open} />}
     </div>
   );
 }
@@ -121,7 +121,7 @@ export function Insights({ s, version, open }: Shown): JSX.Element {
     <>
       {main && suggested(s, DESCENTS) && <Section title="Along the gradients"><Path s={s} version={version} open={open} /></Section>}
       {kind === "harmonica" && <Section title="What the stages learnt"><Stages name={name} metric={s.metric} version={version} /></Section>}
-      {main && suggested(s, MODELS) && <Section title="Expected and came"><Expected s={s} version={version} open={open} /></Section>}
+      {(main || objectivesOf(s.study).length > 1) && suggested(s, MODELS) && <Section title="Expected and came"><Expected s={s} version={version} open={open} /></Section>}
       {main && s.table.rows > 1 && <RuledOut name={name} metric={s.metric} />}
     </>
   );

@@ -2,13 +2,16 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, CallError, requestId, stream, type Json } from "./api";
+import { loadSchema } from "./descriptors";
+import { modelOf, yamlOf } from "./yaml";
 import { Table } from "./columns";
 import * as figures from "./figures";
 import { short, type Figure } from "./figure";
-import { hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
+import { aims, hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Insights, SetAside } from "./insights";
 import { Action, ago, Failure, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
+const AHEAD = 20; // Trials that may have ended before one of a lower number.
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
 const MOST_ASKED = 2e6; // Characters of the settings of one question.
 const MANY_TRIALS = 5000; // From these on the history is drawn before the rest has come.
@@ -116,14 +119,41 @@ function Counts({ study }: { study: Json }): JSX.Element {
   return <span>{names.length === 0 ? "no trials yet" : names.map((n) => `${counts[n]} ${n}`).join(", ")} of {most}</span>;
 }
 
+const MOST_LINKS = 12; // Trials of the front that the head names.
+const MOST_NAMED = 8; // Parameters of the best trial that the head has.
+
+/** The study as a study file, once somebody asks for it. */
+function StudyFile({ study }: { study: Json }): JSX.Element {
+  const [text, setText] = useState("");
+  const show = async () => {
+    const schema = await loadSchema(), message = schema.messages.get("luthier.v1.StudySpec")!;
+    setText(yamlOf(schema, message, modelOf(schema, message, study["spec"])));
+  };
+  return (
+    <details onToggle={(e) => { if (e.currentTarget.open && text === "") show().catch((failure) => setText(String(failure))); }}>
+      <summary>The study file, with all defaults</summary><pre tabIndex={0}>{text || "…"}</pre>
+    </details>
+  );
+}
+
+/** The setting of the best trial. */
+function BestSetting({ name, study }: { name: string; study: Json }): JSX.Element | null {
+  const best = String(study["bestTrial"] ?? "");
+  const { value } = useLoaded(async (signal) => (best === "" || best === "0" ? null : call("StudyService/GetTrial", { name: `${name}/trials/${best}` }, signal)), [name, best]);
+  if (value === null || String(value["number"]) !== best) return null;
+  const given = (value["parameters"] ?? {}) as Json, names = ((study["spec"].space ?? []) as Json[]).map((p) => String(p["name"])).filter((n) => Object.hasOwn(given, n));
+  const word = (v: unknown) => (typeof v === "number" ? short(v) : Array.isArray(v) ? `${v.length} numbers` : String(v));
+  return <p>Best setting: {names.slice(0, MOST_NAMED).map((n, i) => <span key={n}>{i > 0 && ", "}<bdi>{n}</bdi> <strong><bdi>{word(given[n])}</bdi></strong></span>)}{names.length > MOST_NAMED && <> and {names.length - MOST_NAMED} more</>}.</p>;
+}
+
 /** What a study with constraints, with bounds or with several objectives has come to. */
 function Outcome({ study }: { study: Json }): JSX.Element {
   const front = ((study["front"] ?? []) as unknown[]).length, infeasible = Number(study["infeasible"] ?? 0), least = study["leastViolatingTrial"];
   return (
     <>
-      {front > 0 && <>; {front} on the front</>}
+      {front > 0 && <>; {front} on the front: {(study["front"] as string[]).slice(0, MOST_LINKS).map((n, i) => <span key={n}>{i > 0 && ", "}<a href={studyHref(String(study["name"]), "trials", n)}>{n}</a></span>)}{front > MOST_LINKS && " …"}</>}
       {study["frontOverflowed"] && <>; more trials on the front than are listed</>}
-      {study["hypervolume"] !== undefined && <>; hypervolume {short(Number(study["hypervolume"]))}</>}
+      {study["hypervolume"] !== undefined && <>; <span title="The part of the space of objectives that the front is better than, up to the reference point: the larger, the better.">hypervolume {short(Number(study["hypervolume"]))} (larger is better)</span></>}
       {infeasible > 0 && <>; {infeasible} beyond a bound</>}
       {study["legalShare"] !== undefined && <>; constraints leave {short(100 * Number(study["legalShare"]))} % of the space</>}
       {least !== undefined && <>, the least so <a href={studyHref(String(study["name"]), "trials", String(least))}>trial {least}</a></>}
@@ -147,6 +177,9 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
         {best !== undefined && <>; best {mainMetric(study)} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
         <Outcome study={study} />
       </p>
+      <p>To {aims(study)}, by {Object.keys(study["resolvedAlgorithm"] ?? study["spec"].algorithm ?? { auto: {} })[0]}{study["spec"].algorithm?.auto !== undefined && study["resolvedAlgorithm"] && " (chosen by auto)"}.</p>
+      <BestSetting name={name} study={study} />
+      <StudyFile study={study} />
       <SetAside study={study} />
       {(study["algorithmReasons"] ?? []).length > 0 && <details><summary>Why this algorithm</summary><ul>{(study["algorithmReasons"] as string[]).map((r) => <li key={r}>{r}</li>)}</ul></details>}
       <p class="actions">
@@ -276,14 +309,14 @@ function useModel(s: figures.Subject, coordinates: figures.Coordinate[], near: b
   return models;
 }
 
-function useSlopes(s: figures.Subject, near: boolean, version: number): figures.Slope[] {
+function useSlopes(s: figures.Subject, near: boolean, version: number, at: number): figures.Slope[] {
   const [slopes, setSlopes] = useState<figures.Slope[]>([]);
   const turn = useTurn(version, MODEL_SECONDS);
   useEffect(() => {
     const stop = new AbortController();
     if (!near) return;
     const order = `metrics.${s.metric}${figures.maximize(s) ? " desc" : ""}`;
-    call("StudyService/ListTrials", { parent: s.study["name"], pageSize: 60, states: ["COMPLETE"], orderBy: order }, stop.signal).then(
+    call("StudyService/ListTrials", { parent: s.study["name"], pageSize: 60, states: ["COMPLETE"], orderBy: order, ...(at > 0 ? { filter: `number <= ${at + AHEAD}` } : {}) }, stop.signal).then(
       (answer) => {
         const names: string[] = [];
         for (const p of s.study["spec"].space as Json[]) {
@@ -299,7 +332,7 @@ function useSlopes(s: figures.Subject, near: boolean, version: number): figures.
       () => undefined,
     );
     return () => stop.abort();
-  }, [near, turn, s.metric]);
+  }, [near, turn, s.metric, at]);
   return slopes;
 }
 
@@ -320,6 +353,7 @@ function Curves({ s, version, open }: Shown): JSX.Element {
     const wanted = new Map<number, number>();
     for (const place of places) wanted.set(ranks[place]!, (wanted.get(ranks[place]!) ?? 0) + 1);
     const chosen = rows.filter((row) => {
+      if (row === figures.bestRow(s)) return true; // Trials that were stopped early may have better values.
       const left = wanted.get(rank(row)) ?? 0;
       if (left > 0) wanted.set(rank(row), left - 1);
       return left > 0;
@@ -347,10 +381,10 @@ function Curves({ s, version, open }: Shown): JSX.Element {
 }
 
 /** The metric over each parameter, with the model and the slopes. */
-function Slices({ s, coordinates, version, atSeq, open }: Shown): JSX.Element {
+function Slices({ s, coordinates, version, place, atSeq, open }: Shown): JSX.Element {
   const [box, near] = useNear();
   const models = useModel(s, s.metric === mainMetric(s.study) ? coordinates : [], near, version, atSeq);
-  const slopes = useSlopes(s, near, version);
+  const slopes = useSlopes(s, near, version, Number(place.query.get("at") ?? 0) || 0);
   // They share a legend and a caption, which would else be most of what one sees.
   const made = useRef(new Map<string, Figure>()), [, again] = useState(0);
   const note = (name: string) => (figure: Figure) => {
@@ -381,6 +415,36 @@ function Front({ s, version, place, atSeq, open, objectives }: Shown & { objecti
       {objectives.length > 2 && <p class="filters"><label>Across {select("a", 0)}</label><label>Up {select("b", 1)}</label></p>}
       <LazyPlot make={() => figures.front(s, a, b)} inputs={[version, a, b, atSeq]} height={360} onTrial={open} />
     </>
+  );
+}
+
+const MOST_SEVERAL = 1000; // Trials of several attempts whose attempts are drawn, the newest ones.
+
+/** When trials ran: those of several attempts are read for the times of these. */
+function Timeline({ s, version, place, open }: Shown): JSX.Element {
+  const [trials, setTrials] = useState<Json[]>([]);
+  const [box, near] = useNear();
+  const turn = useTurn(version, 15);
+  useEffect(() => {
+    const stop = new AbortController(), attempts = s.table.number("attempts");
+    let first = 0, last = 0, count = 0;
+    for (let row = s.table.rows - 1; row >= 0 && count < MOST_SEVERAL; --row) {
+      if (!(attempts[row]! > 1)) continue;
+      first = row + 1;
+      last ||= row + 1;
+      ++count;
+    }
+    if (!near || count === 0) return;
+    call("StudyService/ListTrials", { parent: s.study["name"], pageSize: 1000, filter: `number >= ${first} AND number <= ${last}`, orderBy: "number desc" }, stop.signal).then(
+      (answer) => setTrials(((answer["trials"] ?? []) as Json[]).filter((trial) => ((trial["attempts"] ?? []) as Json[]).length > 1)),
+      () => undefined, // They are drawn without pauses.
+    );
+    return () => stop.abort();
+  }, [near, turn]);
+  return (
+    <div ref={box}>
+      <LazyPlot make={() => figures.timeline(s, trials)} inputs={[version, place.query.get("at"), trials]} height={Math.min(800, 120 + 24 * Math.max(1, s.table.wordsIn("worker").length))} onTrial={open} />
+    </div>
   );
 }
 
@@ -420,7 +484,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
       )}
       {table.rows > 1 && (
         <p class="filters">
-          <label>As it was after trial <input disabled={!whole} ref={(input) => { if (input) input.value = String(at || table.rows); }} type="range" min="1" max={table.rows} aria-valuetext={at ? `trial ${at}` : "now"} onInput={(e) => setQuery(place, "at", Number(e.currentTarget.value) >= table.rows ? "" : e.currentTarget.value)} /></label>
+          <label>As it was after trial <input disabled={!whole} ref={(input) => { if (input) { input.max = String(table.rows); input.value = String(at || table.rows); } }} type="range" min="1" max={table.rows} aria-valuetext={at ? `trial ${at}` : "now"} onInput={(e) => setQuery(place, "at", Number(e.currentTarget.value) >= table.rows ? "" : e.currentTarget.value)} /></label>
           <output>{at ? `${at} of ${table.rows}` : "now"}</output>
           {at > 0 && <button type="button" onClick={() => setQuery(place, "at", "")}>Now</button>}
         </p>
@@ -435,7 +499,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           {at === 0 && <Insights s={s} version={version} open={open} />}
           {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
           {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
-          <Section title="Who ran what, when"><LazyPlot make={() => figures.timeline(s)} inputs={inputs} height={Math.min(800, 120 + 24 * Math.max(1, table.wordsIn("worker").length))} onTrial={open} /></Section>
+          <Section title="Who ran what, when"><Timeline {...shown} /></Section>
         </>
       )}
     </>
@@ -468,7 +532,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
     }
     return out;
   }, [version, order, state, find]);
-  const height = 560, first = Math.max(0, Math.floor(top / ROW) - 10), last = Math.min(rows.length, first + Math.ceil(height / ROW) + 20);
+  const height = Math.max(300, innerHeight), first = Math.max(0, Math.floor(top / ROW) - 10), last = Math.min(rows.length, first + Math.ceil(height / ROW) + 20);
   const states = ["COMPLETE", "PRUNED", "FAILED", "RUNNING", "PAUSED", "PENDING", "CANCELLED"];
   return (
     <>
@@ -480,8 +544,8 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
       <div class="scroll virtual" ref={box} tabIndex={0} role="region" aria-label="Trials" onScroll={(e) => setTop(e.currentTarget.scrollTop)}>
         <table aria-rowcount={rows.length + 1}>
           <thead><tr>{columns.map((c) => (
-            <th key={c} scope="col" aria-sort={order === c ? "ascending" : order === `-${c}` ? "descending" : "none"}>
-              <button type="button" class="link" onClick={() => setQuery(place, "order", order === c ? `-${c}` : c)}>{c.replace(/^(params|metrics)\./, "")}</button>
+            <th key={c} scope="col" class={table.isText(c) ? "" : "number"} aria-sort={order === c ? "ascending" : order === `-${c}` ? "descending" : "none"}>
+              <button type="button" class="link" onClick={() => setQuery(place, "order", order === c ? `-${c}` : c)}>{c.replace(/^(params|metrics)\./, "")}{order === c ? " ▲" : order === `-${c}` ? " ▼" : ""}</button>
             </th>))}</tr></thead>
           <tbody>
             {first > 0 && <tr style={{ height: first * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}

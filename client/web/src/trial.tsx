@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { call, requestId, type Json } from "./api";
 import { mainMetric } from "./metrics";
 import { short, type Figure, type Layer } from "./figure";
+import { curveOf } from "./figures";
 import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
 const text = (value: unknown): string => (typeof value === "number" ? short(value) : typeof value === "string" ? value : JSON.stringify(value));
@@ -31,10 +32,22 @@ function gradientFigure(trial: Json, space: Json[]): Figure | null {
 }
 
 function curveFigure(trial: Json, metric: string): Figure | null {
-  const points = ((trial["measurements"] ?? []) as Json[]).filter((p) => p["metrics"]?.[metric] !== undefined);
-  if (points.length === 0) return null;
-  const layer: Layer = { mark: "line", role: "incumbent", name: metric, x: points.map((p) => Number(p["step"] ?? 0)), y: points.map((p) => Number(p["metrics"][metric])) };
-  return { kind: "curve", title: "Learning curve", caption: `${points.length} points.`, columns: 1, panels: [{ x: { label: "step", whole: true }, y: { label: metric }, layers: [layer] }] };
+  const points = curveOf(trial, metric), last = points.x[points.x.length - 1];
+  if (last === undefined) return null;
+  const layers: Layer[] = [{ mark: "line", role: "incumbent", name: metric, ...points }];
+  if (points.x.length === 1) layers.push({ mark: "points", role: "incumbent", name: "", ...points });
+  // Where it paused, and went on when it was promoted.
+  const pauses = ((trial["attempts"] ?? []) as Json[]).map((a) => Number(a["startStep"] ?? 0)).filter((step) => step > 0 && step < last);
+  const at = pauses.map((step) => points.x.indexOf(step)).filter((i) => i >= 0);
+  if (at.length > 0) layers.push({ mark: "points", role: "open", name: "paused here, and went on", x: at.map((i) => points.x[i]!), y: at.map((i) => points.y[i]!) });
+  return { kind: "curve", title: "Learning curve", caption: `${points.x.length} ${points.x.length === 1 ? "point" : "points"}, from step ${points.x[0]} to step ${last}${pauses.length > 0 ? `, in ${pauses.length + 1} attempts` : ""}.`, columns: 1, panels: [{ x: { label: "step", whole: true }, y: { label: metric }, layers }] };
+}
+
+/** Returns the seconds that the attempts of a trial took together, as the table of trials has them; NaN while one runs. */
+function secondsOf(trial: Json): number {
+  let sum = 0;
+  for (const attempt of (trial["attempts"] ?? []) as Json[]) sum += (new Date(attempt["endTime"] ?? NaN).getTime() - new Date(attempt["startTime"]).getTime()) / 1000;
+  return sum;
 }
 
 export function TrialPage({ study, number }: { study: Json; number: number }): JSX.Element {
@@ -56,8 +69,9 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
   const open = ["RUNNING", "PENDING", "PAUSED"].includes(trial["state"]);
   const gradient = gradientFigure(trial, study["spec"].space as Json[]), curve = curveFigure(trial, metric);
   const link = (n: unknown) => <a href={studyHref(parent, "trials", String(n))}>trial {String(n)}</a>;
-  const came = result[metric];
-  const settings = Object.entries(trial["parameters"] ?? {}).map(([k, v]) => [k, text(v)] as [string, string]);
+  const came = result[metric], seconds = secondsOf(trial);
+  const given = (trial["parameters"] ?? {}) as Json, order = new Map(((study["spec"].space ?? []) as Json[]).map((p, i) => [String(p["name"]), i]));
+  const settings = Object.entries(given).sort(([a], [b]) => (order.get(a) ?? 0) - (order.get(b) ?? 0)).map(([k, v]) => [k, text(v)] as [string, string]);
   return (
     <article>
       <h2>Trial {number} <State name={String(trial["state"])} />{trial["feasible"] === false && <span class="bad"> beyond a bound</span>}</h2>
@@ -71,7 +85,8 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
       {trial["failure"] && <div class="failure"><p><strong>{trial["failure"].reason}</strong></p><pre tabIndex={0}>{trial["failure"].message}</pre></div>}
       <div class="grid">
         <Pairs caption="Setting" of={settings} />
-        <Pairs caption="Result" of={[...Object.entries(result).map(([k, v]) => [k, text(v)] as [string, string]), ...(trial["finalMeasurement"]?.elapsedSeconds !== undefined ? [["seconds", text(trial["finalMeasurement"].elapsedSeconds)] as [string, string]] : [])]} />
+        <Pairs caption="Result" of={[...Object.entries(result).map(([k, v]) => [k, text(v)] as [string, string]), ...((trial["attempts"] ?? []).length > 0 && Number.isFinite(seconds) ? [["seconds of all attempts", text(seconds)] as [string, string]] : []),
+          ...(trial["finalMeasurement"]?.elapsedSeconds !== undefined ? [["seconds that the last attempt reported", text(trial["finalMeasurement"].elapsedSeconds)] as [string, string]] : [])]} />
       </div>
       <Section title="Why this point">
         {((why["sentences"] ?? []) as string[]).map((sentence) => <p key={sentence}>{sentence}</p>)}

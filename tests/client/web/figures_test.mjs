@@ -15,7 +15,7 @@ async function bundled(file) {
   const { outputFiles } = await build({ entryPoints: [path.join(source, "client/web/src", file)], bundle: true, write: false, format: "esm", plugins: [nothing] });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
-const figures = await bundled("figures.ts"), { distinct, eased, logTicks, place } = await bundled("figure.ts");
+const figures = await bundled("figures.ts"), insights = await bundled("insight_figures.ts"), { distinct, eased, logTicks, place } = await bundled("figure.ts");
 
 /** A study of one parameter that minimizes y, with a bound on another metric. */
 function subject(values, feasible) {
@@ -39,7 +39,7 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
   assert.deepEqual([...layer(history, "trial").trials], [1, 3]);
   assert.deepEqual([...layer(history, "incumbent").x], [1, 3, 4], "the line goes on to the last trial");
   assert.deepEqual([...layer(history, "incumbent").y], [3, 2, 2]);
-  assert.equal(history.caption, "4 trials, 2 beyond a bound; the best value is 2 in trial 3.");
+  assert.equal(history.caption, "4 trials, 2 beyond a bound; the best value is 2 in trial 3. The bound is ms at most 20.");
   const axes = figures.coordinates(s, 12);
   assert.deepEqual([...layer(figures.slice(s, axes[0], null, []), "infeasible").trials], [2, 4]);
   const parallel = figures.parallel(s, axes);
@@ -49,7 +49,7 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
 }
 {
   const history = figures.history(subject([3, 1], [false, false]));
-  assert.equal(history.caption, "2 trials, 2 beyond a bound; no trial is feasible, so that none is the best.");
+  assert.equal(history.caption, "2 trials, 2 beyond a bound; no trial is feasible, so that none is the best. The bound is ms at most 20.");
   assert.equal(layer(history, "incumbent"), undefined);
 }
 {
@@ -105,5 +105,83 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
   const [x] = figures.coordinates(s, 12);
   assert.match(figures.contour(s, x, x, null, true).caption, /until the model has answered/);
   assert.match(figures.contour(s, x, x, null, false).caption, /since there is no model/);
+}
+
+/** A study that minimizes y in a table of columns by their names; states by row, "" where the trial is not there yet. */
+function tabled(columns, states, spec = {}) {
+  const rows = states.length, text = (column) => typeof columns[column]?.[0] === "string";
+  const table = {
+    rows, version: 1, number: (column) => Float64Array.from(text(column) ? [] : columns[column] ?? states.map(() => NaN)),
+    has: (column) => column in columns, isText: text, word: (column, row) => columns[column]?.[row] ?? "", wordsIn: (column) => columns[column] ?? [],
+    state: (row) => states[row], exists: (row) => states[row] !== "",
+  };
+  return { study: { spec: { space: [{ name: "x", float: { min: 0, max: 1 } }], metric: { name: "y", goal: "MINIMIZE" }, ...spec } }, table, metric: "y" };
+}
+const curve = (number, steps, values, more = {}) => ({ number: String(number), state: "PRUNED", measurements: steps.map((step, i) => ({ step: String(step), metrics: { y: values[i] } })), ...more });
+
+{
+  // A trial of several attempts is one line that ends at its result; trials that are left over do not move the median.
+  const s = tabled({ "metrics.y": [5, 4, 0.5, 2, 3, 3] }, ["PRUNED", "PRUNED", "PRUNED", "COMPLETE", "PRUNED", "PRUNED"]);
+  const went = curve(4, [1, 2, 3, 4], [9, 6, 5, 4], { state: "COMPLETE", finalMeasurement: { step: "9", metrics: { y: 2 } }, provenance: { resource: "1" }, promotions: [{ resource: "3" }, { resource: "9" }] });
+  const trials = [went, curve(1, [1], [5]), curve(2, [1, 3], [8, 4]), curve(3, [1, 3], [4, 0.5]), curve(5, [1, 2], [1, 3]), curve(6, [1], [3])];
+  const made = figures.curves(s, trials), [panel] = made.panels;
+  const best = layer(made, "best");
+  assert.deepEqual([...best.x], [1, 2, 3, 4, 9], "the last point is the result");
+  assert.deepEqual([best.y[4], best.name], [2, "best, trial 4"]);
+  assert.deepEqual([...layer(made, "reference").x], [1, 3, 9], "rungs");
+  assert.equal(panel.x.log, true, "rungs are powers");
+  const median = layer(made, "other");
+  // At step 2 four of six are left: 6, (8 + 4) / 2, (4 + 0.5) / 2 and 3; at 3 three; at 4 one.
+  assert.deepEqual([[...median.x], [...median.y]], [[1, 2, 3], [5, 6, 4]]);
+  assert.match(made.caption, /median ends where fewer than half/);
+  assert.deepEqual(figures.medianCurve([1, 2, 3, 4, 5].map((v) => ({ x: [1, 2], y: [v, v] }))), { x: [1, 2], y: [3, 3] });
+  assert.deepEqual(figures.medianCurve([{ x: [1], y: [1] }, { x: [1], y: [2] }]).x, [], "two are too few");
+
+  const history = figures.history(s);
+  assert.deepEqual([...layer(history, "incumbent").x], [4, 6], "one complete trial has a line, too");
+  assert.match(history.caption, /^6 trials, 5 stopped early; the best value is 2 in trial 4\. Values of trials that were stopped early are from an earlier step/);
+  assert.doesNotMatch(figures.history(tabled({ "metrics.y": [5, 2] }, ["PRUNED", "COMPLETE"])).caption, /earlier step/);
+}
+{
+  // Slopes of trials that ended later are not those of the past.
+  const s = tabled({ "metrics.y": [3, 2, 1], "params.x": [0.2, 0.5, 0.7] }, ["COMPLETE", "COMPLETE", ""]);
+  const [x] = figures.coordinates(s, 12);
+  const slopes = [1, 2, 3].map((trial) => ({ trial, value: 4 - trial, parameters: { x: 0.5 }, gradient: new Map([["x", 1]]) }));
+  assert.deepEqual([...layer(figures.slice(s, x, null, slopes), "gradient").trials], [1, 2]);
+}
+{
+  // The front: what lies outside of the frame is at its edge, and the caption says what is good and what is allowed.
+  const spec = { metrics: [{ name: "y", goal: "MINIMIZE" }, { name: "z", goal: "MAXIMIZE" }, { name: "ms", atMost: 20 }] };
+  const y = [1, 2, 3, 2.5, 2, 500, 2], z = [1, 2, 3, 1, 0, 2, -900];
+  const s = tabled({ "metrics.y": y, "metrics.z": z, feasible: ["true", "true", "true", "true", "false", "true", "false"] }, y.map(() => "COMPLETE"), spec);
+  const made = figures.front(s, "y", "z"), [panel] = made.panels;
+  const within = (l) => l.x.every((v) => v >= panel.x.min && v <= panel.x.max) && l.y.every((v) => v >= panel.y.min && v <= panel.y.max);
+  assert.deepEqual([...layer(made, "infeasible").trials], [5, 7]);
+  assert.ok(within(layer(made, "infeasible")), "squares are in the frame");
+  assert.deepEqual([...layer(made, "outside").trials], [6]);
+  assert.ok(within(layer(made, "outside")));
+  assert.match(made.caption, /best corner is the upper left one/);
+  assert.match(made.caption, /2 trials are beyond a bound, of which 1 is drawn at the edge .* The bound is ms at most 20\./);
+  assert.ok(panel.layers.every((l) => l.name !== ""), "all that is drawn is in the legend");
+  const bounded = figures.front(tabled({ "metrics.y": y, "metrics.z": z }, y.map(() => "COMPLETE"), { metrics: [{ name: "y", goal: "MINIMIZE", atMost: 2.7 }, { name: "z", goal: "MAXIMIZE" }] }), "y", "z");
+  assert.deepEqual([...layer(bounded, "reference").x], [2.7, 2.7], "a bound of what is shown is a line");
+  const history = figures.history(s).panels[0].layers.map((l) => l.role);
+  assert.ok(history.indexOf("infeasible") > history.indexOf("incumbent"), "the line does not hide squares");
+}
+{
+  // A pause is a gap, and of a trial that ended long after its only attempt that attempt alone is drawn.
+  const at = (second) => new Date(1e12 + 1000 * second).toISOString(), begin = 1e9;
+  const s = tabled({ start_time: [begin, begin + 2], end_time: [begin + 100, begin + 100], seconds: [4, 3], attempts: [2, 1], worker: ["w", "w"] }, ["COMPLETE", "PRUNED"]);
+  const several = [{ number: "1", attempts: [{ worker: "w", startTime: at(0), endTime: at(2), outcome: "PAUSED" }, { worker: "v", startTime: at(98), endTime: at(100), outcome: "COMPLETE" }] }];
+  const boxes = figures.timeline(s, several).panels[0].layers.flatMap((l) => Array.from(l.x, (x, i) => [l.name, l.trials[i], x, l.x2[i], Math.round(l.y[i] + 0.38)]));
+  assert.deepEqual(boxes, [["ran until a pause", 1, 0, 2, 0], ["complete", 1, 98, 100, 1], ["stopped early", 2, 2, 5, 0]]);
+  assert.match(figures.timeline(s).caption, /1 trials of several attempts are drawn as one box/);
+}
+{
+  // Of several objectives each has its own expectation.
+  const s = tabled({}, [], { metrics: [{ name: "y", goal: "MINIMIZE" }, { name: "z", goal: "MAXIMIZE" }] });
+  const trials = [1, 2, 3].map((n) => ({ number: String(n), provenance: { details: { "mean.y": n, "sd.y": 0.1, "mean.z": -n, "sd.z": 1 } }, finalMeasurement: { metrics: { y: n + 0.1, z: 4 } } }));
+  assert.match(insights.expected(s, trials).caption, /^3 of 3 values/);
+  assert.match(insights.expected({ ...s, metric: "z" }, trials).caption, /^0 of 3 values/);
 }
 console.log("figures keep to the bounds");

@@ -1,5 +1,6 @@
 // The page in a real browser, against a real coordinator: every page, live changes, actions, errors, hostile names.
 //   node page_test.mjs BIN_DIR MODULES_DIR [SCREENSHOTS_DIR]
+// LUTHIER_PAGE_TESTS: a regular expression; only tests whose names match run.
 // BIN_DIR has luthierd; MODULES_DIR has playwright-core and axe-core. Chromium is Debian's.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -102,6 +103,7 @@ async function settled(page) {
 
 const failures = [];
 async function test(what, run) {
+  if (process.env.LUTHIER_PAGE_TESTS && !new RegExp(process.env.LUTHIER_PAGE_TESTS).test(what)) return;
   try {
     await run();
     console.log(`ok      ${what}`);
@@ -185,8 +187,59 @@ await test("importance says what speaks against trusting it, and has its interva
   const section = page.locator("section", { has: page.getByRole("heading", { name: "Importance" }) });
   await section.getByText("trials are few for 4 parameters").waitFor();
   await section.getByText("5 % to 95 %").scrollIntoViewIfNeeded();
-  assert.match(await section.locator("figcaption").textContent(), /^From \d+ complete trials\. Trials that the shares have not seen are predicted to \d+ %/);
+  assert.match(await section.locator("figcaption").textContent(), /^From \d+ complete trials\. A model of the shares predicts \d+ % of the variance of trials that it has not seen/);
   await page.close();
+});
+
+await test("a page says why nothing runs wherever it lists studies, and how a worker is started", async () => {
+  await call("StudyService/CreateStudy", { studyId: "lonely", spec: { space: [{ name: "x", float: { min: 0, max: 1 } }], metric: { name: "loss", goal: "MINIMIZE" }, objective: { command: { argv: ["true", "{x}"] } } } });
+  const page = await open("/workers");
+  await page.locator("li", { hasText: "lonely" }).getByText("no worker of the default pool").waitFor();
+  assert.equal(await page.getByText("Each active study has trials under way").count(), 0);
+  await page.goto(`${server.url}/#/studies`);
+  await page.locator("tr", { hasText: "lonely" }).getByText("no worker of the default pool").waitFor();
+  await page.close();
+  await call("StudyService/DeleteStudy", { name: name("lonely"), requestId: "delete-lonely" });
+});
+
+await test("a trial that was paused and went on is one trial: its curve, its time and its best value", async () => {
+  await call("StudyService/CreateStudy", { studyId: "halving", spec: { space: [{ name: "x", float: { min: 0, max: 1 } }], metric: { name: "loss", goal: "MINIMIZE" }, resource: { max: "9" }, algorithm: { successiveHalving: { trials: "3" } }, budget: { maxTrials: "3" } } });
+  const point = (step, loss) => ({ step: String(step), metrics: { loss } });
+  const report = (lease, start, measurements) => call("WorkerService/Report", { trial: lease.trial.name, token: lease.token, startStep: String(start), measurements });
+  const complete = (lease, measurement, more = {}) => call("WorkerService/Complete", { trial: lease.trial.name, token: lease.token, measurement, ...more });
+  const leases = [await ask("halving"), await ask("halving"), await ask("halving")];
+  for (const [i, lease] of leases.entries()) {
+    await report(lease, 0, [1, 2, 3].map((step) => point(step, i + 1 / step)));
+    await complete(lease, point(3, i + 1 / 3), { paused: true, checkpoint: "c3" });
+  }
+  const lease = await ask("halving"), number = lease.trial.number;
+  assert.equal(lease.trial.number, leases[0].trial.number);
+  await report(lease, 3, [4, 5, 6, 7, 8].map((step) => point(step, 1 / step)));
+  await complete(lease, point(9, 5));
+  const page = await open(`/studies/default/halving/trials/${number}`);
+  await page.waitForSelector("text=9 points, from step 1 to step 9, in 2 attempts");
+  const row = page.locator("tr", { hasText: "seconds of all attempts" }), own = Number(await row.locator("td").textContent());
+  const { attempts } = await call("StudyService/GetTrial", { name: `${name("halving")}/trials/${number}` });
+  const at = (text) => new Date(text).getTime() / 1000, sum = attempts.reduce((all, a) => all + at(a.endTime) - at(a.startTime), 0), span = at(attempts[1].endTime) - at(attempts[0].startTime);
+  assert.ok(span - sum > 0.005, `it paused for ${span - sum} s`); // The others ran meanwhile.
+  assert.ok(Math.abs(own - sum) < 0.3 * (span - sum) + 0.002, `${own} s, and not ${sum} s: the pause does not count`);
+  await page.goto(`${server.url}/#/studies/default/halving/trials`);
+  const heads = page.locator("thead th");
+  await heads.first().waitFor();
+  const column = (await heads.allTextContents()).findIndex((text) => text === "seconds");
+  const listed = Number(await page.locator("tbody tr", { has: page.getByRole("link", { name: String(number), exact: true }) }).locator("td").nth(column).textContent());
+  assert.ok(Math.abs(listed - own) < 0.3 * (span - sum) + 0.002, `${listed} s in the table, ${own} s on its page`);
+  await page.goto(`${server.url}/#/studies/default/halving`);
+  await page.waitForSelector("text=Values of trials that were stopped early are from an earlier step");
+  await page.getByRole("heading", { name: "Learning curves" }).scrollIntoViewIfNeeded();
+  await page.waitForSelector("text=3 curves, the stronger the better.");
+  await page.waitForSelector(`text=Best setting: x`);
+  await page.getByText("The study file, with all defaults").click();
+  await page.getByText("successive_halving: {trials: 3").waitFor();
+  await page.getByRole("heading", { name: "Who ran what, when" }).scrollIntoViewIfNeeded();
+  await page.locator(".legend li", { hasText: "ran until a pause" }).waitFor();
+  await page.close();
+  await call("StudyService/DeleteStudy", { name: name("halving"), requestId: "delete-halving" });
 });
 
 await test("the keyboard walks from trial to trial and opens one", async () => {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <thread>
@@ -309,6 +310,73 @@ TEST_F(ServiceTest, ATrialPausesAtItsTargetAndIsPromoted) {
   EXPECT_EQ(study.trials().paused(), 2);
   EXPECT_EQ(study.trials().running(), 1);
   EXPECT_EQ(study.resource_spent(), 9);
+
+  // The curve of a promoted trial begins with that of the attempts that it goes on from.
+  const auto steps = [&] {
+    v1::GetTrialRequest request;
+    request.set_name(promoted.trial().name());
+    request.set_with_measurements(true);
+    v1::Trial trial;
+    EXPECT_TRUE(studies_->GetTrial(Context().get(), request, &trial).ok());
+    std::vector<int64_t> found;
+    for (const v1::Measurement& point : trial.measurements()) found.push_back(point.step());
+    return found;
+  };
+  EXPECT_EQ(steps(), std::vector<int64_t>({3})) << "the second attempt has reported nothing yet";
+  v1::ReportRequest report;
+  report.set_trial(promoted.trial().name());
+  report.set_token(promoted.token());
+  report.set_start_step(3);
+  for (const int64_t step : {4, 7}) {
+    v1::Measurement& point = *report.add_measurements();
+    point.set_step(step);
+    (*point.mutable_metrics())["loss"] = 1.0 / static_cast<double>(step);
+  }
+  v1::ReportResponse reported;
+  ASSERT_TRUE(work_->Report(Context().get(), report, &reported).ok());
+  EXPECT_EQ(steps(), std::vector<int64_t>({3, 4, 7}));
+
+  // A pause takes no time: the table counts that of attempts.
+  v1::GetTrialTableRequest ask;
+  ask.set_name("projects/default/studies/s");
+  for (const char* column : {"number", "seconds"}) ask.add_columns(column);
+  v1::GetTrialTableResponse table;
+  ASSERT_TRUE(studies_->GetTrialTable(Context().get(), ask, &table).ok());
+  ASSERT_EQ(table.columns_size(), 2);
+  std::vector<double> seconds(3);
+  ASSERT_EQ(table.columns(1).numbers().size(), seconds.size() * sizeof(double));
+  std::memcpy(seconds.data(), table.columns(1).numbers().data(), seconds.size() * sizeof(double));
+  EXPECT_TRUE(std::isnan(seconds[0])) << "it runs";
+  v1::Trial paused;
+  v1::GetTrialRequest second;
+  second.set_name("projects/default/studies/s/trials/2");
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), second, &paused).ok());
+  const v1::Attempt& attempt = paused.attempts(0);
+  const double took = static_cast<double>(attempt.end_time().seconds() - attempt.start_time().seconds()) +
+                      1e-9 * (attempt.end_time().nanos() - attempt.start_time().nanos());
+  EXPECT_NEAR(seconds[1], took, 0.05) << "it is paused, and its only attempt took that long";
+}
+
+TEST_F(ServiceTest, TheListSaysWhyNothingRunsAsTheStudyDoes) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_objective()->mutable_builtin()->set_model("function:branin");
+  spec.clear_space();
+  for (const char* name : {"x1", "x2"}) {
+    v1::ParameterSpec& p = *spec.add_space();
+    p.set_name(name);
+    p.mutable_float_()->set_max(10.0);
+  }
+  spec.mutable_metric()->set_name("value");
+  ASSERT_TRUE(Create("s", spec).ok());
+  v1::GetStudyRequest get;
+  get.set_name("projects/default/studies/s");
+  v1::Study study;
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get, &study).ok());
+  EXPECT_THAT(study.state_reason(), HasSubstr("no worker of the default pool"));
+  v1::ListStudiesResponse list;
+  ASSERT_TRUE(studies_->ListStudies(Context().get(), v1::ListStudiesRequest(), &list).ok());
+  ASSERT_EQ(list.studies_size(), 1);
+  EXPECT_EQ(list.studies(0).state_reason(), study.state_reason());
 }
 
 TEST_F(ServiceTest, ControlCallsAndLongPoll) {

@@ -19,6 +19,10 @@ namespace luthier::plot {
 // Values by trial, and the best one so far. `others` are drawn as their best value so far alone.
 Figure History(const Subject& subject, const std::vector<Subject>& others);
 
+// Trials by two metrics of the study with goals, by their names, and those within all bounds of which no other is at
+// least as good in both. What is worse than the frame is a mark at its edge. Needs the columns of both metrics.
+Figure Front(const Subject& subject, const std::string& across, const std::string& up);
+
 // The share of trials that are as good as each value, or better.
 Figure Edf(const Subject& subject, const std::vector<Subject>& others);
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -27,6 +28,9 @@ namespace {
 constexpr int kTileWidth = 380, kTileHeight = 300;  // Pixels of one of several panels.
 constexpr int kWidth = 860, kHeight = 480;          // Pixels of the only panel.
 constexpr int kTextLines = 24;
+constexpr int kLegendHeight = 30;                 // Pixels of the legend of several panels.
+constexpr double kLegendCharacter = 5.5;          // Pixels of a character of it.
+constexpr int kLegendBeside = 44;                 // Pixels of a sign of it, with room around it.
 constexpr int kMargin = 90, kCharacterWidth = 7;  // Pixels beside a panel's frame, and of a character below it.
 constexpr int kTextMargin = 10;                   // The first in columns of a terminal.
 constexpr std::size_t kWarningLine = 115;         // Characters of a line below the only panel.
@@ -214,6 +218,10 @@ class Script {
   // Returns the texts of the ticks beside a panel.
   std::vector<std::pair<double, std::string>> TicksBeside(const Axis& axis) const;
   void SayWarning();
+  // Returns the layers that the legend of several panels has, each name once.
+  std::vector<const Layer*> Signs() const;
+  // Draws that legend below the panels; it is part of the last one.
+  void SayLegend();
   void SayPanel(const Panel& panel);
   // Writes the layer's numbers as a block of data and returns the words of `plot` that draw it; "": nothing to draw.
   std::string SayLayer(const Panel& panel, const Layer& layer);
@@ -222,6 +230,7 @@ class Script {
   const Drawing& drawing_;
   std::string out_;
   int blocks_ = 0;
+  int width_ = 0, height_ = 0;  // Of the picture, in pixels.
 };
 
 void Script::SayTerminal() {
@@ -230,8 +239,10 @@ void Script::SayTerminal() {
   const int rows = (panels + columns - 1) / columns;
   const int width = panels > 1 ? std::max(columns * kTileWidth, 2 * kTileWidth) : kWidth;
   const std::size_t names = panels == 1 ? figure_.panels[0].y.ticks.size() : 0;
-  const int height =
-      panels > 1 ? rows * kTileHeight + 40 : std::max(kHeight, static_cast<int>(names) * kRowHeight + kMargin);
+  width_ = width;
+  const int height = panels > 1 ? rows * kTileHeight + 40 + (Signs().empty() ? 0 : kLegendHeight)
+                                : std::max(kHeight, static_cast<int>(names) * kRowHeight + kMargin);
+  height_ = height;
   switch (drawing_.format) {
     case Format::kSvg:
       Say("set terminal svg size ", width, ",", height, " dynamic noenhanced font 'Helvetica,12' background 'white'");
@@ -374,6 +385,40 @@ void Script::SayWarning() {
   }
 }
 
+std::vector<const Layer*> Script::Signs() const {
+  std::vector<const Layer*> signs;
+  if (text()) return signs;
+  std::set<std::string> names;
+  for (const Panel& panel : figure_.panels) {
+    for (const Layer& layer : panel.layers) {
+      if (!layer.name.empty() && !layer.x.empty() && names.insert(layer.name).second) signs.push_back(&layer);
+    }
+  }
+  return signs;
+}
+
+void Script::SayLegend() {
+  const double y = 0.5 * kLegendHeight / height_;
+  double x = 0.5 * kLegendBeside;
+  for (const Layer* sign : Signs()) {
+    const Style style = StyleOf(sign->meaning);
+    const std::string colour = absl::StrCat(" lc rgb '", sign->shade ? ShadeColour(*sign->shade) : style.colour, "'");
+    if (sign->mark == Mark::kPoints) {
+      Say("set label '' at screen ", Exact((x + 10.0) / width_), ", screen ", Exact(y), " point pt ", style.point,
+          " ps ", Exact(style.size), colour);
+    } else {
+      const bool area = sign->mark == Mark::kBand || sign->mark == Mark::kBoxes;
+      Say("set arrow from screen ", Exact(x / width_), ", screen ", Exact(y), " to screen ", Exact((x + 20.0) / width_),
+          ", screen ", Exact(y), " nohead lw ", area ? "8" : Exact(style.width),
+          area ? absl::StrCat(" lc rgb '#d9", style.colour + 1, "'") : colour,
+          sign->meaning == Meaning::kReference ? " dt 2" : "");
+    }
+    Say("set label ", Quoted(sign->name), " at screen ", Exact((x + 26.0) / width_), ", screen ", Exact(y),
+        " left font ',9' textcolor rgb '#334155'");
+    x += kLegendBeside + kLegendCharacter * static_cast<double>(Characters(sign->name));
+  }
+}
+
 void Script::SayPanel(const Panel& panel) {
   Say("set title ", Quoted(panel.title.empty() && figure_.panels.size() == 1 ? figure_.title : panel.title));
   SayAxis("x", panel.x);
@@ -381,6 +426,8 @@ void Script::SayPanel(const Panel& panel) {
   Say("unset label");
   if (panel.colour) {
     SayAxis("cb", *panel.colour);
+    // The label would run into the numbers beside it.
+    if (!text()) Say("set cblabel offset 2,0");
     Say(panel.dark_low ? "set palette defined (0 '#122b6e', 0.5 '#6f80a8', 1 '#e2e8f0')"
                        : "set palette defined (0 '#cbd5e1', 0.5 '#6f80a8', 1 '#122b6e')");
   }
@@ -389,6 +436,7 @@ void Script::SayPanel(const Panel& panel) {
         note.above ? "0.5" : "-0.6", text() ? "" : " font ',9' textcolor rgb '#334155'", " front");
   }
   if (!figure_.warning.empty() && figure_.panels.size() == 1 && !text()) SayWarning();
+  if (figure_.panels.size() > 1 && &panel == &figure_.panels.back()) SayLegend();
   if (!panel.empty.empty()) Say("set label ", Quoted(panel.empty), " at graph 0.5,0.5 center");
   std::string plots;
   for (const Layer& layer : panel.layers) {
@@ -403,7 +451,10 @@ std::string Script::Build() {
   const auto panels = static_cast<int>(figure_.panels.size());
   if (panels > 1) {
     const int columns = std::max(1, std::min(figure_.columns, panels));
-    Say("set multiplot layout ", (panels + columns - 1) / columns, ",", columns, " title ", Quoted(figure_.title));
+    const double share = Signs().empty() ? 0.0 : static_cast<double>(kLegendHeight) / height_;
+    Say("set multiplot layout ", (panels + columns - 1) / columns, ",", columns,
+        share > 0.0 ? absl::StrCat(" scale 1,", Exact(1.0 - share), " offset 0,", Exact(0.5 * share)) : "", " title ",
+        Quoted(figure_.title));
     // One legend for each of many panels would leave no room for them.
     Say("unset key");
     Say("unset colorbox");

@@ -27,7 +27,8 @@ std::string Number(double value) {
 }
 
 std::string NothingYet(const Subject& subject) {
-  return absl::StrCat("no trial has a value of ", Shown(subject.metric), " yet");
+  return subject.metric == "value" ? "no trial has a result yet"
+                                   : absl::StrCat("no trial has a value of ", Shown(subject.metric), " yet");
 }
 
 bool IsBetter(const Subject& subject, double a, double b) {

@@ -281,6 +281,22 @@ std::vector<double> Edges(const ParameterAxis& axis, int count) {
   return edges;
 }
 
+// Returns the axis of colours: from the best value to that which a quarter are worse than, so that the good ones
+// differ.
+Axis ColourAxis(const std::string& label, const std::vector<double>& values, bool maximize) {
+  std::vector<double> sorted;
+  for (const double value : values) {
+    if (std::isfinite(value)) sorted.push_back(value);
+  }
+  if (sorted.empty()) return MetricAxis(label, values, maximize);
+  std::sort(sorted.begin(), sorted.end());
+  const double best = maximize ? sorted.back() : sorted.front();
+  const double share = (maximize ? 0.25 : 0.75) * static_cast<double>(sorted.size() - 1);
+  const double usual = sorted[static_cast<std::size_t>(std::lround(share))];
+  if (usual == best) return MetricAxis(label, values, maximize);
+  return {.label = label, .min = std::min(best, usual), .max = std::max(best, usual)};
+}
+
 void AddField(const std::vector<double>& x, const std::vector<double>& y, std::size_t column, std::size_t row,
               double value, Layer* layer) {
   layer->x.push_back(x[column]);
@@ -344,7 +360,7 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
   panel.x = x.axis();
   panel.y = y.axis();
   Layer fields = model.response ? ModelFields(x, y, *model.response) : MeanFields(subject, x, y);
-  panel.colour = MetricAxis(subject.metric, fields.colour, subject.maximize());
+  panel.colour = ColourAxis(subject.metric, fields.colour, subject.maximize());
   panel.dark_low = !subject.maximize();
   if (!fields.x.empty()) panel.layers.push_back(std::move(fields));
   Layer trials{.meaning = Meaning::kTrial, .name = "a trial"};
@@ -370,8 +386,9 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
   if (panel.layers.empty()) panel.empty = "no trial has a value here yet";
   figure.caption = absl::StrCat(
       model.response
-          ? "The colour is what the model expects when these two parameters change from the best trial's setting."
-          : "The colour is the mean of the trials in each field.",
+          ? "The colour is what the model expects when these two parameters change from the best trial's setting; the "
+            "worst quarter is alike."
+          : "The colour is the mean of the trials in each field; the worst quarter is alike.",
       ModelText(model, "Points are trials."), BestSentence(subject));
   figure.panels.push_back(std::move(panel));
   return figure;
@@ -467,7 +484,7 @@ Figure Importance(const Subject& subject, const v1::GetImportanceResponse& impor
   std::stable_sort(shares.begin(), shares.end(), [](const auto* a, const auto* b) { return a->share() > b->share(); });
   const std::size_t count = std::min(shares.size(), kMostBars);
   Layer bars{.mark = Mark::kBoxes, .meaning = Meaning::kTrial, .name = "share"};
-  Layer whiskers{.mark = Mark::kWhiskers, .meaning = Meaning::kReference, .name = "5 % to 95 %"};
+  Layer whiskers{.mark = Mark::kWhiskers, .meaning = Meaning::kReference, .name = "interval: 5 % to 95 %"};
   double longest = 0.0;
   for (std::size_t i = 0; i < count; ++i) {
     const double y = static_cast<double>(count - 1 - i);  // The largest is on top.
@@ -489,9 +506,10 @@ Figure Importance(const Subject& subject, const v1::GetImportanceResponse& impor
   } else {
     panel.empty = "the study has no parameter that varies";
   }
-  figure.caption =
-      absl::StrFormat("From %d complete trials. Trials that the shares have not seen are predicted to %.0f %%.",
-                      importance.trials(), 100.0 * std::max(0.0, importance.predicted()));
+  figure.caption = absl::StrFormat(
+      "From %d complete trials. A model of the shares predicts %.0f %% of the variance of trials that it has "
+      "not seen.",
+      importance.trials(), 100.0 * std::max(0.0, importance.predicted()));
   if (count < shares.size()) absl::StrAppend(&figure.caption, " ", count, " of ", shares.size(), " shares are shown.");
   if (importance.warnings_size() > 0) {
     figure.warning = importance.warnings(0);

@@ -52,6 +52,7 @@ absl::StatusOr<int> StudyDelete(Context& context);
 absl::StatusOr<int> StudyUndelete(Context& context);
 
 absl::StatusOr<int> PlotHistory(Context& context);
+absl::StatusOr<int> PlotFront(Context& context);
 absl::StatusOr<int> PlotSlice(Context& context);
 absl::StatusOr<int> PlotContour(Context& context);
 absl::StatusOr<int> PlotImportance(Context& context);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "client/plot/figures.h"
@@ -227,6 +228,34 @@ std::vector<std::string> MostImportant(Context& context, const plot::Subject& su
 
 absl::StatusOr<int> PlotHistory(Context& context) {
   return PlotCompared(context, plot::History);
+}
+
+absl::StatusOr<int> PlotFront(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(const Target target, TargetOf(context));
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
+  std::vector<std::string> objectives;
+  for (const v1::MetricSpec& one : study.spec().metrics()) {
+    if (one.goal() != v1::GOAL_UNSPECIFIED) objectives.push_back(one.name());
+  }
+  if (objectives.size() < 2) {
+    return absl::FailedPreconditionError(
+        "the study has one objective, so that there is no front; see luthier plot history");
+  }
+  std::vector<std::string> names = context.options().metrics;
+  if (names.empty()) names = {objectives[0], objectives[1]};
+  if (names.size() != 2 || names[0] == names[1]) {
+    return UsageError("--metrics", "a front needs two objectives: --metrics a,b");
+  }
+  for (const std::string& name : names) {
+    if (std::find(objectives.begin(), objectives.end(), name) != objectives.end()) continue;
+    return UsageError("--metrics", absl::StrCat(base::Quote(name), " is no objective of the study; it has ",
+                                                absl::StrJoin(objectives, ", ")));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(
+      const plot::Subject subject,
+      Read(context, context.options().study, {absl::StrCat("metrics.", names[0]), absl::StrCat("metrics.", names[1])}));
+  return Draw(context, target, plot::Front(subject, names[0], names[1]));
 }
 
 absl::StatusOr<int> PlotEdf(Context& context) {

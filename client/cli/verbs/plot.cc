@@ -20,6 +20,15 @@ void MetricOptions(CLI::App& app, Options& o) {
   app.add_option("--metric", o.metric, "Of which metric; default: the study's");
 }
 
+void FrontOptions(CLI::App& app, Options& o) {
+  PlotOptions(app, o);
+  app.add_option("--metrics", o.metrics,
+                 "Names of two objectives, with a comma between them: across and up; default: the first two")
+      ->delimiter(',');
+  app.add_option("--last", o.last, "Only so many trials, the last ones; default: all")
+      ->check(command_line::AtLeastOne());
+}
+
 void LastOption(CLI::App& app, Options& o) {
   app.add_option("--last", o.last, "Only so many trials, the last ones; default: all")
       ->check(command_line::AtLeastOne());
@@ -68,6 +77,11 @@ std::vector<Verb> PlotVerbs() {
        "luthier plot history my-study --out history.svg",
        CompareOptions,
        PlotHistory},
+      {{"plot", "front"},
+       "Trials by two objectives, and those of which no other is as good in both",
+       "luthier plot front my-study --metrics accuracy,latency --out front.svg",
+       FrontOptions,
+       PlotFront},
       {{"plot", "slice"},
        "The metric over each parameter, with what the model expects and the slopes that were reported",
        "luthier plot slice my-study --params lr,depth --out slice.png",

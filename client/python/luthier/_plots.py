@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SECONDS = 120.0
 _HEIGHT = 560  # Pixels of a figure in a notebook,
 _ROW = 340  # and of a row of several panels.
-_KINDS = ("history", "edf", "slice", "contour", "parallel", "importance", "curves", "timeline")
+_KINDS = ("history", "edf", "slice", "contour", "parallel", "importance", "curves", "timeline", "front")
 
 
 class Picture:
@@ -164,3 +164,9 @@ class Plots:
     def timeline(self, *, last: Optional[int] = None) -> Picture:
         """When trials ran, on which worker."""
         return self._picture("timeline", last)
+
+    def front(self, metrics: Optional[Sequence[str]] = None, *, last: Optional[int] = None) -> Picture:
+        """Trials by two objectives, across and up, and those of which no other is as good in both; without `metrics` by
+        the first two."""
+        names = [] if metrics is None else [text("metrics", name) for name in sequence("metrics", metrics)]
+        return self._picture("front", last, more=["--metrics", ",".join(names)] if names else [])

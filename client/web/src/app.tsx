@@ -79,14 +79,14 @@ function Studies({ place }: { place: Place }): JSX.Element {
       </p>
       {value.length === 0 ? <p>There is no study yet. <a href={href("new")}>State one here</a>, or <code>luthier study create -f study.yaml</code></p> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
-          <thead><tr>{["", "study", "state", "trials", "best", "changed"].map((h) => (h ? <th key={h} scope="col">{h}</th> : <td key={h} />))}</tr></thead>
+          <thead><tr>{["", "study", "trials", "best", "state", "changed"].map((h) => (h ? <th key={h} scope="col">{h}</th> : <td key={h} />))}</tr></thead>
           <tbody>{shown.slice(0, MOST_ROWS).map((s) => (
             <tr key={s["name"]}>
               <td><input type="checkbox" aria-label={`compare ${s["name"].split("/")[3]}`} checked={chosen.includes(s["name"])} disabled={chosen.length >= MOST_COMPARED && !chosen.includes(s["name"])} onChange={(e) => choose(s["name"], e.currentTarget.checked)} /></td>
               <td><a href={studyHref(s["name"])}><bdi>{s["spec"].displayName || s["name"].split("/")[3]}</bdi></a>{s["spec"].displayName && <span class="faint"> {s["name"].split("/")[3]}</span>}</td>
-              <td><State name={String(s["state"] ?? "")} />{s["stateReason"] && <span class="faint"> {s["stateReason"]}</span>}</td>
               <td><Bar study={s} /> <span class="one">{ENDED.reduce((sum, n) => sum + Number(s["trials"]?.[n] ?? 0), 0)} of {s["spec"].budget?.maxTrials ?? 100}</span>{ENDED.slice(1).map((n) => Number(s["trials"]?.[n] ?? 0) > 0 && <span key={n} class="faint one"> {s["trials"][n]} {n === "pruned" ? "stopped early" : n}</span>)}</td>
               <td class="number">{s["bestValue"] === undefined ? "" : <><span class="faint">{mainMetric(s)}</span> {short(Number(s["bestValue"]))}</>}</td>
+              <td><State name={String(s["state"] ?? "")} />{s["stateReason"] && <span class="faint"> {s["stateReason"]}</span>}</td>
               <td class="one">{ago(s["updateTime"])}</td>
             </tr>))}</tbody>
         </table>{shown.length > MOST_ROWS && <p>{shown.length - MOST_ROWS} more: search for them.</p>}</div>

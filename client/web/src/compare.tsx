@@ -43,7 +43,9 @@ function Differences({ all }: { all: Compared[] }): JSX.Element {
   const rows = useMemo(() => {
     const specs = all.map((c) => flat({ ...c.study["spec"], algorithm: c.study["resolvedAlgorithm"] ?? c.study["spec"].algorithm }, "", new Map()));
     const paths = [...new Set(specs.flatMap((s) => [...s.keys()]))].sort();
-    return paths.map((path) => [path, ...specs.map((s) => s.get(path) ?? "")]).filter((row) => new Set(row.slice(1)).size > 1).slice(0, 200);
+    return paths.map((path) => [path, ...specs.map((s) => s.get(path) ?? "")]).filter((row) => new Set(row.slice(1)).size > 1)
+      // Options that few need, of an algorithm that not all of them have.
+      .filter((row) => !(row[0]!.includes(".expert.") && row.slice(1).includes(""))).slice(0, 200);
   }, [all]);
   if (rows.length === 0) return <p>They are stated alike.</p>;
   return (
@@ -74,6 +76,7 @@ export function Compare({ place }: { place: Place }): JSX.Element {
       {error && <p class="away" role="status">Connection lost, trying again: {error.message}</p>}
       {metrics.size > 1 && <p class="away">Their metrics differ, so that the lines do not mean the same: {[...metrics].join("; ")}.</p>}
       <p class="filters"><label>By <select value={by} onChange={(e) => setQuery(place, "by", e.currentTarget.value)}><option value="trial">trial</option><option value="time">time</option></select></label></p>
+      <h2>Best value so far</h2>
       <Plot figure={figure} height={400} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
         <thead><tr>{["study", "state", "trials", "best", "algorithm"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>

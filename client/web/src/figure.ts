@@ -537,6 +537,7 @@ export class PanelView {
         }
       }
       if (layer.mark === "whiskers") ctx.setLineDash([]);
+      if (layer.mark === "whiskers" && layer.x.length > 20) ctx.globalAlpha = 0.45; // Many lie over each other.
       ctx.stroke();
     }
     if (layer.mark === "boxes") {
@@ -570,8 +571,10 @@ export class PanelView {
     ctx.lineWidth = 1.4 * ratio;
     if (layer.halo) {
       ctx.strokeStyle = theme.paper;
-      ctx.lineWidth = 3 * ratio;
+      ctx.lineWidth = (isOutline(layer.role) ? 5 : 3) * ratio;
       ctx.stroke();
+      ctx.strokeStyle = this.colourOf(layer, theme);
+      ctx.lineWidth = 1.6 * ratio;
     }
     if (isOutline(layer.role)) ctx.stroke();
     else ctx.fill();
@@ -734,7 +737,7 @@ export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name
     ctx.fillRect(2 * ratio, 2 * ratio, 18 * ratio, 8 * ratio);
   } else {
     if (series !== undefined) ctx.setLineDash(series[2].map((d) => d * ratio));
-    else if (sign.role === "reference") ctx.setLineDash([5 * ratio, 4 * ratio]);
+    else if (sign.role === "reference" && sign.mark !== "whiskers") ctx.setLineDash([5 * ratio, 4 * ratio]);
     else if (sign.role === "infeasible") ctx.setLineDash([2 * ratio, 3 * ratio]);
     ctx.moveTo(0, middle);
     ctx.lineTo(22 * ratio, middle);
@@ -742,10 +745,28 @@ export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name
   }
 }
 
+/** Draws the colours of a scale, the stronger end on the right. */
+export function drawScale(canvas: HTMLCanvasElement): void {
+  const theme = themeOf(canvas), ratio = devicePixelRatio, width = 120 * ratio;
+  canvas.width = width;
+  canvas.height = 12 * ratio;
+  const ctx = canvas.getContext("2d")!;
+  for (let x = 0; x < width; ++x) {
+    ctx.fillStyle = shaded(x / (width - 1), theme);
+    ctx.fillRect(x, 0, 1, canvas.height);
+  }
+}
+
+/** Returns the values at the pale and at the strong end of a panel's colours; null: no layer has colours by value. */
+export function scaleOf(panel: Panel): [number, number] | null {
+  if (panel.colour?.min === undefined || panel.colour.max === undefined || !panel.layers.some((l) => l.colour !== undefined)) return null;
+  return panel.dark_low ? [panel.colour.max, panel.colour.min] : [panel.colour.min, panel.colour.max];
+}
+
 /** Returns the numbers of a panel as rows of texts, the first of which are names; at most `most` rows. */
 export function rowsOf(panel: Panel, most: number): string[][] {
   const rows = [["", panel.x.label || "x", panel.y.label || "y", "trial"]];
-  const words = (axis: Axis, value: number) => axis.ticks?.find((t) => t.at === value)?.text ?? (Number.isFinite(value) ? String(value) : "");
+  const words = (axis: Axis, value: number) => axis.ticks?.find((t) => t.at === value)?.text ?? (Number.isFinite(value) ? String(Number(value.toPrecision(8))) : "");
   for (const layer of panel.layers) {
     for (let i = 0; i < layer.x.length && rows.length <= most; ++i) {
       const middle = layer.mark === "boxes" ? (number(layer.y, i) + number(layer.y2, i)) / 2 : number(layer.y, i);

@@ -55,6 +55,9 @@ function results(s: Subject): Results {
 
 const hasResult = (kind: number | undefined): boolean => kind === COMPLETE || kind === BEYOND || kind === PRUNED;
 
+/** Returns whether any trial has a result, so that there is something to be seen. */
+export const anyResult = (s: Subject): boolean => groupsOf(s, axisOf(s), false).some((group) => group.role !== "failed" && group.trials.length > 0);
+
 /** Returns the row of the best complete trial; -1: there is none. */
 export const bestRow = (s: Subject): number => results(s).best;
 
@@ -460,10 +463,12 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
   else panel.empty = "no trial has a value here yet";
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
-    panel.layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
+    panel.layers.push({ mark: "points", role: "best", halo: true, name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
   }
   return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, count === 0 ? "Nothing is to be seen yet." : `The stronger the colour, the better; the worst quarter is alike. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : asked ? "Colours are those of the trials until the model has answered." : "Colours are those of the trials, since there is no model."), [panel]);
 }
+
+const rough = (value: number): string => short(Number(value.toPrecision(3)));
 
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const { value, kinds } = results(s);
@@ -510,7 +515,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   [...axes.map((a) => a.axis), metric].forEach((axis, k) => {
     panel.layers.push({ mark: "segments", role: "reference", name: "", x: [k], y: [0], x2: [k], y2: [1] });
     if (axis.ticks) for (const tick of axis.ticks) panel.notes!.push({ x: k, y: (tick.at - axis.min!) / (axis.max! - axis.min!), text: tick.text, above: true });
-    else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: short(axis.min), above: false }, { x: k, y: 1, text: short(axis.max!), above: true });
+    else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: rough(axis.min), above: false }, { x: k, y: 1, text: rough(axis.max!), above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
   return figure("parallel", "Settings and values", (kept.length === 0 ? "No trial has a value yet." : kept.length === 1 ? "The line is the only trial with a value." : `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.`) + (legal < kept.length ? " Those of trials beyond a bound are dashed." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);

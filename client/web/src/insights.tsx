@@ -80,7 +80,7 @@ function Stages({ name, metric, version }: { name: string; metric: string; versi
                 </table></div>
               </details>
             )}
-            {((stage["restrictions"] ?? []) as Json[]).map((r, k) => <p key={k}>Handed on: {Object.entries(r["values"] ?? {}).map(([p, v]) => `${p} = ${String(v)}`).join(", ")} ({short(Number(r["value"] ?? 0))})</p>)}
+            {((stage["restrictions"] ?? []) as Json[]).map((r, k) => <p key={k}>Handed on, as fixed in the next stage: {Object.entries(r["values"] ?? {}).map(([p, v]) => `${p} = ${String(v)}`).join(", ")} ({short(Number(r["value"] ?? 0))})</p>)}
           </div>
         );
       })}
@@ -90,7 +90,7 @@ function Stages({ name, metric, version }: { name: string; metric: string; versi
 }
 
 /** What the results rule out, under a premise that the sentence has. */
-function RuledOut({ name, metric }: { name: string; metric: string }): JSX.Element {
+function RuledOut({ name, metric, bound }: { name: string; metric: string; bound: boolean }): JSX.Element {
   const [epsilon, setEpsilon] = useState("0.01"), [slope, setSlope] = useState(""), [found, setFound] = useState<Json | null>(null);
   const ask = async () => {
     const study = await call("StudyService/GetStudy", { name, certificate: { epsilon: Number(epsilon), ...(slope === "" ? {} : { lipschitz: Number(slope) }) } });
@@ -101,8 +101,8 @@ function RuledOut({ name, metric }: { name: string; metric: string }): JSX.Eleme
   return (
     <details><summary>What the results rule out</summary>
       <p class="filters"><label>Values better than the best by more than <input class="short" value={epsilon} onInput={(e) => setEpsilon(e.currentTarget.value)} /></label>
-        <label>if it nowhere changes by more than <input class="short" value={slope} placeholder="found" onInput={(e) => setSlope(e.currentTarget.value)} /> per side of the space</label> <Action label="Work it out" run={ask} /></p>
-      {found !== null && <p role="status">About {(100 * Number(found["excludedShare"] ?? 0)).toFixed(1)} % (± {(200 * Number(found["standardError"] ?? 0)).toFixed(1)}) of the space cannot hold a {metric} better than {number("bestValue")} by more than {number("epsilon")}, provided that {metric} nowhere changes faster than {number("lipschitz")} per side of the space. The steepest slope between two of {found["results"] ?? 0} results is {number("steepestSlope")}. No result can prove that premise.</p>}
+        <label>if it nowhere changes by more than <input class="short" value={slope} placeholder={bound ? "as found" : ""} onInput={(e) => setSlope(e.currentTarget.value)} /> from one end of a parameter's range to the other</label> <Action label="Work it out" run={ask} /></p>
+      {found !== null && <p role="status">About {(100 * Number(found["excludedShare"] ?? 0)).toFixed(1)} % (± {(200 * Number(found["standardError"] ?? 0)).toFixed(1)}) of the space cannot hold a {metric} better than {number("bestValue")} by more than {number("epsilon")}, provided that {metric} nowhere changes by more than {number("lipschitz")} from one end of a parameter's range to the other. The steepest slope between two of {found["results"] ?? 0} results is {number("steepestSlope")}. No result can prove that premise.</p>}
     </details>
   );
 }
@@ -122,7 +122,7 @@ export function Insights({ s, version, open }: Shown): JSX.Element {
       {main && suggested(s, DESCENTS) && <Section title="Along the gradients"><Path s={s} version={version} open={open} /></Section>}
       {kind === "harmonica" && <Section title="What the stages learnt"><Stages name={name} metric={s.metric} version={version} /></Section>}
       {(main || objectivesOf(s.study).length > 1) && suggested(s, MODELS) && <Section title="Expected and came"><Expected s={s} version={version} open={open} /></Section>}
-      {main && s.table.rows > 1 && <RuledOut name={name} metric={s.metric} />}
+      {main && s.table.rows > 1 && <RuledOut name={name} metric={s.metric} bound={kind === "lbo"} />}
     </>
   );
 }

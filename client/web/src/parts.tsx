@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, setToken } from "./api";
-import { drawSign, legendOf, PanelView, rowsOf, type Figure, type Panel } from "./figure";
+import { drawScale, drawSign, legendOf, PanelView, rowsOf, scaleOf, short, type Figure, type Panel } from "./figure";
 
 /** Where the page is: its parts of the path and its parameters. All of it is in the address, so that it can be shared. */
 export interface Place { parts: string[]; query: URLSearchParams }
@@ -141,11 +141,18 @@ function Sign({ sign }: { sign: ReturnType<typeof legendOf>[number] }): JSX.Elem
   return <li><canvas ref={canvas} aria-hidden="true" />{sign.name}</li>;
 }
 
-/** A figure of one panel, drawn when it comes into view. */
+/** What the colours of a panel mean. */
+function Scale({ panel }: { panel: Panel }): JSX.Element | null {
+  const canvas = useRef<HTMLCanvasElement>(null), ends = scaleOf(panel);
+  useEffect(() => { if (canvas.current) drawScale(canvas.current); });
+  if (ends === null) return null;
+  return <li>{panel.colour!.label} {short(ends[0])} <canvas ref={canvas} class="scale" aria-hidden="true" /> {short(ends[1])}</li>;
+}
+
 /** What the signs of panels mean, each named once. */
 export function Legend({ panels }: { panels: Panel[] }): JSX.Element {
   const signs = new Map(panels.flatMap(legendOf).map((sign) => [sign.name, sign]));
-  return <ul class="legend">{[...signs.values()].map((sign) => <Sign key={sign.name} sign={sign} />)}</ul>;
+  return <ul class="legend">{[...signs.values()].map((sign) => <Sign key={sign.name} sign={sign} />)}{panels.length === 1 && <Scale panel={panels[0]!} />}</ul>;
 }
 
 /** A figure of one panel. `brief`: its legend and caption are elsewhere. */

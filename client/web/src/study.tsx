@@ -473,6 +473,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
   const turn = useTurn(version, 60);
   const importance = useLoaded(async (signal) => (whole ? matters(await call("StudyService/GetImportance", { name, metric }, signal)) : null), [name, metric, turn, whole]);
   const open = (trial: number) => { location.hash = studyHref(name, "trials", trial); };
+  const any = whole && figures.anyResult(s);
   const shown: Shown = { s, coordinates, version, place, atSeq, open };
   const inputs = [version, metric, at];
   if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">…</p>;
@@ -489,19 +490,20 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           {at > 0 && <button type="button" onClick={() => setQuery(place, "at", "")}>Now</button>}
         </p>
       )}
-      {whole && objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
+      {any && objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
       <Section title="History"><LazyPlot make={() => figures.history(s)} inputs={inputs} height={340} onTrial={open} /></Section>
-      {whole && (
+      {whole && !any && <p>The other figures come with the first result.</p>}
+      {any && (
         <>
           <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>
           <Section title="Over each parameter"><Slices {...shown} /></Section>
           {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
           {at === 0 && <Insights s={s} version={version} open={open} />}
           {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
-          {at === 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
-          <Section title="Who ran what, when"><Timeline {...shown} /></Section>
         </>
       )}
+      {whole && at === 0 && table.rows > 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
+      {whole && table.rows > 0 && <Section title="Who ran what, when"><Timeline {...shown} /></Section>}
     </>
   );
 }

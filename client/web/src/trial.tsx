@@ -7,6 +7,9 @@ import { short, type Figure, type Layer } from "./figure";
 import { curveOf } from "./figures";
 import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
+/** Returns a text whose numbers have as many digits as one reads. */
+const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits)));
+
 const text = (value: unknown): string => (typeof value === "number" ? short(value) : typeof value === "string" ? value : JSON.stringify(value));
 
 function Pairs({ of, caption }: { of: [string, string][]; caption: string }): JSX.Element {
@@ -89,14 +92,14 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
           ...(trial["finalMeasurement"]?.elapsedSeconds !== undefined ? [["seconds that the last attempt reported", text(trial["finalMeasurement"].elapsedSeconds)] as [string, string]] : [])]} />
       </div>
       <Section title="Why this point">
-        {((why["sentences"] ?? []) as string[]).map((sentence) => <p key={sentence}>{sentence}</p>)}
+        {((why["sentences"] ?? []) as string[]).map((sentence) => <p key={sentence}>{readable(sentence)}</p>)}
         {why["predicted"] && (
           <p>The model expected <strong>{short(Number(why["predicted"].mean ?? 0))} ± {short(Number(why["predicted"].sd ?? 0))}</strong>
             {came !== undefined && <> and <strong>{short(Number(came))}</strong> came</>}
             {why["surprise"] !== undefined && <>, {short(Math.abs(Number(why["surprise"])))} deviations {Number(why["surprise"]) > 0 ? "above" : "below"} the expectation</>}.</p>
         )}
-        <Pairs caption="Where it came from" of={[["designer", text(provenance["designer"] ?? "")], ["origin", text(provenance["origin"] ?? "")], ...(provenance["askIndex"] !== undefined ? [["ask", text(provenance["askIndex"])] as [string, string]] : []), ["knew all up to event", text(provenance["prefixSeq"] ?? "0")], ["seed of the study", text(study["spec"].seed ?? "0")],
-          ...Object.entries(provenance["details"] ?? {}).map(([k, v]) => [k, text(Number(v))] as [string, string])]} />
+        <details><summary>Where it came from, in numbers</summary><Pairs caption="Where it came from" of={[["designer", text(provenance["designer"] ?? "")], ["origin", text(provenance["origin"] ?? "")], ...(provenance["askIndex"] !== undefined ? [["ask", text(provenance["askIndex"])] as [string, string]] : []), ["knew all up to event", text(provenance["prefixSeq"] ?? "0")], ["seed of the study", text(study["spec"].seed ?? "0")],
+          ...Object.entries(provenance["details"] ?? {}).map(([k, v]) => [k, text(Number(v))] as [string, string])]} /></details>
       </Section>
       {(trial["retryOf"] || trial["retriedBy"] || provenance["warmStart"] || trial["promotions"]) && (
         <Section title="Lineage"><ul>
@@ -120,7 +123,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
         <label>Note <input value={note} onInput={(e) => setNote(e.currentTarget.value)} /></label>
         <Action label="Keep it" run={async () => { await call("StudyService/SetAttributes", { name, attributes: { note } }); loaded.again(); }} />
       </Section>
-      <Section title="Events"><ol class="events" reversed>{((events["events"] ?? []) as Json[]).map((e) => <li key={e["seq"]}><time>{time(e["time"])}</time> {String(e["type"]).toLowerCase().replace(/_/g, " ")} {e["actor"] && `by ${e["actor"]}`} {e["detail"]}</li>)}</ol></Section>
+      <Section title="Events"><ol class="events" reversed>{((events["events"] ?? []) as Json[]).map((e) => <li key={e["seq"]}><time>{time(e["time"])}</time> {String(e["type"]).toLowerCase().replace(/_/g, " ")} {e["actor"] && `by ${e["actor"]}`} {readable(String(e["detail"] ?? ""))}</li>)}</ol></Section>
     </article>
   );
 }

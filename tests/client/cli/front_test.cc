@@ -173,6 +173,9 @@ TEST_F(FrontTest, PicturesAgreeWithTheBestTrial) {
         << kind;
   }
   EXPECT_THAT(Run({"plot", "history", "s", "--out", Path("x.json")}).err, HasSubstr("2 trials, 1 beyond a bound; "));
+  const Result one = Run({"plot", "front", "s", "--out", Path("x.json")});
+  EXPECT_EQ(one.code, 1);
+  EXPECT_THAT(one.err, HasSubstr("the study has one objective, so that there is no front; see luthier plot history"));
 }
 
 TEST_F(FrontTest, AStudyThatHasEndedSaysWhy) {
@@ -218,6 +221,23 @@ TEST_F(FrontTest, ResultsOfAllMetricsGoOutAndIn) {
   EXPECT_EQ(Json({"trial", "best", "t"})[0]["number"], 3) << "columns may have the metrics' own names";
   EXPECT_THAT(Run({"trial", "import", "t", Write("lacks.csv", "x,accuracy\n0.5,3\n")}).err,
               HasSubstr("lacks the study's metrics \"energy\", \"ms\""));
+}
+
+TEST_F(FrontTest, TheFrontIsDrawnByTwoObjectives) {
+  Start(kSeveral);
+  Tell({"accuracy=0.9", "energy=5", "ms=1"});
+  Tell({"accuracy=0.8", "energy=2", "ms=1"});
+  Tell({"accuracy=0.7", "energy=4", "ms=1"});
+  const Result drawn = Run({"plot", "front", "s", "--out", Path("x.json")});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_THAT(drawn.err, HasSubstr("2 trials are on the front of accuracy and energy: no other is at least as good in "
+                                   "both. The best corner is the lower right one. Bounds: ms at most 20."));
+  EXPECT_THAT(Run({"plot", "front", "s", "--metrics", "energy,accuracy", "--out", Path("x.json")}).err,
+              HasSubstr("The best corner is the upper left one."));
+  const Result wrong = Run({"plot", "front", "s", "--metrics", "accuracy,ms", "--out", Path("y.json")});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("\"ms\" is no objective of the study; it has accuracy, energy"));
+  EXPECT_EQ(Run({"plot", "front", "s", "--metrics", "accuracy", "--out", Path("y.json")}).code, 2);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(FigureTest, ExtremeTablesHaveFiniteAxes) {
     const Subject subject = Made(values);
     const auto axes = ParameterAxis::Of(subject, {}, 12);
     ASSERT_TRUE(axes.ok());
-    for (Figure figure : {History(subject, {}), Edf(subject, {}), Timeline(subject), Parallel(subject, *axes),
+    for (Figure figure : {History(subject, {}), Edf(subject, {}), Timeline(subject, {}), Parallel(subject, *axes),
                           Slice(subject, *axes, {}, {}), Contour(subject, axes->at(0), axes->at(0), {})}) {
       for (Panel& panel : figure.panels) {
         SetEnds(&panel);
@@ -344,6 +344,136 @@ TEST(FigureTest, ASlopeIsALineInTheDirectionOfTheGradient) {
   const double run = std::log(slopes->x2[0] / slopes->x[0]);
   EXPECT_NEAR(rise / run, 3.0, 1e-9);
   EXPECT_NEAR(0.5 * (slopes->y[0] + slopes->y2[0]), 2.0, 1e-9);
+}
+
+void AddPoint(int64_t step, double value, v1::Measurement* point) {
+  point->set_step(step);
+  (*point->mutable_metrics())["y"] = value;
+}
+
+// A trial whose curve has these values at the steps 1, 2, …
+v1::Trial WithCurve(int64_t number, const std::vector<double>& values, v1::Trial::State state = v1::Trial::PRUNED) {
+  v1::Trial trial;
+  trial.set_number(number);
+  trial.set_state(state);
+  for (size_t i = 0; i < values.size(); ++i) {
+    AddPoint(static_cast<int64_t>(i + 1), values[i], trial.add_measurements());
+  }
+  return trial;
+}
+
+const Layer* Named(const Panel& panel, const std::string& name) {
+  for (const Layer& layer : panel.layers) {
+    if (layer.name == name) return &layer;
+  }
+  return nullptr;
+}
+
+TEST(FigureTest, ACurveEndsAtItsResultAndTheMedianWhereHalfOfTheTrialsAreLeft) {
+  const Subject subject = Made({4, 2, 3, 5, 6, 7});
+  v1::Trial best = WithCurve(2, {9, 6, 5, 4}, v1::Trial::COMPLETE);
+  AddPoint(9, 2, best.mutable_final_measurement());
+  v1::Trial skips = WithCurve(3, {8});
+  AddPoint(3, 4, skips.add_measurements());
+  const Figure figure = Curves(
+      subject, {best, WithCurve(1, {5}), skips, WithCurve(4, {4, 2, 0.5}), WithCurve(5, {1, 3}), WithCurve(6, {3})});
+  const Panel& panel = figure.panels[0];
+  const Layer* const line = Find(panel, Meaning::kBest);
+  ASSERT_NE(line, nullptr);
+  EXPECT_THAT(line->x, ElementsAre(1, 2, 3, 4, 9)) << "the last point is the result";
+  EXPECT_EQ(line->name, "best, trial 2");
+  const Layer* const median = Named(panel, "median");
+  ASSERT_NE(median, nullptr);
+  // At step 2 four of six are left, with 2, 3, 6 and (8 + 4) / 2; at 3 three, with 0.5, 4 and 5; at 4 one.
+  EXPECT_THAT(median->x, ElementsAre(1, 2, 3));
+  EXPECT_THAT(median->y, ElementsAre(5, 6, 4));
+  EXPECT_THAT(figure.caption, HasSubstr("The median ends where fewer than half"));
+  EXPECT_EQ(Named(Curves(subject, {WithCurve(1, {1, 2}), WithCurve(2, {1, 2})}).panels[0], "median"), nullptr);
+}
+
+TEST(FigureTest, ATrialThatWasStoppedEarlyIsNeverTheBestAndTheCaptionSaysWhy) {
+  Subject subject = Made({4, 1, 3});
+  v1::GetTrialTableResponse page;
+  page.set_rows(3);
+  AddNumbers(&page, "number", {1, 2, 3});
+  AddNumbers(&page, "metrics.y", {4, 1, 3});
+  AddWords(&page, "state", {"COMPLETE", "PRUNED", "PRUNED"});
+  subject.trials = {};
+  ASSERT_TRUE(subject.trials.Add(page).ok());
+  const Figure figure = History(subject, {});
+  EXPECT_THAT(figure.caption, HasSubstr("best value is 4 in trial 1. Values of trials that were stopped early"));
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kIncumbent)->x, ElementsAre(1, 3)) << "one complete trial has a line";
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kBest)->trials, ElementsAre(1));
+  EXPECT_THAT(History(Made({4, 1}), {}).caption, Not(HasSubstr("stopped early")));
+}
+
+TEST(FigureTest, APauseIsAGapInTheTimeline) {
+  Subject subject = Made({4, 1});
+  v1::GetTrialTableResponse page;
+  page.set_rows(2);
+  AddNumbers(&page, "number", {1, 2});
+  AddNumbers(&page, "start_time", {1000, 1002});
+  AddNumbers(&page, "end_time", {1100, 1100});
+  AddNumbers(&page, "seconds", {4, 3});
+  AddNumbers(&page, "attempts", {2, 1});
+  AddWords(&page, "state", {"COMPLETE", "PRUNED"});
+  AddWords(&page, "worker", {"w", "w"});
+  subject.trials = {};
+  ASSERT_TRUE(subject.trials.Add(page).ok());
+  v1::Trial trial;
+  trial.set_number(1);
+  trial.set_state(v1::Trial::COMPLETE);
+  for (const auto& [begin, end] : {std::pair(1000, 1002), std::pair(1098, 1100)}) {
+    v1::Attempt* const attempt = trial.add_attempts();
+    attempt->set_worker("w");
+    attempt->set_outcome(end == 1100 ? v1::Attempt::COMPLETE : v1::Attempt::PAUSED);
+    attempt->mutable_start_time()->set_seconds(begin);
+    attempt->mutable_end_time()->set_seconds(end);
+  }
+  const Figure figure = Timeline(subject, {trial});
+  const auto runs = [&](const char* name) {
+    const Layer* const layer = Named(figure.panels[0], name);
+    return layer == nullptr ? std::vector<double>() : std::vector<double>{layer->x[0], layer->x2[0]};
+  };
+  EXPECT_THAT(runs("ran until a pause"), ElementsAre(0, 2));
+  EXPECT_THAT(runs("complete"), ElementsAre(98, 100));
+  EXPECT_THAT(runs("stopped early"), ElementsAre(2, 5)) << "its attempt, not the wait until the study ended";
+  EXPECT_THAT(figure.caption, Not(HasSubstr("several attempts")));
+  EXPECT_THAT(Timeline(subject, {}).caption, HasSubstr("1 trials of several attempts are drawn as one box"));
+}
+
+TEST(FigureTest, TheFrontHasItsBoundsItsCornerAndWhatLiesOutsideOfTheFrame) {
+  Subject subject = Made({1, 2, 3, 2.5, 2, 500, 2}, v1::MINIMIZE, std::set<size_t>{5, 7});
+  subject.study.mutable_spec()->mutable_metrics(0)->set_at_most(2.7);
+  v1::MetricSpec& other = *subject.study.mutable_spec()->add_metrics();
+  other.set_name("z");
+  other.set_goal(v1::MAXIMIZE);
+  v1::GetTrialTableResponse page;
+  page.set_rows(7);
+  AddNumbers(&page, "number", {1, 2, 3, 4, 5, 6, 7});
+  AddNumbers(&page, "metrics.y", {1, 2, 3, 2.5, 2, 500, 2});
+  AddNumbers(&page, "metrics.z", {1, 2, 3, 1, 0, 2, -900});
+  AddWords(&page, "state", std::vector<std::string>(7, "COMPLETE"));
+  AddWords(&page, "feasible", {"true", "true", "true", "true", "false", "true", "false"});
+  subject.trials = {};
+  ASSERT_TRUE(subject.trials.Add(page).ok());
+  const Figure figure = Front(subject, "y", "z");
+  const Panel& panel = figure.panels[0];
+  EXPECT_THAT(Find(panel, Meaning::kBest)->trials, ElementsAre(1, 2, 3));
+  EXPECT_THAT(Find(panel, Meaning::kInfeasible)->trials, ElementsAre(5, 7));
+  EXPECT_THAT(Find(panel, Meaning::kOutside)->trials, ElementsAre(6));
+  for (const Layer& layer : panel.layers) {
+    EXPECT_NE(layer.name, "") << "all that is drawn is in the legend";
+    for (size_t i = 0; i < layer.x.size(); ++i) {
+      EXPECT_TRUE(layer.x[i] >= *panel.x.min && layer.x[i] <= *panel.x.max) << layer.name;
+      EXPECT_TRUE(layer.y[i] >= *panel.y.min && layer.y[i] <= *panel.y.max) << layer.name;
+    }
+  }
+  EXPECT_THAT(Named(panel, "the bound: y at most 2.7")->x, ElementsAre(2.7, 2.7));
+  EXPECT_THAT(figure.caption, AllOf(HasSubstr("The best corner is the upper left one."),
+                                    HasSubstr("2 trials are beyond a bound; 1 of them at the edge"),
+                                    HasSubstr("Bounds: y at most 2.7, ms at most 20.")));
+  EXPECT_EQ(Front(Made({}), "y", "z").panels[0].empty, "no trial has both values yet");
 }
 
 TEST(FigureTest, ImportanceHasIntervalsAndItsFirstWarningInThePicture) {

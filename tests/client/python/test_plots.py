@@ -59,7 +59,7 @@ def test_a_plot_is_called_by_its_name_and_says_what_it_is(name: str, session_db:
         study.plot("histroy")
     assert repr(study.plot) == (
         f"<luthier plots of {name}: .history(), .edf(), .slice(), .contour(), .parallel(), .importance(), .curves(), "
-        ".timeline()>"
+        ".timeline(), .front()>"
     )
     assert repr(study.plot.history()).startswith(f"<luthier picture: history of {name}: 3 trials; the best value is")
     assert repr(study.show()).startswith(f"<luthier pictures: history of {name}, slice of {name}, parallel of {name}.")

@@ -230,7 +230,7 @@ class Script {
   const Drawing& drawing_;
   std::string out_;
   int blocks_ = 0;
-  int width_ = 0, height_ = 0;  // Of the picture, in pixels.
+  int width_ = 0, height_ = 0;  // The picture has so many pixels.
 };
 
 void Script::SayTerminal() {

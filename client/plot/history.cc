@@ -260,7 +260,7 @@ Unit UnitOf(double seconds) {
 
 namespace {
 
-// By worker and state.
+// Runs are kept by worker and state.
 using Runs = std::map<std::string, std::map<std::string, std::vector<Run>>>;
 
 // Returns when a trial's only attempt ended, which is not when the trial became final if it was paused before, or the

@@ -46,7 +46,7 @@ function results(s: Subject): Results {
     if (kinds[row] === PRUNED && !(most ? value[row]! <= least : value[row]! >= least)) least = value[row]!;
     if (kinds[row] === COMPLETE && (best < 0 || (most ? value[row]! > value[best]! : value[row]! < value[best]!))) best = row;
   }
-  // Whether a trial that was stopped early has a better value than the best one.
+  // True if a trial that was stopped early has a better value than the best one.
   const better = best >= 0 && (most ? least > value[best]! : least < value[best]!);
   const found = { stamp, value, kinds, best, all, failed, beyond, pruned, better };
   known.set(s.table, found);

@@ -451,10 +451,12 @@ std::string Script::Build() {
   const auto panels = static_cast<int>(figure_.panels.size());
   if (panels > 1) {
     const int columns = std::max(1, std::min(figure_.columns, panels));
+    // Panels make room for the legend below them, and stay below the title.
+    const int rows = (panels + columns - 1) / columns;
     const double share = Signs().empty() ? 0.0 : static_cast<double>(kLegendHeight) / height_;
-    Say("set multiplot layout ", (panels + columns - 1) / columns, ",", columns,
-        share > 0.0 ? absl::StrCat(" scale 1,", Exact(1.0 - share), " offset 0,", Exact(0.5 * share)) : "", " title ",
-        Quoted(figure_.title));
+    const std::string room =
+        share > 0.0 ? absl::StrCat(" scale 1,", Exact(1.0 - rows * share), " offset 0,", Exact(0.5 * share)) : "";
+    Say("set multiplot layout ", rows, ",", columns, room, " title ", Quoted(figure_.title));
     // One legend for each of many panels would leave no room for them.
     Say("unset key");
     Say("unset colorbox");

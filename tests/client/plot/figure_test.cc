@@ -165,7 +165,7 @@ TEST(FigureTest, ATrialBeyondABoundIsNeverTheBest) {
   const Figure parallel = Parallel(subject, *axes);
   EXPECT_THAT(Find(parallel.panels[0], Meaning::kInfeasible)->trials, ElementsAre(2, 2, 2));
   EXPECT_THAT(parallel.caption, HasSubstr("Those of trials beyond a bound are dashed."));
-  EXPECT_EQ(ToJson(history)["panels"][0]["layers"][1]["role"], "infeasible");
+  EXPECT_EQ(ToJson(history)["panels"][0]["layers"][2]["role"], "infeasible") << "over the line, which would hide it";
   v1::Trial beyond;
   beyond.set_feasible(false);
   (*beyond.add_measurements()->mutable_metrics())["y"] = 1.0;

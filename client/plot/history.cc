@@ -305,14 +305,14 @@ Figure Timeline(const Subject& subject, const std::vector<v1::Trial>& several) {
     last = std::max({last, starts[row], EndOf(subject, row, starts[row])});
   }
   Runs rows;
-  std::map<std::int64_t, const v1::Trial*> known;
-  for (const v1::Trial& trial : several) known[trial.number()] = &trial;
+  std::map<std::int64_t, const v1::Trial*> attempts_of;
+  for (const v1::Trial& trial : several) attempts_of[trial.number()] = &trial;
   int unknown = 0;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (!std::isfinite(starts[row])) continue;
     const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[row]);
-    const auto found = known.find(number);
-    if (found != known.end()) {
+    const auto found = attempts_of.find(number);
+    if (found != attempts_of.end()) {
       AddAttempts(*found->second, first, last, &rows);
       continue;
     }

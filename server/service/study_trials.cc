@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kMaxReplyBytes = size_t{4} << 20;
 constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Beyond it points are cut short: 10,000 take below 1.1 MiB then.
+constexpr size_t kMostJoined = 10'000;              // Points of a curve over several attempts.
 constexpr int kMaxEnqueued = 1000;
 constexpr int kMaxAttributeBytes = 64 << 10;
 constexpr size_t kMaxListedAttribute = 1024;
@@ -223,6 +224,7 @@ absl::StatusOr<std::vector<study::Measurement>> CurveOf(storage::Storage* storag
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     std::move(part->begin(), part->end(), std::back_inserter(curve));
   }
+  if (parts.size() > 1) Thin(kMostJoined, &curve);  // As many as one attempt may have, and as imports take.
   return curve;
 }
 

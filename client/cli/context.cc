@@ -291,7 +291,8 @@ int ExplainOnce(const absl::Status& status, const Options& options, std::ostream
   if (base::NobodyAnswered(status)) {
     const std::string server = base::HideTokens(options.server);
     err << "luthier: no server answers at " << server << " (" << message << ")\n"
-        << "start one: luthierd --listen " << server
+        << "start one: luthierd --listen "
+        << (absl::StartsWith(server, "unix:") ? server : server.substr(0, server.find(',')))
         << "\nor name another with --server or LUTHIER_SERVER; one that speaks TLS needs --tls-ca; `luthier run FILE` "
            "needs none\n";
     return kExitUnreachable;

@@ -602,7 +602,8 @@ TEST(SqliteMigrations, OwnersAreWhoMadeStudiesIfThatIsKnown) {
     WriteBatch batch;
     StudyKey key = 0;
     for (const auto& [actor, owner] : owners) {
-      StudyRecord study = Study(++key, absl::StrCat("s", key));
+      ++key;
+      StudyRecord study = Study(key, absl::StrCat("s", key));
       study.create_seq = static_cast<uint64_t>(key);
       Event event = EventAt(study.create_seq, key);
       event.type = EventType::kStudyCreated;

@@ -33,6 +33,8 @@ function firstColumnsOf(study: Json): string[] {
   return ["number", "state", `metrics.${mainMetric(study)}`, ...(hasBounds(study) ? ["feasible"] : [])];
 }
 
+let versions = 0; // Of what is shown: a table that is read anew has a version that nothing was made of before.
+
 interface Followed { study: Json | null; version: number; whole: boolean; error: CallError | null; away: string }
 
 /** A study that is kept up to date: a watch wakes, columns bring what changed, at most twice a second. `whole`: all columns are
@@ -43,6 +45,10 @@ export function useStudy(name: string, rows: boolean): Followed & { table: Table
   useEffect(() => {
     const stop = new AbortController();
     let woken = true, running = false, timer = 0, version = 0, seen = "0", cost = 0; // Milliseconds that the last change took to draw.
+    const next = () => {
+      ++version;
+      return ++versions;
+    };
     const refresh = async () => {
       if (running || stop.signal.aborted) return;
       running = true;
@@ -54,13 +60,13 @@ export function useStudy(name: string, rows: boolean): Followed & { table: Table
           if (first.length > 0) {
             await table.begin(name, first, stop.signal);
             if (stop.signal.aborted) return;
-            setState({ study, version: ++version, whole: false, error: null, away: "" });
+            setState({ study, version: next(), whole: false, error: null, away: "" });
           }
           if (rows) await table.refresh(name, columnsOf(study), stop.signal);
           if (stop.signal.aborted) return;
           seen = rows ? table.seq : String(study["updateSeq"] ?? "0");
           const begin = performance.now();
-          setState({ study, version: ++version, whole: rows, error: null, away: "" });
+          setState({ study, version: next(), whole: rows, error: null, away: "" });
           requestAnimationFrame(() => setTimeout(() => { cost = performance.now() - begin; }));
         }
       } catch (failure) {

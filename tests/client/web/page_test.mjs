@@ -224,10 +224,11 @@ await test("a trial that was paused and went on is one trial: its curve, its tim
   assert.ok(span - sum > 0.005, `it paused for ${span - sum} s`); // The others ran meanwhile.
   assert.ok(Math.abs(own - sum) < 0.3 * (span - sum) + 0.002, `${own} s, and not ${sum} s: the pause does not count`);
   await page.goto(`${server.url}/#/studies/default/halving/trials`);
-  const heads = page.locator("thead th");
-  await heads.first().waitFor();
-  const column = (await heads.allTextContents()).findIndex((text) => text === "seconds");
-  const listed = Number(await page.locator("tbody tr", { has: page.getByRole("link", { name: String(number), exact: true }) }).locator("td").nth(column).textContent());
+  const listed = Number(await (await page.waitForFunction((of) => {
+    const table = document.querySelector("[aria-label=Trials] table"), heads = [...(table?.querySelectorAll("thead th") ?? [])];
+    const column = heads.findIndex((th) => th.textContent === "seconds"), row = [...(table?.querySelectorAll("tbody tr") ?? [])].find((tr) => parseFloat(tr.cells[0].textContent) === of);
+    return column >= 0 && row ? row.cells[column].textContent : "";
+  }, Number(number))).jsonValue());
   assert.ok(Math.abs(listed - own) < 0.3 * (span - sum) + 0.002, `${listed} s in the table, ${own} s on its page`);
   await page.goto(`${server.url}/#/studies/default/halving`);
   await page.waitForSelector("text=Values of trials that were stopped early are from an earlier step");

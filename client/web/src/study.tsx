@@ -33,7 +33,7 @@ function firstColumnsOf(study: Json): string[] {
   return ["number", "state", `metrics.${mainMetric(study)}`, ...(hasBounds(study) ? ["feasible"] : [])];
 }
 
-let versions = 0; // Of what is shown: a table that is read anew has a version that nothing was made of before.
+let versions = 0; // They count what was shown: a table that is read anew has a version that nothing was made of before.
 
 interface Followed { study: Json | null; version: number; whole: boolean; error: CallError | null; away: string }
 

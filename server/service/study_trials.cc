@@ -224,7 +224,7 @@ absl::StatusOr<std::vector<study::Measurement>> CurveOf(storage::Storage* storag
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     std::move(part->begin(), part->end(), std::back_inserter(curve));
   }
-  if (parts.size() > 1) Thin(kMostJoined, &curve);  // As many as one attempt may have, and as imports take.
+  if (parts.size() > 1) Thin(kMostJoined, &curve);  // Imports take no more.
   return curve;
 }
 

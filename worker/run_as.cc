@@ -56,6 +56,8 @@ absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid) {
   if (uid == 0 && !flags->run_as_of.empty()) {
     std::set<std::string>& projects = flags->commands.with_account.emplace();
     for (const auto& [project, user] : flags->run_as_of) projects.insert(project);
+    // Trials of other projects would only fail here.
+    if (flags->study.empty() && flags->projects.empty()) flags->projects.assign(projects.begin(), projects.end());
     return std::optional<Account>();
   }
   if (uid != 0 || flags->commands.none || IsOwnSocket(flags->server, uid)) return std::optional<Account>();

@@ -22,7 +22,7 @@ namespace luthier::worker {
 // where no other user can replace it (base::CheckOwnership).
 //
 // Users that --run-as names for projects are those of ChooseAccountsOf. With them, root that has no user for all
-// projects takes commands of theirs alone.
+// projects takes commands of theirs alone, and asks for theirs alone unless it was told for which.
 absl::StatusOr<std::optional<Account>> ChooseAccount(Flags* flags, uid_t uid);
 
 // Returns the accounts under which commands of projects run, or nothing for one that is this process's own, as --run-as

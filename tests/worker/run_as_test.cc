@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/testing/temporary_directory.h"
 
@@ -78,6 +81,14 @@ TEST(RunAs, ProjectsHaveUsersOfTheirOwn) {
   ASSERT_TRUE(others.ok()) << others.status();
   EXPECT_FALSE(others->has_value());
   EXPECT_EQ(*flags.commands.with_account, (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(flags.projects, (std::vector<std::string>{"a", "b"})) << "trials of other projects would fail";
+  flags.projects = {"b", "c"};
+  ASSERT_TRUE(ChooseAccount(&flags, kRoot).ok());
+  EXPECT_EQ(flags.projects, (std::vector<std::string>{"b", "c"}));
+  flags.projects.clear();
+  flags.study = "projects/a/studies/s";
+  ASSERT_TRUE(ChooseAccount(&flags, kRoot).ok());
+  EXPECT_TRUE(flags.projects.empty());
   const auto accounts = ChooseAccountsOf(flags, kRoot);
   ASSERT_TRUE(accounts.ok()) << accounts.status();
   EXPECT_EQ(accounts->size(), 2u);

@@ -77,6 +77,28 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
                    " (name an algorithm, bo for one, to train all to their end); new ones come from the model"));
 }
 
+// Says what is known of the noise of results; "" for what several objectives need not be told.
+std::string NoiseReason(const study::StudySpec& spec, const study::AutoOptions& options, const study::BoOptions& bo) {
+  if (bo.SaidNoisy()) {
+    return absl::StrCat(options.noisy.value_or(false) ? "results are said to be noisy" : "the objective adds noise",
+                        ": the model smooths them, ",
+                        Recommends(spec, bo)
+                            ? "proposals have the largest upper confidence bound, one trial is recommended"
+                            : "gains that noise hides do not count",
+                        ", and there are no local steps");
+  }
+  if (FindsNoise(spec, bo)) {
+    return "the best setting of the initial design is tried once more ({auto: {noisy: false}} if results repeat "
+           "exactly): "
+           "if its results are equal, local steps polish the best settings, else the model smooths results and one "
+           "trial "
+           "is recommended";
+  }
+  if (study::ObjectiveCount(spec) > 1) return "";
+  return "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
+         "settings";
+}
+
 }  // namespace
 
 bool AddsNoise(const study::StudySpec& spec) {
@@ -127,24 +149,7 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
     bo.gradients = study::BoGradients::kOff;
   }
   bo.noisy = AddsNoise(spec) ? true : options.noisy;
-  if (bo.SaidNoisy()) {
-    because(absl::StrCat(options.noisy.value_or(false) ? "results are said to be noisy" : "the objective adds noise",
-                         ": the model smooths them, ",
-                         Recommends(spec, bo)
-                             ? "proposals have the largest upper confidence bound, one trial is recommended"
-                             : "gains that noise hides do not count",
-                         ", and there are no local steps"));
-  } else if (FindsNoise(spec, bo)) {
-    because(
-        "the best setting of the initial design is tried once more ({auto: {noisy: false}} if results repeat exactly): "
-        "if "
-        "its results are equal, local steps polish the best settings, else the model smooths results and one trial is "
-        "recommended");
-  } else if (objectives == 1) {
-    because(
-        "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
-        "settings");
-  }
+  if (std::string reason = NoiseReason(spec, options, bo); !reason.empty()) because(std::move(reason));
   if (!bo.SaidNoisy() && objectives == 1 && kinds.unordered > 0 && kinds.continuous > 0) {
     because(absl::StrCat(Count(kinds.unordered, "parameter"),
                          " without order: a local step is made only where it promises more than the model does with "

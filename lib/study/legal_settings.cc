@@ -76,7 +76,7 @@ void CheckEnds(const std::string& at, const std::optional<double>& at_least, con
 
 void CheckSum(const NamedSpace& space, const ParameterConstraint& constraint, const std::string& at,
               base::Violations* violations) {
-  double largest = 0.0;  // Of the sizes of all terms.
+  double largest = 0.0;  // Sum of the sizes of all terms.
   for (const auto& [name, weight] : constraint.sum) {
     const std::string field = At(at + ".sum", name);
     const ParameterSpec* parameter = Named(space, field, name, violations);

@@ -18,10 +18,10 @@ namespace luthier::study {
 struct RungResult {
   // The loss of the study's metric, smaller is better: LossAt (rung_schedule.h). A trial of +infinity can't go on.
   double loss = 0.0;
-  // In studies with StudySpec::metrics: their values. Empty if `loss` is infinite, and, with one objective, if the trial
-  // reported no other metric at the rung.
+  // In studies with StudySpec::metrics: their values. Empty if `loss` is infinite, and, with one objective, if the
+  // trial reported no other metric at the rung.
   std::vector<double> values = {};
-  int64_t tie = 0;                  // The smaller one comes first where results are as good as each other.
+  int64_t tie = 0;  // The smaller one comes first where results are as good as each other.
 };
 
 // Returns the trial's result at rung `step`, with tie 0; std::nullopt if LossAt has none. In a study with

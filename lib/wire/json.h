@@ -21,9 +21,9 @@ nlohmann::ordered_json ToJson(const google::protobuf::Message& message);
 // that reads back to an equal spec.
 std::string ToYaml(const google::protobuf::Message& message);
 
-// Reads a message from JSON as protobuf maps it, names as in the .proto or in camel case. INVALID_ARGUMENT says where the
-// text is no such message, also for null in the place of a map's or a list's value, which protobuf takes for 0: many
-// programs write null for NaN. `unknown_fields`: fields that the message does not have are left out.
+// Reads a message from JSON as protobuf maps it, names as in the .proto or in camel case. INVALID_ARGUMENT says where
+// the text is no such message, also for null in the place of a map's or a list's value, which protobuf takes for 0:
+// many programs write null for NaN. `unknown_fields`: fields that the message does not have are left out.
 absl::Status FromJson(const std::string& text, bool unknown_fields, google::protobuf::Message* message);
 
 }  // namespace luthier::wire

@@ -1,6 +1,5 @@
 #include "client/cli/commands/exchange.h"
 
-
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -12,10 +12,10 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using storage::EventType;
 using study::StudyState;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 // Finds noise with the third result; has its answer with the seventh.
 class Finder final : public search::Designer {

@@ -5,7 +5,7 @@
 
 #include "Eigen/Core"
 
-// What local steps with and without bounds share: places of points, and how the radius follows what a step has gained.
+// Local steps with and without bounds share places of points, and how the radius follows what a step has gained.
 namespace luthier::search {
 
 inline constexpr double kSamePlace = 1e-12;  // Max norm below which two points are the same.

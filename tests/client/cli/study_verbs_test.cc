@@ -94,7 +94,7 @@ TEST_F(CliTest, StudyIsPausedResumedStoppedAndDeleted) {
   EXPECT_EQ(Out({"study", "stop", "s"}), "s: STOPPED, 0/4 done\n");
   EXPECT_EQ(Out({"study", "wait", "s"}), "s: STOPPED, 0/4 done\n");
   EXPECT_EQ(Run({"study", "delete", "s"}).code, 1);
-  EXPECT_EQ(Out({"study", "delete", "s", "--yes"}), "s: deleted\n");
+  EXPECT_EQ(Out({"study", "delete", "s", "--yes"}), "s: deleted; for 7 days luthier study undelete s brings it back\n");
   const Result gone = Run({"study", "get", "s"});
   EXPECT_EQ(gone.code, 5);
   EXPECT_THAT(gone.err, HasSubstr("luthier study list\n"));

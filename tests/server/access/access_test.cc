@@ -438,16 +438,17 @@ TEST_F(MetricsTest, CountTokensAndThoseWhoHaveNone) {
   EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"expired\"} 1"));
   EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"revoked\"} 1"));
   EXPECT_TRUE(has("luthier_auth_failures_total{reason=\"bad_token\"} 1"));
-  // In force are viewer; user, both, commander, stranger; worker, both; admin. Neither expired nor revoked ones.
+  // In force are viewer; user, both, commander, stranger, several, speaker; worker, both; maintainer; admin. Neither
+  // expired nor revoked ones.
   EXPECT_TRUE(has("luthier_tokens{role=\"viewer\"} 1"));
-  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 4"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 6"));
   EXPECT_TRUE(has("luthier_tokens{role=\"worker\"} 2"));
   EXPECT_TRUE(has("luthier_tokens{role=\"admin\"} 1"));
   v1::RevokeTokenRequest revoke;
   revoke.set_id(ids_["both"]);
   v1::Token token;
   ASSERT_TRUE(v1::AdminService::NewStub(Channel("admin"))->RevokeToken(Context().get(), revoke, &token).ok());
-  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 3"));
+  EXPECT_TRUE(has("luthier_tokens{role=\"user\"} 5"));
   EXPECT_TRUE(has("luthier_tokens{role=\"worker\"} 1"));
   EXPECT_TRUE(has("luthier_insecure 0"));
   const std::string text = metrics();

@@ -174,10 +174,10 @@ TEST_F(HostileTest, ARequestOfAnother) {
     EXPECT_TRUE(status.ok()) << who << ": " << status.error_message();
     return response.trials_size() == 1 ? response.trials(0).name() : "";
   };
-  const std::string mine = add("user"), theirs = add("both");
+  const std::string mine = add("user"), theirs = add("maintainer");
   EXPECT_NE(mine, theirs);
   EXPECT_EQ(add("user"), mine);
-  EXPECT_EQ(add("both"), theirs);
+  EXPECT_EQ(add("maintainer"), theirs);
 }
 
 TEST_F(HostileTest, AStudyOfAnotherProjectWhateverTheCall) {

@@ -260,8 +260,10 @@ TEST(CoreMetrics, DesignersSeeValuesErrorsAndFeasibilityBeforeAndAfterARestart) 
   const Grant first = h.Get("s", "a");
   study::Measurement point = Measured(2, 30, 5);
   point.step = 1;
-  study::Measurement partial = Loss(1.5, 2);
-  ASSERT_TRUE(h.Report(first, {point, partial}).ok());
+  ASSERT_TRUE(h.Report(first, {point}).ok());
+  // Rungs compare trials by all objectives.
+  ExpectRefused(h.Report(first, {Loss(1.5, 2)}), absl::StatusCode::kInvalidArgument, reason::kBadField,
+                "measurements[0].metrics: lacks the study's metrics \"ms\", \"energy\"; it has");
   study::Measurement m = Measured(1, 25, 4);
   m.step = 3;
   m.standard_errors = {{"energy", 0.5}};
@@ -275,11 +277,33 @@ TEST(CoreMetrics, DesignersSeeValuesErrorsAndFeasibilityBeforeAndAfterARestart) 
     EXPECT_THAT(trial.values, ElementsAre(1, 25, 4));
     EXPECT_THAT(trial.standard_errors, ElementsAre(std::nullopt, std::nullopt, 0.5));
     EXPECT_FALSE(trial.feasible);
-    ASSERT_EQ(trial.points.size(), 2u);
+    ASSERT_EQ(trial.points.size(), 1u);
     EXPECT_THAT(trial.points[0].values, ElementsAre(2, 30, 5));
-    EXPECT_THAT(trial.points[1].values, IsEmpty()) << "a point that lacks metrics has its value alone";
-    EXPECT_EQ(trial.points[1].value, 1.5);
   }
+}
+
+TEST(CoreMetrics, APointOfTheObjectiveAloneHasItsValueAlone) {
+  std::map<int64_t, study::HistoryTrial> seen;
+  Harness h(Harness::DefaultOptions(), [&](const study::StudySpec& spec) -> std::unique_ptr<search::Designer> {
+    return std::make_unique<Watching>(spec, &seen);
+  });
+  study::StudySpec spec = MetricsSpec();
+  spec.open_space = true;  // Its history is kept.
+  spec.resource = study::Resource{1, 3, ""};
+  ASSERT_TRUE(h.Create("s", spec).ok());
+  const Grant first = h.Get("s", "a");
+  study::Measurement point = Measured(2, 30);
+  point.step = 1;
+  ASSERT_TRUE(h.Report(first, {point, Loss(1.5, 2)}).ok());
+  study::Measurement m = Measured(1, 25);
+  m.step = 3;
+  ASSERT_TRUE(h.Complete(first, m).ok());
+  for (int asks = 0; asks < 4 && !seen.contains(1); ++asks) h.Get("s", "a");  // Some suggestions came earlier.
+  ASSERT_TRUE(seen.contains(1));
+  ASSERT_EQ(seen.at(1).points.size(), 2u);
+  EXPECT_THAT(seen.at(1).points[0].values, ElementsAre(2, 30));
+  EXPECT_THAT(seen.at(1).points[1].values, IsEmpty());
+  EXPECT_EQ(seen.at(1).points[1].value, 1.5);
 }
 
 TEST(CoreMetrics, ATrialBeyondABoundStopsNoOther) {

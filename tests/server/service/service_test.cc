@@ -364,10 +364,12 @@ TEST_F(ServiceTest, TheListSaysWhyNothingRunsAsTheStudyDoes) {
   for (const char* name : {"x1", "x2"}) {
     v1::ParameterSpec& p = *spec.add_space();
     p.set_name(name);
+    p.mutable_float_()->set_min(0.0);
     p.mutable_float_()->set_max(10.0);
   }
   spec.mutable_metric()->set_name("value");
-  ASSERT_TRUE(Create("s", spec).ok());
+  const absl::Status created = Create("s", spec);
+  ASSERT_TRUE(created.ok()) << created;
   v1::GetStudyRequest get;
   get.set_name("projects/default/studies/s");
   v1::Study study;

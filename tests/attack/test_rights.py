@@ -20,7 +20,7 @@ WORK, WRITE, ADMIN = {"user", "worker", "both", "admin"}, {"user", "both", "admi
 MATRIX = {
     "StudyService": {
         "CreateStudy": WRITE, "GetStudy": SEE, "ListStudies": READ, "UpdateStudy": WRITE, "PauseStudy": WRITE, "ResumeStudy": WRITE,
-        "StopStudy": WRITE, "CancelStudy": WRITE, "DeleteStudy": WRITE, "GetTrial": SEE, "ListTrials": READ, "EnqueueTrials": WRITE,
+        "StopStudy": WRITE, "CancelStudy": WRITE, "DeleteStudy": WRITE, "UndeleteStudy": WRITE, "GetTrial": SEE, "ListTrials": READ, "EnqueueTrials": WRITE,
         "ImportTrials": WRITE, "RetryTrials": WRITE, "DeleteTrial": WRITE, "SetAttributes": WRITE, "CancelTrial": WRITE,
         "StopTrial": WRITE, "Predict": READ, "ExplainTrial": SEE, "ListWorkers": READ, "GetTrialTable": READ, "ListEvents": READ,
         "GetImportance": READ, "WatchStudy": READ, "CheckStudyFile": READ},
@@ -213,8 +213,8 @@ def test_a_lease_a_name_and_a_request_of_another(people: People) -> None:
     people["worker"].call("WorkerService/Report", report)
     enqueue = messages_of("StudyService").EnqueueTrialsRequest(parent=STUDY, request_id="e1")
     enqueue.trials.add().parameters.update({"x0": 0.5, "x1": 0.5})
-    added = {who: people[who].call("StudyService/EnqueueTrials", enqueue).trials[0].name for who in ("user", "both")}
-    assert added["user"] != added["both"]
+    added = {who: people[who].call("StudyService/EnqueueTrials", enqueue).trials[0].name for who in ("user", "admin")}
+    assert added["user"] != added["admin"]
     for who, name in added.items():
         assert people[who].call("StudyService/EnqueueTrials", enqueue).trials[0].name == name
 

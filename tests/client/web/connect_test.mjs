@@ -136,6 +136,8 @@ async function live(way, call) {
   assert.equal(events[0].type, "STUDY_CREATED");
   assert.ok(events.length > 50 && events.some((e) => e.type === "STUDY_CANCELLED"), `${events.length} events`);
   assert.ok(Number((await ask("StudyService/DeleteStudy", { name: study, requestId: request("delete") })).seq) > 0);
+  assert.equal((await ask("StudyService/UndeleteStudy", { name: study, requestId: request("undelete") })).name, study);
+  assert.ok(Number((await ask("StudyService/DeleteStudy", { name: study, requestId: request("delete-again") })).seq) > 0);
 
   assert.equal((await ask("AdminService/CreateProject", { id: `project-${way}`, requestId: request("project") })).id, `project-${way}`);
   assert.equal((await ask("AdminService/UpdateProject", { id: `project-${way}`, quotas: { studies: "5" }, requestId: request("quotas") })).quotas.studies, "5");

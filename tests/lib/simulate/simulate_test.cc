@@ -162,7 +162,9 @@ TEST(SimulateTest, EveryPointOfAGridComesOnceInParallelToo) {
 
 // An algorithm that did not see them would suggest the same setting to every free worker.
 TEST(SimulateTest, TheAlgorithmSeesOpenTrials) {
-  SimulateOptions options = Options(BoOptions(), 20, 8);
+  BoOptions bo;
+  bo.noisy = false;
+  SimulateOptions options = Options(bo, 20, 8);
   std::set<std::string> settings;
   options.problem.evaluate = [&](const Parameters& p) {
     settings.insert(FormatParameters(p));

@@ -30,6 +30,7 @@ using study::Parameters;
 BoOptions Options(BoGradients gradients, BoPreset preset = BoPreset::kFobo) {
   BoOptions options = study::BoDefaults(preset);
   options.gradients = gradients;
+  options.noisy = false;
   return options;
 }
 const BoOptions kFull = Options(BoGradients::kFull), kDirectional = Options(BoGradients::kDirectional);

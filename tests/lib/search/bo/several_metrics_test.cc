@@ -342,7 +342,9 @@ TEST(SeveralMetrics, SuggestionsTellWhatIsExpectedOfEachMetric) {
     std::vector<study::MetricSpec> metrics = {Objective("f0"), AtMost("g0", 0.9), AtLeast("g1", 0.25),
                                               AtMost("far", 1e6)};
     if (several) metrics.push_back(Objective("f1"));
-    MetricsStudy study(MetricsSpec(Square(), metrics, 3, study::BoOptions{}), [&](const study::Parameters& p) {
+    study::BoOptions bo;
+    bo.noisy = false;
+    MetricsStudy study(MetricsSpec(Square(), metrics, 3, bo), [&](const study::Parameters& p) {
       const double x = Number(p, "x0"), y = Number(p, "x1");
       std::vector<double> values = {x * x + y, x + y, std::abs(std::sin(5.0 * x)), x};
       if (several) values.push_back(1.0 - y);

@@ -176,7 +176,8 @@ class Probe {
       EXPECT_TRUE(canonical.ok()) << canonical.status();
       EXPECT_TRUE(!canonical.ok() || *canonical == s->parameters) << "not canonical: " << Print(*s);
       const bool fresh = seen_.insert(FormatParameters(s->parameters)).second;
-      EXPECT_TRUE(fresh || (algorithm_.repeats && !settings_) || may_repeat || s->origin == "probe")
+      EXPECT_TRUE(fresh || (algorithm_.repeats && !settings_) || may_repeat || s->origin == "probe" ||
+                  s->origin == "repeat")
           << "again: " << Print(*s) << " at ask " << study_.asks();
     }
     EXPECT_NE(s->origin, "gp_failed");

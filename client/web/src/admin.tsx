@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call, requestId, type Json } from "./api";
 import { Action, ago, Failure, Section, setQuery, time, useLoaded, useTitle, type Place } from "./parts";
 
-const ROLES = ["VIEWER", "USER", "WORKER", "ADMIN"];
+const ROLES = ["VIEWER", "USER", "MAINTAINER", "WORKER", "ADMIN"];
 
 function stateOf(token: Json): string {
   if (token["revokeTime"]) return "revoked";

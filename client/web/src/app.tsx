@@ -139,7 +139,7 @@ function App(): JSX.Element {
   const [kind = "studies", project, id, part, trial] = place.parts;
   const main = useLoaded(async (signal) => call("WorkerService/GetServerInfo", {}, signal), []);
   useEffect(() => { document.querySelector("main")?.scrollTo(0, 0); }, [place.parts.join("/")]);
-  const isAdmin = main.value !== null && (main.value["open"] || ((main.value["roles"] ?? []) as string[]).includes("admin"));
+  const isAdmin = main.value !== null && !main.value["open"] && ((main.value["roles"] ?? []) as string[]).includes("admin");
   const name = project && id ? `projects/${project}/studies/${id}` : "";
   return (
     <>

@@ -4,6 +4,8 @@ import type { Figure, Layer } from "./figure";
 import { short } from "./figure";
 import { maximize, metricAxis, type Subject } from "./figures";
 
+const MOST_BARS = 40;
+
 const figure = (kind: string, title: string, caption: string, panels: Figure["panels"]): Figure => ({ kind, title, caption, columns: 1, panels });
 
 const valueOf = (trial: Json, metric: string): number => Number(trial["finalMeasurement"]?.metrics?.[metric] ?? NaN);
@@ -27,9 +29,12 @@ export function expected(s: Subject, trials: Json[]): Figure | null {
   if (x.length === 0) return null;
   const axis = metricAxis("", [...x, ...y], maximize(s));
   const ends = [axis.min!, axis.max!];
+  // More bars would lie over each other; the newest say how well the model judges itself now.
+  const newest = numbers.map((n, i) => ({ n, i })).sort((a, b) => b.n - a.n).slice(0, MOST_BARS).map(({ i }) => i);
+  const bars = (of: number[]) => newest.map((i) => of[i]!);
   const layers: Layer[] = [
     { mark: "line", role: "reference", name: "as expected", x: ends, y: ends },
-    { mark: "whiskers", role: "model", name: "two deviations", x: low, x2: high, y },
+    { mark: "whiskers", role: "model", name: numbers.length > MOST_BARS ? `two deviations, of the newest ${MOST_BARS}` : "two deviations", x: bars(low), x2: bars(high), y: bars(y) },
     { mark: "points", role: "trial", name: "a trial", x, y, trials: numbers },
   ];
   const share = Math.round((100 * inside) / x.length);

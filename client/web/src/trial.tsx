@@ -8,7 +8,7 @@ import { curveOf } from "./figures";
 import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
 /** Returns a text whose numbers have as many digits as one reads. */
-const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits)));
+const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits))).replace(/, knowing the events up to seq \d+/, "");
 
 const text = (value: unknown): string => (typeof value === "number" ? short(value) : typeof value === "string" ? value : JSON.stringify(value));
 
@@ -83,7 +83,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
         {trial["state"] === "RUNNING" && <Action label="Stop, keep its value" run={() => call("StudyService/StopTrial", { name }).then(loaded.again)} />}
         {open && <Action label="Cancel" confirm="Really cancel?" run={() => call("StudyService/CancelTrial", { name }).then(loaded.again)} />}
         {(trial["state"] === "FAILED" || trial["state"] === "CANCELLED") && <Action label="Try again" run={() => call("StudyService/RetryTrials", { parent, numbers: [number], requestId: requestId() }).then(loaded.again)} />}
-        {!open && <Action label="Try this setting again" run={() => call("StudyService/EnqueueTrials", { parent, trials: [{ parameters: trial["parameters"] }], requestId: requestId() })} />}
+        {!open && trial["state"] !== "FAILED" && trial["state"] !== "CANCELLED" && <Action label="Try this setting again" run={() => call("StudyService/EnqueueTrials", { parent, trials: [{ parameters: trial["parameters"] }], requestId: requestId() })} />}
       </p>
       {trial["failure"] && <div class="failure"><p><strong>{trial["failure"].reason}</strong></p><pre tabIndex={0}>{trial["failure"].message}</pre></div>}
       <div class="grid">
@@ -98,7 +98,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
             {came !== undefined && <> and <strong>{short(Number(came))}</strong> came</>}
             {why["surprise"] !== undefined && <>, {short(Math.abs(Number(why["surprise"])))} deviations {Number(why["surprise"]) > 0 ? "above" : "below"} the expectation</>}.</p>
         )}
-        <details><summary>Where it came from, in numbers</summary><Pairs caption="Where it came from" of={[["designer", text(provenance["designer"] ?? "")], ["origin", text(provenance["origin"] ?? "")], ...(provenance["askIndex"] !== undefined ? [["ask", text(provenance["askIndex"])] as [string, string]] : []), ["knew all up to event", text(provenance["prefixSeq"] ?? "0")], ["seed of the study", text(study["spec"].seed ?? "0")],
+        <details><summary>All that the search noted, for experts</summary><Pairs caption="All that the search noted" of={[["designer", text(provenance["designer"] ?? "")], ["origin", text(provenance["origin"] ?? "")], ...(provenance["askIndex"] !== undefined ? [["number of the suggestion", text(provenance["askIndex"])] as [string, string]] : []), ["made in knowledge of the log up to event", text(provenance["prefixSeq"] ?? "0")], ["seed of the study", text(study["spec"].seed ?? "0")],
           ...Object.entries(provenance["details"] ?? {}).map(([k, v]) => [k, text(Number(v))] as [string, string])]} /></details>
       </Section>
       {(trial["retryOf"] || trial["retriedBy"] || provenance["warmStart"] || trial["promotions"]) && (

@@ -8,7 +8,9 @@ import { curveOf } from "./figures";
 import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
 /** Returns a text whose numbers have as many digits as one reads. */
-const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits))).replace(/, knowing the events up to seq \d+/, "");
+const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits))).replace(/, knowing the events up to seq \d+/, "").replace(/^origin: \w+: /, "");
+// Said by the page itself, beside the setting and below.
+const isTold = (sentence: string): boolean => /^(result:|the prediction was off)/.test(sentence);
 
 const text = (value: unknown): string => (typeof value === "number" ? short(value) : typeof value === "string" ? value : JSON.stringify(value));
 
@@ -92,7 +94,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
           ...(trial["finalMeasurement"]?.elapsedSeconds !== undefined ? [["seconds that the last attempt reported", text(trial["finalMeasurement"].elapsedSeconds)] as [string, string]] : [])]} />
       </div>
       <Section title="Why this point">
-        {((why["sentences"] ?? []) as string[]).map((sentence) => <p key={sentence}>{readable(sentence)}</p>)}
+        {((why["sentences"] ?? []) as string[]).filter((sentence) => !isTold(sentence)).map((sentence) => <p key={sentence}>{readable(sentence)}</p>)}
         {why["predicted"] && (
           <p>The model expected <strong>{short(Number(why["predicted"].mean ?? 0))} ± {short(Number(why["predicted"].sd ?? 0))}</strong>
             {came !== undefined && <> and <strong>{short(Number(came))}</strong> came</>}

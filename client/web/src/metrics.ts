@@ -1,7 +1,7 @@
 // The metrics of a study: what it optimizes, and what is to stay within bounds.
 import type { Json } from "./api";
 
-export interface Metric { name: string; goal: string; atLeast?: number; atMost?: number }
+export interface Metric { name: string; goal: string; atLeast?: number; atMost?: number; reference?: number }
 
 const known = new WeakMap<Json, Metric[]>();
 
@@ -18,6 +18,7 @@ function read(study: Json): Metric[] {
   return all.map((m) => ({
     name: String(m["name"] ?? ""), goal: m["goal"] === "MINIMIZE" || m["goal"] === "MAXIMIZE" ? m["goal"] : "",
     ...(m["atLeast"] === undefined ? {} : { atLeast: Number(m["atLeast"]) }), ...(m["atMost"] === undefined ? {} : { atMost: Number(m["atMost"]) }),
+    ...(m["reference"] === undefined ? {} : { reference: Number(m["reference"]) }),
   }));
 }
 

@@ -154,12 +154,13 @@ function BestSetting({ name, study }: { name: string; study: Json }): JSX.Elemen
 
 /** What a study with constraints, with bounds or with several objectives has come to. */
 function Outcome({ study }: { study: Json }): JSX.Element {
+  const hasReferences = objectivesOf(study).every((m) => m.reference !== undefined);
   const front = ((study["front"] ?? []) as unknown[]).length, infeasible = Number(study["infeasible"] ?? 0), least = study["leastViolatingTrial"];
   return (
     <>
       {front > 0 && <>; {front} on the front: {(study["front"] as string[]).slice(0, MOST_LINKS).map((n, i) => <span key={n}>{i > 0 && ", "}<a href={studyHref(String(study["name"]), "trials", n)}>{n}</a></span>)}{front > MOST_LINKS && " …"}</>}
       {study["frontOverflowed"] && <>; more trials on the front than are listed</>}
-      {study["hypervolume"] !== undefined && <>; <span title="The part of the space of objectives that the front is better than, up to the reference point: the larger, the better.">hypervolume {short(Number(study["hypervolume"]))} (larger is better)</span></>}
+      {study["hypervolume"] !== undefined && <>; <span title={hasReferences ? "What the front is better than, up to the reference of each objective, in a product of their units: it never falls." : "What the front is better than, as a share of the box from a point behind its worst values to its best. Both move with the front; give each objective a reference to compare."}>hypervolume {hasReferences ? short(Number(study["hypervolume"])) : `${short(100 * Number(study["hypervolume"]))} % of its box`} (larger is better)</span></>}
       {infeasible > 0 && <>; {infeasible} beyond a bound</>}
       {study["legalShare"] !== undefined && <>; constraints leave {short(100 * Number(study["legalShare"]))} % of the space</>}
       {least !== undefined && <>, the least so <a href={studyHref(String(study["name"]), "trials", String(least))}>trial {least}</a></>}

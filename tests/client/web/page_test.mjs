@@ -310,6 +310,7 @@ await test("a form has the fields of the API, and says the same as the study fil
   assert.equal(await form.getByLabel("budget.max_trials", { exact: true }).inputValue(), "50");
   // All that a message has is there, with its comment.
   await form.locator("summary", { hasText: /^algorithm/ }).click();
+  await form.getByLabel("algorithm.kind", { exact: true }).locator("option", { hasText: "harmonica" }).waitFor({ state: "attached" });
   const algorithms = await form.getByLabel("algorithm.kind", { exact: true }).locator("option").allTextContents();
   assert.ok(algorithms.includes("auto") && algorithms.includes("harmonica") && algorithms.length >= 17, String(algorithms));
   await form.getByLabel("algorithm.kind", { exact: true }).selectOption("bo");

@@ -17,6 +17,7 @@ namespace luthier::storage {
 namespace {
 
 constexpr absl::Duration kRetryFull = absl::Seconds(5);
+constexpr char kLookAtIt[] = "; look with luthier admin doctor what is whole, then start again or restore a backup";
 
 absl::Status StatusOf(int extended_code, absl::string_view message) {
   const std::string text = absl::StrCat(message, " (SQLite ", extended_code, ")");
@@ -50,9 +51,12 @@ absl::Status StatusOf(int extended_code, absl::string_view message) {
           extended_code == SQLITE_IOERR_SHORT_READ
               ? ": a file ends before what was written there, so another program cut it, or the disk lost it"
               : ": see the system's log for its reason",
-          "; look with luthier admin doctor what is whole, then start again or restore a backup"));
+          kLookAtIt));
+    case SQLITE_NOTADB:
+      return absl::DataLossError(
+          absl::StrCat("storage: ", text, ": another program cut or overwrote a file, or the disk lost it", kLookAtIt));
     default:
-      return absl::DataLossError(absl::StrCat("storage: ", text));
+      return absl::DataLossError(absl::StrCat("storage: ", text, kLookAtIt));
   }
 }
 

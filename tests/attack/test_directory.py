@@ -51,6 +51,12 @@ def replace_socket(data: Path) -> None:
         other.bind(str(data / "socket"))
 
 
+def shorten(path: Path) -> None:
+    # A checkpoint leaves an empty log; the coordinator's clock, which it stores now and then, is its next content.
+    wait_for(lambda: path.stat().st_size > 4096, "a page in the log")
+    os.truncate(path, path.stat().st_size - 4096)
+
+
 ATTACKS: dict[str, Callable[[Path], None]] = {
     "directory moved": lambda data: os.rename(data, data.with_name("elsewhere")),
     "directory removed": shutil.rmtree,
@@ -63,8 +69,7 @@ ATTACKS: dict[str, Callable[[Path], None]] = {
        for name in ("luthier.db", "luthier.db-wal", "lock", "acknowledged")},
     **{f"{name} cut": (lambda data, name=name: os.truncate(data / name, 0))
        for name in ("luthier.db", "luthier.db-wal", "access.db", "access.db-wal")},
-    "luthier.db-wal shortened": lambda data: os.truncate(data / "luthier.db-wal",
-                                                         (data / "luthier.db-wal").stat().st_size - 4096),
+    "luthier.db-wal shortened": lambda data: shorten(data / "luthier.db-wal"),
     "luthier.db-wal overwritten": lambda data: shutil.copyfile(data / "luthier.db", data / "luthier.db-wal"),
     "acknowledged cut": lambda data: os.truncate(data / "acknowledged", 0),
     "acknowledged overwritten": lambda data: (data / "acknowledged").write_text("0" * 38),
@@ -130,7 +135,8 @@ def test_no_write_is_acknowledged_after_it(home: Path, name: str) -> None:
         # The watch of the idle ends it where tokens alone are gone.
         late = [begun - done for begun in writers.begun if begun > done + (2.0 if "access" in name else 0.0)]
         assert not late, f"{len(late)} calls that began after it were acknowledged, up to {late[-1]:.3f} s after it"
-        assert "storage_failed" in said and "luthierd: " in said and "start again" in said, said[-2000:]
+        assert "storage_failed" in said and "luthierd: " in said, said[-2000:]
+        assert "start again" in said or "luthier admin doctor" in said, said[-2000:]
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))

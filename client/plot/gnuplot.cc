@@ -420,7 +420,10 @@ void Script::SayLegend() {
 }
 
 void Script::SayPanel(const Panel& panel) {
-  Say("set title ", Quoted(panel.title.empty() && figure_.panels.size() == 1 ? figure_.title : panel.title));
+  const bool single = figure_.panels.size() == 1;
+  const std::string title = Quoted(panel.title.empty() && single ? figure_.title : panel.title);
+  // A legend in the margin would stand above the title: it takes the title along.
+  Say(single && !Signs().empty() ? "set key title " : "set title ", title);
   SayAxis("x", panel.x);
   SayAxis("y", panel.y);
   Say("unset label");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
+#include "lib/base/printable.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/team.h"
 #include "lib/study/metrics.h"
@@ -42,6 +44,8 @@ constexpr int64_t kPagesAtOnce = 8;
 constexpr int kMostShared = 200;  // Scalars of a setting.
 constexpr char kDeleted[] = "DELETED";
 constexpr char kFeasible[] = "feasible";
+constexpr char kReason[] = "reason";
+constexpr size_t kMostReason = 160;  // Bytes.
 constexpr char kMetricPrefix[] = "metrics.";
 constexpr size_t kMostNamed = 20;
 
@@ -75,6 +79,20 @@ double SecondsTaken(const storage::TrialRecord& record) {
 bool IsCoded(const study::ParameterDomain& domain) {
   return std::holds_alternative<study::OrdinalLabels>(domain) ||
          std::holds_alternative<study::CategoricalLabels>(domain) || std::holds_alternative<study::BoolSwitch>(domain);
+}
+
+// Returns the failure's reason and its message's last line that is not empty, at most kMostReason bytes.
+std::string ReasonOf(const study::Failure& failure) {
+  absl::string_view message = absl::StripAsciiWhitespace(failure.message);
+  if (const size_t line = message.rfind('\n'); line != absl::string_view::npos) message.remove_prefix(line + 1);
+  const std::string whole = absl::StrCat(failure.reason, message.empty() ? "" : ": ", message);
+  if (whole.size() <= kMostReason) return whole;
+  constexpr absl::string_view kMore = "…";
+  size_t end = 0;
+  for (size_t next = 0; next + kMore.size() <= kMostReason; next += base::FirstCharacter(whole.c_str() + next).bytes) {
+    end = next;
+  }
+  return absl::StrCat(whole.substr(0, end), kMore);
 }
 
 std::string WordOf(const study::ParameterValue& value) {
@@ -175,6 +193,7 @@ void TrialTable::Store(const storage::TrialRecord& record, const storage::StudyR
     const std::optional<bool> feasible = FeasibleOf(study.spec, trial);
     if (feasible) Set(kFeasible, row, std::string(*feasible ? "true" : "false"));
   }
+  if (trial.failure) Set(kReason, row, ReasonOf(*trial.failure));
   for (const auto& [key, value] : trial.attributes) {
     if (value.size() <= kMaxComparedBytes) Set("attributes." + key, row, value);
   }
@@ -293,6 +312,7 @@ absl::Status TrialTable::ReadChanges(storage::Storage* storage, const storage::S
 std::vector<std::string> TrialTable::Names() const {
   std::vector<std::string> names(std::begin(kFixed), std::end(kFixed));
   if (columns_.contains(kFeasible)) names.emplace_back(kFeasible);
+  if (columns_.contains(kReason)) names.emplace_back(kReason);
   names.insert(names.end(), parameters_.begin(), parameters_.end());
   for (const auto& [name, column] : columns_) {
     if (absl::StartsWith(name, "metrics.")) names.push_back(name);

@@ -23,7 +23,8 @@ function columnsOf(study: Json): string[] {
   const space = (study["spec"].space ?? []) as Json[];
   if (space.length <= MOST_PARAMETERS) return [];
   const parts = (p: Json) => (p["count"] === undefined ? [""] : [".min", ".median", ".max"]).map((part) => `params.${p["name"]}${part}`);
-  return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`), ...(hasBounds(study) ? ["feasible"] : [])];
+  return [...FIXED, ...space.slice(0, MOST_PARAMETERS).flatMap(parts), ...metricsOf(study).map((m) => `metrics.${m.name}`), ...(hasBounds(study) ? ["feasible"] : []),
+          ...(Number(study["trials"]?.failed ?? 0) > 0 ? ["reason"] : [])];
 }
 
 /** Returns the columns of the history, which is seen before the others are there; none: the study is small. */
@@ -524,7 +525,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
   const order = place.query.get("order") ?? "number", state = place.query.get("state") ?? "", find = place.query.get("find") ?? "";
   const metric = mainMetric(study);
   table.lookBack(0);
-  const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`), ...(table.has("feasible") ? ["feasible"] : []),
+  const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`), ...(table.has("feasible") ? ["feasible"] : []), ...(table.has("reason") ? ["reason"] : []),
                    ...table.names().filter((n) => n.startsWith("params.")).slice(0, MOST_SHOWN), "seconds", "attempts", "worker", "designer", "origin"];
   const rows = useMemo(() => {
     const out: number[] = [];
@@ -560,7 +561,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
             {first > 0 && <tr style={{ height: first * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
             {rows.slice(first, last).map((row, i) => (
               <tr key={row} style={{ height: ROW }} aria-rowindex={first + i + 2}>{columns.map((c) => (
-                <td key={c} class={table.isText(c) ? "" : "number"}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <State name={table.word(c, row)} /> : cell(table, c, row)}</td>))}</tr>))}
+                <td key={c} class={c === "reason" ? "reason" : table.isText(c) ? "" : "number"} title={c === "reason" ? table.word(c, row) : undefined}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <State name={table.word(c, row)} /> : cell(table, c, row)}</td>))}</tr>))}
             {last < rows.length && <tr style={{ height: (rows.length - last) * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
           </tbody>
         </table>

@@ -44,6 +44,21 @@ class ReadsTest : public ServiceTest {
     v1::ImportTrialsResponse response;
     ASSERT_TRUE(studies_->ImportTrials(Context().get(), request, &response).ok());
   }
+  void ImportFailure(const std::string& message) {
+    v1::ImportTrialsRequest request;
+    request.set_parent("projects/default/studies/s");
+    v1::Trial& trial = *request.add_trials();
+    trial.set_state(v1::Trial::FAILED);
+    auto& fields = *trial.mutable_parameters()->mutable_fields();
+    fields["x"].set_number_value(0.25);
+    fields["lr"].set_number_value(0.5);
+    fields["k"].set_number_value(2);
+    trial.mutable_failure()->set_kind(v1::Failure::CONFIG);
+    trial.mutable_failure()->set_reason("EXIT");
+    trial.mutable_failure()->set_message(message);
+    v1::ImportTrialsResponse response;
+    ASSERT_TRUE(studies_->ImportTrials(Context().get(), request, &response).ok());
+  }
   absl::StatusOr<v1::GetTrialTableResponse> Table(const v1::GetTrialTableRequest& request) {
     v1::GetTrialTableResponse response;
     const absl::Status status = wire::FromGrpc(studies_->GetTrialTable(Context().get(), request, &response));
@@ -195,6 +210,28 @@ TEST_F(ReadsTest, ATableHasTheTrialsAndThenWhatChanged) {
   EXPECT_THAT(Words(delta, "state"), ElementsAre("DELETED"));
   changed.set_after_seq(delta.seq());
   EXPECT_EQ(Table(changed)->rows(), 0);
+}
+
+TEST_F(ReadsTest, ATableSaysWhyTrialsFailedInOneLine) {
+  Import(1);
+  const v1::GetTrialTableRequest reasons = Request({"reason"});
+  EXPECT_EQ(Table(reasons).status().code(), absl::StatusCode::kInvalidArgument) << "no trial has failed";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "EXIT"},
+      {"Traceback:\n  line 3\nValueError: lr\n\n", "EXIT: ValueError: lr"},
+      {std::string(154, 'x'), "EXIT: " + std::string(154, 'x')},
+      {std::string(155, 'x'), "EXIT: " + std::string(151, 'x') + "…"},
+      // Characters stay whole.
+      {std::string(150, 'x') + "äöü", "EXIT: " + std::string(150, 'x') + "…"},
+  };
+  std::vector<std::string> expected = {""};
+  for (const auto& [message, reason] : cases) {
+    ImportFailure(message);
+    expected.push_back(reason);
+  }
+  EXPECT_EQ(Words(Table(reasons).value(), "reason"), expected);
+  EXPECT_EQ(Words(Table(Request()).value(), "reason"), expected) << "one of all columns";
+  for (const std::string& reason : expected) EXPECT_LE(reason.size(), 160U);
 }
 
 // A study is read a thousand trials at a time, the first thousand alone, then eight thousand together.

@@ -151,6 +151,13 @@ absl::StatusOr<Course> Search(const MetricsProblem& problem, const study::StudyS
   return course;
 }
 
+// Returns the value below which a share `q` of them lies.
+double Quantile(std::vector<double> values, double q) {
+  const auto at = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<size_t>(at)];
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -197,7 +204,7 @@ absl::Status Report(const MetricsProblem& problem, const std::string& name, cons
     std::printf("  %d: %.6g", trials, Median(worth));
     if (problem.objectives == 1) std::printf(" (%d)", static_cast<int>(found));
   }
-  std::printf("  ask %.1f ms\n", Median(late));
+  std::printf("  ask %.1f ms, p95 %.1f\n", Median(late), Quantile(late, 0.95));
   std::fflush(stdout);
   return absl::OkStatus();
 }

@@ -80,6 +80,16 @@ Values SpeedReducer(const Values& v) {
           *std::max_element(shafts.begin(), shafts.end())};
 }
 
+// Osyczka and Kundu, 1995: two objectives, the last two of its six constraints, which are not linear.
+Values Osy(const Values& v) {
+  const auto square = [](double x) { return x * x; };
+  double sum = 0.0;
+  for (const double x : v) sum += x * x;
+  return {
+      -(25.0 * square(v[0] - 2.0) + square(v[1] - 2.0) + square(v[2] - 1.0) + square(v[3] - 4.0) + square(v[4] - 1.0)),
+      sum, square(v[2] - 3.0) + v[3] - 4.0, 4.0 - square(v[4] - 3.0) - v[5]};
+}
+
 }  // namespace
 
 std::vector<MetricsProblem> MetricsProblems() {
@@ -89,6 +99,7 @@ std::vector<MetricsProblem> MetricsProblems() {
       {"vehicle_safety", Box(5, {1.0, 3.0}), 3, 0, {1864.72022, 11.81993945, 0.2903999384}, VehicleSafety},
       {"dtlz2", {unit.begin(), unit.begin() + 6}, 3, 0, {1.1, 1.1, 1.1}, [](const Values& v) { return Dtlz2(v, 3); }},
       {"dtlz2_5", unit, 5, 0, Values(5, 1.1), [](const Values& v) { return Dtlz2(v, 5); }},
+      {"osy", {{0.0, 10.0}, {0.0, 10.0}, {1.0, 5.0}, {0.0, 6.0}, {1.0, 5.0}, {0.0, 10.0}}, 2, 2, {-75.0, 75.0}, Osy},
       {"tension_string", {{0.01, 1.0}, {0.01, 1.0}, {0.01, 20.0}}, 1, 4, {}, TensionString},
       {"welded_beam", {{0.125, 10.0}, {0.1, 10.0}, {0.1, 10.0}, {0.1, 10.0}}, 1, 6, {}, WeldedBeam},
       {"speed_reducer",

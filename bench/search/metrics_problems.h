@@ -24,6 +24,7 @@ struct MetricsProblem {
 //   vehicle_safety   5 parameters, 3 objectives; at most 246.8
 //   dtlz2            6 parameters, 3 objectives; at most 0.807
 //   dtlz2_5          8 parameters, 5 objectives
+//   osy              6 parameters, 2 objectives, 2 constraints; for the time of an ask
 //   tension_string   3 parameters, 4 constraints; least 0.012665
 //   welded_beam      4 parameters, 6 constraints; least 1.7249
 //   speed_reducer    7 parameters, 11 constraints, of which the last five are one metric: their largest; least

@@ -114,37 +114,77 @@ VectorXd HypervolumeAcquisition::Values(const Eigen::Ref<const MatrixXd>& u) con
     posteriors_[static_cast<size_t>(j)].Predict(u, &means[static_cast<size_t>(j)], &deviation);
     deviations.row(j) = deviation.transpose();
   }
-  MatrixXd values(u.rows(), draws);
-  VectorXd mean(m);
+  VectorXd values(u.rows());
+  MatrixXd of_draws(m, draws);
   for (Index i = 0; i < u.rows(); ++i) {
-    for (Index f = 0; f < draws; ++f) {
-      for (Index j = 0; j < m; ++j) mean(j) = means[static_cast<size_t>(j)](i, f);
-      values(i, f) = improvements_[static_cast<size_t>(f)].Log(mean, deviations.col(i), nullptr, nullptr);
-    }
+    for (Index j = 0; j < m; ++j) of_draws.row(j) = means[static_cast<size_t>(j)].row(i);
+    values(i) = Average(of_draws, deviations.col(i), nullptr, nullptr);
   }
-  return AverageStates(values, /*logarithm=*/true);
+  return values;
+}
+
+// A draw that promises next to nothing beside another one needs no logarithm of its own: most draws of most points.
+double HypervolumeAcquisition::Average(const MatrixXd& means, const VectorXd& deviation, MatrixXd* by_means,
+                                       VectorXd* by_deviation) const {
+  const auto draws = static_cast<Index>(improvements_.size());
+  VectorXd of_mean, of_deviation, values(draws);
+  MatrixXd slopes(means.rows(), draws), spreads(means.rows(), draws);
+  const auto evaluate = [&](auto evaluate_one) {
+    for (Index f = 0; f < draws; ++f) {
+      values(f) = evaluate_one(improvements_[static_cast<size_t>(f)], means.col(f));
+      if (by_means == nullptr) continue;
+      slopes.col(f) = of_mean;
+      spreads.col(f) = of_deviation;
+    }
+  };
+  VectorXd* const slope = by_means != nullptr ? &of_mean : nullptr;
+  evaluate([&](const HypervolumeImprovement& improvement, const VectorXd& mean) {
+    return improvement.Plain(mean, deviation, slope, &of_deviation);
+  });
+  const double sum = values.sum();
+  if (sum > kLargeImprovement && std::isfinite(sum)) {
+    if (by_means != nullptr) {
+      *by_means = slopes / sum;
+      *by_deviation = spreads.rowwise().sum() / sum;
+    }
+    return std::log(sum / static_cast<double>(draws));
+  }
+  evaluate([&](const HypervolumeImprovement& improvement, const VectorXd& mean) {
+    return improvement.ByLogarithms(mean, deviation, slope, &of_deviation);
+  });
+  if (by_means == nullptr) return AverageStates(values.transpose(), /*logarithm=*/true)(0);
+  // The average's derivative by the value of each draw is that draw's share.
+  VectorXd shares;
+  const double average = AverageStates(values, MatrixXd::Identity(draws, draws), /*logarithm=*/true, &shares);
+  by_means->setZero(means.rows(), draws);
+  by_deviation->setZero(means.rows());
+  for (Index f = 0; f < draws; ++f) {
+    if (!(shares(f) > 0.0)) continue;  // Its slope may be infinite.
+    by_means->col(f) = shares(f) * slopes.col(f);
+    *by_deviation += shares(f) * spreads.col(f);
+  }
+  return average;
 }
 
 double HypervolumeAcquisition::Value(const VectorXd& u, VectorXd* gradient) const {
   if (gradient == nullptr) return Values(u.transpose())(0);
   const auto m = static_cast<Index>(posteriors_.size()), draws = static_cast<Index>(improvements_.size());
   std::vector<MetricPosterior::AtPoint> at;
-  VectorXd deviation(m), mean(m), by_mean, by_deviation;
+  VectorXd deviation(m), by_deviation;
+  MatrixXd means(m, draws), by_means;
   for (Index j = 0; j < m; ++j) {
     at.push_back(posteriors_[static_cast<size_t>(j)].PredictWithGradient(u));
     deviation(j) = at.back().deviation;
+    means.row(j) = at.back().mean.transpose();
   }
-  VectorXd values(draws);
-  MatrixXd gradients = MatrixXd::Zero(u.size(), draws);
-  for (Index f = 0; f < draws; ++f) {
-    for (Index j = 0; j < m; ++j) mean(j) = at[static_cast<size_t>(j)].mean(f);
-    values(f) = improvements_[static_cast<size_t>(f)].Log(mean, deviation, &by_mean, &by_deviation);
-    for (Index j = 0; j < m; ++j) {
-      const MetricPosterior::AtPoint& of = at[static_cast<size_t>(j)];
-      gradients.col(f) += by_mean(j) * of.mean_gradient.col(f) + by_deviation(j) * of.deviation_gradient;
-    }
+  const double value = Average(means, deviation, &by_means, &by_deviation);
+  gradient->setZero(u.size());
+  if (!std::isfinite(value)) return value;
+  for (Index j = 0; j < m; ++j) {
+    const MetricPosterior::AtPoint& of = at[static_cast<size_t>(j)];
+    *gradient += of.mean_gradient * by_means.row(j).transpose() + by_deviation(j) * of.deviation_gradient;
   }
-  return AverageStates(values, gradients, /*logarithm=*/true, gradient);
+  return value;
 }
 
 }  // namespace luthier::search

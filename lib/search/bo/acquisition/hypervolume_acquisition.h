@@ -66,6 +66,11 @@ class HypervolumeAcquisition final : public AcquisitionFunction {
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
 
  private:
+  // Returns the value at one point, given the means there (a column a draw) and the deviations, and, unless `by_means`
+  // is null, the derivatives by them.
+  double Average(const Eigen::MatrixXd& means, const Eigen::VectorXd& deviation, Eigen::MatrixXd* by_means,
+                 Eigen::VectorXd* by_deviation) const;
+
   std::vector<MetricPosterior> posteriors_;
   std::vector<HypervolumeImprovement> improvements_;
 };

@@ -18,12 +18,11 @@ using math::kInfinity;
 
 namespace {
 
-// EHVI above which the terms that are left out do not matter: those below the smallest double, and, with a cut, those
-// of coordinates at which z is below it, where h(z) < 1e-42. They are most of a large front, and the dearest.
-constexpr double kLargeImprovement = 1e-250;
-constexpr double kLargeImprovementOfCut = 1e-24;
-constexpr double kNoCut = -40.0, kCut = -13.5;
-constexpr double kCertain = 9.0;  // Beyond it h(z) = z to the last digit.
+// Coordinates at which z is below the cut are left out: h(z) < 1e-42. They are most of a large front, and the dearest.
+constexpr double kCut = -13.5;
+constexpr double kLogDensityAtZero = -0.91893853320467274178;
+constexpr double kBelowLastDigit = 45.0;  // A term e^45 times smaller than another is below its last digit.
+constexpr double kCertain = 9.0;          // Beyond it h(z) = z to the last digit.
 // Widths, in deviations, up to which a difference of psi is Phi in the middle times the width: the error is of second
 // order. In logarithms the width counts (1 + |z|)-fold, and an integral over up to kNarrowWidth of it replaces a
 // difference.
@@ -83,22 +82,27 @@ std::optional<HypervolumeImprovement> HypervolumeImprovement::Create(const Eigen
   return HypervolumeImprovement(*std::move(boxes));
 }
 
-double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& deviation, double cut, VectorXd* by_mean,
+double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& deviation, VectorXd* by_mean,
                                      VectorXd* by_deviation) const {
   if (by_mean != nullptr) {
     by_mean->setZero(objectives());
     by_deviation->setZero(objectives());
   }
   const Index m = objectives();
-  // psi, Phi and phi at each level of each objective; 0 at infinity.
+  for (Index j = 0; j < m; ++j) {
+    if ((mean(j) - boxes_.levels[static_cast<size_t>(j)].front()) / deviation(j) < kCut) return 0.0;
+  }
+  // psi, Phi and phi at each level of each objective; 0 at infinity. Levels within reach come first.
   std::array<std::vector<std::array<double, 3>>, kMostExactObjectives> at;
+  std::array<int, kMostExactObjectives> reached{};
   for (Index j = 0; j < m; ++j) {
     const std::vector<double>& levels = boxes_.levels[static_cast<size_t>(j)];
     auto& values = at[static_cast<size_t>(j)];
     values.assign(levels.size(), {0.0, 0.0, 0.0});
     for (size_t i = 0; i + 1 < levels.size(); ++i) {
       const double z = (mean(j) - levels[i]) / deviation(j);
-      if (z < cut) break;  // The levels ascend.
+      if (z < kCut) break;  // The levels ascend.
+      reached[static_cast<size_t>(j)] = static_cast<int>(i) + 1;
       if (z > kCertain) {
         values[i] = {deviation(j) * z, 1.0, 0.0};
         continue;
@@ -111,6 +115,9 @@ double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& devia
   std::array<double, kMostExactObjectives> factor{}, slope{}, spread{};
   for (Index k = 0; k < boxes_.count(); ++k) {
     double product = 1.0;
+    Index near = 0;
+    while (near < m && boxes_.lower(k, near) < reached[static_cast<size_t>(near)]) ++near;
+    if (near < m) continue;
     for (Index j = 0; j < m; ++j) {
       const auto c = static_cast<size_t>(j);
       const auto low = static_cast<size_t>(boxes_.lower(k, j)), high = static_cast<size_t>(boxes_.upper(k, j));
@@ -138,51 +145,72 @@ double HypervolumeImprovement::Plain(const VectorXd& mean, const VectorXd& devia
 double HypervolumeImprovement::ByLogarithms(const VectorXd& mean, const VectorXd& deviation, VectorXd* by_mean,
                                             VectorXd* by_deviation) const {
   const Index m = objectives(), count = boxes_.count();
-  VectorXd terms(count);
-  MatrixXd slopes(count, m), spreads(count, m);
-  const double scale = deviation.array().log().sum();
-  for (Index k = 0; k < count; ++k) {
-    terms(k) = scale;
+  const auto z = [&](Index j, int level) {
+    return (mean(j) - boxes_.levels[static_cast<size_t>(j)][static_cast<size_t>(level)]) / deviation(j);
+  };
+  if (by_mean != nullptr) {
+    by_mean->setZero(m);
+    by_deviation->setZero(m);
+  }
+  // A factor is at most h(z) at the lower corner, and h(z) at most phi(z), or phi(0) + z above 0.
+  VectorXd bounds = VectorXd::Zero(count);
+  VectorXd at;
+  for (Index j = 0; j < m; ++j) {
+    const auto levels = static_cast<Index>(boxes_.levels[static_cast<size_t>(j)].size()) - 1;
+    at.resize(levels);
+    for (Index i = 0; i < levels; ++i) {
+      const double low = z(j, static_cast<int>(i));
+      at(i) = low > 0.0 ? std::log(math::NormalDensity(0.0) + low) : -0.5 * low * low + kLogDensityAtZero;
+    }
+    for (Index k = 0; k < count; ++k) bounds(k) += at(boxes_.lower(k, j));
+  }
+  Index likely = 0;
+  bounds.maxCoeff(&likely);
+  struct Term {
+    double value;
+    std::array<LogFactor, kMostExactObjectives> factors;
+  };
+  std::vector<Term> terms;
+  double top = -kInfinity;
+  for (Index i = 0; i < count; ++i) {
+    const Index k = i == 0 ? likely : i <= likely ? i - 1 : i;  // The largest bound first.
+    if (bounds(k) < top - kBelowLastDigit) continue;
+    Term& term = terms.emplace_back();
+    term.value = 0.0;
     for (Index j = 0; j < m; ++j) {
-      const std::vector<double>& levels = boxes_.levels[static_cast<size_t>(j)];
-      const auto z = [&](int level) { return (mean(j) - levels[static_cast<size_t>(level)]) / deviation(j); };
-      const LogFactor factor = FactorOf(z(boxes_.lower(k, j)), z(boxes_.upper(k, j)));
-      terms(k) += factor.value;
-      slopes(k, j) = factor.by_mean;
-      spreads(k, j) = factor.by_deviation;
+      LogFactor& factor = term.factors[static_cast<size_t>(j)];
+      factor = FactorOf(z(j, boxes_.lower(k, j)), z(j, boxes_.upper(k, j)));
+      term.value += factor.value;
+    }
+    top = std::max(top, term.value);
+  }
+  if (!std::isfinite(top)) return top;  // Only means or deviations that are no numbers, or far beyond any results.
+  double sum = 0.0;
+  for (Term& term : terms) sum += (term.value = std::exp(term.value - top));
+  if (by_mean != nullptr) {
+    for (Index j = 0; j < m; ++j) {
+      for (const Term& term : terms) {
+        if (!(term.value > 0.0)) continue;  // Its slope may be infinite.
+        const LogFactor& factor = term.factors[static_cast<size_t>(j)];
+        (*by_mean)(j) += term.value * factor.by_mean / (sum * deviation(j));
+        (*by_deviation)(j) += term.value * factor.by_deviation / (sum * deviation(j));
+      }
     }
   }
-  const double top = terms.maxCoeff();
-  if (!std::isfinite(top)) return top;  // Only means or deviations that are no numbers, or far beyond any results.
-  const VectorXd weights = (terms.array() - top).exp();
-  const double sum = weights.sum();
-  if (by_mean != nullptr) {
-    *by_mean = (slopes.transpose() * weights).cwiseQuotient(sum * deviation);
-    *by_deviation = (spreads.transpose() * weights).cwiseQuotient(sum * deviation);
-  }
-  return top + std::log(sum);
+  return deviation.array().log().sum() + top + std::log(sum);
 }
 
 double HypervolumeImprovement::Log(const Eigen::Ref<const VectorXd>& mean, const Eigen::Ref<const VectorXd>& deviation,
                                    VectorXd* by_mean, VectorXd* by_deviation) const {
   const Index m = objectives();
   LUTHIER_CHECK(mean.size() == m && deviation.size() == m && m <= kMostExactObjectives);
-  double plain = Plain(mean, deviation, kCut, by_mean, by_deviation);
-  bool large = plain > kLargeImprovementOfCut;
-  if (!large) {
-    plain = Plain(mean, deviation, kNoCut, by_mean, by_deviation);
-    large = plain > kLargeImprovement;
-  }
-  if (large && plain < kInfinity) {
+  const double plain = Plain(mean, deviation, by_mean, by_deviation);
+  if (plain > kLargeImprovement && plain < kInfinity) {
     if (by_mean != nullptr) {
       *by_mean /= plain;
       *by_deviation /= plain;
     }
     return std::log(plain);
-  }
-  if (by_mean != nullptr) {
-    by_mean->setZero(m);
-    by_deviation->setZero(m);
   }
   return ByLogarithms(mean, deviation, by_mean, by_deviation);
 }

@@ -13,6 +13,7 @@ namespace luthier::search {
 inline constexpr Eigen::Index kMostFrontPoints = 200;
 inline constexpr Eigen::Index kMostFrontBoxes = 2000;
 inline constexpr int kMostExactObjectives = 4;
+inline constexpr double kLargeImprovement = 1e-24;
 
 // The expected hypervolume improvement of a result z ~ N(mean, diag(deviation^2)) of m objectives over a front:
 //   EHVI = E [HV(front + z) - HV(front)] = sum_k prod_j D_kj,    D_kj = psi_j(l_kj) - psi_j(u_kj)
@@ -36,16 +37,18 @@ class HypervolumeImprovement {
   double Log(const Eigen::Ref<const Eigen::VectorXd>& mean, const Eigen::Ref<const Eigen::VectorXd>& deviation,
              Eigen::VectorXd* by_mean, Eigen::VectorXd* by_deviation) const;
 
- private:
-  explicit HypervolumeImprovement(pareto::Boxes boxes) : boxes_(std::move(boxes)) {}
-
-  // Returns EHVI, and as Log its derivatives. Its terms are accurate, but those below the smallest double are 0, and so
-  // are those of coordinates that lie more than -`cut` deviations above the mean.
-  double Plain(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, double cut, Eigen::VectorXd* by_mean,
+  // Returns EHVI, which is cheaper, and its derivatives as Log. Lower coordinates of boxes that lie more than 13.5
+  // deviations above the mean count as out of reach: sums of EHVI above kLargeImprovement are accurate.
+  double Plain(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, Eigen::VectorXd* by_mean,
                Eigen::VectorXd* by_deviation) const;
-  // Returns ln EHVI by the logarithms of its terms.
+
+  // Returns ln EHVI as Log, but by the logarithms of its terms, of which those below the sum's last digit are left out:
+  // cheaper where EHVI is small.
   double ByLogarithms(const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation, Eigen::VectorXd* by_mean,
                       Eigen::VectorXd* by_deviation) const;
+
+ private:
+  explicit HypervolumeImprovement(pareto::Boxes boxes) : boxes_(std::move(boxes)) {}
 
   pareto::Boxes boxes_;
 };

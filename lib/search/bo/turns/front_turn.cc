@@ -33,7 +33,7 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr Index kFrontDraws = 16;       // Draws of pending trials and noisy results.
+constexpr Index kFrontDraws = 8;        // Draws of pending trials and noisy results.
 constexpr int kMarginalDraws = 64;      // Draws that tell which settings are likely to be on the front,
 constexpr size_t kMostContenders = 64;  // and the most settings that are then drawn together.
 constexpr Index kFrontStarts = 5;       // Points of the front that the maximiser starts from.

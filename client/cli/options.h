@@ -127,6 +127,7 @@ struct Options {
   std::string token;
   std::vector<std::string> metrics;
   std::string gradient;
+  std::vector<std::string> gradients_of;
   std::optional<double> slope;
   std::optional<int64_t> step;
   std::optional<double> elapsed_seconds;

@@ -92,7 +92,21 @@ std::optional<double> MetricValue(const std::string& text) {
   return std::nullopt;
 }
 
-// Reads the measurement from --metric NAME=VALUE …, --step, --elapsed, --training, --gradient, --slope.
+// Reads a gradient, or the file that has it. A bare list is a full gradient.
+absl::Status ReadGradient(const Context& context, const std::string& option, absl::string_view given,
+                          v1::Gradient* gradient) {
+  std::string text(absl::StripLeadingAsciiWhitespace(given));
+  std::string source = option;
+  if (!absl::StartsWith(text, "[") && !absl::StartsWith(text, "{")) {
+    source = std::string(given);
+    LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(source));
+  }
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "["))
+    text = absl::StrCat("{full: {values: ", text, "}}");
+  return wire::ParseMessage(text, source, gradient);
+}
+
+// Reads the measurement from --metric NAME=VALUE …, --step, --elapsed, --training, --gradient, --gradient-of, --slope.
 absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   const Options& options = context.options();
   v1::Measurement measurement;
@@ -114,6 +128,19 @@ absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
     if (!outcome.ok()) return UsageError("--training", std::string(outcome.status().message()));
     measurement.mutable_training()->set_outcome(wire::ToProto(*outcome));
   }
+  for (const std::string& text : options.gradients_of) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (equals == std::string::npos || !measurement.metrics().contains(name)) {
+      return UsageError("--gradient-of",
+                        absl::StrCat(base::Quote(text), " does not begin with the name of a --metric and ="));
+    }
+    if (measurement.gradients().contains(name)) {
+      return UsageError("--gradient-of", absl::StrCat(base::Quote(name), " is given twice"));
+    }
+    LUTHIER_RETURN_IF_ERROR(ReadGradient(context, "--gradient-of", absl::string_view(text).substr(equals + 1),
+                                         &(*measurement.mutable_gradients())[name]));
+  }
   if (options.slope) {
     if (!options.gradient.empty()) return UsageError("--slope", "goes without --gradient: a result has one of them");
     LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
@@ -129,16 +156,7 @@ absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
     return measurement;
   }
   if (options.gradient.empty()) return measurement;
-  std::string text(absl::StripLeadingAsciiWhitespace(options.gradient));
-  std::string source = "--gradient";
-  if (!absl::StartsWith(text, "[") && !absl::StartsWith(text, "{")) {
-    source = options.gradient;
-    LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(options.gradient));
-  }
-  // A bare list is a full gradient.
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "["))
-    text = absl::StrCat("{full: {values: ", text, "}}");
-  LUTHIER_RETURN_IF_ERROR(wire::ParseMessage(text, source, measurement.mutable_gradient()));
+  LUTHIER_RETURN_IF_ERROR(ReadGradient(context, "--gradient", options.gradient, measurement.mutable_gradient()));
   return measurement;
 }
 
@@ -277,14 +295,15 @@ absl::StatusOr<int> Tell(Context& context) {
     if (options.paused && !options.step) return UsageError("--paused", "needs --step, the target that was reached");
     if (!options.checkpoint.empty() && !options.paused) return UsageError("--checkpoint", "goes with --paused");
   } else if (!options.metrics.empty() || options.pruned || options.paused || !options.gradient.empty() ||
-             options.slope || !options.training.empty()) {
-    return UsageError("--failed",
-                      absl::StrCat("a failure has no result; leave out ", !options.metrics.empty()    ? "--metric"
-                                                                          : options.pruned            ? "--pruned"
-                                                                          : options.paused            ? "--paused"
-                                                                          : options.slope             ? "--slope"
-                                                                          : !options.training.empty() ? "--training"
-                                                                                                      : "--gradient"));
+             !options.gradients_of.empty() || options.slope || !options.training.empty()) {
+    return UsageError(
+        "--failed", absl::StrCat("a failure has no result; leave out ", !options.metrics.empty()    ? "--metric"
+                                                                        : options.pruned            ? "--pruned"
+                                                                        : options.paused            ? "--paused"
+                                                                        : options.slope             ? "--slope"
+                                                                        : !options.training.empty() ? "--training"
+                                                                        : !options.gradient.empty() ? "--gradient"
+                                                                                                    : "--gradient-of"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));
   LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));

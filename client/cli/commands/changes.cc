@@ -65,6 +65,12 @@ void SayImported(const Context& context, const ImportFile& file, size_t imported
   if (file.incomplete > 0) context.err() << "; " << file.incomplete << " failed without all parameters left out";
   if (!file.ignored.empty()) context.err() << "; columns left out: " << SomeColumns(file.ignored);
   context.err() << "\n";
+  if (file.beyond == 0) return;
+  context.err()
+      << "note: " << file.beyond << (file.beyond == 1 ? " of them is" : " of them are")
+      << " beyond bounds by the file's column \"feasible\", and count as the others here: a table does not say "
+         "which bounds; import JSONL, or write a study file with them (metrics:, at_most:) and then: luthier "
+         "trial import STUDY FILE\n";
 }
 
 absl::StatusOr<v1::Study> Imported(const Context& context, client::Client& client, const std::string& id,

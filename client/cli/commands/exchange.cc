@@ -74,6 +74,7 @@ absl::StatusOr<ImportFile> ParseImport(absl::string_view text, absl::string_view
   file.ignored = std::move(table.ignored);
   file.open = table.open;
   file.incomplete = table.incomplete;
+  file.beyond = table.beyond;
   return file;
 }
 

@@ -22,6 +22,7 @@ struct ImportFile {
   std::vector<std::string> ignored;  // CSV: columns that are not parameters, metrics, state or step.
   int64_t open = 0;                  // Trials without a result, which are not in `trials`.
   int64_t incomplete = 0;            // CSV: FAILED trials that lack a parameter, which are not in `trials`.
+  int64_t beyond = 0;                // CSV: trials that say they are beyond bounds, which the study does not have.
 };
 
 // Reads the results of a study with this spec; null: JSONL, which has a spec itself. INVALID_ARGUMENT "source:line:

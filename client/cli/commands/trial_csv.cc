@@ -38,6 +38,11 @@ absl::Status At(absl::string_view source, size_t line, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line, ": ", what));
 }
 
+bool HasBounds(const v1::StudySpec& spec) {
+  const auto has = [](const v1::MetricSpec& metric) { return metric.has_at_least() || metric.has_at_most(); };
+  return has(spec.metric()) || std::any_of(spec.metrics().begin(), spec.metrics().end(), has);
+}
+
 bool IsReserved(const std::string& name) {
   const std::vector<std::string>& names = ReservedColumns();
   if (std::find(names.begin(), names.end(), name) != names.end()) return true;
@@ -506,8 +511,7 @@ std::string SomeColumns(const std::vector<std::string>& names) {
 
 void WriteTrialsCsv(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, std::ostream& out) {
   const std::string& metric = spec.metric().name();
-  const bool bounded = std::any_of(spec.metrics().begin(), spec.metrics().end(),
-                                   [](const v1::MetricSpec& one) { return one.has_at_least() || one.has_at_most(); });
+  const bool bounded = HasBounds(spec);
   const bool taken = (IsReserved(metric) && metric != "value") || absl::StartsWith(metric, kParams) ||
                      (bounded && metric == kFeasible);
   std::set<std::string> others, notes;
@@ -556,6 +560,7 @@ absl::StatusOr<TableTrials> ReadTrialsCsv(absl::string_view text, absl::string_v
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<Record> records, Records(text, source));
   TableTrials table;
   LUTHIER_ASSIGN_OR_RETURN(const Columns columns, ColumnsOf(records[0], source, spec, &table.ignored));
+  const int feasible = HasBounds(spec) ? -1 : Find(records[0], kFeasible);
   for (size_t i = 1; i < records.size(); ++i) {
     LUTHIER_ASSIGN_OR_RETURN(v1::Trial trial, RowTrial(records[i], columns, source, i + 1, spec));
     if (trial.state() != v1::Trial::COMPLETE && trial.state() != v1::Trial::PRUNED &&
@@ -564,6 +569,10 @@ absl::StatusOr<TableTrials> ReadTrialsCsv(absl::string_view text, absl::string_v
     } else if (trial.state() == v1::Trial::FAILED && !IsWholeSetting(spec, trial)) {
       ++table.incomplete;
     } else {
+      if (feasible >= 0 && columns.parameter[static_cast<size_t>(feasible)] == nullptr &&
+          absl::EqualsIgnoreCase(records[i][static_cast<size_t>(feasible)], "false")) {
+        ++table.beyond;
+      }
       table.trials.push_back(std::move(trial));
     }
   }

@@ -33,6 +33,7 @@ struct TableTrials {
   std::vector<std::string> ignored;  // Columns that have none of these meanings.
   int64_t open = 0;                  // Rows of trials without a result.
   int64_t incomplete = 0;            // Rows of FAILED trials that lack a parameter.
+  int64_t beyond = 0;                // Rows that say they are beyond bounds, which the study does not have.
 };
 
 // Writes all trials, open ones included. Numbers are exact. Texts that a spreadsheet would run are marked.

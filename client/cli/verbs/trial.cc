@@ -87,6 +87,9 @@ void MeasurementOptions(CLI::App& app, Options& o) {
   app.add_option(
       "--gradient", o.gradient,
       "d(metric)/d(parameter): a list in the order of the space, {directional: {direction, slope}}, or a file");
+  app.add_option("--gradient-of", o.gradients_of,
+                 "NAME=GRADIENT: that of another metric, as --gradient; may be repeated")
+      ->take_all();
   app.add_option("--slope", o.slope, "Slope of the metric along the direction that the trial asks for");
   app.add_option("--token", o.token, "Lease token; default: the one that `ask` kept");
 }

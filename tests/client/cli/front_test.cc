@@ -79,6 +79,26 @@ TEST_F(FrontTest, TheBestTrialIsTheBestWithinTheBounds) {
   EXPECT_THAT(Run({"trial", "best", "s", "--at-most", "ms=3"}).err, HasSubstr("--at-most: chooses among"));
 }
 
+TEST_F(FrontTest, GradientsOfOtherMetricsAreToldByTheirNames) {
+  Start(kBounded);
+  Out({"ask", "s", "--count", "2"});
+  Out({"tell", "s", "1", "--metric", "loss=1", "--metric", "ms=3", "--gradient", "[2]", "--gradient-of", "ms=[-4]"});
+  const json metrics = Json({"trial", "get", "s", "1"})["gradients"];
+  EXPECT_EQ(metrics["ms"]["full"]["values"][0], -4);
+  for (const auto& [given, said] :
+       std::vector<std::pair<std::string, std::string>>{{"[1]", "does not begin with the name of a --metric"},
+                                                        {"joules=[1]", "does not begin with the name of a --metric"},
+                                                        {"ms={fulll: 1}", "did you mean \"full\""},
+                                                        {"ms=", "luthier: "}}) {
+    const Result refused = Run({"tell", "s", "2", "--metric", "loss=1", "--metric", "ms=3", "--gradient-of", given});
+    EXPECT_NE(refused.code, 0) << given;
+    EXPECT_THAT(refused.err, HasSubstr(said)) << given;
+  }
+  const Result twice = Run({"tell", "s", "2", "--metric", "loss=1", "--metric", "ms=3", "--gradient-of", "ms=[1]",
+                            "--gradient-of", "ms=[1]"});
+  EXPECT_THAT(twice.err, HasSubstr("is given twice"));
+}
+
 TEST_F(FrontTest, AStudyFileWithMetricsIsPrintedAsItWasWritten) {
   Start(kSeveral);
   const std::string text = Out({"study", "get", "s"});

@@ -43,6 +43,8 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
     `cv_results_` of the settings within the constraints that none surpasses in all goals, and `best_params_` is the one
     of the best score that `refit` names.
 
+    `parameter_constraints` are what settings must keep, as in luthier.study: a setting that breaks one is never tried.
+
     `study_name` continues a study that is there; without it every `fit` makes a new one. `server` and `db` say which
     coordinator, as in `luthier.study`. After `fit`, `study_` is the study and `trials_` its trials; the other
     attributes and parameters are those of RandomizedSearchCV.
@@ -58,6 +60,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         "algorithm": "no_validation",
         "goals": [dict, None],
         "constraints": [dict, None],
+        "parameter_constraints": "no_validation",
         "study_name": [str, None],
         "server": [str, None],
         "db": "no_validation",
@@ -74,6 +77,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         algorithm: Any = "auto",
         goals: Optional[Goals] = None,
         constraints: Optional[Mapping[str, Mapping[str, float]]] = None,
+        parameter_constraints: Optional[Sequence[Mapping[str, Any]]] = None,
         study_name: Optional[str] = None,
         server: Optional[str] = None,
         db: Optional[str] = None,
@@ -93,6 +97,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.algorithm = algorithm
         self.goals = goals
         self.constraints = constraints
+        self.parameter_constraints = parameter_constraints
         self.study_name = study_name
         self.server = server
         self.db = db
@@ -139,6 +144,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             domains,
             **({"metric": "score", "goal": "maximize"} if self.goals is None else {"goals": self.goals}),
             constraints=self.constraints,
+            parameter_constraints=self.parameter_constraints,
             algorithm=self.algorithm,
             max_trials=max(self.n_iter, 1_000) if self.study_name else self.n_iter,
             seed=int(seed) if self.study_name is None else 0,

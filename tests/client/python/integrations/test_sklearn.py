@@ -292,3 +292,22 @@ def test_a_score_that_is_no_number_fails_its_trial(coordinator_folder: Path) -> 
     assert states == ["FAILED" if math.isnan(b) else "COMPLETE" for b in search.cv_results_["mean_test_b"]]
     assert {"FAILED", "COMPLETE"} == set(states)
     assert all(not math.isnan(search.cv_results_["mean_test_b"][i]) for i in search.front_)
+
+
+def test_settings_keep_constraints_on_parameters(coordinator_folder: Path) -> None:
+    x, y = make_classification(80, random_state=0)
+    search = LuthierSearchCV(
+        DecisionTreeClassifier(random_state=0),
+        {"max_depth": (1, 20), "min_samples_leaf": (1, 20), "criterion": ["gini", "entropy"]},
+        n_iter=12, algorithm="random", random_state=0, db=str(coordinator_folder),
+        parameter_constraints=[
+            {"sum": {"max_depth": 1, "min_samples_leaf": 1}, "at_most": 12},
+            {"forbid": {"criterion": "gini", "max_depth": {"at_least": 4}}},
+        ],
+    ).fit(x, y)
+    settings = search.cv_results_["params"]
+    assert len(settings) == 12
+    for setting in settings:
+        assert setting["max_depth"] + setting["min_samples_leaf"] <= 12
+        assert setting["criterion"] == "entropy" or setting["max_depth"] < 4
+    assert {setting["criterion"] for setting in settings} == {"gini", "entropy"}

@@ -18,8 +18,18 @@ namespace {
 constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kKnownPoints = 5;       // Best observations that a maximiser starts from.
 constexpr Index kMaxPending = 200;    // Number of pending trials that are kept, the newest.
-constexpr Index kNewestRows = 1000;   // Parts of kMostRows observations: the newest,
-constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
+
+// Returns the row of the best observation: of the least violation, then of the largest score. There is at least one.
+Index BestRow(const Observations& data) {
+  Index best = 0;
+  const auto violation = [&](Index i) { return data.violations.size() > 0 ? data.violations(i) : 0.0; };
+  for (Index i = 1; i < data.scores.size(); ++i) {
+    if (violation(i) < violation(best) || (violation(i) == violation(best) && data.scores(i) > data.scores(best))) {
+      best = i;
+    }
+  }
+  return best;
+}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -151,30 +161,44 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
   return data;
 }
 
-Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index, const VectorXd* worth) {
+Observations Thin(const Observations& data, const ThinParts& parts, uint64_t seed, uint64_t ask_index,
+                  const VectorXd* worth, const VectorXd& lengthscales) {
   const Index n = data.scores.size();
   Observations thin = data;
   if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
-  if (n <= kMostRows) return thin;
-  std::vector<Index> older, keep;
-  for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
-  SortByScore(worth != nullptr ? *worth : data.scores, &older);
-  keep.assign(older.begin(), older.begin() + kBestRows);
-  std::vector<Index> rest(older.begin() + kBestRows, older.end());
+  if (n <= parts.rows()) return thin;
+  std::vector<Index> rest, keep;
+  for (Index i = 0; i < n - parts.newest; ++i) rest.push_back(i);
+  const auto take = [&](Index count) {
+    keep.insert(keep.end(), rest.begin(), rest.begin() + count);
+    rest.erase(rest.begin(), rest.begin() + count);
+  };
+  SortByScore(worth != nullptr ? *worth : data.scores, &rest);
+  take(parts.best);
+  if (parts.nearest > 0) {
+    const Eigen::RowVectorXd centre = data.observed.row(BestRow(data));
+    const VectorXd far = -((data.observed.rowwise() - centre).array().rowwise() / lengthscales.transpose().array())
+                              .square()
+                              .rowwise()
+                              .sum();
+    std::sort(rest.begin(), rest.end());
+    SortByScore(far, &rest);
+    take(parts.nearest);
+    std::sort(rest.begin(), rest.end());
+  }
   base::RandomStream random(seed, "bo/thin", ask_index);
   random.Shuffle(rest);
-  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMostRows - kNewestRows - kBestRows));
-  for (Index i = n - kNewestRows; i < n; ++i) keep.push_back(i);
+  take(parts.random);
+  for (Index i = n - parts.newest; i < n; ++i) keep.push_back(i);
   std::sort(keep.begin(), keep.end());
   thin.observed = Rows(data.observed, keep);
-  thin.scores.resize(kMostRows);
+  thin.scores = data.scores(keep);
   if (data.violations.size() > 0) thin.violations = data.violations(keep);
   thin.complete.clear();
   thin.number.clear();
-  for (Index k = 0; k < kMostRows; ++k) {
-    thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
-    thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
-    thin.number.push_back(data.number[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
+  for (const Index i : keep) {
+    thin.complete.push_back(data.complete[static_cast<size_t>(i)]);
+    thin.number.push_back(data.number[static_cast<size_t>(i)]);
   }
   return thin;
 }

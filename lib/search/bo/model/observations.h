@@ -49,11 +49,21 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
                                      const SettingTable* table, bool failures, const base::StopToken& stop,
                                      const std::vector<double>& violations = {});
 
-// Returns the observations that a model can afford, at most kMostRows: the newest 1000, the best 200 of
-// the others and 300 random ones of the rest. Keeps the newest 200 pending trials. `worth` (n, or null)
-// takes the place of the scores.
-inline constexpr Eigen::Index kMostRows = 1500;
-Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index, const Eigen::VectorXd* worth = nullptr);
+// How many observations of each kind a model takes where it can't take all: the newest, the best of the others, those
+// nearest to the best one of the rest, and random ones of what is left.
+struct ThinParts {
+  Eigen::Index newest = 1000, best = 200, nearest = 0, random = 300;
+  Eigen::Index rows() const { return newest + best + nearest + random; }
+};
+inline constexpr ThinParts kThinParts;
+// Those of newer studies, whose asks take the same time however many results there are.
+inline constexpr ThinParts kThinPartsNearby = {.newest = 150, .best = 100, .nearest = 200, .random = 50};
+
+// Returns the observations that a model can afford, at most parts.rows(), in their order. Keeps the newest 200 pending
+// trials. `worth` (n, or null) takes the place of the scores. `lengthscales` are those of the model's columns, by which
+// distances are measured.
+Observations Thin(const Observations& data, const ThinParts& parts, uint64_t seed, uint64_t ask_index,
+                  const Eigen::VectorXd* worth, const Eigen::VectorXd& lengthscales);
 
 // Sorts row indices by score, best first. Ties go to the earlier row.
 void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows);

@@ -232,10 +232,20 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
 
 absl::Status TakeData(const BoStudy& study, Ask* ask) {
   VectorXd worth;
-  if (study.SeveralObjectives() && ask->all.scores.size() > kMostRows) {
+  // What a Lipschitz constant rules out, more results rule out better.
+  const bool nearby =
+      study.options.rules >= 2 && !study.SeveralObjectives() && study.options.lipschitz == study::BoLipschitz::kOff;
+  const ThinParts& parts = nearby ? kThinPartsNearby : kThinParts;
+  if (study.SeveralObjectives() && ask->all.scores.size() > parts.rows()) {
     LUTHIER_ASSIGN_OR_RETURN(worth, WorthOfRows(study, *ask));
   }
-  ask->data = Thin(ask->all, study.seed, ask->index, worth.size() > 0 ? &worth : nullptr);
+  const std::vector<int> groups = study.encoding.ModelGroups();
+  VectorXd lengthscales = VectorXd::Ones(static_cast<Index>(groups.size()));
+  if (const std::optional<SurrogateState>& model = ask->state->surrogate; model.has_value()) {
+    for (Index j = 0; j < lengthscales.size(); ++j)
+      lengthscales(j) = model->theta.lengthscales(groups[static_cast<size_t>(j)]);
+  }
+  ask->data = Thin(ask->all, parts, study.seed, ask->index, worth.size() > 0 ? &worth : nullptr, lengthscales);
   if (study.options.gradients == study::BoGradients::kOff) return absl::OkStatus();
   return TakeSlopes(study, ask);
 }

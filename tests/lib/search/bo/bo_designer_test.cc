@@ -608,10 +608,14 @@ study::History LongHistory(int n) {
 }
 
 TEST(Bo, LongHistoriesAreThinned) {
-  const absl::StatusOr<Suggestion> s =
-      CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(LongHistory(1700), 1700, base::StopToken());
-  ASSERT_TRUE(s.ok());
-  EXPECT_EQ(s->details.at("observations"), 1500);
+  for (const auto& [rules, rows] : std::vector<std::pair<int32_t, int>>{{0, 1500}, {1, 1500}, {2, 500}}) {
+    BoOptions options = ModelOnly();
+    options.rules = rules;
+    const absl::StatusOr<Suggestion> s =
+        CreateDesigner(BraninSpec(1, options))->Suggest(LongHistory(1700), 1700, base::StopToken());
+    ASSERT_TRUE(s.ok());
+    EXPECT_EQ(s->details.at("observations"), rows);
+  }
 }
 
 TEST(Bo, ClimbsAndExplorationsSeeLongHistoriesThinned) {

@@ -241,8 +241,9 @@ TEST(SeveralMetrics, OfThousandsOfResultsTheFrontIsKept) {
     data.number.push_back(i + 1);
     data.complete.push_back(true);
   }
-  EXPECT_THAT(Thin(data, 1, 1, &worth).number, ::testing::IsSupersetOf({8, 12}));
-  EXPECT_EQ(Thin(data, 1, 1, &worth).scores.size(), kMostRows);
+  const Observations thin = Thin(data, kThinParts, 1, 1, &worth, VectorXd::Ones(1));
+  EXPECT_THAT(thin.number, ::testing::IsSupersetOf({8, 12}));
+  EXPECT_EQ(thin.scores.size(), 1500);
 }
 
 TEST(SeveralMetrics, OptionsThatAreOfOneObjectiveAreRefusedByName) {

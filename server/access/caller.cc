@@ -48,9 +48,9 @@ std::string Caller::Owner(const std::string& of) const {
   return study::IdWithin(has(of) ? of : project, name);
 }
 
-std::string Caller::Worker(const std::string& worker) const {
+std::string Caller::Worker(const std::string& worker, absl::string_view of) const {
   if (token.empty()) return worker;
-  return absl::StrCat(study::IdWithin(project, name), "/", worker);
+  return absl::StrCat(study::IdWithin(has(of) ? std::string(of) : project, name), "/", worker);
 }
 
 std::string Caller::RequestId(const std::string& request_id) const {

@@ -49,11 +49,12 @@ struct Caller {
 
   // Names and secrets as the core knows them. They differ for each token, so that another caller can't use those of
   // this one, whatever it sends.
-  //  * worker: "NAME/worker", and "PROJECT/NAME/worker" outside of "default";
+  //  * worker that asks for trials of the project `of`: "NAME/worker", and "PROJECT/NAME/worker" outside of "default".
+  //    It has a name in each of the token's projects, so that none tells of another;
   //  * request id: "TOKEN/request id"; empty stays empty;
   //  * lease: the bytes of the lease's token, combined with those of the caller's. Applied twice, it gives the first
   //    bytes.
-  std::string Worker(const std::string& worker) const;
+  std::string Worker(const std::string& worker, absl::string_view of) const;
   std::string RequestId(const std::string& request_id) const;
   std::string Lease(std::string lease) const;
 };

@@ -41,8 +41,9 @@ class Call final : public OpenCall, public std::enable_shared_from_this<Call> {
   const wire::ResourceName& name() const { return name_; }
   // Returns the project that the call is about: its caller's, if the request names none.
   absl::StatusOr<std::string> Project() const;
-  // Returns the caller's name for events: "alice@ipv4:10.0.0.7", or the address alone of a caller without a token.
-  std::string actor() const;
+  // Returns the caller's name for events of the project `of`: "alice@ipv4:10.0.0.7", or the address alone of a caller
+  // without a token.
+  std::string actor(const std::string& of) const;
   // Returns the caller's deadline on Clock::Monotonic(): after 30 s if it gave none, after at most 60 s.
   absl::Duration deadline() const { return deadline_; }
   // Returns the caller's right to have the call go on; null: none is needed.

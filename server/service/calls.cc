@@ -135,9 +135,9 @@ absl::StatusOr<std::string> Call::Project() const {
   return name_.empty() ? caller().project : name_.Project();
 }
 
-std::string Call::actor() const {
+std::string Call::actor(const std::string& of) const {
   if (caller().token.empty()) return peer_.address;
-  return absl::StrCat(study::IdWithin(caller().project, caller().name), "@", peer_.address);
+  return absl::StrCat(study::IdWithin(caller().has(of) ? of : caller().project, caller().name), "@", peer_.address);
 }
 
 absl::Status Call::StillAllowed() const {

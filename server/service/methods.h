@@ -116,15 +116,16 @@ Method Stream(const char* name, access::Right right, void (*run)(const CallPtr& 
 // Sets what every operation takes over from its call.
 template <typename Op, typename Request>
 void TakeCaller(const Call& call, const Request& request, Op* op) {
-  if constexpr (requires { op->actor; }) op->actor = call.actor();
+  if constexpr (requires { op->actor; }) op->actor = call.actor(std::string(study::ProjectOf(op->id)));
   if constexpr (requires { op->request_id; }) op->request_id = call.caller().RequestId(request.request_id());
   if constexpr (requires { op->token; }) op->token = call.caller().Lease(request.token());
   if constexpr (requires { op->by; } || requires { op->owner; }) {
     const access::Caller& caller = call.caller();
-    const std::string owner = caller.Owner(std::string(study::ProjectOf(op->id)));
+    const std::string project(study::ProjectOf(op->id));
+    const std::string owner = caller.Owner(project);
     if constexpr (requires { op->owner; }) op->owner = owner;
     if constexpr (requires { op->by; }) {
-      op->by = {caller.maintains(), owner, caller.token.empty() ? "" : caller.Worker("")};
+      op->by = {caller.maintains(), owner, caller.token.empty() ? "" : caller.Worker("", project)};
     }
   }
 }

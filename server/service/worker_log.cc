@@ -31,6 +31,13 @@ void WorkerLog::Seen(const std::string& name, const std::string& instance) {
   lone_.Forget(name);
 }
 
+bool WorkerLog::SeenAgain(const std::string& name) {
+  base::MutexLock lock(&mutex_);
+  if (workers_.count(name) == 0) return false;
+  Touch(name, clock_->Wall());
+  return true;
+}
+
 void WorkerLog::Asked(const std::string& name, const std::string& pool, const std::string& study) {
   base::MutexLock lock(&mutex_);
   const auto known = workers_.find(name);
@@ -52,13 +59,18 @@ std::string WorkerLog::WhyNobodyTakes(const std::string& study, const std::strin
   absl::Duration newest = absl::InfiniteDuration();
   std::string rest, busy;
   base::MutexLock lock(&mutex_);
+  std::set<std::string> busy_processes;
+  for (const auto& [name, trials] : held_) {
+    if (const auto known = workers_.find(name); known != workers_.end()) busy_processes.insert(known->second.instance);
+  }
+  busy_processes.erase("");
   for (const auto& [name, entry] : workers_) {
     if (entry.asked.count({pool, ""}) + entry.asked.count({pool, study}) == 0) continue;
     const absl::Duration ago = wall - entry.worker.last_seen;
     const std::vector<LoneFailures::Rest> rests = lone_.RestsOf(name, now);
     const auto resting = std::find_if(rests.begin(), rests.end(), [&](const auto& r) { return r.study_id == study; });
     if (resting == rests.end() && ago <= kSilent) {
-      if (held_.count(name) == 0) return "";
+      if (held_.count(name) + busy_processes.count(entry.instance) == 0) return "";
       busy = name;
     }
     if (resting != rests.end()) rest = absl::StrCat("waiting: worker ", name, " rests from it: ", resting->failure);

@@ -45,11 +45,13 @@ class WorkerLog final : public coordinator::Observer {
   // Notes that the worker asked or sent a heartbeat. `instance` is unique per process; empty: not said. A new one ends
   // the worker's rests.
   void Seen(const std::string& name, const std::string& instance = "");
+  // Notes that a worker which is known sent a heartbeat; returns whether it is.
+  bool SeenAgain(const std::string& name);
   // Notes that it asked for trials of a pool (study::PoolKey), only of `study` if that is not empty.
   void Asked(const std::string& name, const std::string& pool, const std::string& study);
   // Returns why no worker takes trials of an ACTIVE study that has none running, for people: "waiting: no worker of
   // pool gpus has asked since the coordinator started"; "" if a worker that asks for such trials was seen within the
-  // last minute and holds no trial.
+  // last minute and holds no trial, nor does its process under the name that it has in another project.
   std::string WhyNobodyTakes(const std::string& study, const std::string& pool) const;
   // Returns the studies of which the worker gets no trials now (LoneFailures).
   std::vector<coordinator::Rest> RestsOf(const std::string& name) const;
@@ -66,8 +68,7 @@ class WorkerLog final : public coordinator::Observer {
   struct Entry {
     Worker worker;
     std::string instance;
-    // Pools that its process asked for, with the study if one was named: a process may ask for several projects in
-    // turn.
+    // Pools that its process asked for, with the study if one was named.
     std::set<std::pair<std::string, std::string>> asked;
     std::list<std::string>::iterator place;  // In `order_`.
   };

@@ -114,7 +114,7 @@ void Suggest(const CallPtr& call, const v1::SuggestRequest& request, v1::Suggest
   }
   if (!violations.empty()) return call->Finish(violations.ToStatus());
   op.pool = study::PoolKey(*project, request.pool().empty() ? study::kDefaultPool : request.pool());
-  op.worker = caller.Worker(request.worker());
+  op.worker = caller.Worker(request.worker(), *project);
   const Backend& backend = call->backend();
   if (backend.workers != nullptr) {
     backend.workers->Seen(op.worker, request.instance());
@@ -148,8 +148,16 @@ void Heartbeat(const CallPtr& call, const v1::HeartbeatRequest& request, v1::Hea
                    absl::StrCat("has ", request.tokens_size(), " entries; at most ", kMaxTokens, " are allowed"));
   }
   if (!violations.empty()) return call->Finish(violations.ToStatus());
-  const std::string worker = call->caller().Worker(request.worker());
-  if (call->backend().workers != nullptr) call->backend().workers->Seen(worker);
+  const access::Caller& caller = call->caller();
+  const std::string worker = caller.Worker(request.worker(), caller.project);
+  if (call->backend().workers != nullptr) {
+    // In each project in which it asked for trials: its leases may be of any.
+    bool known = false;
+    for (const std::string& project : caller.projects) {
+      known |= call->backend().workers->SeenAgain(caller.Worker(request.worker(), project));
+    }
+    if (!known) call->backend().workers->Seen(worker);
+  }
   std::vector<std::string> leases;
   for (const std::string& token : request.tokens()) leases.push_back(call->caller().Lease(token));
   call->backend().coordinator->Heartbeat(

@@ -14,8 +14,8 @@ import grpc
 import pytest
 from attack import BIN, Caller, Coordinator, descendants_killed, messages_of, spec, wait_for
 
-SEE, READ = {"viewer", "user", "worker", "both", "admin"}, {"viewer", "user", "both", "admin"}
-WORK, WRITE, ADMIN = {"user", "worker", "both", "admin"}, {"user", "both", "admin"}, {"admin"}
+WRITE, ADMIN = {"user", "both", "maintainer", "several", "admin"}, {"admin"}
+SEE, READ, WORK = WRITE | {"viewer", "worker"}, WRITE | {"viewer"}, WRITE | {"worker"}
 # As docs/guide/security.md says. A call without a row fails.
 MATRIX = {
     "StudyService": {
@@ -36,22 +36,24 @@ UNKNOWN = "lut_0123456789abcdef_" + "A" * 43
 
 
 class People:
-    """A coordinator with projects `vision` and `other`, and somebody of each kind."""
+    """A coordinator with projects `vision`, `speech` and `other`, and somebody of each kind; `several` are of the first two."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator = coordinator
         admin = coordinator.caller(coordinator.admin_token)
-        for project in ("vision", "other"):
+        for project in ("vision", "speech", "other"):
             admin.call("AdminService/CreateProject", id=project)
         self.tokens, self.ids = {"admin": coordinator.admin_token}, {}
         admin_service = messages_of("AdminService")
         wanted = {"viewer": ["VIEWER"], "user": ["USER"], "worker": ["WORKER"], "both": ["USER", "WORKER"], "commander": ["USER"],
-                  "stranger": ["USER"], "revoked": ["ADMIN"]}
+                  "stranger": ["USER"], "revoked": ["ADMIN"], "maintainer": ["MAINTAINER"], "several": ["USER", "WORKER"], "listener": ["VIEWER"]}
         for name, roles in wanted.items():
             request = admin_service.CreateTokenRequest(name=name, commands=name == "commander")
             request.roles.extend(admin_service.Role.Value(role) for role in roles)
-            if name != "revoked":
-                request.project = "other" if name == "stranger" else "vision"
+            if name == "several":
+                request.projects.extend(["vision", "speech"])
+            elif name != "revoked":
+                request.project = {"stranger": "other", "listener": "speech"}.get(name, "vision")
             made = admin.call("AdminService/CreateToken", request)
             self.tokens[name], self.ids[name] = made.secret, made.token.id
         admin.call("AdminService/RevokeToken", id=self.ids["revoked"])
@@ -143,22 +145,24 @@ def test_every_call_has_a_row(people: People) -> None:
 
 def test_roles_and_projects(people: People) -> None:
     cells = 0
-    for who in ("viewer", "user", "worker", "both", "admin"):
+    everybody = ("viewer", "user", "worker", "both", "maintainer", "several", "admin")
+    for who in everybody:
         for service, rows in MATRIX.items():
             for method, roles in rows.items():
-                for project in ("vision", "other", ""):
+                for project in ("vision", "speech", "other", ""):
                     request, named = requests_of(service, method, project)
                     code, why = outcome(people[who], service, method, request)
                     what = f"{method} by {who} in {project!r}: {code} {why}"
                     assert code not in ("UNAUTHENTICATED", "UNIMPLEMENTED", "INTERNAL", "UNKNOWN", "UNAVAILABLE"), what
-                    if project == "other" and named and who != "admin":
+                    elsewhere = project == "other" or (project == "speech" and who != "several")
+                    if elsewhere and named and who != "admin":
                         assert code == "NOT_FOUND", what
                     elif who in roles:
                         assert code != "PERMISSION_DENIED", what
                     else:
                         assert (code, why) == ("PERMISSION_DENIED", "ROLE"), what
                     cells += 1
-    assert cells == 5 * 3 * sum(map(len, MATRIX.values()))
+    assert cells == len(everybody) * 4 * sum(map(len, MATRIX.values()))
 
 
 def test_without_a_valid_token_nothing_goes(people: People) -> None:
@@ -249,6 +253,50 @@ def test_studies_commands_and_tokens_of_another(people: People) -> None:
                                 ("RevokeToken", admins.RevokeTokenRequest(id=people.ids["user"]))):
             assert reason(people[who], f"AdminService/{method}", request) == "ROLE", (who, method)
     assert people.dump() == before
+
+
+def test_a_worker_of_several_projects_is_seen_in_each_which_tells_of_no_other(people: People) -> None:
+    workers = messages_of("WorkerService")
+    several, speech = people["several"], "projects/speech/studies/heard"
+    create = People.create("heard")
+    create.parent = "projects/speech"
+    several.call("StudyService/CreateStudy", create)
+    leases = [several.call("WorkerService/Suggest", workers.SuggestRequest(study=study, worker="w", instance="i", request_id=study)).leases[0]
+              for study in (STUDY, speech)]
+    several.call("WorkerService/Complete", trial=leases[1].trial.name, token=leases[1].token, measurement={"metrics": {"loss": 1.0}})
+
+    def seen(who: str, project: str) -> dict[str, Any]:
+        return {worker.name: worker for worker in people[who].call("StudyService/ListWorkers", parent=f"projects/{project}").workers}
+
+    for who in ("viewer", "several", "admin"):
+        mine = seen(who, "vision")["vision/several/w"]
+        assert (mine.granted, mine.completed, mine.leases) == (1, 0, 1)
+        assert not [name for name in seen(who, "vision") if name.startswith("speech/")]
+    for who in ("listener", "several", "admin"):
+        theirs = seen(who, "speech")
+        assert list(theirs) == ["speech/several/w"]
+        assert (theirs["speech/several/w"].granted, theirs["speech/several/w"].completed, theirs["speech/several/w"].leases) == (1, 1, 0)
+    # A heartbeat is heard in both, whatever it holds.
+    before = {project: seen("several", project)[f"{project}/several/w"].last_seen.ToNanoseconds() for project in ("vision", "speech")}
+    several.call("WorkerService/Heartbeat", workers.HeartbeatRequest(worker="w", tokens=[leases[0].token]))
+    for project, at in before.items():
+        assert seen("several", project)[f"{project}/several/w"].last_seen.ToNanoseconds() > at
+    # What a viewer of one project reads of it has no word of the other: neither of a study that it is busy with.
+    create.study_id = "waits"
+    create.spec.objective.builtin.model = "logistic"
+    create.spec.objective.builtin.data = "synth:logistic?rows=50&cols=3"
+    create.spec.space[0].name = "l2"
+    getattr(create.spec.space[0], "float").min = 0.1
+    del create.spec.space[1:]
+    create.spec.metric.name = "validation_loss"
+    several.call("StudyService/CreateStudy", create)
+    several.call("WorkerService/Suggest", workers.SuggestRequest(parent="projects/speech", study=speech, worker="w", instance="i", request_id="r2"))
+    listener = people["listener"]
+    said = "".join(map(str, [*listener.call("StudyService/ListStudies", parent="projects/speech").studies,
+                             *listener.call("StudyService/ListTrials", parent=speech).trials,
+                             *listener.call("StudyService/ListEvents", name=speech).events, *seen("listener", "speech").values()]))
+    assert "speech/several/w" in said and "vision" not in said
+    several.call("WorkerService/Release", trial=leases[0].trial.name, token=leases[0].token)
 
 
 def test_what_is_elsewhere_and_what_is_nowhere_look_alike(people: People) -> None:

@@ -41,13 +41,18 @@ TEST(Token, HashesAreCompared) {
 
 TEST(Caller, HasNamesOfItsOwn) {
   const Caller nobody;
-  EXPECT_EQ(nobody.Worker("w"), "w");
+  EXPECT_EQ(nobody.Worker("w", "vision"), "w");
   EXPECT_EQ(nobody.RequestId("r"), "r");
   EXPECT_EQ(nobody.Lease("0123456789abcdef"), "0123456789abcdef");
   Caller alice{"id1", "alice", "default", {"default"}, {Role::kWorker}, false};
   Caller bob{"id2", "alice", "vision", {"vision"}, {Role::kWorker}, false};
-  EXPECT_EQ(alice.Worker("w"), "alice/w");
-  EXPECT_EQ(bob.Worker("w"), "vision/alice/w");
+  EXPECT_EQ(alice.Worker("w", "default"), "alice/w");
+  EXPECT_EQ(bob.Worker("w", "vision"), "vision/alice/w");
+  EXPECT_EQ(bob.Worker("w", "speech"), "vision/alice/w") << "it is not for that project";
+  Caller both{"id3", "gpu1", "vision", {"vision", "speech", "default"}, {Role::kWorker}, false};
+  EXPECT_EQ(both.Worker("w", "vision"), "vision/gpu1/w");
+  EXPECT_EQ(both.Worker("w", "speech"), "speech/gpu1/w");
+  EXPECT_EQ(both.Worker("w", "default"), "gpu1/w");
   EXPECT_NE(alice.RequestId("r"), bob.RequestId("r"));
   EXPECT_EQ(alice.RequestId(""), "");
   const std::string lease = alice.Lease("0123456789abcdef");

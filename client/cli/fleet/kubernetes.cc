@@ -12,9 +12,11 @@
 #include "lib/base/regular_file.h"
 #include "lib/base/status_macros.h"
 
-// A fleet is one Job whose parallelism is the number of workers, and a Secret with what lets them in. Both have the
-// fleet's name. A pod that ends with 0 says that nothing is left to do, one with 75 that it was sent away: the Job
-// ignores those, and replaces them. Namespace and cluster are those of kubectl's context.
+// A fleet is one Job with an index for each worker, and a Secret with what lets them in. Both have the fleet's name. A
+// pod that ends with 0 says that nothing is left to do, one with 75 that it was sent away: the Job ignores those, and
+// replaces them. It waits before it does, 10 s and each time twice as long, for each index by itself: a Job without
+// indexes would wait for 10 s * 2^(k - 1) after k pods were sent away at once. Namespace and cluster are those of
+// kubectl's context.
 namespace luthier::cli {
 namespace {
 
@@ -73,32 +75,33 @@ class KubernetesEngine final : public Engine {
     for (const std::string& flag : WorkerFlags(fleet, FilesInPods(fleet), "all"))
       arguments.push_back(ContainerArgument(flag));
     const bool access = NeedsSecret(fleet);
-    std::string text =
-        absl::StrCat("# Workers of Luthier, as `luthier worker up --on k8s` applies them",
-                     access ? ", with a Secret of the same name\n# that holds the token and certificates.\n" : ".\n",
-                     "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ", name, "\n  labels: ", Labels(name),
-                     "\n  annotations:\n    luthier/settings: ", AsYaml(fleet.Settings()),
-                     "\n    luthier/works-for: ", AsYaml(fleet.WorksFor()), "\nspec:\n  parallelism: ", fleet.workers,
-                     "\n  backoffLimit: 1000000\n"
-                     "  podFailurePolicy:\n    rules:\n"
-                     "    # Sent away by a signal, or by the cluster: replaced, and not counted.\n"
-                     "    - {action: Ignore, onExitCodes: {containerName: worker, operator: In, values: [75]}}\n"
-                     "    - {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}\n"
-                     "    # A wrong flag, no right to work, a study that this image can't evaluate: no other pod would "
-                     "fare better.\n"
-                     "    - {action: FailJob, onExitCodes: {containerName: worker, operator: In, values: [2, 4, 78]}}\n"
-                     "  template:\n    metadata:\n      labels: ",
-                     Labels(name), "\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: ",
-                     absl::ToInt64Seconds(absl::Ceil(fleet.EndsWithin(), absl::Seconds(1))),
-                     "\n      automountServiceAccountToken: false\n"
-                     "      securityContext: {runAsNonRoot: true, runAsUser: 10001, runAsGroup: 10001, fsGroup: 10001, "
-                     "seccompProfile: {type: RuntimeDefault}}\n"
-                     "      containers:\n      - name: worker\n        image: ",
-                     AsYaml(fleet.image), "\n        args: [", absl::StrJoin(arguments, ", "),
-                     ", \"--name\", \"$(POD_NAME)\"]\n"
-                     "        env:\n        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n"
-                     "        resources:\n          requests: {cpu: \"",
-                     fleet.TrialsAtOnce(), "\"}\n");
+    std::string text = absl::StrCat(
+        "# Workers of Luthier, as `luthier worker up --on k8s` applies them",
+        access ? ", with a Secret of the same name\n# that holds the token and certificates.\n" : ".\n",
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ", name, "\n  labels: ", Labels(name),
+        "\n  annotations:\n    luthier/settings: ", AsYaml(fleet.Settings()),
+        "\n    luthier/works-for: ", AsYaml(fleet.WorksFor()),
+        "\nspec:\n  completionMode: Indexed\n  completions: ", fleet.workers, "\n  parallelism: ", fleet.workers,
+        "\n  backoffLimitPerIndex: 1000000\n"
+        "  podFailurePolicy:\n    rules:\n"
+        "    # Sent away by a signal, or by the cluster: replaced, and not counted.\n"
+        "    - {action: Ignore, onExitCodes: {containerName: worker, operator: In, values: [75]}}\n"
+        "    - {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}\n"
+        "    # A wrong flag, no right to work, a study that this image can't evaluate: no other pod would "
+        "fare better.\n"
+        "    - {action: FailJob, onExitCodes: {containerName: worker, operator: In, values: [2, 4, 78]}}\n"
+        "  template:\n    metadata:\n      labels: ",
+        Labels(name), "\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: ",
+        absl::ToInt64Seconds(absl::Ceil(fleet.EndsWithin(), absl::Seconds(1))),
+        "\n      automountServiceAccountToken: false\n"
+        "      securityContext: {runAsNonRoot: true, runAsUser: 10001, runAsGroup: 10001, fsGroup: 10001, "
+        "seccompProfile: {type: RuntimeDefault}}\n"
+        "      containers:\n      - name: worker\n        image: ",
+        AsYaml(fleet.image), "\n        args: [", absl::StrJoin(arguments, ", "),
+        ", \"--name\", \"$(POD_NAME)\"]\n"
+        "        env:\n        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n"
+        "        resources:\n          requests: {cpu: \"",
+        fleet.TrialsAtOnce(), "\"}\n");
     if (fleet.gpus > 0) absl::StrAppend(&text, "          limits: {nvidia.com/gpu: \"", fleet.gpus, "\"}\n");
     absl::StrAppend(
         &text,
@@ -134,8 +137,9 @@ class KubernetesEngine final : public Engine {
       }
       if (fleet.over) {
         fleet.waiting = 0;
-      } else if (fleet.running + fleet.waiting < fleet.workers) {
-        fleet.waiting = fleet.workers - fleet.running;
+      } else if (const int left = NumberAt(job, "/status/succeeded"_json_pointer);
+                 fleet.running + fleet.waiting + left < fleet.workers) {
+        fleet.waiting = fleet.workers - fleet.running - left;
         if (const std::string refused = WhyNotCreated(fleet.name); !refused.empty()) fleet.note = refused;
       }
       fleets.push_back(std::move(fleet));

@@ -21,3 +21,12 @@ import attack  # noqa: E402
 def messages(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Makes luthier.v1.*_pb2 importable in all tests."""
     attack.generate_messages(tmp_path_factory.mktemp("proto"))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A run in which an engine could not be had is a skipped one for ctest, too, and says why."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if exitstatus == 0 and reporter.stats.get("skipped") and not reporter.stats.get("passed"):
+        for reason in {report.longrepr[2] for report in reporter.stats["skipped"]}:
+            print(f"\nskipped: {reason.removeprefix('Skipped: ')}")
+        session.exitstatus = 77

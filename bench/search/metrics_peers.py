@@ -6,7 +6,8 @@
 TPE, NSGA-II and GP are Optuna's samplers at their defaults but for the seed (GP needs torch); constraints go in as
 `constraints_func`. BoTorch is a SingleTaskGP a metric with qLogNoisyExpectedHypervolumeImprovement, or with one
 objective LogConstrainedExpectedImprovement, as its tutorials have them: 2(d + 1) Sobol points, then 10 restarts of 512
-samples. It is told the problem's reference point, which it needs.
+samples. It is told the problem's reference point, which it needs. Times are of the processor, of one thread where
+OMP_NUM_THREADS=1. Searches whose rows are there are not run again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import os
 import statistics
 import time
 import warnings
@@ -159,10 +161,10 @@ def search_optuna(problem: Problem, peer: str, seed: int, trials: int) -> Course
     study = optuna.create_study(directions=["minimize"] * objectives, sampler=sampler)
     course = Course(problem)
     for _ in range(trials):
-        begin = time.perf_counter()
+        begin = time.process_time()
         trial = study.ask()
         x = [trial.suggest_float(f"x{j}", low, high) for j, (low, high) in enumerate(box)]
-        milliseconds = 1e3 * (time.perf_counter() - begin)
+        milliseconds = 1e3 * (time.process_time() - begin)
         values = function(x)
         trial.set_user_attr("constraints", values[objectives:])
         study.tell(trial, values[:objectives])
@@ -208,15 +210,23 @@ def search_botorch(problem: Problem, seed: int, trials: int) -> Course:
     first = torch.quasirandom.SobolEngine(len(box), scramble=True, seed=seed).draw(2 * (len(box) + 1)).double()
     course, settings, results = Course(problem), [], []
     for i in range(trials):
-        begin = time.perf_counter()
+        begin = time.process_time()
         u = first[i : i + 1] if i < len(first) else suggest_botorch(problem, torch.cat(settings), torch.cat(results))
-        milliseconds = 1e3 * (time.perf_counter() - begin)
+        milliseconds = 1e3 * (time.process_time() - begin)
         values = function([low + float(v) * (high - low) for v, (low, high) in zip(u[0], box)])
         course.add(values, milliseconds)
         if all(map(math.isfinite, values)):
             settings.append(u)
             results.append(torch.tensor([[-v for v in values[:objectives]] + values[objectives:]]).double())
     return course
+
+
+def is_there(rows: str | None, problem: str, peer: str, seed: int) -> bool:
+    """Whether the rows of a search are there from a run that was interrupted."""
+    if rows is None or not os.path.exists(rows):
+        return False
+    with open(rows, encoding="utf-8") as lines:
+        return any(line.startswith(f"{problem},{peer},{seed},") for line in lines)
 
 
 def main() -> None:
@@ -230,8 +240,10 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    for name, peer in itertools.product(arguments.problems.split(","), arguments.peers.split(",")):
-        for seed in range(1, arguments.seeds + 1):
+    for seed in range(1, arguments.seeds + 1):
+        for name, peer in itertools.product(arguments.problems.split(","), arguments.peers.split(",")):
+            if is_there(arguments.rows, name, peer, seed):
+                continue
             if peer == "BoTorch":
                 course = search_botorch(PROBLEMS[name], seed, arguments.trials)
             else:

@@ -5,6 +5,8 @@
 // The noise is normal; its deviation is a multiple of the interquartile range of 1,000 random values. `reported` is the
 // function's own value where the best result was, `recommended` where the search recommends, the same without noise.
 // With --serve NAME SEED NOISE the program answers lines of coordinates with "value noisy_value": for peers.
+// With --ask DIM SEED it searches [-5, 5]^DIM with the first of --algorithms for functions of other programs: it writes
+// "origin milliseconds x1 x2 ..." and reads the value there, until --evaluations are made.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,6 +37,7 @@ ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
 ABSL_FLAG(int64_t, seeds, 8, "runs of each cell");
 ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");
 ABSL_FLAG(bool, serve, false, "answer lines of coordinates for NAME SEED NOISE");
+ABSL_FLAG(bool, ask, false, "write the coordinates of DIM SEED to evaluate, and read their values");
 
 namespace luthier {
 namespace {
@@ -141,6 +144,46 @@ int Serve(const std::string& function, uint64_t seed, double share) {
   return 0;
 }
 
+// Writes settings of [-5, 5]^dim, and reads the value of each.
+int AskFor(const std::string& text, int dim, uint64_t seed) {
+  const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(text);
+  if (!algorithm.ok()) Die(algorithm.status());
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < dim; ++i) {
+    parameters.push_back(
+        {absl::StrCat("x", 100 + i), study::FloatRange{-5.0, 5.0, study::Scale::kLinear, std::nullopt}});
+  }
+  study::StudySpec spec;
+  spec.space = *study::SearchSpace::Create(std::move(parameters));
+  spec.metric = {"value", study::Goal::kMinimize};
+  spec.algorithm = *algorithm;
+  spec.budget.max_trials = absl::GetFlag(FLAGS_evaluations);
+  spec.seed = seed;
+  const std::unique_ptr<search::Designer> designer = search::CreateDesigner(spec);
+  study::History history;
+  std::string line;
+  for (int64_t asks = 0; asks < spec.budget.max_trials; ++asks) {
+    const absl::Duration start = simulate::ThreadCpuTime();
+    absl::StatusOr<search::Suggestion> suggestion =
+        designer->Suggest(history, static_cast<uint64_t>(asks), base::StopToken());
+    if (!suggestion.ok()) Die(suggestion.status());
+    std::printf("%s %.3f", suggestion->origin.c_str(), absl::ToDoubleMilliseconds(simulate::ThreadCpuTime() - start));
+    for (const auto& [name, value] : suggestion->parameters) std::printf(" %.17g", std::get<double>(value));
+    std::printf("\n");
+    std::fflush(stdout);
+    double value = 0.0;
+    if (!std::getline(std::cin, line) || !absl::SimpleAtod(line, &value)) return 2;
+    study::HistoryTrial trial;
+    trial.number = asks + 1;
+    trial.ask_index = static_cast<uint64_t>(asks);
+    trial.parameters = std::move(suggestion->parameters);
+    trial.designer_state = std::move(suggestion->designer_state);
+    history.AddStored(std::move(trial));
+    history.Finish(asks + 1, study::TrialState::kComplete, value, std::nullopt, std::nullopt);
+  }
+  return 0;
+}
+
 std::vector<std::string> Words(const std::string& text, char by) {
   return absl::StrSplit(text, by);
 }
@@ -153,6 +196,15 @@ int Main(const std::vector<char*>& words) {
       Die(absl::InvalidArgumentError("--serve needs NAME SEED NOISE"));
     }
     return Serve(words[1], seed, share);
+  }
+  if (absl::GetFlag(FLAGS_ask)) {
+    uint64_t seed = 0;
+    int dim = 0;
+    if (words.size() != 3 || !absl::SimpleAtoi(words[1], &dim) || dim < 1 || dim > 40 ||
+        !absl::SimpleAtoi(words[2], &seed)) {
+      Die(absl::InvalidArgumentError("--ask needs DIM (1 to 40) and SEED"));
+    }
+    return AskFor(Words(absl::GetFlag(FLAGS_algorithms), ';').front(), dim, seed);
   }
   std::printf("algorithm,function,noise,seed,reported,recommended,best,found_by,found_at,local_steps,ask_ms\n");
   for (const std::string& function : Words(absl::GetFlag(FLAGS_functions), ',')) {

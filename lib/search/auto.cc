@@ -77,6 +77,13 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
                    " (name an algorithm, bo for one, to train all to their end); new ones come from the model"));
 }
 
+// Says what a member beside the model is for.
+std::string MemberReason(Member member) {
+  return absl::StrCat("beside the model one trial in ", kMemberEvery, " is ", NameOf(member),
+                      "'s, and more where that finds the best: so the study is never far behind ", NameOf(member),
+                      " alone");
+}
+
 // Says what is known of the noise of results; "" for what several objectives need not be told.
 std::string NoiseReason(const study::StudySpec& spec, const study::AutoOptions& options, const study::BoOptions& bo) {
   if (bo.SaidNoisy()) {
@@ -173,6 +180,12 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
                      " at once: open trials are believed to give what is predicted, so that new ones go elsewhere"));
   }
   choice.algorithm = bo;
+  if (options.rules >= 4 && !study::EndsWhenAnswered(spec)) {
+    study::StudySpec chosen = spec;
+    chosen.algorithm = bo;
+    choice.members = MembersOf(chosen);
+    for (const Member member : choice.members) because(MemberReason(member));
+  }
   if (options.rules >= 1 && spec.resource) ChooseParts(spec, bo, &choice);
   return choice;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/search/portfolio/portfolio_designer.h"
 #include "lib/study/study_spec.h"
 
 namespace luthier::search {
@@ -11,6 +12,7 @@ namespace luthier::search {
 // Algorithm that `algorithm: {auto: {}}` stands for.
 struct AutoChoice {
   study::AlgorithmSpec algorithm;    // Valid for the study; not AutoOptions.
+  std::vector<Member> members;       // Searches beside it, which get some of the asks.
   std::vector<std::string> reasons;  // One sentence a decision, for people.
 };
 

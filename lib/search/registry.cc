@@ -21,6 +21,7 @@
 #include "lib/search/multi_fidelity/halving_designer.h"
 #include "lib/search/multi_fidelity/rung_options.h"
 #include "lib/search/nsga2/nsga2_designer.h"
+#include "lib/search/portfolio/portfolio_designer.h"
 #include "lib/search/quasi_random/halton_designer.h"
 #include "lib/search/quasi_random/random_designer.h"
 #include "lib/search/quasi_random/sobol_designer.h"
@@ -122,10 +123,12 @@ std::unique_ptr<Designer> CreateNested(const study::StudySpec& spec) {
 }
 
 std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
+  const AutoChoice choice = ChooseAlgorithm(spec, std::get<study::AutoOptions>(spec.algorithm));
   study::StudySpec chosen = spec;
-  chosen.algorithm = Resolve(spec).algorithm;
+  chosen.algorithm = choice.algorithm;
   chosen.budget.until_answered = study::EndsWhenAnswered(spec);
-  return CreateDesigner(chosen);
+  if (choice.members.empty()) return CreateDesigner(chosen);
+  return std::make_unique<PortfolioDesigner>(chosen, choice.members, AllAlgorithms());
 }
 
 std::unique_ptr<Designer> CreateHarmonica(const study::StudySpec& spec);

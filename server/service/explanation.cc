@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/search/designer.h"
 #include "lib/search/expectations.h"
+#include "lib/search/portfolio/portfolio_designer.h"
 #include "lib/study/metrics.h"
 #include "lib/study/parameters.h"
 
@@ -30,6 +31,7 @@ const char* OriginText(const std::string& origin) {
       {"sobol", "the next point of a Sobol sequence"},
       {"grid", "the next point of the grid"},
       {"cma_es", "a sample of the current generation's distribution"},
+      {"direct", "the next point of a division of the space into cells, first the promising and the large ones"},
       {"halton", "the next point of a Halton sequence"},
       {"nsga2", "a child of two good settings"},
       {"hoag", "a step along the gradient of the descent's last point"},
@@ -47,6 +49,16 @@ const char* OriginText(const std::string& origin) {
   };
   const auto found = kOrigins->find(origin);
   return found == kOrigins->end() ? nullptr : found->second;
+}
+
+// Says why a search beside the model was asked; "" for settings of none.
+std::string MembersTurn(const v1::Provenance& why) {
+  const auto place = why.details().find(search::kMemberTrial), earned = why.details().find(search::kMemberEarned);
+  if (place == why.details().end()) return "";
+  const bool served = earned != why.details().end() && earned->second > 0.0;
+  return absl::StrCat("setting ", static_cast<int64_t>(place->second), " of what ", why.origin(), " would try alone, ",
+                      served ? "as one of its settings was the best"
+                             : absl::StrCat("as one trial in ", search::kMemberEvery, " is its own"));
 }
 
 std::string Numbers(const google::protobuf::RepeatedField<double>& numbers) {
@@ -122,6 +134,7 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, con
     const char* const text = OriginText(why.origin());
     say("origin: ", why.origin(), text == nullptr ? "" : ": ", text == nullptr ? "" : text);
   }
+  if (const std::string member = MembersTurn(why); !member.empty()) say(member);
   if (why.resource() > 0) say("to be trained to step ", why.resource());
   if (why.warm_start() > 0) {
     say("training was to start from the model of trial ", why.warm_start(), ", the nearest that was complete");

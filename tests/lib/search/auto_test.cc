@@ -131,9 +131,10 @@ TEST(Auto, MoreLabelsThanAModelHoldsAreSearchedAtRandom) {
 
 TEST(Auto, AStudyByAutoIsTheStudyOfItsChoice) {
   const TestFunction branin = SixFunctions().front();
-  study::StudySpec spec = FunctionSpec(branin, 7, AutoOptions{});
+  const AutoOptions without_members{.rules = 3};
+  study::StudySpec spec = FunctionSpec(branin, 7, without_members);
   MemoryStudy automatic(spec);
-  spec.algorithm = ChooseAlgorithm(spec, AutoOptions{}).algorithm;
+  spec.algorithm = ChooseAlgorithm(spec, without_members).algorithm;
   MemoryStudy named(spec);
   for (int i = 0; i < 25; ++i) {
     const Suggestion a = automatic.Ask(), b = named.Ask();

@@ -100,6 +100,18 @@ TEST(Explain, NeverSaysThatADroppedValueWasTried) {
   EXPECT_TRUE(UnusedOf(spec, trial).empty()) << "a designer's value that was not asked for is no user's wish";
 }
 
+TEST(Explain, SaysWhyAnotherSearchWasAsked) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), Not(HasSubstr("would try alone")));
+  trial.mutable_provenance()->set_origin("direct");
+  (*trial.mutable_provenance()->mutable_details())["member_trial"] = 3;
+  (*trial.mutable_provenance()->mutable_details())["member_earned"] = 0;
+  EXPECT_THAT(Explained(trial), AllOf(HasSubstr("origin: direct: the next point of a division"),
+                                      HasSubstr("setting 3 of what direct would try alone, as one trial in 32 is")));
+  (*trial.mutable_provenance()->mutable_details())["member_earned"] = 1;
+  EXPECT_THAT(Explained(trial), HasSubstr("setting 3 of what direct would try alone, as one of its settings was the"));
+}
+
 TEST(Explain, SaysHowFarThePredictionWasOff) {
   v1::Trial trial = SomeTrial();
   EXPECT_FALSE(Explain("loss", trial).has_surprise());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "lib/search/bo/turns/noise_state.h"
 #include "lib/search/designer_state.h"
 
 namespace luthier::search {
@@ -42,6 +43,13 @@ inline constexpr auto kStateFields<BorderClimb> =
     std::tuple(&BorderClimb::ended, &BorderClimb::home, &BorderClimb::state);
 template <>
 inline constexpr auto kStateFields<AskHead> = std::tuple(&AskHead::kind, &AskHead::index);
+template <>
+inline constexpr auto kStateFields<KnownSetting> =
+    std::tuple(&KnownSetting::number, &KnownSetting::trial, &KnownSetting::state);
+template <>
+inline constexpr auto kStateFields<MemberState> =
+    std::tuple(&MemberState::kind, &MemberState::index, &MemberState::number, &MemberState::passed, &MemberState::state,
+               &MemberState::optimizer);
 template <>
 inline constexpr auto kStateFields<BoState> =
     std::tuple(&BoState::kind, &BoState::index, &BoState::checked, &BoState::set_aside, &BoState::local,
@@ -84,7 +92,7 @@ namespace {
 constexpr char kBoStateKind[] = "bo/1";
 constexpr char kBoMetricsStateKind[] = "bo/2";  // BoMetricsState, for studies with models of further metrics.
 constexpr char kBoBorderStateKind[] = "bo/3";   // BoBorderState, for studies that took a step within bounds.
-constexpr char kBoNoiseStateKind[] = "bo/4";    // BoNoiseState, for studies in which noise was found.
+constexpr char kMemberStateKind[] = "bo/5";     // MemberState, for asks of a portfolio's members.
 // Numbers of all metrics' SurrogateState::others up to which they are stored.
 constexpr size_t kMostOtherNumbers = 1000;
 
@@ -144,6 +152,14 @@ bool IsLegal(const SurrogateState& state, const std::vector<ModelChoice>& choice
 
 }  // namespace
 
+std::string FormatMemberState(const MemberState& state) {
+  return EncodeState(kMemberStateKind, state);
+}
+
+std::optional<MemberState> ParseMemberState(absl::string_view bytes) {
+  return DecodeState<MemberState>(kMemberStateKind, bytes);
+}
+
 std::string FormatBoState(BoState state) {
   if (state.local.has_value()) {
     for (Climb* climb : {&state.local->incumbent, &state.local->other}) {
@@ -188,6 +204,8 @@ std::string FormatBoState(BoState state) {
 
 BoState ParseBoState(absl::string_view bytes, const std::vector<ModelChoice>& choices) {
   BoState state;
+  const std::optional<MemberState> member = ParseMemberState(bytes);
+  if (member.has_value()) bytes = member->optimizer;
   if (std::optional<BoNoiseState> noise = DecodeState<BoNoiseState>(kBoNoiseStateKind, bytes); noise.has_value()) {
     state = std::move(noise->state);
     state.metrics = std::move(noise->metrics);
@@ -224,6 +242,8 @@ AskHead ParseAskHead(absl::string_view bytes) {
   if (head.has_value()) return *head;
   const std::optional<AskHead> metrics = DecodeStateHead<AskHead>(kBoMetricsStateKind, bytes);
   if (metrics.has_value()) return *metrics;
+  const std::optional<AskHead> member = DecodeStateHead<AskHead>(kMemberStateKind, bytes);
+  if (member.has_value()) return *member;
   const std::optional<AskHead> noise = DecodeStateHead<AskHead>(kBoNoiseStateKind, bytes);
   return noise.has_value() ? *noise : DecodeStateHead<AskHead>(kBoBorderStateKind, bytes).value_or(AskHead());
 }

@@ -25,13 +25,15 @@ enum class AskKind : char {
   kExploration = 'x',  // Exploration.
   kLocalStep = 't',    // Trust-region step.
   kProbe = 'p',        // The best setting again, to see whether results are noisy (noise.h).
+  kMember = 'm',       // Another search of a portfolio (lib/search/portfolio), which is none of the optimizer's turns.
   kModel = 'a',        // Anything else.
 };
 
 // The turn that answered an ask; the beginning of its state.
 struct AskHead {
   AskKind kind = AskKind::kModel;
-  int64_t index = 0;  // kExploration: random search's index. kLocalStep: its site. kProbe: the trial tried again.
+  // kExploration: random search's index. kLocalStep: its site. kProbe: the trial tried again. kMember: the member.
+  int64_t index = 0;
 };
 
 struct BoState : AskHead {
@@ -48,6 +50,24 @@ struct BoState : AskHead {
   std::optional<BorderClimb> border;  // In studies with bounds.
   int64_t noise_by = 0;               // The trial whose result showed noise (noise.h); 0: none did.
 };
+
+// A setting of a member's own sequence that had been tried before the member came to it.
+struct KnownSetting {
+  int64_t number = 0;  // Its place in the sequence, from 0.
+  int64_t trial = 0;   // The trial whose result it has.
+  std::string state;   // The designer state that the member gave it.
+};
+
+// The state of an ask that a member of a portfolio answered.
+struct MemberState : AskHead {
+  int64_t number = 0;                // The setting's place in the member's own sequence, from 0.
+  std::vector<KnownSetting> passed;  // Settings that the member passed since its one before.
+  std::string state;                 // The member's own designer state.
+  std::string optimizer;             // The state of the optimizer's last ask, as it was.
+};
+// Returns the bytes of such a state. ParseBoState reads what they hold of the optimizer.
+std::string FormatMemberState(const MemberState& state);
+std::optional<MemberState> ParseMemberState(absl::string_view bytes);
 
 // Returns the bytes of `state` (lib/search/designer_state.h). ParseBoState restores the same bits, with two exceptions:
 // SurrogateState::others and BasinsState::theta keep a few digits, which keeping them again does not change, and

@@ -69,7 +69,7 @@ absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
       steps.incumbent = better;
       if (better) ++steps.earned;
       steps.climbs[trial.number] = past.head.index;
-    } else if (past.head.kind != AskKind::kExploration) {
+    } else if (past.head.kind != AskKind::kExploration && past.head.kind != AskKind::kMember) {
       steps.run = 0;
       if (better && past.head.kind == AskKind::kModel) steps.earned = 0;
     }

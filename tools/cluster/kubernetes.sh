@@ -2,7 +2,7 @@
 # A real Kubernetes of one node on this machine, for tests, from API server to runc, in namespaces of its own: nothing of it is
 # seen on the machine's network, and all its processes and mounts end with one process.
 #
-#   tools/cluster/kubernetes.sh build                  makes build/cluster/kubernetes by Go, about nine minutes of a processor
+#   tools/cluster/kubernetes.sh build                  makes build/cluster/kubernetes by Go, twelve minutes of a processor
 #   tools/cluster/kubernetes.sh up FOLDER CPUS         starts it; the node says that it has so many processors. FOLDER is made
 #   tools/cluster/kubernetes.sh image FOLDER FILE      lets pods use an image: what `docker save` or kubernetes/image.py wrote
 #   tools/cluster/kubernetes.sh run FOLDER WORD...     runs a program on the cluster's network, with its kubectl in PATH. Pods reach

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,3 +109,59 @@ def test_killed_half_way_and_restored(coordinator_folder: Path, tmp_path: Path) 
     ended = [trial for trial in trials if trial.state.is_finished()]
     assert {trial.params["x"] for trial in ended} >= {x for x, _ in done}  # None was lost.
     assert all(trial.state.name in ("COMPLETE", "PRUNED") for trial in ended)
+
+
+GUIDE = Path(__file__).resolve().parents[4] / "docs/guide/ray.md"
+TRAIN = """
+def train(config):
+    import os, time
+    with open(os.path.join({folder!r}, "starts"), "a") as file:
+        file.write(ray.get_runtime_context().get_node_id() + " " + str(config["x"]) + "\\n")
+    for step in range(1, 4):
+        time.sleep(0.5)
+        tune.report({{"loss": (config["x"] - 0.3) ** 2 + 1 / step, "cpus": ray.get_runtime_context().get_assigned_resources()["CPU"]}})
+"""
+
+
+def test_the_guides_program_asks_for_each_setting_once_though_a_node_dies(coordinator_folder: Path, tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    luthier.studies(db=str(coordinator_folder))  # The coordinator is this process's.
+    program = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)[0]
+    begin, end = program.index("def train"), program.index("ray.init")
+    program = program[:begin] + TRAIN.format(folder=str(tmp_path)) + "\n" + program[end:]
+    (tmp_path / "program.py").write_text(program + f"""
+import json
+with open({str(tmp_path)!r} + "/done", "w") as file:
+    json.dump([[r.config["x"], r.metrics["loss"], r.metrics["cpus"]] for r in tuner.get_results()], file)
+""")
+    starts = tmp_path / "starts"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
+        environment = {**os.environ, "RAY_ADDRESS": cluster.address, "HOME": str(tmp_path),
+                       "LUTHIER_SERVER": f"unix:{coordinator_folder}/socket"}
+        with subprocess.Popen([sys.executable, str(tmp_path / "program.py")], env=environment) as running:
+            deadline = time.monotonic() + 240
+
+            def on(node: Any) -> int:
+                return starts.read_text().count(node.node_id) if starts.exists() else 0
+
+            while on(nodes[0]) < 2:
+                assert running.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+            cluster.remove_node(nodes[0], allow_graceful=False)
+            assert running.wait(deadline - time.monotonic()) == 0
+    finally:
+        cluster.shutdown()
+    done = json.loads((tmp_path / "done").read_text())
+    trials = luthier.load("on-ray", db=str(coordinator_folder)).trials
+    began = [line.split()[1] for line in starts.read_text().splitlines()]
+    print(f"\nray tune: {len(trials)} settings of the coordinator, {len(done)} results, {len(began)} starts; a node of two died")
+    assert len(began) > 24, "trials of the node that died began again"
+    assert len(trials) == 24 and all(trial.state.name == "COMPLETE" for trial in trials)
+    # Each is asked for once, though the algorithm may try its best one twice.
+    asked = sorted(round(trial.params["x"], 9) for trial in trials)
+    assert sorted(round(x, 9) for x, _, _ in done) == asked
+    assert {round(float(x), 9) for x in began} == set(asked), "each began again with the setting that it had"
+    assert [cpus for _, _, cpus in done] == [1.0] * 24, "what with_resources asks for"

@@ -24,6 +24,7 @@ const char* OriginText(const std::string& origin) {
       {"init", "quasi-random, before there is enough data for a model"},
       {"acq", "the model expects the most from it"},
       {"explore", "looks where little is known"},
+      {"spread", "far from all others, because nothing more is expected near the best"},
       {"probe", "the best setting so far once more, to see whether its result repeats"},
       {"stuck_random", "random, because the model proposed what was tried already"},
       {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},

@@ -30,6 +30,9 @@ constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all set
 // numbers among labels. So the model refines more digits itself.
 constexpr double kWorthwhileUnordered = 1e-4;
 constexpr double kWorthwhileNoise = 1.0;  // In deviations of the noise, for an objective declared noisy.
+// A proposal repeats a tried setting if each model coordinate is this near to it, and the logarithm of the improvement
+// that is expected of it, in output deviations, is below the other.
+constexpr double kSameSetting = 1e-3, kLogEiOfNothing = -30.0;
 constexpr Index kCertificatePoints = 1024;
 constexpr Index kAllowedDraws = 256;
 constexpr int kStartsOfOthers = 4;
@@ -180,6 +183,31 @@ absl::Status AddBoundDetails(const ProposalSearch& search, Proposal* proposal) {
   return absl::OkStatus();
 }
 
+// Returns true if the search has rules against repetitions, and the candidate is one.
+bool Repeats(const ProposalSearch& search, const MaximizeCandidate& candidate) {
+  const study::BoOptions& options = search.study.options;
+  const bool logarithm = options.acquisition == study::BoAcquisition::kLogEi;
+  if (options.rules < 2 || !(logarithm || options.acquisition == study::BoAcquisition::kEi)) return false;
+  if (!Polished(search.study, search.ask) || search.states.size() != 1 || search.box != nullptr) return false;
+  if ((logarithm ? candidate.value : std::log(candidate.value)) >= kLogEiOfNothing) return false;
+  const MatrixXd& tried = search.ask.all.tried;
+  if (tried.rows() == 0) return false;
+  return (tried.rowwise() - candidate.u.transpose()).cwiseAbs().rowwise().maxCoeff().minCoeff() < kSameSetting;
+}
+
+// Puts a setting far from all tried ones in the place of a repetition, unless there is none.
+absl::Status Spread(const ProposalSearch& search, Proposal* proposal) {
+  const study::Encoding& encoding = search.study.encoding;
+  LUTHIER_ASSIGN_OR_RETURN(study::Parameters setting, FarthestPoint(encoding, search.ask.all, search.study.seed,
+                                                                    search.ask.index, search.ask.stop));
+  VectorXd u = encoding.ToModel(setting);
+  if (IsTried(search.ask.all, u)) return absl::OkStatus();
+  proposal->candidate->parameters = std::move(setting);
+  proposal->candidate->u = std::move(u);
+  proposal->origin = "spread";
+  return absl::OkStatus();
+}
+
 // Returns the candidate where bounds reject all others (Propose).
 absl::StatusOr<MaximizeCandidate> BestAllowed(const ProposalSearch& search) {
   const study::Encoding& encoding = search.study.encoding;
@@ -248,6 +276,9 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
   if (!proposal.candidate.has_value() && bounded.has_value() && bounded->bounds() != nullptr) {
     proposal.origin = "ar_empty";
     LUTHIER_ASSIGN_OR_RETURN(proposal.candidate, BestAllowed(search));
+  }
+  if (proposal.candidate.has_value() && Repeats(search, *proposal.candidate)) {
+    LUTHIER_RETURN_IF_ERROR(Spread(search, &proposal));
   }
   return proposal;
 }

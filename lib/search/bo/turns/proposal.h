@@ -17,7 +17,8 @@ namespace luthier::search {
 
 struct Proposal {
   std::optional<MaximizeCandidate> candidate;  // The setting; std::nullopt if none has a finite value.
-  std::string origin = "acq";             // "ar_empty" for a candidate that stands in for those that bounds reject.
+  // "ar_empty" for a candidate that stands in for those that bounds reject, "spread" for one in place of a repetition.
+  std::string origin = "acq";
   std::map<std::string, double> details;  // For Suggestion::details.
   BasinsState basins;                     // The state once the candidate is suggested.
 };
@@ -25,7 +26,9 @@ struct Proposal {
 // Maximises the acquisition under `model`. A small finite space is enumerated; otherwise a search
 // maximises it, inside the ask's trust box if there is one, and may go on to other basins. If
 // Lipschitz bounds reject every candidate, the candidate is the best in the model's mean of 256
-// random settings that are untried and at which the bounds allow an improvement, or a LipoPoint.
+// random settings that are untried and at which the bounds allow an improvement, or a LipoPoint. From the second rules
+// of the search on, a candidate that nothing is expected of, next to a setting that was tried, gives way to a
+// FarthestPoint: what is left to learn is elsewhere.
 absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoModel& model);
 
 // Adds details to `suggestion`, such as the predicted mean and deviation at `candidate`, averaged

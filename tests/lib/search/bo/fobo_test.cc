@@ -75,6 +75,37 @@ Outcome RunOn(const std::string& name, uint64_t seed, const BoOptions& options, 
   return outcome;
 }
 
+// Returns how many of the last settings lie within a thousandth of the range of an earlier one, in a study of one
+// strength whose loss has one minimum, with its derivative.
+int RepetitionsAmongLast(int last, uint64_t seed, const BoOptions& options) {
+  constexpr int kTrials = 40;
+  MemoryStudy study(BoSpec(Space({Float("l2", 1e-4, 1e4, study::Scale::kLog)}), seed, options));
+  std::vector<double> tried;
+  int repetitions = 0;
+  for (int k = 0; k < kTrials; ++k) {
+    const double l2 = std::get<double>(study.Ask().parameters.at("l2")), t = std::log10(l2);
+    const double e = std::exp(2.0 * (t - 0.55));
+    study.Complete(study.newest(), 0.35 + 0.1 * std::log1p(e) + 0.05 * std::exp(-t),
+                   FullGradient({(0.2 * e / (1.0 + e) - 0.05 * std::exp(-t)) / (l2 * std::log(10.0))}));
+    const bool again = std::any_of(tried.begin(), tried.end(), [&](double u) { return std::abs(u - t) < 8e-3; });
+    repetitions += again && k >= kTrials - last ? 1 : 0;
+    tried.push_back(t);
+  }
+  return repetitions;
+}
+
+TEST(Fobo, DoesNotTryAStrengthAgainFromWhichNothingIsExpected) {
+  for (const uint64_t seed : {1, 2, 3}) EXPECT_EQ(RepetitionsAmongLast(15, seed, kFull), 0) << seed;
+}
+
+TEST(Fobo, UnderTheFormerRulesGoesOnWithTheBestStrength) {
+  BoOptions former = kFull;
+  former.rules = 1;
+  int repetitions = 0;
+  for (const uint64_t seed : {1, 2, 3}) repetitions += RepetitionsAmongLast(15, seed, former);
+  EXPECT_GT(repetitions, 10);
+}
+
 TEST(Fobo, FindsInFewCallsWhatTakesBoMany) {
   // Regrets after 25 calls; bo needs 100 or more for each.
   for (const auto& [name, bar] :

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
@@ -17,8 +19,10 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 using Residual = CenteredColumns::Residual;
 
-constexpr double kDense = 0.25;    // Share of entries above which a dense copy is faster.
-constexpr double kGramWork = 1e9;  // Multiplications.
+constexpr double kCondensedEntries = 1 << 20;  // Entries of X~ from which on a condensed copy is worth its price,
+constexpr double kCondensingWork = 5e10;       //   and the multiplications that it may take.
+constexpr double kDense = 0.25;                // Share of entries above which a dense copy is faster.
+constexpr double kGramWork = 1e9;              // Multiplications.
 constexpr Index kLargestGram = 3000;
 constexpr int kSweepsARound = 20;           // Sweeps of coordinate descent before the support is solved for.
 constexpr int kCrossings = 20;              // Weights that may reach 0 while the support is solved for.
@@ -230,6 +234,30 @@ class Descent {
 
 }  // namespace
 
+absl::Status CenteredColumns::ByColumns(const LeastSquaresData& data, const base::StopToken& stop, Sparse* out) {
+  base::Pace pace(stop);
+  const auto each = [&](const auto& f) -> absl::Status {
+    for (Index i = 0; i < data.rows(); ++i) {
+      const LeastSquaresData::Entries row = data.row(i);
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (row.count + 1)));
+      for (int64_t e = 0; e < row.count; ++e) f(i, row.column[e], row.value[e]);
+    }
+    return absl::OkStatus();
+  };
+  out->resize(data.rows(), data.cols());
+  out->resizeNonZeros(data.nonzeros());
+  int64_t* const start = out->outerIndexPtr();
+  std::fill(start, start + data.cols() + 1, 0);
+  LUTHIER_RETURN_IF_ERROR(each([&](Index, int32_t j, double) { ++start[j + 1]; }));
+  std::partial_sum(start, start + data.cols() + 1, start);
+  std::vector<int64_t> next(start, start + data.cols());
+  return each([&](Index i, int32_t j, double value) {
+    const int64_t at = next[static_cast<size_t>(j)]++;
+    out->innerIndexPtr()[at] = i;
+    out->valuePtr()[at] = value;
+  });
+}
+
 absl::StatusOr<CenteredColumns> CenteredColumns::Create(const LeastSquaresData& data, int64_t max_bytes,
                                                         const base::StopToken& stop) {
   CenteredColumns out;
@@ -238,14 +266,13 @@ absl::StatusOr<CenteredColumns> CenteredColumns::Create(const LeastSquaresData& 
   out.squares_ = data.column_squares();
   base::Pace pace(stop);
   const double all = static_cast<double>(n) * static_cast<double>(p);
-  if (8.0 * all <= static_cast<double>(max_bytes) && static_cast<double>(data.entries().nonZeros()) >= kDense * all) {
+  if (8.0 * all <= static_cast<double>(max_bytes) && static_cast<double>(data.nonzeros()) >= kDense * all) {
     out.dense_.resize(n, p);
     for (Index i = 0; i < n; ++i) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * p + 1));
       out.dense_.row(i) = -data.mean().transpose();
-      for (LeastSquaresData::Entries::InnerIterator it(data.entries(), i); it; ++it) {
-        out.dense_(i, it.col()) += it.value();
-      }
+      const LeastSquaresData::Entries row = data.row(i);
+      for (int64_t e = 0; e < row.count; ++e) out.dense_(i, row.column[e]) += row.value[e];
     }
     for (Index j = 0; j < p; ++j) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * n + 1));
@@ -255,7 +282,7 @@ absl::StatusOr<CenteredColumns> CenteredColumns::Create(const LeastSquaresData& 
     return out;
   }
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
-  out.sparse_ = data.entries();
+  LUTHIER_RETURN_IF_ERROR(ByColumns(data, stop, &out.sparse_));
   out.mean_ = data.mean();
   out.scale_ = data.scale();
   out.sums_ = VectorXd::Zero(p);
@@ -263,6 +290,49 @@ absl::StatusOr<CenteredColumns> CenteredColumns::Create(const LeastSquaresData& 
     LUTHIER_RETURN_IF_ERROR(pace.Poll(out.cost(j)));
     for (decltype(out.sparse_)::InnerIterator it(out.sparse_, j); it; ++it) out.sums_[j] += it.value();
   }
+  return out;
+}
+
+bool CenteredColumns::WorthCondensing(const LeastSquaresData& data) {
+  const double n = static_cast<double>(data.rows()), p = static_cast<double>(data.cols());
+  return n > 2.0 * (p + 1.0) && n * p >= kCondensedEntries && 2.0 * n * p * p <= kCondensingWork &&
+         static_cast<double>(data.nonzeros()) >= kDense * n * p;
+}
+
+absl::StatusOr<CenteredColumns> CenteredColumns::Condense(const LeastSquaresData& data, VectorXd* target,
+                                                          const base::StopToken& stop) {
+  constexpr Index kStrip = 128;
+  const Index n = data.rows(), p = data.cols();
+  MatrixXd r = MatrixXd::Zero(p + 1, p + 1);
+  VectorXd products;
+  for (Index begin = 0; begin < n; begin += kStrip) {
+    const Index count = std::min(kStrip, n - begin);
+    MatrixXd strip(count, p + 1);
+    strip.leftCols(p) = data.Dense(begin, count);
+    strip.col(p) = data.target().segment(begin, count);
+    // Reflects entry k of the triangle and column k of the strip onto the entry.
+    for (Index k = 0; k <= p; ++k) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(2 * count * (p + 1 - k)));
+      const double below = strip.col(k).stableNorm();
+      if (below == 0.0) continue;
+      const double norm = std::hypot(r(k, k), below);
+      const double to = r(k, k) <= 0.0 ? norm : -norm, pivot = r(k, k) - to;
+      strip.col(k) /= pivot;
+      r(k, k) = to;
+      const Index others = p - k;
+      if (others == 0) continue;
+      products = r.row(k).tail(others).transpose();
+      products.noalias() += strip.rightCols(others).transpose() * strip.col(k);
+      products *= -pivot / to;
+      r.row(k).tail(others) -= products.transpose();
+      strip.rightCols(others).noalias() -= strip.col(k) * products.transpose();
+    }
+  }
+  CenteredColumns out;
+  out.rows_ = p + 1;
+  out.dense_ = r.leftCols(p);
+  out.squares_ = out.dense_.colwise().squaredNorm().transpose();
+  *target = r.col(p);
   return out;
 }
 

@@ -33,6 +33,17 @@ class CenteredColumns {
   static absl::StatusOr<CenteredColumns> Create(const LeastSquaresData& data, int64_t max_bytes,
                                                 const base::StopToken& stop);
 
+  // Columns of p + 1 entries that make the same problem as the n rows of `data`: with the QR factorization
+  //   [X~ y] = Q [R z; 0 rho; 0 0]
+  // |X~ w - y|^2 = |R w - z|^2 + rho^2 for every w, and all products of columns with each other and with y are the
+  // same. Householder reflections of strips of rows (Golub & Van Loan 2013, 5.2.2) lose no digits to products of
+  // columns. Sets *target to (z, rho). O(n p^2). Returns CANCELLED when stopped.
+  static absl::StatusOr<CenteredColumns> Condense(const LeastSquaresData& data, Eigen::VectorXd* target,
+                                                  const base::StopToken& stop);
+  // Returns true if Condense saves memory and is no dearer than a few seconds: many more rows than columns, mostly
+  // stored.
+  static bool WorthCondensing(const LeastSquaresData& data);
+
   // A vector of n entries, value + shift. Sparse columns leave their means in the shift.
   struct Residual {
     Eigen::VectorXd value;
@@ -60,9 +71,12 @@ class CenteredColumns {
                                                       const base::StopToken& stop) const;
 
  private:
+  using Sparse = Eigen::SparseMatrix<double, Eigen::ColMajor, int64_t>;
+  static absl::Status ByColumns(const LeastSquaresData& data, const base::StopToken& stop, Sparse* out);
+
   Eigen::Index rows_ = 0;
   Eigen::MatrixXd dense_;  // n x p, or empty.
-  Eigen::SparseMatrix<double, Eigen::ColMajor, int64_t> sparse_;
+  Sparse sparse_;
   Eigen::VectorXd mean_, scale_, sums_;  // p numbers each, with sparse columns; sums_: column sums of X.
   Eigen::VectorXd squares_;
 };

@@ -21,25 +21,17 @@ absl::StatusOr<LeastSquaresData> LeastSquaresData::Create(const data::Dataset& d
   LeastSquaresData out;
   const auto n = static_cast<Index>(rows.size());
   const Index p = dataset.x.cols;
-  int64_t entries = 0;
+  out.x_ = &dataset.x;
+  LUTHIER_RETURN_IF_ERROR(
+      base::CopyInPieces(reinterpret_cast<const char*>(rows.data()), rows.size(), stop, &out.rows_));
   base::Pace pace(stop);
-  for (const int32_t row : rows) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
-    entries += dataset.x.row_start[static_cast<size_t>(row) + 1] - dataset.x.row_start[static_cast<size_t>(row)];
-  }
-  out.x_.resize(n, p);
-  out.x_.reserve(entries);
   out.target_.resize(n);
   for (Index i = 0; i < n; ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     const auto row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
     out.target_[i] = dataset.target[row] - offset;
-    out.x_.startVec(i);
-    for (int64_t e = dataset.x.row_start[row]; e < dataset.x.row_start[row + 1]; ++e) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(4));
-      out.x_.insertBack(i, dataset.x.column[static_cast<size_t>(e)]) = dataset.x.value[static_cast<size_t>(e)];
-    }
+    out.nonzeros_ += dataset.x.row_start[row + 1] - dataset.x.row_start[row];
   }
-  out.x_.finalize();
   out.mean_ = scaling.identity() ? VectorXd::Zero(p) : scaling.mean;
   out.scale_ = scaling.deviation.size() == 0 ? VectorXd::Ones(p) : VectorXd(scaling.deviation.cwiseInverse());
   for (Index j = 0; j < p && !scaling.constant.empty(); ++j) {
@@ -49,12 +41,12 @@ absl::StatusOr<LeastSquaresData> LeastSquaresData::Create(const data::Dataset& d
   out.column_squares_ = VectorXd::Zero(p);
   VectorXd stored = VectorXd::Zero(p);
   for (Index i = 0; i < n; ++i) {
-    for (decltype(out.x_)::InnerIterator it(out.x_, i); it; ++it) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(4));
-      const double z = (it.value() - out.mean_[it.col()]) * out.scale_[it.col()];
-      out.column_squares_[it.col()] += z * z;
-      stored[it.col()] += 1.0;
-    }
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(4 * out.row(i).count + 1));
+    out.ForEach(i, [&](Index j, double value) {
+      const double z = (value - out.mean_[j]) * out.scale_[j];
+      out.column_squares_[j] += z * z;
+      stored[j] += 1.0;
+    });
   }
   out.column_squares_.array() +=
       (static_cast<double>(n) - stored.array()) * (out.mean_.array() * out.scale_.array()).square();
@@ -67,13 +59,13 @@ absl::StatusOr<VectorXd> LeastSquaresData::Multiply(const VectorXd& v, const bas
   VectorXd out(rows());
   base::Pace pace(stop);
   for (Index i = 0; i < rows(); ++i) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
-    if (const double* row = FullRow(i)) {
-      out[i] = Eigen::Map<const VectorXd>(row, cols()).dot(scaled) - shift;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(row(i).count + 1));
+    if (const double* full = FullRow(i)) {
+      out[i] = Eigen::Map<const VectorXd>(full, cols()).dot(scaled) - shift;
       continue;
     }
     double sum = 0.0;
-    for (decltype(x_)::InnerIterator it(x_, i); it; ++it) sum += it.value() * scaled[it.col()];
+    ForEach(i, [&](Index j, double value) { sum += value * scaled[j]; });
     out[i] = sum - shift;
   }
   return out;
@@ -83,12 +75,12 @@ absl::StatusOr<VectorXd> LeastSquaresData::MultiplyTransposed(const VectorXd& r,
   VectorXd out = VectorXd::Zero(cols());
   base::Pace pace(stop);
   for (Index i = 0; i < rows(); ++i) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
-    if (const double* row = FullRow(i)) {
-      out += r[i] * Eigen::Map<const VectorXd>(row, cols());
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(row(i).count + 1));
+    if (const double* full = FullRow(i)) {
+      out += r[i] * Eigen::Map<const VectorXd>(full, cols());
       continue;
     }
-    for (decltype(x_)::InnerIterator it(x_, i); it; ++it) out[it.col()] += it.value() * r[i];
+    ForEach(i, [&](Index j, double value) { out[j] += value * r[i]; });
   }
   return VectorXd(scale_.cwiseProduct(out - r.sum() * mean_));
 }
@@ -96,7 +88,7 @@ absl::StatusOr<VectorXd> LeastSquaresData::MultiplyTransposed(const VectorXd& r,
 MatrixXd LeastSquaresData::Dense(Index begin, Index count) const {
   MatrixXd out = (-mean_.transpose()).replicate(count, 1);
   for (Index i = 0; i < count; ++i) {
-    for (decltype(x_)::InnerIterator it(x_, begin + i); it; ++it) out(i, it.col()) += it.value();
+    ForEach(begin + i, [&](Index j, double value) { out(i, j) += value; });
   }
   out.array().rowwise() *= scale_.transpose().array();
   return out;
@@ -120,7 +112,7 @@ absl::StatusOr<MatrixXd> LeastSquaresData::Kernel(const VectorXd& weight, const 
   constexpr double kSparse = 0.1;  // Share of stored entries below which products with them are faster than dense ones.
   const Index n = rows();
   MatrixXd kernel(n, n);
-  if (static_cast<double>(x_.nonZeros()) < kSparse * static_cast<double>(n) * static_cast<double>(cols())) {
+  if (static_cast<double>(nonzeros_) < kSparse * static_cast<double>(n) * static_cast<double>(cols())) {
     for (Index i = 0; i < n; ++i) {
       const VectorXd row = weight.cwiseProduct(Dense(i, 1).transpose());
       LUTHIER_ASSIGN_OR_RETURN(kernel.col(i), Multiply(row, stop));

@@ -21,8 +21,9 @@
 namespace luthier::bilevel {
 
 // Rows of a data set for least squares: the n x p matrix X~ with entries (x_ij - mean_j) / deviation_j, and n targets
-// minus an offset. Sparse data stay sparse: the map is applied inside products. Immutable; any thread. Functions with a
-// `stop` return CANCELLED once it is raised.
+// minus an offset. It reads the data set's own entries, which are shared by all folds, and holds numbers of rows,
+// targets and a map of the columns, which is applied inside products: sparse data stay sparse. The data set must
+// outlive it. Immutable; any thread. Functions with a `stop` return CANCELLED once it is raised.
 class LeastSquaresData {
  public:
   LeastSquaresData() = default;  // No rows.
@@ -31,8 +32,8 @@ class LeastSquaresData {
                                                  const data::Standardization& scaling, double offset,
                                                  const base::StopToken& stop);
 
-  Eigen::Index rows() const { return x_.rows(); }
-  Eigen::Index cols() const { return x_.cols(); }
+  Eigen::Index rows() const { return static_cast<Eigen::Index>(rows_.size()); }
+  Eigen::Index cols() const { return mean_.size(); }
   const Eigen::VectorXd& target() const { return target_; }
   // Returns X~ v, n entries.
   absl::StatusOr<Eigen::VectorXd> Multiply(const Eigen::VectorXd& v, const base::StopToken& stop) const;
@@ -48,20 +49,38 @@ class LeastSquaresData {
   // Returns the squared norms of the columns of X~.
   const Eigen::VectorXd& column_squares() const { return column_squares_; }
 
-  // The parts of X~ = (X - 1 mean') diag(scale): n x p entries, and p numbers each.
-  using Entries = Eigen::SparseMatrix<double, Eigen::RowMajor, int64_t>;
-  const Entries& entries() const { return x_; }
+  // The parts of X~ = (X - 1 mean') diag(scale): the stored entries of X, n x p, and p numbers each.
+  struct Entries {
+    int64_t count = 0;
+    const int32_t* column = nullptr;
+    const double* value = nullptr;
+  };
+  // Returns the entries of row i; columns ascend.
+  Entries row(Eigen::Index i) const {
+    const auto at = static_cast<size_t>(rows_[static_cast<size_t>(i)]);
+    const int64_t begin = x_->row_start[at];
+    return {x_->row_start[at + 1] - begin, x_->column.data() + begin, x_->value.data() + begin};
+  }
+  int64_t nonzeros() const { return nonzeros_; }
   const Eigen::VectorXd& mean() const { return mean_; }
   const Eigen::VectorXd& scale() const { return scale_; }
 
  private:
+  // Calls f(column, value) for each entry of row i, in order.
+  template <typename F>
+  void ForEach(Eigen::Index i, F&& f) const {
+    const Entries entries = row(i);
+    for (int64_t e = 0; e < entries.count; ++e) f(Eigen::Index{entries.column[e]}, entries.value[e]);
+  }
   // Returns the entries of row i, in order, if all are stored; else null.
   const double* FullRow(Eigen::Index i) const {
-    const auto begin = x_.outerIndexPtr()[i];
-    return x_.outerIndexPtr()[i + 1] - begin == x_.cols() ? x_.valuePtr() + begin : nullptr;
+    const Entries entries = row(i);
+    return entries.count == cols() ? entries.value : nullptr;
   }
 
-  Entries x_;
+  const data::SparseMatrix* x_ = nullptr;
+  std::vector<int32_t> rows_;
+  int64_t nonzeros_ = 0;
   Eigen::VectorXd mean_, scale_;  // p: X~ = (X - 1 mean') diag(scale).
   Eigen::VectorXd target_;
   Eigen::VectorXd column_squares_;

@@ -103,6 +103,11 @@ ObjectiveInfo LogisticInfo() {
                                  false, false));
   AddGradientOption(&info);
   info.parameters.push_back(
+      MakeNumber("threads", ParameterKind::kInt,
+                 "Threads of one fold's training, for data of a million numbers and more in a worker of one slot. They "
+                 "change no bit of the result. Two classes only; the steps of dual and svrg take one.",
+                 1.0, false, 1.0, 256.0));
+  info.parameters.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
   info.parameters.push_back(
       MakeNumber("checkpoint_every", ParameterKind::kInt, "Passes between checkpoints.", 25.0, false, 1.0, 1e6));

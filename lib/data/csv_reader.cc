@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/growth.h"
 #include "lib/data/nearest_column.h"
 #include "lib/data/number_words.h"
 #include "lib/data/readers.h"
@@ -397,9 +398,9 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
           lines.name(), ":", record.line, ": the row has ", record.fields.size(), " fields; the first one has ", width,
           commas ? "; export numbers with a decimal point, and put texts with commas in quotes" : ""));
     }
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.value));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(width, stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(width, stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(1, stop, &out.x.row_start));
     for (const size_t k : order) {
       LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
       const auto feature = static_cast<size_t>(layout.feature[k]);

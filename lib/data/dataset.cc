@@ -14,6 +14,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/growth.h"
 #include "lib/data/nearest_column.h"
 #include "lib/data/number_words.h"
 #include "lib/notation/number.h"
@@ -211,8 +212,8 @@ absl::StatusOr<Dataset> Concatenate(Dataset first, const Dataset& second, const 
       entries.emplace_back(column[static_cast<size_t>(second.x.column[e])], second.x.value[e]);
     }
     std::sort(entries.begin(), entries.end());
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(entries.size(), stop, &first.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(entries.size(), stop, &first.x.value));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(entries.size(), stop, &first.x.column));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(entries.size(), stop, &first.x.value));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &first.x.row_start));
     for (const auto& [j, value] : entries) {
       first.x.column.push_back(j);

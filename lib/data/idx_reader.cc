@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/growth.h"
 #include "lib/data/readers.h"
 
 namespace luthier::data {
@@ -129,8 +130,8 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
   for (int64_t i = 0; i < rows; ++i) {
     LUTHIER_ASSIGN_OR_RETURN(const absl::string_view image, pixels.Take(cols));
     const auto most = static_cast<size_t>(cols);
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &out.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(most, stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(most, stop, &out.x.value));
     for (int64_t j = 0; j < cols; ++j) {
       const auto value = static_cast<uint8_t>(image[static_cast<size_t>(j)]);
       if (value == 0) continue;

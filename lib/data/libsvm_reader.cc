@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/growth.h"
 #include "lib/data/number_words.h"
 #include "lib/data/readers.h"
 #include "lib/notation/number.h"
@@ -120,9 +121,9 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
       row.push_back(entry);
     }
     if (!sorted) LUTHIER_RETURN_IF_ERROR(Sort(lines, &row));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.value));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(row.size(), stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(row.size(), stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(GrowBy(1, stop, &out.x.row_start));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
     for (const auto& [index, value] : row) {
       if (wanted != nullptr && index >= wanted->cols) {

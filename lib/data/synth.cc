@@ -10,6 +10,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/growth.h"
 #include "lib/data/readers.h"
 #include "lib/data/synthetic_glyph.h"
 #include "lib/data/text_source.h"
@@ -71,15 +72,15 @@ absl::Status DrawEntries(const Spec& spec, RandomStream& random, base::Pace* pac
       if (!(j < cols)) return absl::OkStatus();
       const double value = random.Normal() * scale;
       if (value == 0.0) continue;
-      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &x->column));
-      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &x->value));
+      LUTHIER_RETURN_IF_ERROR(GrowBy(1, stop, &x->column));
+      LUTHIER_RETURN_IF_ERROR(GrowBy(1, stop, &x->value));
       x->column.push_back(static_cast<int32_t>(j));
       x->value.push_back(value);
       LUTHIER_RETURN_IF_ERROR(use(static_cast<int32_t>(j), value));
     }
   }
-  LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->column));
-  LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->value));
+  LUTHIER_RETURN_IF_ERROR(GrowBy(static_cast<size_t>(cols), stop, &x->column));
+  LUTHIER_RETURN_IF_ERROR(GrowBy(static_cast<size_t>(cols), stop, &x->value));
   for (int32_t j = 0; j < cols; ++j) {
     LUTHIER_RETURN_IF_ERROR(pace->Poll(kDrawWork));
     if (density < 1.0 && random.Uniform() >= density) continue;

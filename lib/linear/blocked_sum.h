@@ -17,6 +17,9 @@ class BlockedSum {
     if (++count_ == kBlock) Close();
   }
 
+  // Adds the sum of the next kBlock terms, or of fewer, the last ones; only after whole blocks.
+  void AddBlock(double sum) { blocks_.push_back(sum); }
+
   double Total() const {
     std::vector<double> level = blocks_;
     if (count_ > 0) level.push_back(partial_);

@@ -32,6 +32,22 @@ constexpr double kRidgeBesidePenalty = 0.1;
 // A column whose mean square after centring is below this share of that before is constant up to rounding.
 constexpr double kRoundingShare = 1e-12;
 
+// Calls work(part, begin, end) for each part of the data's rows, shared by `team` unless it is null. Returns the first
+// part's error.
+template <typename F>
+absl::Status InParts(const LinearData& data, base::Team* team, F&& work) {
+  const int64_t parts = data.parts();
+  const auto one = [&](int64_t k) -> absl::Status { return work(k, data.PartBegin(k), data.PartBegin(k + 1)); };
+  if (team == nullptr || parts == 1) {
+    for (int64_t k = 0; k < parts; ++k) LUTHIER_RETURN_IF_ERROR(one(k));
+    return absl::OkStatus();
+  }
+  std::vector<absl::Status> ends(static_cast<size_t>(parts));
+  team->Run(parts, [&](int64_t k, int) { ends[static_cast<size_t>(k)] = one(k); });
+  for (const absl::Status& end : ends) LUTHIER_RETURN_IF_ERROR(end);
+  return absl::OkStatus();
+}
+
 // Works on the columns of an n x n matrix in pieces.
 template <typename F>
 absl::Status ColumnsInPieces(Index n, const base::StopToken& stop, F&& work) {
@@ -75,17 +91,18 @@ double MinimizeBias(const LinearData& data, const MarginLoss& loss, const Vector
 
 absl::StatusOr<LinearData> LinearData::Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
                                               const data::Standardization& standardization, Bias bias,
-                                              const base::StopToken& stop) {
+                                              const base::StopToken& stop, int64_t viewed) {
   LUTHIER_CHECK(dataset.num_classes() == 2);
   LinearData data(dataset.x.cols, bias);
-  LUTHIER_RETURN_IF_ERROR(data.SetRows(dataset, rows, standardization, stop));
+  LUTHIER_RETURN_IF_ERROR(data.SetRows(dataset, rows, standardization, viewed, stop));
   LUTHIER_RETURN_IF_ERROR(data.SetNorms(stop));
   LUTHIER_RETURN_IF_ERROR(data.SetColumnScale(stop));
   return data;
 }
 
 absl::Status LinearData::SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
-                                 const data::Standardization& standardization, const base::StopToken& stop) {
+                                 const data::Standardization& standardization, int64_t viewed,
+                                 const base::StopToken& stop) {
   const data::SparseMatrix& x = dataset.x;
   const bool plain = standardization.identity();
   std::vector<bool> dropped(static_cast<size_t>(features_), false);
@@ -97,8 +114,17 @@ absl::Status LinearData::SetRows(const data::Dataset& dataset, const std::vector
     }
     if (center_.cwiseAbs().sum() == 0.0) center_.resize(0);
   }
-  bool ones = true;
   base::Pace pace(stop);
+  int64_t all = 0;
+  bool only_ones = plain;
+  for (const int32_t row : rows) {
+    const int64_t begin = x.row_start[row], end = x.row_start[row + 1];
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kRowWork));
+    all += end - begin;
+    for (int64_t e = begin; e < end && only_ones; ++e) only_ones = x.value[e] == 1.0;
+  }
+  if (all >= viewed && !only_ones) return ViewRows(dataset, rows, standardization, stop);
+  bool ones = true;
   for (const int32_t row : rows) {
     const int64_t entries = x.row_start[row + 1] - x.row_start[row];
     LUTHIER_RETURN_IF_ERROR(pace.Poll(entries + kRowWork));
@@ -113,12 +139,34 @@ absl::Status LinearData::SetRows(const data::Dataset& dataset, const std::vector
       value_.push_back(plain ? x.value[e] : x.value[e] / standardization.deviation[j]);
       ones = ones && value_.back() == 1.0;
     }
-    row_start_.push_back(nonzeros());
+    row_start_.push_back(static_cast<int64_t>(column_.size()));
     sign_.push_back(dataset.label[row] == 1 ? 1.0 : -1.0);
   }
   if (ones) {
     value_.clear();
     value_.shrink_to_fit();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LinearData::ViewRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                  const data::Standardization& standardization, const base::StopToken& stop) {
+  view_ = &dataset.x;
+  if (!standardization.identity()) {
+    inverse_ = standardization.deviation.cwiseInverse();
+    for (size_t j = 0; j < standardization.constant.size(); ++j) {
+      if (standardization.constant[j]) inverse_[static_cast<Index>(j)] = 0.0;
+    }
+  }
+  begin_.reserve(rows.size());
+  row_start_.reserve(rows.size() + 1);
+  sign_.reserve(rows.size());
+  base::Pace pace(stop);
+  for (const int32_t row : rows) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kRowWork));
+    begin_.push_back(view_->row_start[row]);
+    row_start_.push_back(row_start_.back() + view_->row_start[row + 1] - view_->row_start[row]);
+    sign_.push_back(dataset.label[row] == 1 ? 1.0 : -1.0);
   }
   return absl::OkStatus();
 }
@@ -189,27 +237,61 @@ int64_t LinearData::BlockEnd(int64_t begin, int64_t* operations) const {
   return end;
 }
 
-absl::StatusOr<VectorXd> LinearData::Scores(const VectorXd& w, const base::StopToken& stop) const {
+int64_t LinearData::parts() const {
+  constexpr int64_t kMostParts = 16, kPartEntries = int64_t{1} << 18;
+  // Adding up the parts costs as many additions as there are weights.
+  return std::clamp<int64_t>(nonzeros() / std::max<int64_t>(kPartEntries, 16 * static_cast<int64_t>(dim())), 1,
+                             kMostParts);
+}
+
+int64_t LinearData::PartBegin(int64_t part) const {
+  const int64_t parts = this->parts();
+  if (part >= parts) return rows();
+  const int64_t before = nonzeros() / parts * part;
+  return std::lower_bound(row_start_.begin(), row_start_.end() - 1, before) - row_start_.begin();
+}
+
+absl::StatusOr<VectorXd> LinearData::Scores(const VectorXd& w, const base::StopToken& stop, base::Team* team) const {
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
-  for (int64_t i = 0, operations = 0; i < rows();) {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
-    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
-  }
+  const auto score = [&](int64_t, int64_t i, int64_t last) -> absl::Status {
+    for (int64_t operations = 0; i < last;) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
+      const int64_t end = std::min(last, BlockEnd(i, &operations));
+      for (; i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
+    }
+    return absl::OkStatus();
+  };
+  LUTHIER_RETURN_IF_ERROR(InParts(*this, team, score));
   return scores;
 }
 
-absl::StatusOr<VectorXd> LinearData::Combine(const VectorXd& r, const base::StopToken& stop) const {
-  VectorXd out = VectorXd::Zero(dim());
-  BlockedSum total;
-  for (int64_t i = 0, operations = 0; i < rows();) {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
-    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) {
-      total.Add(r[i]);
-      if (r[i] != 0.0) AddTo(i, r[i], out.data());
+absl::StatusOr<VectorXd> LinearData::Combine(const VectorXd& r, const base::StopToken& stop, base::Team* team) const {
+  std::vector<VectorXd> sums(static_cast<size_t>(parts()));
+  const auto add_up = [&](int64_t part, int64_t i, int64_t last) -> absl::Status {
+    VectorXd out = VectorXd::Zero(dim());
+    for (int64_t operations = 0; i < last;) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
+      const int64_t end = std::min(last, BlockEnd(i, &operations));
+      for (; i < end; ++i) {
+        if (r[i] != 0.0) AddTo(i, r[i], out.data());
+      }
     }
+    sums[static_cast<size_t>(part)] = std::move(out);
+    return absl::OkStatus();
+  };
+  LUTHIER_RETURN_IF_ERROR(InParts(*this, team, add_up));
+  VectorXd out = std::move(sums.front());
+  for (size_t k = 1; k < sums.size(); ++k) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(dim()));
+    out += sums[k];
   }
+  if (!centered() && bias_ == Bias::kNone) return out;
+  BlockedSum total;
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) total.Add(r[i]);
+  }));
   if (centered()) out.head(features_) -= total.Total() * center_;
   if (bias_ != Bias::kNone) out[features_] = total.Total();
   return out;
@@ -242,9 +324,9 @@ namespace {
 
 constexpr int64_t kChunk = 256;  // Number of rows whose values stay in the nearest cache.
 
-// Adds up the logistic losses of `count` <= kChunk rows with scores r. Replaces the scores by s_i loss'(t_i), and fills
-// in the curvatures unless null. One exponential serves all three, for several rows at once.
-void LogisticChunk(const double* signs, int64_t count, double* scores, double* curvature, BlockedSum* total) {
+// Returns the sum of the logistic losses of `count` <= kChunk rows with scores r. Replaces the scores by s_i
+// loss'(t_i), and fills in the curvatures unless null. One exponential serves all three, for several rows at once.
+double LogisticChunk(const double* signs, int64_t count, double* scores, double* curvature) {
   using Chunk = Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, kChunk, 1>;
   const Eigen::Map<const Eigen::ArrayXd> s(signs, count);
   Eigen::Map<Eigen::ArrayXd> r(scores, count);
@@ -257,40 +339,59 @@ void LogisticChunk(const double* signs, int64_t count, double* scores, double* c
   const Chunk loss = (v == 0.0).select(e, u.log() * (e / v)) - t.min(0.0);
   if (curvature != nullptr) Eigen::Map<Eigen::ArrayXd>(curvature, count) = e * share * share;
   r = -s * share * (t > 0.0).select(e, 1.0);
-  for (int64_t k = 0; k < count; ++k) total->Add(loss[k]);
+  double sum = 0.0;
+  for (int64_t k = 0; k < count; ++k) sum += loss[k];
+  return sum;
+}
+
+// The same for any loss.
+double Chunk(const MarginLoss& loss, const double* signs, int64_t count, double* scores, double* curvature) {
+  if (loss.kind == MarginLoss::Kind::kLogistic) return LogisticChunk(signs, count, scores, curvature);
+  double sum = 0.0;
+  for (int64_t k = 0; k < count; ++k) {
+    const double t = signs[k] * scores[k];
+    sum += loss.Value(t);
+    if (curvature != nullptr) curvature[k] = loss.Curvature(t);
+    scores[k] = signs[k] * loss.Slope(t);
+  }
+  return sum;
 }
 
 }  // namespace
 
 absl::StatusOr<double> LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature,
                                             const base::StopToken& stop, VectorXd* scores) const {
-  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(w, stop));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(w, stop, team_));
   if (scores != nullptr) *scores = r;
   if (curvature != nullptr) curvature->resize(r.size());
-  BlockedSum total;
+  // A chunk is a block of the sum, so that it does not matter who adds it up.
+  static_assert(kChunk == BlockedSum::kBlock);
   constexpr int64_t kRowsAtOnce = base::Pace::kOperations / LinearData::kRowWork;
-  const int64_t rows = data_->rows();
-  for (int64_t i = 0; i < rows;) {
-    LUTHIER_RETURN_IF_ERROR(stop.Poll(i == 0 ? 0 : base::Pace::kOperations));
-    const int64_t end = std::min(rows, i + kRowsAtOnce);
-    if (loss_.kind == MarginLoss::Kind::kLogistic) {
-      for (; i < end; i += std::min(end - i, kChunk)) {
-        const int64_t count = std::min(end - i, kChunk);
-        LogisticChunk(data_->signs() + i, count, r.data() + i, curvature == nullptr ? nullptr : curvature->data() + i,
-                      &total);
-      }
-      continue;
+  static_assert(kRowsAtOnce % kChunk == 0);
+  const int64_t rows = data_->rows(), turns = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  std::vector<double> blocks(static_cast<size_t>((rows + kChunk - 1) / kChunk));
+  std::vector<absl::Status> ends(static_cast<size_t>(turns));
+  const auto work = [&](int64_t turn) -> absl::Status {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(base::Pace::kOperations));
+    const int64_t end = std::min(rows, (turn + 1) * kRowsAtOnce);
+    for (int64_t i = turn * kRowsAtOnce; i < end; i += kChunk) {
+      blocks[static_cast<size_t>(i / kChunk)] =
+          Chunk(loss_, data_->signs() + i, std::min(end - i, kChunk), r.data() + i,
+                curvature == nullptr ? nullptr : curvature->data() + i);
     }
-    for (; i < end; ++i) {
-      const double t = data_->sign(i) * r[i];
-      total.Add(loss_.Value(t));
-      if (curvature != nullptr) (*curvature)[i] = loss_.Curvature(t);
-      r[i] = data_->sign(i) * loss_.Slope(t);
-    }
+    return absl::OkStatus();
+  };
+  if (team_ != nullptr && turns > 1) {
+    team_->Run(turns, [&](int64_t turn, int) { ends[static_cast<size_t>(turn)] = work(turn); });
+  } else {
+    for (int64_t turn = 0; turn < turns; ++turn) LUTHIER_RETURN_IF_ERROR(work(turn));
   }
+  for (const absl::Status& end : ends) LUTHIER_RETURN_IF_ERROR(end);
+  BlockedSum total;
+  for (const double block : blocks) total.AddBlock(block);
   const Index p = penalized();
   if (gradient != nullptr) {
-    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->Combine(r, stop));
+    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->Combine(r, stop, team_));
     gradient->head(p) += Penalize(w);
   }
   return total.Total() + (one_penalty() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
@@ -318,7 +419,7 @@ absl::StatusOr<double> LinearProblem::DualityGap(const VectorXd& w, const base::
 absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, const VectorXd& d,
                                                   const VectorXd& ridge, const base::StopToken& stop,
                                                   double* passes) const {
-  LUTHIER_ASSIGN_OR_RETURN(const VectorXd z, data_->Scores(d, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd z, data_->Scores(d, stop, team_));
   const double n = static_cast<double>(data_->rows());
   const double row_sums =
       LinearData::kRowWork * n / std::max(1.0, LinearData::kRowWork * n + 2.0 * static_cast<double>(data_->nonzeros()));
@@ -370,11 +471,11 @@ std::string LinearProblem::Describe() const {
 
 absl::StatusOr<VectorXd> LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
                                                       const base::StopToken& stop) const {
-  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(v, stop));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(v, stop, team_));
   LUTHIER_RETURN_IF_ERROR(base::InPieces(data_->rows(), 1, stop, [&](int64_t begin, int64_t end) {
     r.segment(begin, end - begin).array() *= curvature.segment(begin, end - begin).array();
   }));
-  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, data_->Combine(r, stop));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, data_->Combine(r, stop, team_));
   out.head(penalized()) += Penalize(v);
   return out;
 }
@@ -405,47 +506,36 @@ absl::StatusOr<VectorXd> LinearProblem::HessianDiagonal(const VectorXd& curvatur
 absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const base::StopToken& stop,
                                                 int64_t every) const {
   const Index p = static_cast<Index>(data_->features());
-  MatrixXd hessian(dim(), dim());
-  LUTHIER_RETURN_IF_ERROR(
-      ColumnsInPieces(dim(), stop, [&](Index begin, Index end) { hessian.middleCols(begin, end - begin).setZero(); }));
-  VectorXd firsts = VectorXd::Zero(dim());
-  std::vector<int32_t> columns;
-  std::vector<double> values;
-  double total = 0.0;
-  base::Pace pace(stop);
-  for (int64_t i = 0; i < data_->rows(); i += every) {
-    // The sums go to entries all over a matrix that may exceed every cache.
-    const int64_t entries = data_->entries(i);
-    const bool divided = entries > kLongRow;
-    LUTHIER_RETURN_IF_ERROR(
-        pace.Poll(data_->work(i) + (divided ? 0 : base::kRandomAccess * (entries * (entries + 1) / 2))));
-    const double d = static_cast<double>(every) * curvature[i];
-    if (d == 0.0) continue;
-    total += d;
-    columns.clear();
-    values.clear();
-    data_->ForEach(i, [&](int32_t j, double a) {
-      columns.push_back(j);
-      values.push_back(a);
-    });
-    const int32_t* c = columns.data();
-    const double* a = values.data();
-    const size_t count = columns.size();
-    const auto add_column = [&](size_t f) {
-      const double scale = d * a[f];
-      firsts[c[f]] += scale;
-      double* out = hessian.data() + int64_t{c[f]} * dim();
-      for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
-    };
-    if (!divided) {
-      for (size_t f = 0; f < count; ++f) add_column(f);
-      continue;
-    }
-    for (size_t f = 0; f < count; ++f) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(count - f)));
-      add_column(f);
+  const auto add = [&](int64_t begin, int64_t end, HessianSums* sums) -> absl::Status {
+    sums->matrix.resize(dim(), dim());
+    LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(
+        dim(), stop, [&](Index from, Index to) { sums->matrix.middleCols(from, to - from).setZero(); }));
+    sums->firsts = VectorXd::Zero(dim());
+    return data_->dense() ? AddDenseRows(curvature, every, begin, end, stop, sums)
+                          : AddSparseRows(curvature, every, begin, end, stop, sums);
+  };
+  // In parts only if these are few next to the data.
+  const int64_t parts = data_->parts();
+  HessianSums all;
+  if (parts * static_cast<int64_t>(dim()) * static_cast<int64_t>(dim()) > data_->nonzeros()) {
+    LUTHIER_RETURN_IF_ERROR(add(0, data_->rows(), &all));
+  } else {
+    std::vector<HessianSums> sums(static_cast<size_t>(parts));
+    LUTHIER_RETURN_IF_ERROR(InParts(*data_, team_, [&](int64_t part, int64_t begin, int64_t end) {
+      return add(begin, end, &sums[static_cast<size_t>(part)]);
+    }));
+    all = std::move(sums.front());
+    for (size_t k = 1; k < sums.size(); ++k) {
+      LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(dim(), stop, [&](Index begin, Index end) {
+        all.matrix.middleCols(begin, end - begin) += sums[k].matrix.middleCols(begin, end - begin);
+      }));
+      all.firsts += sums[k].firsts;
+      all.total += sums[k].total;
     }
   }
+  MatrixXd& hessian = all.matrix;
+  VectorXd& firsts = all.firsts;
+  const double total = all.total;
   if (data_->centered()) {
     // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
     const VectorXd& m = data_->center();
@@ -463,7 +553,78 @@ absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const
     hessian(p, p) = total;
   }
   hessian.diagonal().head(penalized()) += Penalize(VectorXd::Ones(dim()));
-  return hessian;
+  return std::move(hessian);
+}
+
+absl::Status LinearProblem::AddSparseRows(const VectorXd& curvature, int64_t every, int64_t begin, int64_t end,
+                                          const base::StopToken& stop, HessianSums* sums) const {
+  std::vector<int32_t> columns;
+  std::vector<double> values;
+  base::Pace pace(stop);
+  for (int64_t i = (begin + every - 1) / every * every; i < end; i += every) {
+    // The sums go to entries all over a matrix that may exceed every cache.
+    const int64_t entries = data_->entries(i);
+    const bool divided = entries > kLongRow;
+    LUTHIER_RETURN_IF_ERROR(
+        pace.Poll(data_->work(i) + (divided ? 0 : base::kRandomAccess * (entries * (entries + 1) / 2))));
+    const double d = static_cast<double>(every) * curvature[i];
+    if (d == 0.0) continue;
+    sums->total += d;
+    columns.clear();
+    values.clear();
+    data_->ForEach(i, [&](int32_t j, double a) {
+      columns.push_back(j);
+      values.push_back(a);
+    });
+    const int32_t* c = columns.data();
+    const double* a = values.data();
+    const size_t count = columns.size();
+    const auto add_column = [&](size_t f) {
+      const double scale = d * a[f];
+      sums->firsts[c[f]] += scale;
+      double* out = sums->matrix.data() + int64_t{c[f]} * dim();
+      for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
+    };
+    if (!divided) {
+      for (size_t f = 0; f < count; ++f) add_column(f);
+      continue;
+    }
+    for (size_t f = 0; f < count; ++f) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(count - f)));
+      add_column(f);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LinearProblem::AddDenseRows(const VectorXd& curvature, int64_t every, int64_t begin, int64_t end,
+                                         const base::StopToken& stop, HessianSums* sums) const {
+  constexpr Index kStrip = 128;
+  const Index p = static_cast<Index>(data_->features());
+  MatrixXd strip(p, kStrip);
+  VectorXd scale(kStrip);
+  for (int64_t i = (begin + every - 1) / every * every; i < end;) {
+    Index count = 0;
+    for (; count < kStrip && i < end; i += every) {
+      const double d = static_cast<double>(every) * curvature[i];
+      if (d == 0.0) continue;
+      sums->total += d;
+      strip.col(count).setZero();
+      data_->ForEach(i, [&](int32_t j, double a) { strip(j, count) = a; });
+      sums->firsts.head(p) += d * strip.col(count);
+      scale[count++] = d;
+    }
+    if (count == 0) continue;
+    // A block of columns at a time, so that the stop is heard.
+    for (Index from = 0; from < p; from += kStrip) {
+      const Index width = std::min(kStrip, p - from);
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(2 * count * width * (p - from) / 8));  // Eight at once.
+      sums->matrix.block(from, from, p - from, width).noalias() +=
+          strip.block(from, 0, p - from, count) *
+          (strip.block(from, 0, width, count) * scale.head(count).asDiagonal()).transpose();
+    }
+  }
+  return absl::OkStatus();
 }
 
 double FactorPasses(const LinearData& data) {

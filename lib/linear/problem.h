@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/base/team.h"
 #include "lib/data/dataset.h"
 #include "lib/data/standardize.h"
 #include "lib/linear/line_minimum.h"
@@ -36,21 +37,62 @@ namespace luthier::linear {
 
 enum class Bias { kNone, kPenalized, kFree };
 
-// A copy of some rows of a data set. Immutable. Functions that go over its rows poll `stop` at the
-// pace of lib/base/pace.h, and return CANCELLED when stopped.
+// Some rows of a data set: a copy, which is the fastest to go over, or, if they have many entries,
+// a view of the data set's own, so that folds share them. Immutable. Functions that go over its
+// rows poll `stop` at the pace of lib/base/pace.h, and return CANCELLED when stopped.
 class LinearData {
+  struct Row {
+    int64_t count;
+    const int32_t* column;
+    const double* value;  // Null: all 1.
+    const double* scale;  // Null: none. Else the factor of each column, as many as there are features.
+  };
+  Row At(int64_t i) const {
+    const int64_t count = row_start_[i + 1] - row_start_[i];
+    if (view_ != nullptr) {
+      const int64_t begin = begin_[i];
+      return {count, view_->column.data() + begin, view_->value.data() + begin,
+              inverse_.size() > 0 ? inverse_.data() : nullptr};
+    }
+    return {count, column_.data() + row_start_[i], value_.empty() ? nullptr : value_.data() + row_start_[i], nullptr};
+  }
+  // Returns f(value), where value(e) is the value of entry e of the row.
+  template <typename F>
+  static auto WithValues(const Row& row, F&& f) {
+    if (row.value == nullptr) return f([](int64_t) { return 1.0; });
+    if (row.scale == nullptr) return f([a = row.value](int64_t e) { return a[e]; });
+    return f([&row](int64_t e) { return row.value[e] * row.scale[row.column[e]]; });
+  }
+  // Does what Dot does for a row of which all entries are stored. The sums are the same, four at once.
+  static double DotFull(const Row& row, const double* x) {
+    using Map = Eigen::Map<const Eigen::Array4d>;
+    Eigen::Array4d sum = Eigen::Array4d::Zero();
+    int64_t e = 0;
+    if (row.scale == nullptr) {
+      for (; e + 4 <= row.count; e += 4) sum += Map(row.value + e) * Map(x + e);
+    } else {
+      for (; e + 4 <= row.count; e += 4) sum += (Map(row.value + e) * Map(row.scale + e)) * Map(x + e);
+    }
+    for (; e < row.count; ++e) sum[0] += (row.scale == nullptr ? row.value[e] : row.value[e] * row.scale[e]) * x[e];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  }
+
  public:
+  // Number of entries from which on rows are not copied, 48 MiB with their columns. Rows whose
+  // values are all 1 always are, without the values.
+  static constexpr int64_t kViewed = int64_t{1} << 22;
+
   // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization
   // calls constant are left out, so their weights stay 0: centred, they hold nothing but rounding
-  // errors.
+  // errors. `dataset` must outlive the result if its rows have `viewed` entries or more.
   static absl::StatusOr<LinearData> Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
                                            const data::Standardization& standardization, Bias bias,
-                                           const base::StopToken& stop = {});
+                                           const base::StopToken& stop = {}, int64_t viewed = kViewed);
 
   int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
   int64_t features() const { return features_; }
-  int64_t nonzeros() const { return static_cast<int64_t>(column_.size()); }
-  bool ones() const { return value_.empty(); }  // All entries are 1: no values are kept.
+  int64_t nonzeros() const { return row_start_.back(); }
+  bool ones() const { return view_ == nullptr && value_.empty(); }  // All entries are 1: no values are kept.
   Bias bias() const { return bias_; }
   Eigen::Index dim() const { return static_cast<Eigen::Index>(features_) + (bias_ == Bias::kNone ? 0 : 1); }
   bool centered() const { return center_.size() > 0; }
@@ -71,62 +113,52 @@ class LinearData {
   // 1, such as categorical data, are stored without values, which takes a third of the memory.
   template <int kStride = 1>
   double Dot(int64_t i, const double* x) const {
-    const int32_t* c = column_.data() + row_start_[i];
-    const int64_t count = row_start_[i + 1] - row_start_[i];
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
-    int64_t e = 0;
-    if (value_.empty()) {
-      for (; e + 4 <= count; e += 4) {
-        s0 += x[int64_t{c[e]} * kStride];
-        s1 += x[int64_t{c[e + 1]} * kStride];
-        s2 += x[int64_t{c[e + 2]} * kStride];
-        s3 += x[int64_t{c[e + 3]} * kStride];
-      }
-      for (; e < count; ++e) s0 += x[int64_t{c[e]} * kStride];
-    } else {
-      const double* a = value_.data() + row_start_[i];
-      for (; e + 4 <= count; e += 4) {
-        s0 += a[e] * x[int64_t{c[e]} * kStride];
-        s1 += a[e + 1] * x[int64_t{c[e + 1]} * kStride];
-        s2 += a[e + 2] * x[int64_t{c[e + 2]} * kStride];
-        s3 += a[e + 3] * x[int64_t{c[e + 3]} * kStride];
-      }
-      for (; e < count; ++e) s0 += a[e] * x[int64_t{c[e]} * kStride];
+    const Row row = At(i);
+    if constexpr (kStride == 1) {
+      if (row.count == features_ && row.value != nullptr) return DotFull(row, x);
     }
-    return (s0 + s1) + (s2 + s3);
+    return WithValues(row, [&](auto value) {
+      const int32_t* c = row.column;
+      double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+      int64_t e = 0;
+      for (; e + 4 <= row.count; e += 4) {
+        s0 += value(e) * x[int64_t{c[e]} * kStride];
+        s1 += value(e + 1) * x[int64_t{c[e + 1]} * kStride];
+        s2 += value(e + 2) * x[int64_t{c[e + 2]} * kStride];
+        s3 += value(e + 3) * x[int64_t{c[e + 3]} * kStride];
+      }
+      for (; e < row.count; ++e) s0 += value(e) * x[int64_t{c[e]} * kStride];
+      return (s0 + s1) + (s2 + s3);
+    });
   }
 
   // Returns (sum_e value_e x[2 column_e], sum_e value_e x[2 column_e + 1]), the products with two
   // interleaved vectors. `x` is 16-byte aligned.
   Eigen::Array2d DotPairs(int64_t i, const double* x) const {
-    const int32_t* c = column_.data() + row_start_[i];
-    const int64_t count = row_start_[i + 1] - row_start_[i];
-    const auto at = [&](int64_t e) {
-      return Eigen::Map<const Eigen::Array2d, Eigen::Aligned16>(x + 2 * int64_t{c[e]});
-    };
-    Eigen::Array2d s0(0.0, 0.0), s1(0.0, 0.0), s2(0.0, 0.0), s3(0.0, 0.0);
-    int64_t e = 0;
-    if (value_.empty()) {
-      for (; e + 4 <= count; e += 4) {
-        s0 += at(e);
-        s1 += at(e + 1);
-        s2 += at(e + 2);
-        s3 += at(e + 3);
+    const Row row = At(i);
+    return WithValues(row, [&](auto value) {
+      const int32_t* c = row.column;
+      const auto at = [&](int64_t e) {
+        return Eigen::Map<const Eigen::Array2d, Eigen::Aligned16>(x + 2 * int64_t{c[e]});
+      };
+      Eigen::Array2d s0(0.0, 0.0), s1(0.0, 0.0), s2(0.0, 0.0), s3(0.0, 0.0);
+      int64_t e = 0;
+      for (; e + 4 <= row.count; e += 4) {
+        s0 += value(e) * at(e);
+        s1 += value(e + 1) * at(e + 1);
+        s2 += value(e + 2) * at(e + 2);
+        s3 += value(e + 3) * at(e + 3);
       }
-      for (; e < count; ++e) s0 += at(e);
-    } else {
-      const double* a = value_.data() + row_start_[i];
-      for (; e + 4 <= count; e += 4) {
-        s0 += a[e] * at(e);
-        s1 += a[e + 1] * at(e + 1);
-        s2 += a[e + 2] * at(e + 2);
-        s3 += a[e + 3] * at(e + 3);
-      }
-      for (; e < count; ++e) s0 += a[e] * at(e);
-    }
-    return (s0 + s1) + (s2 + s3);
+      for (; e < row.count; ++e) s0 += value(e) * at(e);
+      return Eigen::Array2d((s0 + s1) + (s2 + s3));
+    });
   }
 
+  // Returns true if at least a quarter of all entries is stored: products of many columns are then
+  // made densely.
+  bool dense() const {
+    return 4.0 * static_cast<double>(nonzeros()) >= static_cast<double>(rows()) * static_cast<double>(features_);
+  }
   int64_t entries(int64_t i) const { return row_start_[i + 1] - row_start_[i]; }
   // Returns the operations of going over row i once, its loss included, for Pace.
   int64_t work(int64_t i) const { return entries(i) + kRowWork; }
@@ -139,41 +171,55 @@ class LinearData {
   // Calls f(column, value) for each entry of row i, in order.
   template <typename F>
   void ForEach(int64_t i, F&& f) const {
-    const int64_t end = row_start_[i + 1];
-    if (value_.empty()) {
-      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], 1.0);
-    } else {
-      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], value_[e]);
-    }
+    const Row row = At(i);
+    WithValues(row, [&](auto value) {
+      for (int64_t e = 0; e < row.count; ++e) f(row.column[e], value(e));
+      return 0;
+    });
   }
 
   // x[kStride j] += scale a_ij
   template <int kStride = 1>
   void AddTo(int64_t i, double scale, double* x) const {
-    const int64_t begin = row_start_[i], end = row_start_[i + 1];
-    const int32_t* c = column_.data();
-    if (value_.empty()) {
-      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale;
-    } else {
-      const double* a = value_.data();
-      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale * a[e];
+    const Row row = At(i);
+    if constexpr (kStride == 1) {
+      if (row.count == features_ && row.value != nullptr) {
+        WithValues(row, [&](auto value) {
+          // The columns are 0, 1, ... in order, which the compiler can make use of.
+          for (int64_t e = 0; e < row.count; ++e) x[e] += scale * value(e);
+          return 0;
+        });
+        return;
+      }
     }
+    WithValues(row, [&](auto value) {
+      for (int64_t e = 0; e < row.count; ++e) x[int64_t{row.column[e]} * kStride] += scale * value(e);
+      return 0;
+    });
   }
 
   // Tells the processor that row i comes soon.
   void Prefetch(int64_t i) const {
-    const int64_t begin = row_start_[i], end = row_start_[i + 1];
-    __builtin_prefetch(column_.data() + begin);
-    __builtin_prefetch(column_.data() + end);
-    if (!value_.empty()) __builtin_prefetch(value_.data() + begin);
+    const Row row = At(i);
+    __builtin_prefetch(row.column);
+    __builtin_prefetch(row.column + row.count);
+    if (row.value != nullptr) __builtin_prefetch(row.value);
   }
+
+  // Sums over the rows of large data are sums of parts, consecutive rows with about as many entries
+  // each, whoever computes them: so threads change no bit. The number of parts depends on the
+  // counts of entries and columns alone; part k is [PartBegin(k), PartBegin(k + 1)).
+  int64_t parts() const;
+  int64_t PartBegin(int64_t part) const;
 
   // Returns b - m'w, the term that all scores of w have in common.
   double Offset(const Eigen::VectorXd& w) const;
-  // Returns all scores (a_i - m)'w + b.
-  absl::StatusOr<Eigen::VectorXd> Scores(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+  // Returns all scores (a_i - m)'w + b. The work is shared by `team`, if there is one; here and below.
+  absl::StatusOr<Eigen::VectorXd> Scores(const Eigen::VectorXd& w, const base::StopToken& stop = {},
+                                         base::Team* team = nullptr) const;
   // Returns sum_i r_i (a_i - m, 1): dim() entries.
-  absl::StatusOr<Eigen::VectorXd> Combine(const Eigen::VectorXd& r, const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> Combine(const Eigen::VectorXd& r, const base::StopToken& stop = {},
+                                          base::Team* team = nullptr) const;
 
   // Returns the number of rows on the side of their class. A score of 0 counts for the first class.
   absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
@@ -181,13 +227,18 @@ class LinearData {
  private:
   LinearData(int64_t features, Bias bias) : features_(features), bias_(bias) {}
   absl::Status SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
-                       const data::Standardization& standardization, const base::StopToken& stop);
+                       const data::Standardization& standardization, int64_t viewed, const base::StopToken& stop);
+  absl::Status ViewRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                        const data::Standardization& standardization, const base::StopToken& stop);
   absl::Status SetNorms(const base::StopToken& stop);
   absl::Status SetColumnScale(const base::StopToken& stop);
 
   const int64_t features_;
   const Bias bias_;
-  std::vector<int64_t> row_start_ = {0};
+  std::vector<int64_t> row_start_ = {0};      // Numbers of entries before each row.
+  const data::SparseMatrix* view_ = nullptr;  // Null: entries are copied.
+  std::vector<int64_t> begin_;                // With a view: where each row begins there.
+  Eigen::VectorXd inverse_;                   // With a view: factor of each column, 0 for constant ones; empty: all 1.
   std::vector<int32_t> column_;
   std::vector<double> value_;  // Empty: all 1.
   std::vector<double> sign_, norm2_, center_dot_;
@@ -205,6 +256,10 @@ class LinearProblem final : public PenalizedProblem {
   LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
   // `l2` holds the penalty of each penalised weight.
   LinearProblem(const LinearData* data, const MarginLoss& loss, Eigen::VectorXd l2);
+
+  // Lets `team` share the work of sums over rows; null: the caller does it all. The results are the
+  // same. With a team, one thread at a time may use this. `team` must outlive it.
+  void ShareWith(base::Team* team) { team_ = team; }
 
   const LinearData& data() const { return *data_; }
   const MarginLoss& loss() const { return loss_; }
@@ -262,10 +317,23 @@ class LinearProblem final : public PenalizedProblem {
                                           int64_t every = 1) const;
 
  private:
+  // Sums of a Hessian, over some rows.
+  struct HessianSums {
+    Eigen::MatrixXd matrix;  // sum_i d_i a_i a_i', the lower triangle
+    Eigen::VectorXd firsts;  // sum_i d_i a_i
+    double total = 0.0;      // sum_i d_i
+  };
+  // Add the sums with d_i = every curvature_i over every so many of the rows [begin, end).
+  absl::Status AddSparseRows(const Eigen::VectorXd& curvature, int64_t every, int64_t begin, int64_t end,
+                             const base::StopToken& stop, HessianSums* sums) const;
+  absl::Status AddDenseRows(const Eigen::VectorXd& curvature, int64_t every, int64_t begin, int64_t end,
+                            const base::StopToken& stop, HessianSums* sums) const;
+
   const LinearData* const data_;
   const MarginLoss loss_;
   const Eigen::VectorXd penalties_;  // Empty: all are l2_.
   const double l2_;
+  base::Team* team_ = nullptr;
 };
 
 // Returns the `every` of a sample of rows for a preconditioner of Newton systems. The sample has

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/base/team.h"
 #include "lib/bilevel/linear_inner.h"
 #include "lib/bilevel/logistic_inner.h"
 #include "lib/catalogue/objective_info.h"
@@ -240,10 +241,11 @@ class MarginTraining final : public Training {
   MarginTraining(std::shared_ptr<const MarginFold> fold, const LinearSettings& settings)
       : fold_(std::move(fold)),
         loss_(settings.loss),
-        problem_(fold_->Problem(settings)),
-        train_(&fold_->train, loss_, 0.0),
-        held_out_(&fold_->validation, loss_, 0.0),
-        third_(&fold_->third, loss_, 0.0) {}
+        team_(settings.threads > 1 ? std::make_unique<base::Team>(settings.threads) : nullptr),
+        problem_(Shared(fold_->Problem(settings))),
+        train_(Shared({&fold_->train, loss_, 0.0})),
+        held_out_(Shared({&fold_->validation, loss_, 0.0})),
+        third_(Shared({&fold_->third, loss_, 0.0})) {}
 
   const linear::LinearProblem& problem() const { return problem_; }
   std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
@@ -284,8 +286,14 @@ class MarginTraining final : public Training {
     return w;
   }
 
+  linear::LinearProblem Shared(linear::LinearProblem problem) const {
+    problem.ShareWith(team_.get());
+    return problem;
+  }
+
   const std::shared_ptr<const MarginFold> fold_;
   const MarginLoss loss_;
+  const std::unique_ptr<base::Team> team_;  // Null: one thread.
   const linear::LinearProblem problem_, train_, held_out_, third_;
 };
 
@@ -398,6 +406,7 @@ LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
                                             : linear::SvrgOptions::Batch::kGrow;
   out.train.svrg.sampling = settings.Text("svrg_sampling") == "uniform" ? linear::SvrgOptions::Sampling::kUniform
                                                                         : linear::SvrgOptions::Sampling::kLipschitz;
+  out.threads = static_cast<int>(settings.Int("threads"));
   out.unroll = ParseUnroll(settings);
   if (settings.Bool("svrg_skip")) out.train.svrg.skip = linear::SvrgOptions::Skip::kAfterThree;
   return out;

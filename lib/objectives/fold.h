@@ -38,6 +38,7 @@ struct LinearSettings {
   std::vector<double> penalties;  // l2, then that of each group of columns.
   std::string solver;             // "auto", or one of linear::LinearSolverNames().
   linear::LinearTrainOptions train;
+  int threads = 1;  // Number of threads of one training, with two classes; >= 1. The results do not depend on it.
   UnrollSettings unroll;
 };
 // `info` is that of one of the two.

@@ -512,6 +512,11 @@ absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::Bui
     return absl::InvalidArgumentError(
         absl::StrCat(dataset.name, ": penalize_intercept is for two classes, not ", classes, "; remove it"));
   }
+  const auto threads = objective.options.find("threads");
+  if (classes > 2 && threads != objective.options.end() && std::get<double>(threads->second) > 1.0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": threads above 1 is for two classes, not ", classes, "; remove it"));
+  }
   return absl::OkStatus();
 }
 

@@ -457,8 +457,14 @@ class ElasticNetFold final : public RegressionFold {
                              ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset.target, partition.train);
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
-    LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
-                             bilevel::CenteredColumns::Create(fold->rows_.train, settings.max_memory_bytes, stop));
+    const bilevel::LeastSquaresData& train = fold->rows_.train;
+    if (bilevel::CenteredColumns::WorthCondensing(train)) {
+      LUTHIER_ASSIGN_OR_RETURN(fold->columns_, bilevel::CenteredColumns::Condense(train, &fold->target_, stop));
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
+                               bilevel::CenteredColumns::Create(train, settings.max_memory_bytes, stop));
+      fold->target_ = train.target();
+    }
     return std::shared_ptr<const RegressionFold>(std::move(fold));
   }
 
@@ -469,11 +475,11 @@ class ElasticNetFold final : public RegressionFold {
     options.max_sweeps = settings.max_iterations;
     VectorXd on_path;
     if (settings.path) {
-      LUTHIER_ASSIGN_OR_RETURN(on_path, paths_.At(columns_, rows_.train.target(), options.l1, options.l2, stop));
+      LUTHIER_ASSIGN_OR_RETURN(on_path, paths_.At(columns_, target_, options.l1, options.l2, stop));
       options.start = &on_path;
     }
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
-                             bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));
+                             bilevel::TrainElasticNet(columns_, target_, options, stop));
     RegressionFit fit;
     fit.outcome = trained.converged ? linear::CgOutcome::kConverged
                   : trained.exact   ? linear::CgOutcome::kPrecision
@@ -503,7 +509,7 @@ class ElasticNetFold final : public RegressionFold {
     }
     VectorXd w = fit->weights(support);
     const VectorXd signs = w.cwiseSign();
-    bilevel::ElasticNetInner inner(&columns_, &rows_.train.target(), support, signs, options.l1, options.l2);
+    bilevel::ElasticNetInner inner(&columns_, &target_, support, signs, options.l1, options.l2);
     bilevel::ElasticNetOuter outer(&rows_.validation, support);
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, DifferentiateAt(inner, outer, {}, {tolerance}, stop, &w));
     if (w.cwiseSign() != signs) return absl::OkStatus();
@@ -513,7 +519,9 @@ class ElasticNetFold final : public RegressionFold {
   }
 
   LinearRows rows_;
+  // Columns and targets of the training rows, or fewer entries that make the same problem.
   bilevel::CenteredColumns columns_;
+  VectorXd target_;
   mutable bilevel::ElasticNetPaths paths_;
 };
 

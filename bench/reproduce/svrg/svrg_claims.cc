@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -108,9 +109,12 @@ absl::StatusOr<Problem> Prepare(const Source& source, const data::DataRoot& root
   }
   data::Standardization s =
       source.standardize ? data::FitStandardization(dataset.x, part.train).value() : data::Standardization();
-  LinearData train = LinearData::Create(dataset, part.train, s, Bias::kPenalized).value();
-  LinearData test = *source.test != '\0' ? LinearData::Create(other, AllRows(other), s, Bias::kPenalized).value()
-                                         : LinearData::Create(dataset, part.validation, s, Bias::kPenalized).value();
+  // The rows are copied, for the data sets end here.
+  const auto lay = [&](const data::Dataset& from, const std::vector<int32_t>& rows) {
+    return LinearData::Create(from, rows, s, Bias::kPenalized, {}, std::numeric_limits<int64_t>::max()).value();
+  };
+  LinearData train = lay(dataset, part.train);
+  LinearData test = *source.test != '\0' ? lay(other, AllRows(other)) : lay(dataset, part.validation);
   return Problem{std::move(s), std::move(train), std::move(test), 0.0, 0.0};
 }
 

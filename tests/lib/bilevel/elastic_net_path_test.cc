@@ -24,7 +24,7 @@ struct PathCase {
     spec.cols = cols;
     spec.seed = 21;
     spec.density = density;
-    data::Dataset dataset = data::Synthesize(spec).value();
+    dataset = data::Synthesize(spec).value();
     std::vector<int32_t> all(static_cast<size_t>(rows));
     std::iota(all.begin(), all.end(), 0);
     data::Standardization scaling = data::FitStandardization(dataset.x, all).value();
@@ -52,6 +52,7 @@ struct PathCase {
     return worst;
   }
 
+  data::Dataset dataset;
   LeastSquaresData train;
   CenteredColumns columns;
   double top = 0.0;

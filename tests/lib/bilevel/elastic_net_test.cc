@@ -156,5 +156,68 @@ TEST(ElasticNetTest, AboveTheLargestCorrelationAllWeightsAreZero) {
   EXPECT_FALSE(SupportOf(c.Train(0.98 * top, 0.0, c.dense).weights).empty());
 }
 
+// Few entries stand for many rows: the oracle are products of the rows themselves.
+TEST(ElasticNetTest, CondensedColumnsMakeTheSameProblem) {
+  for (const int cols : {1, 7, 60}) {
+    const Case c(1000, cols, 17, 1.0);
+    VectorXd target;
+    const CenteredColumns condensed = CenteredColumns::Condense(c.train, &target, {}).value();
+    ASSERT_EQ(condensed.rows(), cols + 1);
+    ASSERT_EQ(target.size(), cols + 1);
+    EXPECT_NEAR(target.squaredNorm(), c.train.target().squaredNorm(), 1e-11 * target.squaredNorm());
+    const VectorXd pull = condensed.DotAll(CenteredColumns::From(target), {}).value();
+    const VectorXd all = c.train.MultiplyTransposed(c.train.target(), {}).value();
+    EXPECT_LT((pull - all).norm(), 1e-11 * all.norm());
+    for (const double l1 : {0.0, 5.0, 80.0}) {
+      const ElasticNetOptions options{.l1 = l1, .l2 = 0.5, .tolerance = 1e-13};
+      const ElasticNetFit few = TrainElasticNet(condensed, target, options, {}).value();
+      const ElasticNetFit many = c.Train(l1, 0.5, c.dense);
+      EXPECT_TRUE(few.converged || few.exact);
+      EXPECT_NEAR(few.objective, many.objective, 1e-11 * many.objective);
+      EXPECT_LT((few.weights - many.weights).norm(), 1e-7 * (1.0 + many.weights.norm()));
+      EXPECT_EQ(SupportOf(few.weights), SupportOf(many.weights));
+      const double written_down =
+          0.5 * (c.train.Dense(0, c.train.rows()) * few.weights - c.train.target()).squaredNorm() +
+          l1 * few.weights.lpNorm<1>() + 0.25 * few.weights.squaredNorm();
+      EXPECT_NEAR(few.objective, written_down, 1e-11 * written_down);
+    }
+  }
+}
+
+TEST(ElasticNetTest, CondensedColumnsMayDependOnEachOtherOrBeZero) {
+  Case c(400, 12, 23, 1.0);
+  for (int64_t i = 0; i < c.dataset.x.rows; ++i) {
+    double* const row = c.dataset.x.value.data() + c.dataset.x.row_start[static_cast<size_t>(i)];
+    row[3] = 2.0;                    // Constant.
+    row[5] = 3.0 * row[1] - row[2];  // A combination of others.
+    row[7] = 1e9 + row[4];           // Far from 0.
+    row[9] *= 1e-9;                  // Other units.
+  }
+  std::vector<int32_t> rows(400);
+  std::iota(rows.begin(), rows.end(), 0);
+  const data::Standardization scaling = data::FitStandardization(c.dataset.x, rows).value();
+  const LeastSquaresData train = LeastSquaresData::Create(c.dataset, rows, scaling, 0.3, {}).value();
+  VectorXd target;
+  const CenteredColumns condensed = CenteredColumns::Condense(train, &target, {}).value();
+  const CenteredColumns dense = CenteredColumns::Create(train, int64_t{1} << 30, {}).value();
+  EXPECT_EQ(condensed.square(3), 0.0);
+  for (const double l1 : {0.1, 20.0}) {
+    const ElasticNetOptions options{.l1 = l1, .tolerance = 1e-12};
+    const ElasticNetFit few = TrainElasticNet(condensed, target, options, {}).value();
+    const ElasticNetFit many = TrainElasticNet(dense, train.target(), options, {}).value();
+    EXPECT_NEAR(few.objective, many.objective, 1e-9 * many.objective);
+    EXPECT_EQ(few.weights[3], 0.0);
+  }
+}
+
+TEST(ElasticNetTest, CondensingIsForManyRowsOfFewColumns) {
+  const Case few(160, 20, 3, 1.0);
+  EXPECT_FALSE(CenteredColumns::WorthCondensing(few.train));
+  const Case many(300000, 10, 3, 1.0);
+  EXPECT_TRUE(CenteredColumns::WorthCondensing(many.train));
+  const Case sparse(300000, 10, 3, 0.1);
+  EXPECT_FALSE(CenteredColumns::WorthCondensing(sparse.train));
+}
+
 }  // namespace
 }  // namespace luthier::bilevel

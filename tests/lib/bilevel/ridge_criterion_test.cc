@@ -28,7 +28,7 @@ class RidgeCriterionTest : public ::testing::Test {
     spec.rows = kCriterionRows;
     spec.cols = kCols;
     spec.waves = 0.5;
-    const data::Dataset dataset = data::Synthesize(spec).value();
+    const data::Dataset& dataset = dataset_ = data::Synthesize(spec).value();
     std::vector<int32_t> rows(kCriterionRows);
     std::iota(rows.begin(), rows.end(), 0);
     double mean = 0.0;
@@ -60,6 +60,7 @@ class RidgeCriterionTest : public ::testing::Test {
     return l2;
   }
 
+  data::Dataset dataset_;
   LeastSquaresData data_;
   MatrixXd gram_;
   ColumnPenalties groups_;
@@ -160,7 +161,7 @@ class FewRowsTest : public ::testing::Test {
     notation::RegressionSpec spec;
     spec.rows = kFewRows;
     spec.cols = kManyCols;
-    const data::Dataset dataset = data::Synthesize(spec).value();
+    const data::Dataset& dataset = dataset_ = data::Synthesize(spec).value();
     std::vector<int32_t> rows(kFewRows);
     std::iota(rows.begin(), rows.end(), 0);
     double mean = 0.0;
@@ -181,6 +182,7 @@ class FewRowsTest : public ::testing::Test {
                 .value();
   }
 
+  data::Dataset dataset_;
   LeastSquaresData data_;
   ColumnPenalties groups_;
 };

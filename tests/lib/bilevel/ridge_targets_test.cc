@@ -20,13 +20,16 @@ using Eigen::VectorXd;
 
 constexpr Index kTargetRows = 60, kTargetCols = 7, kTargets = 3;
 
-LeastSquaresData Rows(uint64_t seed) {
+data::Dataset Generated(uint64_t seed) {
   notation::RegressionSpec spec;
   spec.rows = kTargetRows;
   spec.cols = kTargetCols;
   spec.informative = kTargetCols;
   spec.seed = seed;
-  const data::Dataset dataset = data::Synthesize(spec).value();
+  return data::Synthesize(spec).value();
+}
+
+LeastSquaresData RowsOf(const data::Dataset& dataset) {
   std::vector<int32_t> rows(kTargetRows);
   std::iota(rows.begin(), rows.end(), 0);
   return LeastSquaresData::Create(dataset, rows, data::Standardization(), 0.0, {}).value();
@@ -34,7 +37,7 @@ LeastSquaresData Rows(uint64_t seed) {
 
 class RidgeTargetsTest : public ::testing::Test {
  protected:
-  RidgeTargetsTest() : train_(Rows(1)), held_out_(Rows(2)) {
+  RidgeTargetsTest() : train_(RowsOf(dataset_)), held_out_(RowsOf(held_out_dataset_)) {
     base::RandomStream random(3, "targets");
     for (MatrixXd* y : {&y_, &held_out_y_}) {
       y->resize(kTargetRows, kTargets);
@@ -51,6 +54,7 @@ class RidgeTargetsTest : public ::testing::Test {
     return (held_out_.Dense(0, kTargetRows) * Fit(l2).weights - held_out_y_).squaredNorm() / (kTargetRows * kTargets);
   }
 
+  const data::Dataset dataset_ = Generated(1), held_out_dataset_ = Generated(2);
   LeastSquaresData train_, held_out_;
   MatrixXd y_, held_out_y_, gram_, product_;
   VectorXd l2_ = VectorXd(kTargetCols);

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
+#include "lib/base/team.h"
 #include "lib/linear/logistic.h"
 #include "lib/linear/margin_loss.h"
 #include "lib/linear/trainer.h"
@@ -86,8 +88,9 @@ double Plain(const data::Dataset& dataset, const std::vector<int32_t>& rows, con
   return sum + 0.5 * l2 * (bias == Bias::kFree ? w.head(p) : w).squaredNorm();
 }
 
-TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
-  const data::Dataset dataset = MakeData(60, 7, 0.5, 11);
+// `viewed`: 0 for rows that are read where the data set has them.
+void ExpectTheDefinition(double density, int64_t viewed) {
+  const data::Dataset dataset = MakeData(60, 7, density, 11);
   std::vector<int32_t> rows;
   for (int32_t i = 0; i < 60; i += (i % 3) + 1) rows.push_back(i);
   base::RandomStream random(5, "point");
@@ -95,7 +98,7 @@ TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
     const data::Standardization s =
         standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
-      const LinearData data = LinearData::Create(dataset, rows, s, bias).value();
+      const LinearData data = LinearData::Create(dataset, rows, s, bias, {}, viewed).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
         const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 0.3);
         VectorXd w(problem.dim());
@@ -122,6 +125,116 @@ TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
                     1e-5 * (1.0 + column.norm()));
           EXPECT_LT((hessian.col(j) - column).norm(), 1e-5 * (1.0 + column.norm()));
         }
+      }
+    }
+  }
+}
+
+TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
+  for (const double density : {0.15, 0.5, 1.0}) ExpectTheDefinition(density, LinearData::kViewed);
+}
+
+TEST(LinearProblemTest, RowsThatAreNotCopiedAgreeWithTheDefinition) {
+  for (const double density : {0.15, 0.5, 1.0}) ExpectTheDefinition(density, 0);
+}
+
+TEST(LinearProblemTest, RowsThatAreNotCopiedAreThoseThatAre) {
+  // The third column is constant over the rows that are taken, so it has no weight, whatever it is elsewhere.
+  for (const double density : {0.2, 1.0}) {
+    data::Dataset dataset = MakeData(300, 140, density, 13);
+    for (int64_t i = 0; i < 200; ++i) {
+      for (int64_t e = dataset.x.row_start[i]; e < dataset.x.row_start[i + 1]; ++e) {
+        if (dataset.x.column[e] == 2) dataset.x.value[e] = density == 1.0 ? 4.0 : 0.0;
+      }
+    }
+    std::vector<int32_t> rows;
+    for (int32_t i = 199; i > 2; i -= 2) rows.push_back(i);
+    const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
+    std::vector<int32_t> others = {299, 250, 201};
+    for (const std::vector<int32_t>& some : {rows, others}) {
+      const LinearData copied = LinearData::Create(dataset, some, s, Bias::kFree).value();
+      const LinearData viewed = LinearData::Create(dataset, some, s, Bias::kFree, {}, 0).value();
+      base::RandomStream random(3, "vectors");
+      VectorXd w(copied.dim()), r(copied.rows());
+      for (double& x : w) x = random.Normal();
+      for (double& x : r) x = random.Normal();
+      const auto near = [](const VectorXd& a, const VectorXd& b) { return (a - b).norm() <= 1e-12 * a.norm(); };
+      EXPECT_TRUE(near(copied.Scores(w).value(), viewed.Scores(w).value()));
+      EXPECT_TRUE(near(copied.Combine(r).value(), viewed.Combine(r).value()));
+      EXPECT_TRUE(near(copied.column_scale(), viewed.column_scale()));
+      EXPECT_NEAR(copied.max_norm2(), viewed.max_norm2(), 1e-12 * copied.max_norm2());
+      VectorXd pairs(2 * copied.dim()), sums = VectorXd::Zero(2 * copied.dim());
+      for (double& x : pairs) x = random.Normal();
+      for (int64_t i = 0; i < copied.rows(); ++i) {
+        const Eigen::Array2d a = copied.DotPairs(i, pairs.data()), b = viewed.DotPairs(i, pairs.data());
+        EXPECT_LT((a - b).abs().maxCoeff(), 1e-12 * (1.0 + a.abs().maxCoeff()));
+        copied.AddTo<2>(i, r[i], sums.data());
+        viewed.AddTo<2>(i, -r[i], sums.data());
+        EXPECT_EQ(copied.sign(i), viewed.sign(i));
+      }
+      EXPECT_LT(sums.norm(), 1e-10);
+      const LinearProblem a(&copied, MarginLoss(), 0.3), b(&viewed, MarginLoss(), 0.3);
+      const VectorXd curvature = r.cwiseAbs2();
+      const MatrixXd first = a.Hessian(curvature, {}).value().triangularView<Eigen::Lower>();
+      const MatrixXd second = b.Hessian(curvature, {}).value().triangularView<Eigen::Lower>();
+      EXPECT_LT((first - second).norm(), 1e-12 * first.norm());
+      // Every column of the Hessian, in blocks or row by row, is its product with a unit vector.
+      for (Eigen::Index j = 0; j < a.dim(); j += 27) {
+        const VectorXd column = a.HessianVector(curvature, VectorXd::Unit(a.dim(), j)).value();
+        EXPECT_LT((first.col(j) - column).tail(a.dim() - j).norm(), 1e-11 * (1.0 + column.norm())) << j;
+      }
+    }
+  }
+}
+
+TEST(LinearProblemTest, ThreadsChangeNoBit) {
+  for (const double density : {0.2, 1.0}) {
+    const data::Dataset dataset = MakeData(density == 1.0 ? 9000 : 45000, 100, density, 14);
+    const std::vector<int32_t> rows = AllRows(dataset);
+    const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
+    for (const int64_t viewed : {LinearData::kViewed, int64_t{0}}) {
+      const LinearData data = LinearData::Create(dataset, rows, s, Bias::kFree, {}, viewed).value();
+      ASSERT_GT(data.parts(), 2);
+      int64_t before = 0;
+      for (int64_t k = 0; k < data.parts(); ++k) {
+        EXPECT_EQ(data.PartBegin(k), before);
+        before = data.PartBegin(k + 1);
+        EXPECT_GT(before, data.PartBegin(k));
+      }
+      EXPECT_EQ(before, data.rows());
+      LinearProblem problem(&data, MarginLoss(), 0.3);
+      base::RandomStream random(6, "point");
+      VectorXd w(problem.dim()), v(problem.dim());
+      for (double& x : w) x = 0.3 * random.Normal();
+      for (double& x : v) x = random.Normal();
+      VectorXd gradient, curvature, scores;
+      const double value = problem.Value(w, &gradient, &curvature, {}, &scores).value();
+      EXPECT_NEAR(value, Plain(dataset, rows, s, Bias::kFree, problem.loss(), problem.l2(), w), 1e-11 * value);
+      VectorXd expected = VectorXd::Zero(w.size());
+      for (int64_t i = 0; i < data.rows(); ++i) {
+        const double slope = -data.sign(i) / (1.0 + std::exp(data.sign(i) * scores[i]));
+        data.ForEach(i, [&](int32_t j, double a) { expected[j] += slope * a; });
+        expected.head(100) -= slope * data.center();
+        expected[100] += slope;
+      }
+      expected.head(100) += problem.Penalize(w);
+      EXPECT_LT((gradient - expected).norm(), 1e-10 * (1.0 + expected.norm()));
+      const VectorXd product = problem.HessianVector(curvature, v).value();
+      const MatrixXd hessian = problem.Hessian(curvature, {}).value();
+      for (const int threads : {1, 2, 3, 8}) {
+        base::Team team(threads);
+        problem.ShareWith(&team);
+        VectorXd other_gradient, other_curvature;
+        EXPECT_EQ(problem.Value(w, &other_gradient, &other_curvature).value(), value);
+        EXPECT_EQ(other_gradient, gradient);
+        EXPECT_EQ(other_curvature, curvature);
+        EXPECT_EQ(problem.HessianVector(curvature, v).value(), product);
+        EXPECT_EQ(MatrixXd(problem.Hessian(curvature, {}).value().triangularView<Eigen::Lower>()),
+                  MatrixXd(hessian.triangularView<Eigen::Lower>()));
+        base::StopSource source;
+        source.RequestStop();
+        EXPECT_EQ(problem.Value(w, nullptr, nullptr, source.token()).status().code(), absl::StatusCode::kCancelled);
+        problem.ShareWith(nullptr);
       }
     }
   }

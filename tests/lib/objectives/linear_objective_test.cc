@@ -322,6 +322,23 @@ TEST(LogisticObjectiveTest, BinaryOptionsAreRefusedForMoreClasses) {
   many.options = {{"penalize_intercept", true}};
   EXPECT_THAT(std::string(CreateObjective(many, L2Space(), kLoss, nullptr).status().message()),
               HasSubstr("penalize_intercept is for two classes"));
+  many.options = {{"threads", 2.0}};
+  EXPECT_THAT(std::string(CreateObjective(many, L2Space(), kLoss, nullptr).status().message()),
+              HasSubstr("threads above 1 is for two classes"));
+}
+
+TEST(LogisticObjectiveTest, ThreadsChangeNoBit) {
+  std::vector<Measurement> ends;
+  for (const double threads : {1.0, 3.0}) {
+    BuiltinObjective large = Logistic({{"threads", threads}, {"tolerance", 1e-4}});
+    large.data = "synth:logistic?rows=12000&cols=60&seed=2";
+    const EvaluationResult r = Make(large, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}})).value();
+    ASSERT_EQ(r.outcome, EvaluationOutcome::kComplete);
+    ends.push_back(*r.measurement);
+  }
+  EXPECT_EQ(ends[0].metrics, ends[1].metrics);
+  ASSERT_TRUE(ends[0].gradient && ends[1].gradient);
+  EXPECT_EQ(ends[0].gradient->values, ends[1].gradient->values);
 }
 
 TEST(LogisticObjectiveTest, TheTargetsPointIsReportedWhateverTheOthers) {

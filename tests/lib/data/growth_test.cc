@@ -45,9 +45,9 @@ TEST(GrowByTest, KeepsTheElementsAndNeverHasThemTwice) {
   const base::StopToken never;
   const double peak = PeakOf(kBytes, [&](auto* v) { return GrowBy(1, never, v); });
   if (peak < 0.0) GTEST_SKIP() << "the system does not tell how much memory was used";
-  EXPECT_LT(peak, 1.15);
+  EXPECT_LT(peak, 1.3);  // Vectors up to kGrowsPlainly, 12 % of it, may stay with the heap.
   EXPECT_GT(peak, 0.9);
-  EXPECT_GT(PeakOf(kBytes, [&](auto* v) { return base::MakeRoom(1, never, v); }), 1.3);
+  EXPECT_GT(PeakOf(kBytes, [&](auto* v) { return base::MakeRoom(1, never, v); }), 1.5);
 }
 
 TEST(GrowByTest, MakesRoomForManyAtOnce) {

@@ -49,14 +49,14 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
                                      const SettingTable* table, bool failures, const base::StopToken& stop,
                                      const std::vector<double>& violations = {});
 
-// How many observations of each kind a model takes where it can't take all: the newest, the best of the others, those
+// A model that can't take all observations takes so many of each kind: the newest, the best of the others, those
 // nearest to the best one of the rest, and random ones of what is left.
 struct ThinParts {
   Eigen::Index newest = 1000, best = 200, nearest = 0, random = 300;
   Eigen::Index rows() const { return newest + best + nearest + random; }
 };
 inline constexpr ThinParts kThinParts;
-// Those of newer studies, whose asks take the same time however many results there are.
+// Newer studies have these: their asks take the same time however many results there are.
 inline constexpr ThinParts kThinPartsNearby = {.newest = 150, .best = 100, .nearest = 200, .random = 50};
 
 // Returns the observations that a model can afford, at most parts.rows(), in their order. Keeps the newest 200 pending

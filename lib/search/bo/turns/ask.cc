@@ -232,7 +232,7 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
 
 absl::Status TakeData(const BoStudy& study, Ask* ask) {
   VectorXd worth;
-  // What a Lipschitz constant rules out, more results rule out better.
+  // A Lipschitz constant rules out more with more results.
   const bool nearby =
       study.options.rules >= 2 && !study.SeveralObjectives() && study.options.lipschitz == study::BoLipschitz::kOff;
   const ThinParts& parts = nearby ? kThinPartsNearby : kThinParts;

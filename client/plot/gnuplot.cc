@@ -260,7 +260,10 @@ void Script::SayTerminal() {
       break;
   }
   Say("set encoding utf8");
-  if (text()) return;
+  if (text()) {
+    Say("set key tmargin center horizontal");  // Within the frame its letters would look like marks.
+    return;
+  }
   Say("set border 3 lc rgb '#475569'");
   Say("set tics nomirror textcolor rgb '#334155'");
   Say("set grid back lc rgb '#e2e8f0' lt 1");
@@ -349,6 +352,7 @@ std::string Script::SayLayer(const Panel& panel, const Layer& layer) {
       absl::StrCat(" lw ", Exact(layer.meaning == Meaning::kShaded ? 0.8 : style.width), " lc ", colour,
                    layer.meaning == Meaning::kReference    ? " dt 2"
                    : layer.meaning == Meaning::kInfeasible ? " dt 3"
+                   : layer.meaning == Meaning::kPruned     ? " dt 4"
                                                            : "");
   switch (layer.mark) {
     case Mark::kPoints:

@@ -68,6 +68,7 @@ void AddTrials(const Subject& subject, const std::vector<double>& x, Panel* pane
   Layer outside{.meaning = Meaning::kOutside, .name = "worse than the frame shows"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
   Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
+  Layer paused{.meaning = Meaning::kOpen, .name = "paused, with its value so far"};
   const std::vector<double>& values = subject.values();
   const std::vector<double>& numbers = subject.trials.Numbers("number");
   const double edge = EdgeOf(panel->y, subject.maximize());
@@ -85,13 +86,15 @@ void AddTrials(const Subject& subject, const std::vector<double>& x, Panel* pane
         y = edge;
       }
       if (!subject.feasible(row)) layer = &infeasible;
+    } else if (state == "PAUSED" && !IsOutside(panel->y, y, subject.maximize())) {
+      layer = &paused;
     }
     if (layer == nullptr || !std::isfinite(y)) continue;
     layer->x.push_back(x[row]);
     layer->y.push_back(y);
     layer->trials.push_back(static_cast<std::int64_t>(numbers[row]));
   }
-  for (Layer* layer : {&complete, &pruned, &outside, &infeasible, &failed}) {
+  for (Layer* layer : {&complete, &pruned, &outside, &infeasible, &failed, &paused}) {
     if (!layer->x.empty()) panel->layers.push_back(std::move(*layer));
   }
 }
@@ -100,7 +103,8 @@ std::string Counts(const Subject& subject) {
   std::map<std::string, int> counts;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) ++counts[subject.trials.Word("state", row)];
   std::string text = absl::StrCat(subject.trials.rows(), subject.trials.rows() == 1 ? " trial" : " trials");
-  for (const auto& [state, word] : {std::pair("FAILED", "failed"), std::pair("PRUNED", "stopped early")}) {
+  for (const auto& [state, word] :
+       {std::pair("FAILED", "failed"), std::pair("PRUNED", "stopped early"), std::pair("PAUSED", "paused")}) {
     if (counts[state] > 0) absl::StrAppend(&text, ", ", counts[state], " ", word);
   }
   std::size_t infeasible = 0;

@@ -36,6 +36,11 @@ bool HasResult(const Subject& subject, std::size_t row) {
   return (state == "COMPLETE" || state == "PRUNED") && std::isfinite(subject.values()[row]);
 }
 
+// Returns whether the trial was stopped before its last step, so that its value is that of an earlier one.
+bool StoppedEarly(const Subject& subject, std::size_t row) {
+  return subject.trials.Word("state", row) == "PRUNED";
+}
+
 // True for a parameter on whose value others depend: along its axis they would come and go.
 bool IsParent(const Subject& subject, const std::string& name) {
   for (const v1::ParameterSpec& spec : subject.study.spec().space()) {
@@ -86,6 +91,7 @@ bool CanAsk(const Subject& subject, const google::protobuf::Struct& setting, con
 // Returns the coordinates of trials' values on a panel's axes, in layers by how they ended.
 struct Scatter {
   Layer trials{.meaning = Meaning::kShaded, .name = "a trial"};
+  Layer stopped{.meaning = Meaning::kPruned, .name = "stopped early"};
   Layer outside{.meaning = Meaning::kOutside, .name = "worse than the frame shows"};
   Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
@@ -101,8 +107,9 @@ void AddScatter(const Subject& subject, const ParameterAxis& axis, Panel* panel)
     Layer* layer = nullptr;
     double y = edge;
     if (HasResult(subject, row)) {
-      layer = IsOutside(panel->y, subject.values()[row], subject.maximize()) ? &scatter.outside : &scatter.trials;
-      if (layer == &scatter.trials) y = subject.values()[row];
+      const bool far = IsOutside(panel->y, subject.values()[row], subject.maximize());
+      layer = far ? &scatter.outside : StoppedEarly(subject, row) ? &scatter.stopped : &scatter.trials;
+      if (!far) y = subject.values()[row];
       if (!subject.feasible(row)) layer = &scatter.infeasible;
     } else if (subject.trials.Word("state", row) == "FAILED") {
       layer = &scatter.failed;
@@ -113,7 +120,7 @@ void AddScatter(const Subject& subject, const ParameterAxis& axis, Panel* panel)
     layer->trials.push_back(static_cast<std::int64_t>(numbers[row]));
     if (layer == &scatter.trials) layer->colour.push_back(numbers[row]);
   }
-  for (Layer* layer : {&scatter.trials, &scatter.outside, &scatter.infeasible, &scatter.failed}) {
+  for (Layer* layer : {&scatter.trials, &scatter.stopped, &scatter.outside, &scatter.infeasible, &scatter.failed}) {
     if (!layer->x.empty()) panel->layers.push_back(std::move(*layer));
   }
 }
@@ -322,7 +329,7 @@ Layer ModelFields(const ParameterAxis& x, const ParameterAxis& y, const v1::Pred
   return layer;
 }
 
-// Returns fields with the means of the trials in them.
+// Returns fields with the means of the complete trials in them.
 Layer MeanFields(const Subject& subject, const ParameterAxis& x, const ParameterAxis& y) {
   Layer layer{.mark = Mark::kBoxes, .meaning = Meaning::kShaded};
   const auto bins = static_cast<int>(std::sqrt(static_cast<double>(subject.trials.rows())));
@@ -339,7 +346,8 @@ Layer MeanFields(const Subject& subject, const ParameterAxis& x, const Parameter
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     const double at_x = x.At(subject.trials, row);
     const double at_y = y.At(subject.trials, row);
-    if (!HasResult(subject, row) || !std::isfinite(at_x) || !std::isfinite(at_y)) continue;
+    const bool counts_here = HasResult(subject, row) && !StoppedEarly(subject, row);
+    if (!counts_here || !std::isfinite(at_x) || !std::isfinite(at_y)) continue;
     const std::size_t at = field(y, at_y, rows) * columns + field(x, at_x, columns);
     counts[at] += 1.0;
     sums[at] += (subject.values()[row] - sums[at]) / counts[at];  // The mean so far.
@@ -364,12 +372,16 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
   panel.dark_low = !subject.maximize();
   if (!fields.x.empty()) panel.layers.push_back(std::move(fields));
   Layer trials{.meaning = Meaning::kTrial, .name = "a trial"};
+  Layer stopped{.meaning = Meaning::kPruned, .name = "stopped early"};
   Layer infeasible{.meaning = Meaning::kInfeasible, .name = "beyond a bound"};
   Layer failed{.meaning = Meaning::kFailed, .name = "failed"};
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
-    Layer* const layer = HasResult(subject, row) ? (subject.feasible(row) ? &trials : &infeasible)
-                         : subject.trials.Word("state", row) == "FAILED" ? &failed
-                                                                         : nullptr;
+    Layer* layer = nullptr;
+    if (HasResult(subject, row)) {
+      layer = !subject.feasible(row) ? &infeasible : StoppedEarly(subject, row) ? &stopped : &trials;
+    } else if (subject.trials.Word("state", row) == "FAILED") {
+      layer = &failed;
+    }
     const double at_x = x.At(subject.trials, row);
     const double at_y = y.At(subject.trials, row);
     if (layer == nullptr || !std::isfinite(at_x) || !std::isfinite(at_y)) continue;
@@ -377,7 +389,7 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
     layer->y.push_back(at_y);
     layer->trials.push_back(static_cast<std::int64_t>(subject.trials.Numbers("number")[row]));
   }
-  for (Layer* layer : {&trials, &infeasible, &failed}) {
+  for (Layer* layer : {&trials, &stopped, &infeasible, &failed}) {
     if (!layer->x.empty()) panel.layers.push_back(std::move(*layer));
   }
   if (const auto best = subject.best()) {
@@ -388,11 +400,59 @@ Figure Contour(const Subject& subject, const ParameterAxis& x, const ParameterAx
       model.response
           ? "The colour is what the model expects when these two parameters change from the best trial's setting; the "
             "worst quarter is alike."
-          : "The colour is the mean of the trials in each field; the worst quarter is alike.",
+          : "The colour is the mean of the complete trials in each field; the worst quarter is alike.",
       ModelText(model, "Points are trials."), BestSentence(subject));
   figure.panels.push_back(std::move(panel));
   return figure;
 }
+
+namespace {
+
+// Adds a trial's line through the axes of its parameters to its value, with a gap behind it. Returns whether it passes
+// by an axis, since the trial has no value there.
+bool AddLine(const Subject& subject, const std::vector<ParameterAxis>& axes, const Axis& metric, std::size_t row,
+             Layer* layer) {
+  const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[row]);
+  bool skips = false;
+  const auto add = [&](double x, double y) {
+    layer->x.push_back(x);
+    layer->y.push_back(y);
+    layer->trials.push_back(number);
+  };
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const double share = axes[k].Share(axes[k].At(subject.trials, row));
+    if (std::isfinite(share)) {
+      add(static_cast<double>(k), share);
+    } else {
+      skips = true;
+    }
+  }
+  add(static_cast<double>(axes.size()), std::clamp(PlaceOn(metric, subject.values()[row]), 0.0, 1.0));
+  add(kBreak, kBreak);
+  return skips;
+}
+
+// Returns what a picture of parallel coordinates says of its lines.
+std::string LinesText(const Subject& subject, std::size_t drawn, std::size_t all, bool has_stopped, bool has_infeasible,
+                      bool skips) {
+  std::string text = drawn == 1
+                         ? "The line is the only trial with a value."
+                         : absl::StrCat("A line for each of ", drawn, drawn < all ? absl::StrCat(" of ", all) : "",
+                                        " trials, the darker the better.");
+  if (has_stopped) {
+    absl::StrAppend(&text,
+                    " Those of trials that were stopped early have values of an earlier step, and another dash.");
+  }
+  if (has_infeasible) {
+    std::string best = subject.BestText();
+    best.front() = absl::ascii_toupper(static_cast<unsigned char>(best.front()));
+    absl::StrAppend(&text, " Those of trials beyond a bound are dashed. ", best, ".");
+  }
+  if (skips) absl::StrAppend(&text, " A line passes by the axes of parameters that its trial does not have.");
+  return text;
+}
+
+}  // namespace
 
 Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) {
   Figure figure{.kind = "parallel", .title = absl::StrCat("Settings and values of ", Shown(subject.id))};
@@ -403,9 +463,10 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
     if (HasResult(subject, row)) rows.push_back(row);
   }
   const std::vector<double>& values = subject.values();
-  // The best come first, and infeasible ones last.
+  // The best come first, then those that were stopped early, and infeasible ones last.
+  const auto late = [&](std::size_t row) { return !subject.feasible(row) ? 2 : StoppedEarly(subject, row) ? 1 : 0; };
   std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
-    if (subject.feasible(a) != subject.feasible(b)) return subject.feasible(a);
+    if (late(a) != late(b)) return late(a) < late(b);
     return subject.maximize() ? values[a] > values[b] : values[a] < values[b];
   });
   const std::size_t all = rows.size();
@@ -416,26 +477,22 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
     rows = std::move(kept);
   }
   std::vector<Layer> layers(kShades, {.mark = Mark::kLine, .meaning = Meaning::kShaded});
+  Layer stopped{.mark = Mark::kLine, .meaning = Meaning::kPruned, .name = "stopped early"};
   Layer infeasible{.mark = Mark::kLine, .meaning = Meaning::kInfeasible, .name = "beyond a bound"};
-  const auto feasible = static_cast<std::size_t>(
-      std::count_if(rows.begin(), rows.end(), [&](std::size_t row) { return subject.feasible(row); }));
+  const auto complete = static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](std::size_t row) { return late(row) == 0; }));
+  bool skips = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto shade = static_cast<int>(i * kShades / std::max<std::size_t>(feasible, 1));
-    Layer& layer = i < feasible ? layers[static_cast<std::size_t>(kShades - 1 - shade)] : infeasible;
-    if (i < feasible) layer.shade = 1.0 - static_cast<double>(shade) / (kShades - 1);
-    const auto number = static_cast<std::int64_t>(subject.trials.Numbers("number")[rows[i]]);
-    for (std::size_t k = 0; k <= axes.size(); ++k) {
-      const double share = k < axes.size() ? axes[k].Share(axes[k].At(subject.trials, rows[i]))
-                                           : std::clamp(PlaceOn(metric, values[rows[i]]), 0.0, 1.0);
-      layer.x.push_back(static_cast<double>(k));
-      layer.y.push_back(share);
-      layer.trials.push_back(number);
-    }
-    layer.x.push_back(kBreak);
-    layer.y.push_back(kBreak);
-    layer.trials.push_back(number);
+    const auto shade = static_cast<int>(i * kShades / std::max<std::size_t>(complete, 1));
+    Layer& layer = i < complete         ? layers[static_cast<std::size_t>(kShades - 1 - shade)]
+                   : late(rows[i]) == 1 ? stopped
+                                        : infeasible;
+    if (i < complete) layer.shade = 1.0 - static_cast<double>(shade) / (kShades - 1);
+    if (AddLine(subject, axes, metric, rows[i], &layer)) skips = true;
   }
-  if (!infeasible.x.empty()) panel.layers.push_back(std::move(infeasible));
+  const bool has_stopped = !stopped.x.empty();
+  const bool has_infeasible = !infeasible.x.empty();
+  layers.insert(layers.begin(), {std::move(infeasible), std::move(stopped)});
   for (Layer& layer : layers) {
     if (!layer.x.empty()) panel.layers.push_back(std::move(layer));
   }
@@ -458,15 +515,7 @@ Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) 
   panel.x.min = -0.3;
   panel.x.max = static_cast<double>(axes.size()) + 0.3;
   panel.y = {.min = -0.08, .max = 1.08, .ticks = {{-1.0, ""}}};
-  figure.caption = rows.size() == 1 ? "The line is the only trial with a value."
-                                    : absl::StrCat("A line for each of ", rows.size(),
-                                                   rows.size() < all ? absl::StrCat(" of ", all) : "",
-                                                   " trials, the darker the better.");
-  if (feasible < rows.size()) {
-    std::string best = subject.BestText();
-    best.front() = absl::ascii_toupper(static_cast<unsigned char>(best.front()));
-    absl::StrAppend(&figure.caption, " Those of trials beyond a bound are dashed. ", best, ".");
-  }
+  figure.caption = LinesText(subject, rows.size(), all, has_stopped, has_infeasible, skips);
   const auto space = static_cast<std::size_t>(subject.study.spec().space_size());
   if (axes.size() < space) absl::StrAppend(&figure.caption, " ", axes.size(), " of ", space, " parameters are shown.");
   figure.panels.push_back(std::move(panel));

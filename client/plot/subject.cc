@@ -19,6 +19,7 @@ constexpr double kNowhere = std::numeric_limits<double>::quiet_NaN();
 constexpr double kReach = 3.0;       // Distance of the worse trials, in units of that of three quarters.
 constexpr double kLogRatio = 300.0;  // From this ratio of the median to the least value on the axis is logarithmic.
 constexpr double kMostShown = std::numeric_limits<double>::max();
+constexpr double kMostTick = 1e300;    // Larger numbers are drawn in units of it, for which texts do not stand.
 constexpr int kMostLevels = 24;        // Integers of fewer values are told apart.
 constexpr std::size_t kTickText = 17;  // Characters of a label.
 
@@ -90,6 +91,10 @@ Axis Subject::ValueAxis(const std::vector<double>& more) const {
   Axis axis = MetricAxis(metric, any ? legal : all, maximize());
   // A logarithm would hide infeasible values that are not above 0.
   if (axis.log && std::any_of(all.begin(), all.end(), [](double value) { return value <= 0.0; })) axis.log = false;
+  const bool differs = std::any_of(all.begin(), all.end(), [&](double value) {
+    return std::isfinite(value) && !axis.ticks.empty() && value != axis.ticks.front().first;
+  });
+  if (differs) axis.ticks.clear();
   CloseAxis(all, &axis);
   return axis;
 }
@@ -171,6 +176,10 @@ Axis MetricAxis(const std::string& label, const std::vector<double>& values, boo
   }
   if (sorted.empty()) return axis;
   std::sort(sorted.begin(), sorted.end());
+  const double size = std::abs(sorted.front());
+  if (sorted.front() == sorted.back() && size < kMostTick && (size == 0.0 || size > 1.0 / kMostTick)) {
+    axis.ticks = {{sorted.front(), absl::StrFormat("%.6g", sorted.front())}};  // There is no other number to tell.
+  }
   axis.log = !maximize && sorted.front() > 0.0 && Quantile(sorted, 0.5) / sorted.front() > kLogRatio;
   const auto scaled = [&](double value) { return axis.log ? std::log(value) : value; };
   const double best = scaled(maximize ? sorted.back() : sorted.front());

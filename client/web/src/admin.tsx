@@ -113,7 +113,7 @@ function Audit({ place }: { place: Place }): JSX.Element {
       <div class="scroll" tabIndex={0} role="region" aria-label="Audit"><table>
         <thead><tr>{["time", "who", "from", "call", "about", "outcome"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
         <tbody>{entries.map((e) => (
-          <tr key={e["number"]}><td>{time(e["time"])}</td><td>{e["name"]}</td><td>{e["peer"]}</td><td>{e["method"]}</td><td>{e["object"]}</td>
+          <tr key={e["number"]}><td class="one">{time(e["time"])}</td><td>{e["name"]}</td><td>{e["peer"]}</td><td>{e["method"]}</td><td>{e["object"]}</td>
             <td>{e["outcome"]}{Number(e["times"] ?? 1) > 1 && ` (${e["times"]} times)`}</td></tr>))}</tbody>
       </table></div>
     </Section>

@@ -44,7 +44,9 @@ async function failure(response: Response): Promise<CallError> {
   try {
     return errorOf(JSON.parse(text) as Json);
   } catch {
-    return new CallError(response.status === 503 ? "unavailable" : "unknown", text || `HTTP ${response.status}`);
+    // From a proxy, or from the gateway before it has looked at the call.
+    const codes: Record<number, string> = { 401: "unauthenticated", 403: "permission_denied", 404: "not_found", 429: "resource_exhausted", 502: "unavailable", 503: "unavailable", 504: "unavailable" };
+    return new CallError(codes[response.status] ?? "unknown", text || `HTTP ${response.status}`);
   }
 }
 

@@ -6,9 +6,11 @@ import { Table } from "./columns";
 import { bestLine, metricAxis, type Subject } from "./figures";
 import { short, type Figure, type Layer } from "./figure";
 import { aims, mainMetric, objectivesOf } from "./metrics";
+import { algorithmOf } from "./words";
 import { Failure, Plot, Section, setQuery, studyHref, useLoaded, useTitle, type Place } from "./parts";
 
 const MOST = 8;
+export const ENDED = ["complete", "pruned", "failed", "cancelled"];
 
 interface Compared { study: Json; table: Table }
 
@@ -79,10 +81,10 @@ export function Compare({ place }: { place: Place }): JSX.Element {
       <h2>Best value so far</h2>
       <Plot figure={figure} height={400} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
-        <thead><tr>{["study", "state", "trials", "best", "algorithm"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
+        <thead><tr>{["study", "state", "trials that ended", "best", "algorithm"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
         <tbody>{value.map(({ study }) => (
-          <tr key={study["name"]}><td><a href={studyHref(String(study["name"]))}><bdi>{titleOf(study)}</bdi></a></td><td>{study["state"]}</td><td class="number">{Number(study["trials"]?.complete ?? 0)}</td>
-            <td class="number">{study["bestValue"] === undefined ? "" : short(Number(study["bestValue"]))}</td><td>{Object.keys(study["resolvedAlgorithm"] ?? study["spec"].algorithm ?? { auto: {} })[0]}</td></tr>))}</tbody>
+          <tr key={study["name"]}><td><a href={studyHref(String(study["name"]))}><bdi>{titleOf(study)}</bdi></a></td><td>{study["state"]}</td><td class="number">{ENDED.reduce((sum, n) => sum + Number(study["trials"]?.[n] ?? 0), 0)}</td>
+            <td class="number">{study["bestValue"] === undefined ? "" : short(Number(study["bestValue"]))}</td><td>{algorithmOf(study)}</td></tr>))}</tbody>
       </table></div>
       <Section title="In what they differ"><Differences all={value} /></Section>
     </>

@@ -203,6 +203,15 @@ export function logTicks(low: number, high: number, most: number): number[] {
   }
 }
 
+/** Returns at most about `most` round numbers at equal distances, of any size that numbers have. */
+export function linearTicks(low: number, high: number, most: number): number[] {
+  const rough = (high - low) / Math.max(1, most), size = 10 ** Math.floor(Math.log10(rough));
+  if (!(size > 0) || !Number.isFinite(rough)) return [low, high];
+  const step = [1, 2, 5, 10].map((m) => m * size).find((v) => v >= rough * (1 - 1e-9)) ?? 10 * size;
+  const first = Math.ceil(low / step - 1e-9), count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+}
+
 function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, size: number): void {
   switch (role) {
     case "failed":
@@ -357,6 +366,20 @@ export class PanelView {
     return [[this.panel.x.min!, this.panel.x.max!], [this.panel.y.min!, this.panel.y.max!]];
   }
 
+  // Names that lean to the left below the frame need room there, the first most.
+  private roomLeft(): number {
+    const { ticks, min, max } = this.panel.x, width = this.size().width, beside = this.panel.y.ticks === undefined ? 56 : 60;
+    const words = Math.max(...(ticks ?? []).map((t) => t.text.length), 0);
+    if (ticks === undefined || (words + 1) * ticks.length * CHARACTER <= width - 80) return 0;
+    const first = ticks[0]!, at = ((first.at - min!) / (max! - min!)) * (width - 80);
+    return Math.min(0.3 * width, Math.max(0, Math.min([...first.text].length, 18) * 5.4 + 8 - beside - at));
+  }
+
+  private isFar(source: "x" | "y"): boolean {
+    const { log, min, max } = this.panel[source], span = max! - min!;
+    return log !== true && (span > 1e14 || span < 1e-13);
+  }
+
   private size(): { width: number; height: number } {
     return { width: Math.max(160, this.element.clientWidth), height: this.options.height ?? 300 };
   }
@@ -381,7 +404,7 @@ export class PanelView {
       const cut = (k: number) => (k % every === 0 ? texts[k]! : "");
       const longest = Math.max(...texts.map((text) => text.length), 0);
       return {
-        label: this.panel[source].label,
+        label: shortened(this.panel[source].label, Math.max(12, Math.floor((source === "x" ? width - 80 : this.size().height - 60) / CHARACTER))),
         stroke: theme.ink,
         font,
         labelFont: font,
@@ -399,6 +422,8 @@ export class PanelView {
             }
           : {
               values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))),
+              // uPlot knows distances of ticks from 1e-16 to 1e15.
+              ...(this.isFar(source) ? { splits: (_: uPlot, __: number, low: number, high: number) => linearTicks(low, high, source === "x" ? (width - 80) / 70 : this.size().height / 44), filter: (_: uPlot, splits: number[]) => splits } : {}),
               ...(this.panel[source].log
                 ? { splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high, source === "x" ? (width - 80) / 60 : this.size().height / 36), filter: (_: uPlot, splits: number[]) => splits }
                 : {}),
@@ -419,7 +444,7 @@ export class PanelView {
       {
         ...this.size(),
         legend: { show: false },
-        padding: [10, 12, 0, 0],
+        padding: [10, 24, 0, this.roomLeft()],
         cursor: { points: { show: false }, drag: { x: true, y: true, uni: 24 } },
         scales: { x: scale("x"), y: scale("y") },
         axes: [axis("x"), axis("y")],
@@ -491,8 +516,8 @@ export class PanelView {
     const py = (values: Numbers | undefined, i: number) => up(number(values, i));
     const colours = layer.colour !== undefined && this.panel.colour !== undefined;
     ctx.strokeStyle = ctx.fillStyle = this.colourOf(layer, theme);
-    ctx.lineWidth = (layer.role === "incumbent" || layer.role === "best" || layer.role === "other" || layer.series !== undefined ? 2.2 : layer.role === "shaded" ? 0.9 : 1.6) * ratio;
-    ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : layer.role === "infeasible" ? [2 * ratio, 3 * ratio] : []);
+    ctx.lineWidth = (layer.role === "incumbent" || layer.role === "best" || layer.role === "other" || layer.series !== undefined ? 2.2 : layer.role === "shaded" || (layer.role === "pruned" && layer.mark === "line") ? 0.9 : 1.6) * ratio;
+    ctx.setLineDash(layer.series !== undefined ? SERIES[layer.series % SERIES.length]![2].map((d) => d * ratio) : layer.role === "reference" ? [5 * ratio, 4 * ratio] : layer.role === "infeasible" ? [2 * ratio, 3 * ratio] : layer.role === "pruned" ? [7 * ratio, 2 * ratio, 1.5 * ratio, 2 * ratio] : []);
     ctx.globalAlpha = layer.series === undefined && layer.role === "shaded" && layer.mark === "line" ? 0.7 : 1;
     if (layer.mark === "points") this.drawPoints(u, ctx, layer, theme);
     if (layer.mark === "line" || layer.mark === "steps") {
@@ -647,7 +672,7 @@ export class PanelView {
     if (found === null || u === null) return;
     const { layer, index, trial } = found;
     const of = (axis: Axis, value: number) => `${axis.label || "at"} ${this.words(axis, value)}`;
-    const text = [...new Set([`trial ${trial}`, of(this.panel.x, number(layer.x, index)), of(this.panel.y, number(layer.y, index)), ...(layer.name ? [layer.name] : [])])];
+    const text = [...new Set([`trial ${trial}`, of(this.panel.x, number(layer.x, index)), ...(layer.role === "failed" || layer.role === "outside" ? [] : [of(this.panel.y, number(layer.y, index))]), ...(layer.name ? [layer.name] : [])])];
     this.tip.textContent = text.join(" · ");
     const x = u.valToPos(number(layer.x, index), "x") + u.over.offsetLeft;
     const y = u.valToPos(number(layer.y, index), "y") + u.over.offsetTop;
@@ -656,7 +681,7 @@ export class PanelView {
   }
 
   private words(axis: Axis, value: number): string {
-    const tick = axis.ticks?.find((t) => t.at === Math.round(value));
+    const tick = axis.ticks?.find((t) => t.at === value || t.at === Math.round(value));
     return tick ? tick.text : short(value);
   }
 
@@ -739,6 +764,7 @@ export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name
     if (series !== undefined) ctx.setLineDash(series[2].map((d) => d * ratio));
     else if (sign.role === "reference" && sign.mark !== "whiskers") ctx.setLineDash([5 * ratio, 4 * ratio]);
     else if (sign.role === "infeasible") ctx.setLineDash([2 * ratio, 3 * ratio]);
+    else if (sign.role === "pruned") ctx.setLineDash([7 * ratio, 2 * ratio, 1.5 * ratio, 2 * ratio]);
     ctx.moveTo(0, middle);
     ctx.lineTo(22 * ratio, middle);
     ctx.stroke();
@@ -760,6 +786,16 @@ export function drawScale(canvas: HTMLCanvasElement): void {
 /** Returns the values at the pale and at the strong end of a panel's colours; null: no layer has colours by value. */
 export function scaleOf(panel: Panel): [number, number] | null {
   if (panel.colour?.min === undefined || panel.colour.max === undefined || !panel.layers.some((l) => l.colour !== undefined)) return null;
+  // Where all colours are of one value, the axis reaches beyond it.
+  let low = Infinity, high = -Infinity;
+  for (const { colour } of panel.layers) {
+    for (let i = 0; colour !== undefined && i < colour.length; ++i) {
+      const value = number(colour, i);
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  if (low === high) return [low, high];
   return panel.dark_low ? [panel.colour.max, panel.colour.min] : [panel.colour.min, panel.colour.max];
 }
 

@@ -27,28 +27,29 @@ function bounds(s: Subject): (row: number) => boolean {
 }
 
 // What figures ask of each trial, found once for all of them.
-const NONE = 0, COMPLETE = 1, BEYOND = 2, PRUNED = 3, FAILED = 4; // BEYOND: complete, and beyond a bound.
-interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number; beyond: number; pruned: number; better: boolean }
+const NONE = 0, COMPLETE = 1, BEYOND = 2, PRUNED = 3, FAILED = 4, PAUSED = 5; // BEYOND: complete, and beyond a bound.
+interface Results { stamp: string; value: Float64Array; kinds: Uint8Array; best: number; all: number; failed: number; beyond: number; pruned: number; paused: number; better: boolean }
 const known = new WeakMap<Table, Results>();
 
 function results(s: Subject): Results {
   const stamp = `${s.table.version} ${s.metric}`, before = known.get(s.table);
   if (before !== undefined && before.stamp === stamp) return before;
   const rows = s.table.rows, value = values(s), kinds = new Uint8Array(rows), most = maximize(s), meets = bounds(s);
-  let best = -1, all = 0, failed = 0, beyond = 0, pruned = 0, least = NaN;
+  let best = -1, all = 0, failed = 0, beyond = 0, pruned = 0, paused = 0, least = NaN;
   for (let row = 0; row < rows; ++row) {
     const state = s.table.state(row), finite = Number.isFinite(value[row]);
     if (state !== "" && state !== "DELETED") ++all;
     if (state === "FAILED") ++failed;
-    kinds[row] = state === "FAILED" ? FAILED : !finite ? NONE : state === "PRUNED" ? PRUNED : state !== "COMPLETE" ? NONE : meets(row) ? COMPLETE : BEYOND;
+    kinds[row] = state === "FAILED" ? FAILED : !finite ? NONE : state === "PRUNED" ? PRUNED : state === "PAUSED" ? PAUSED : state !== "COMPLETE" ? NONE : meets(row) ? COMPLETE : BEYOND;
     if (kinds[row] === BEYOND) ++beyond;
     if (state === "PRUNED") ++pruned;
+    if (state === "PAUSED") ++paused;
     if (kinds[row] === PRUNED && !(most ? value[row]! <= least : value[row]! >= least)) least = value[row]!;
     if (kinds[row] === COMPLETE && (best < 0 || (most ? value[row]! > value[best]! : value[row]! < value[best]!))) best = row;
   }
   // True if a trial that was stopped early has a better value than the best one.
   const better = best >= 0 && (most ? least > value[best]! : least < value[best]!);
-  const found = { stamp, value, kinds, best, all, failed, beyond, pruned, better };
+  const found = { stamp, value, kinds, best, all, failed, beyond, pruned, paused, better };
   known.set(s.table, found);
   return found;
 }
@@ -56,7 +57,7 @@ function results(s: Subject): Results {
 const hasResult = (kind: number | undefined): boolean => kind === COMPLETE || kind === BEYOND || kind === PRUNED;
 
 /** Returns whether any trial has a result, so that there is something to be seen. */
-export const anyResult = (s: Subject): boolean => groupsOf(s, axisOf(s), false).some((group) => group.role !== "failed" && group.trials.length > 0);
+export const anyResult = (s: Subject): boolean => groupsOf(s, axisOf(s), false).some((group) => group.role !== "failed" && group.role !== "open" && group.trials.length > 0);
 
 /** Returns the row of the best complete trial; -1: there is none. */
 export const bestRow = (s: Subject): number => results(s).best;
@@ -75,6 +76,9 @@ export function metricAxis(label: string, given: ArrayLike<number>, most: boolea
   if (unit !== 1) for (let i = 0; i < count; ++i) sorted[i]! /= unit;
   const axis: Axis = { label };
   if (sorted.length === 0) return axis;
+  const only = sorted[0]! * unit;
+  // There is no other number to tell; those whose texts would be in units of 1e300 are drawn like others.
+  if (sorted[0] === sorted[sorted.length - 1] && unit === 1 && (only === 0 || Math.abs(only) > 1e-300) && Math.abs(only) < 1e300) axis.ticks = [{ at: only, text: short(only) }];
   const quantile = (share: number) => sorted[Math.floor(share * (sorted.length - 1) + 0.5)]!;
   const least = sorted[0]!, largest = sorted[sorted.length - 1]!;
   axis.log = !most && least > 0 && quantile(0.5) / least > 300;
@@ -131,7 +135,10 @@ function axisOf(s: Subject): Axis {
   const { kinds, beyond } = results(s), most = maximize(s);
   const legal = beyond > 0 ? numbers.filter((_, row) => kinds[row] !== BEYOND) : numbers;
   const axis = metricAxis(s.metric, legal.some((v) => Number.isFinite(v)) ? legal : numbers, most);
-  if (beyond > 0) widenToBest(axis, numbers, most);
+  if (beyond > 0) {
+    widenToBest(axis, numbers, most);
+    if (axis.ticks && numbers.some((v) => Number.isFinite(v) && v !== axis.ticks![0]!.at)) delete axis.ticks;
+  }
   axes.set(numbers, { version: s.table.version, axis });
   return axis;
 }
@@ -145,18 +152,18 @@ function groupsOf(s: Subject, axis: Axis, colour: boolean): Group[] {
   const stamp = `${s.table.version} ${s.metric}`, kept = grouped.get(s.table) ?? [];
   grouped.set(s.table, kept);
   if (kept[Number(colour)]?.stamp === stamp) return kept[Number(colour)]!.groups;
-  const COMPLETED = 0, STOPPED = 1, FAR = 2, INFEASIBLE = 3, BROKEN = 4, NOT = 5;
-  const named = [[colour ? "shaded" : "trial", "a trial"], ["pruned", "stopped early"], ["outside", "worse than the frame shows"], ["infeasible", "beyond a bound"], ["failed", "failed"]] as const;
+  const COMPLETED = 0, STOPPED = 1, FAR = 2, INFEASIBLE = 3, BROKEN = 4, WAITING = 5, NOT = 6;
+  const named = [[colour ? "shaded" : "trial", "a trial"], ["pruned", "stopped early"], ["outside", "worse than the frame shows"], ["infeasible", "beyond a bound"], ["failed", "failed"], ["open", "paused, with its value so far"]] as const;
   const { value, kinds } = results(s), most = maximize(s), edge = edgeOf(axis, most);
-  const into = new Uint8Array(kinds.length).fill(NOT), counts = [0, 0, 0, 0, 0, 0];
+  const into = new Uint8Array(kinds.length).fill(NOT), counts = [0, 0, 0, 0, 0, 0, 0];
   for (let row = 0; row < kinds.length; ++row) {
     const kind = kinds[row]!, far = kind !== FAILED && outside(axis, value[row]!, most);
-    if (kind === NONE || !Number.isFinite(kind === FAILED || far ? edge : value[row]!)) continue;
-    const group = kind === FAILED ? BROKEN : kind === BEYOND ? INFEASIBLE : far ? FAR : kind === PRUNED && !colour ? STOPPED : COMPLETED;
+    if (kind === NONE || (kind === PAUSED && (colour || far)) || !Number.isFinite(kind === FAILED || far ? edge : value[row]!)) continue;
+    const group = kind === FAILED ? BROKEN : kind === BEYOND ? INFEASIBLE : kind === PAUSED ? WAITING : far ? FAR : kind === PRUNED ? STOPPED : COMPLETED;
     ++counts[into[row] = group]!;
   }
   const groups = named.map(([role, name], k): Group => ({ role, name, trials: new Uint32Array(counts[k]!), y: new Float64Array(counts[k]!) }));
-  const filled = [0, 0, 0, 0, 0];
+  const filled = [0, 0, 0, 0, 0, 0];
   for (let row = 0; row < kinds.length; ++row) {
     const group = into[row]!;
     if (group === NOT) continue;
@@ -184,6 +191,18 @@ function scatter(s: Subject, axis: Axis, x: (row: number) => number, colour: boo
     if (layer.x.length > 0) layers.push(layer);
   }
   return layers;
+}
+
+/** Marks failed trials at the edge of an axis where no trial has a value. */
+function crosses(s: Subject, y: Axis): Layer[] {
+  const { kinds } = results(s), out = made("failed", "failed"), edge = edgeOf(y, maximize(s));
+  for (let row = 0; row < kinds.length; ++row) {
+    if (kinds[row] !== FAILED) continue;
+    out.x.push(row + 1);
+    out.y.push(edge);
+    out.trials.push(row + 1);
+  }
+  return [out.layer];
 }
 
 /** Returns the best values so far, and the trials that had them. */
@@ -221,8 +240,8 @@ function boundsText(s: Subject): string {
 }
 
 function words(s: Subject): string {
-  const { value, best, all, failed, beyond, pruned, better } = results(s);
-  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}${pruned ? `, ${pruned} stopped early` : ""}${beyond ? `, ${beyond} beyond a bound` : ""}; ` +
+  const { value, best, all, failed, beyond, pruned, paused, better } = results(s);
+  return `${all} ${all === 1 ? "trial" : "trials"}${failed ? `, ${failed} failed` : ""}${pruned ? `, ${pruned} stopped early` : ""}${paused ? `, ${paused} paused` : ""}${beyond ? `, ${beyond} beyond a bound` : ""}; ` +
     (best < 0 ? (beyond ? "no trial is feasible, so that none is the best" : "no trial is complete") : `the best value is ${short(value[best]!)} in trial ${best + 1}`) + "." +
     (better ? " Values of trials that were stopped early are from an earlier step, so that none of them is the best." : "") + boundsText(s);
 }
@@ -230,8 +249,11 @@ function words(s: Subject): string {
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
 
 export function history(s: Subject): Figure {
-  const y = axisOf(s);
-  const layers = scatter(s, y, (row) => row + 1, false);
+  let y = axisOf(s);
+  // Crosses alone have a place, too, on an axis without numbers.
+  const isBare = y.min === undefined && results(s).failed > 0;
+  if (isBare) y = { ...y, min: 0, max: 1, ticks: [{ at: -9, text: "" }] };
+  const layers = isBare ? crosses(s, y) : scatter(s, y, (row) => row + 1, false);
   const panel: Panel = { x: { label: "trial", whole: true }, y, layers };
   if (layers.length === 0) panel.empty = `no trial has a result yet`;
   // What is told apart by its shape lies over the lines, unless there is so much of it that it would hide them.
@@ -434,13 +456,23 @@ function slopeLines(c: Coordinate, y: Axis, slopes: Slope[]): Layer[] {
   return x.length === 0 ? [] : [{ mark: "segments", role: "gradient", name: "reported slope", x, y: y1, x2, y2, trials }];
 }
 
-/** The metric over two parameters: what the model expects, if there is one, and the trials. */
-export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null, asked: boolean): Figure {
+/** The metric over two parameters: what the model expects, if there is one, and the trials. `why`: what a sentence says of why the
+ * model is not drawn, "since …"; "": it is asked. */
+export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: number[]; y: number[]; means: number[] } | null, why: string): Figure {
   const { value, kinds } = results(s);
   const room = () => new Float64Array(kinds.length), x = room(), y = room(), colour = room(), trials = new Uint32Array(kinds.length);
+  const stopped = made("pruned", "stopped early"), beyond = made("infeasible", "beyond a bound");
+  stopped.layer.halo = beyond.layer.halo = model !== null;
   let count = 0;
   for (let row = 0; row < kinds.length; ++row) {
     if (!hasResult(kinds[row]) || !Number.isFinite((x[count] = a.at(row))) || !Number.isFinite((y[count] = b.at(row)))) continue;
+    if (kinds[row] !== COMPLETE) { // Values of another step, or that do not count, are no colours beside the others.
+      const into = kinds[row] === PRUNED ? stopped : beyond;
+      into.x.push(x[count]!);
+      into.y.push(y[count]!);
+      into.trials.push(row + 1);
+      continue;
+    }
     colour[count] = value[row]!;
     trials[count++] = row + 1;
   }
@@ -459,13 +491,15 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
     points.colour = colour.subarray(0, count);
     panel.colour = colourAxis(s.metric, colour.subarray(0, count), maximize(s));
   }
+  const others = [stopped, beyond].filter((m) => m.x.length > 0).map((m) => m.layer);
   if (count > 0) panel.layers.push(points);
-  else panel.empty = "no trial has a value here yet";
+  panel.layers.push(...others);
+  if (count + others.length === 0) panel.empty = "no trial has a value here yet";
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
     panel.layers.push({ mark: "points", role: "best", halo: true, name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });
   }
-  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, count === 0 ? "Nothing is to be seen yet." : `The stronger the colour, the better; the worst quarter is alike. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : asked ? "Colours are those of the trials until the model has answered." : "Colours are those of the trials, since there is no model."), [panel]);
+  return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, count + others.length === 0 ? "Nothing is to be seen yet." : `The stronger the colour, the better; the worst quarter is alike. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : `Colours are those of the complete trials${why === "" ? " until the model has answered" : `, ${why}`}.`), [panel]);
 }
 
 const rough = (value: number): string => short(Number(value.toPrecision(3)));
@@ -476,15 +510,17 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const rows: number[] = [];
   for (let row = 0; row < kinds.length; ++row) if (hasResult(kinds[row])) rows.push(row);
   const all = rows.length, sign = maximize(s) ? -1 : 1;
-  // The best come first, and those beyond a bound last.
-  const late = (row: number) => (kinds[row] === BEYOND ? 1 : 0);
+  // The best come first, then those that were stopped early, and those beyond a bound last.
+  const late = (row: number) => (kinds[row] === BEYOND ? 2 : kinds[row] === PRUNED ? 1 : 0);
   const order = (p: number, q: number) => late(p) - late(q) || sign * (value[p]! - value[q]!) || p - q;
   let kept = rows;
   if (all > BEST_LINES + OTHER_LINES) {
     // Numbers alone are sorted fast; a hundred thousand rows are not.
-    const limit = new Float64Array(rows.map((row) => sign * value[row]!)).sort()[BEST_LINES - 1]!;
-    const best = rows.filter((row) => sign * value[row]! <= limit).sort(order).slice(0, BEST_LINES);
-    const others = rows.filter((row) => sign * value[row]! > limit);
+    const first = rows.filter((row) => late(row) === 0), most = Math.min(BEST_LINES, first.length);
+    const limit = most === 0 ? -Infinity : new Float64Array(first.map((row) => sign * value[row]!)).sort()[most - 1]!;
+    const isBest = (row: number) => late(row) === 0 && sign * value[row]! <= limit;
+    const best = first.filter(isBest).sort(order).slice(0, most);
+    const others = rows.filter((row) => !isBest(row));
     kept = [...best, ...Array.from({ length: Math.min(OTHER_LINES, others.length) }, (_, i) => others[Math.floor((i * others.length) / Math.min(OTHER_LINES, others.length))]!)];
   }
   kept.sort(order);
@@ -493,12 +529,18 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     layer.layer.shade = i / (SHADES - 1);
     return layer;
   });
-  const legal = kept.filter((row) => kinds[row] !== BEYOND).length, beyond = made("infeasible", "beyond a bound", "line");
+  const complete = kept.filter((row) => late(row) === 0).length, beyond = made("infeasible", "beyond a bound", "line"), stopped = made("pruned", "stopped early", "line");
+  let skips = false;
   kept.forEach((row, i) => {
-    const layer = i < legal ? layers[SHADES - 1 - Math.floor((i * SHADES) / legal)]! : beyond;
+    const layer = i < complete ? layers[SHADES - 1 - Math.floor((i * SHADES) / complete)]! : kinds[row] === PRUNED ? stopped : beyond;
     axes.forEach((axis, k) => {
+      const share = axis.share(axis.at(row));
+      if (!Number.isFinite(share)) { // The trial does not have the parameter.
+        skips = true;
+        return;
+      }
       layer.x.push(k);
-      layer.y.push(axis.share(axis.at(row)));
+      layer.y.push(share);
       layer.trials.push(row + 1);
     });
     layer.x.push(axes.length, NaN);
@@ -508,7 +550,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const panel: Panel = {
     x: { label: "", min: -0.2, max: axes.length + 0.5, ticks: [...axes.map((a, k) => ({ at: k, text: a.axis.label })), { at: axes.length, text: s.metric }] },
     y: { label: "", min: -0.08, max: 1.08, ticks: [{ at: -9, text: "" }] },
-    layers: [beyond, ...layers].filter((l) => l.x.length > 0).map((l) => l.layer),
+    layers: [beyond, stopped, ...layers].filter((l) => l.x.length > 0).map((l) => l.layer),
     notes: [],
   };
   if (kept.length === 0) panel.empty = "no trial has a value yet";
@@ -518,7 +560,7 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: rough(axis.min), above: false }, { x: k, y: 1, text: rough(axis.max!), above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
-  return figure("parallel", "Settings and values", (kept.length === 0 ? "No trial has a value yet." : kept.length === 1 ? "The line is the only trial with a value." : `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.`) + (legal < kept.length ? " Those of trials beyond a bound are dashed." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
+  return figure("parallel", "Settings and values", (kept.length === 0 ? "No trial has a value yet." : kept.length === 1 ? "The line is the only trial with a value." : `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.`) + (stopped.x.length > 0 ? " Those of trials that were stopped early have values of an earlier step, and another dash." : "") + (beyond.x.length > 0 ? " Those of trials beyond a bound are dashed." : "") + (skips ? " A line passes by the axes of parameters that its trial does not have." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);
 }
 
 export function importance(answer: Json): Figure {

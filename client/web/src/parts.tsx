@@ -9,7 +9,11 @@ export interface Place { parts: string[]; query: URLSearchParams }
 
 export function parsePlace(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#/, "").split("?");
-  return { parts: path.split("/").filter((p) => p !== "").map(decodeURIComponent), query: new URLSearchParams(query) };
+  try {
+    return { parts: path.split("/").filter((p) => p !== "").map(decodeURIComponent), query: new URLSearchParams(query) };
+  } catch { // A percent sign without two digits.
+    return { parts: ["…", path], query: new URLSearchParams(query) };
+  }
 }
 
 export function usePlace(): Place {
@@ -146,6 +150,7 @@ function Scale({ panel }: { panel: Panel }): JSX.Element | null {
   const canvas = useRef<HTMLCanvasElement>(null), ends = scaleOf(panel);
   useEffect(() => { if (canvas.current) drawScale(canvas.current); });
   if (ends === null) return null;
+  if (ends[0] === ends[1]) return <li>{panel.colour!.label} {short(ends[0])}</li>;
   return <li>{panel.colour!.label} {short(ends[0])} <canvas ref={canvas} class="scale" aria-hidden="true" /> {short(ends[1])}</li>;
 }
 
@@ -220,7 +225,7 @@ export function LazyPlot({ make, inputs, height, onTrial, brief, onMade }: { mak
   useEffect(() => { if (figure !== null) onMade?.(figure); }, [figure]);
   return (
     <div ref={box}>
-      {figure === null ? <div style={{ minHeight: height }} /> : <Plot figure={figure} height={height} brief={brief === true} {...(onTrial ? { onTrial } : {})} />}
+      {figure === null ? <div class="faint" style={{ minHeight: height }}>loading…</div> : <Plot figure={figure} height={height} brief={brief === true} {...(onTrial ? { onTrial } : {})} />}
     </div>
   );
 }

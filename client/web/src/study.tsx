@@ -9,7 +9,8 @@ import * as figures from "./figures";
 import { short, type Figure } from "./figure";
 import { aims, hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Insights, SetAside } from "./insights";
-import { Action, ago, Failure, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
+import { algorithmOf, algorithmWords, originWords, waitsOf, workerCommand } from "./words";
+import { Action, ago, Failure, href, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, time, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
 const AHEAD = 20; // Trials that may have ended before one of a lower number.
 const MODEL_SECONDS = 15; // Time between two questions for the model, which is fitted for each.
@@ -119,11 +120,36 @@ export function useStudy(name: string, rows: boolean): Followed & { table: Table
   return { ...state, table };
 }
 
+/** Where trials that are paused wait: those of algorithms that train in parts at a rung, until they are promoted. */
+export const pausedWords = (study: Json): string => (study["spec"].resource === undefined ? "paused" : "paused at rungs");
+
+/** Why nothing runs, and what starts it. */
+function Why({ study }: { study: Json }): JSX.Element | null {
+  const state = String(study["state"] ?? ""), waits = waitsOf(study);
+  if (state !== "ACTIVE") return study["stateReason"] ? <p class="why">{study["stateReason"]}</p> : null;
+  if (waits === null) return null;
+  return (
+    <p class="why">{waits.cause && <strong>Why nothing runs: </strong>}{waits.full}
+      {/ no worker of /.test(waits.full) && <>. Start one: <code>{workerCommand(study, location.hostname)}</code>, where 7790 is the port of <code>luthierd --listen</code></>}
+    </p>
+  );
+}
+
+/** The last trial that failed, in a study where all did. */
+function LastFailed({ name, study }: { name: string; study: Json }): JSX.Element | null {
+  const failed = Number(study["trials"]?.failed ?? 0), ended = Number(study["trials"]?.complete ?? 0) + Number(study["trials"]?.pruned ?? 0), asks = failed > 0 && ended === 0;
+  const { value } = useLoaded(async (signal) => (asks ? call("StudyService/ListTrials", { parent: name, pageSize: 1, states: ["FAILED"], orderBy: "number desc" }, signal) : null), [name, failed, asks]);
+  const last = ((value?.["trials"] ?? []) as Json[])[0];
+  if (!asks || last === undefined) return null;
+  return <>; <a href={studyHref(name, "trials", String(last["number"]))}>trial {last["number"]}</a> failed last, and says why</>;
+}
+
 function Counts({ study }: { study: Json }): JSX.Element {
   const counts = study["trials"] ?? {};
   const most = Number(study["spec"].budget?.maxTrials ?? 100);
   const names = ["complete", "pruned", "failed", "running", "paused", "pending", "cancelled"].filter((n) => Number(counts[n] ?? 0) > 0);
-  return <span>{names.length === 0 ? "no trials yet" : names.map((n) => `${counts[n]} ${n}`).join(", ")} of {most}</span>;
+  const word = (n: string) => (n === "pruned" ? "stopped early" : n === "paused" ? pausedWords(study) : n);
+  return <span>{names.length === 0 ? "no trials yet" : names.map((n) => `${counts[n]} ${word(n)}`).join(", ")} of {most}</span>;
 }
 
 const MOST_LINKS = 12; // Trials of the front that the head names.
@@ -179,13 +205,14 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
   return (
     <header class="head">
       <h1><bdi>{study["spec"].displayName || name.split("/")[3]}</bdi> <State name={state} /></h1>
-      {study["stateReason"] && <p class="why"><strong>{state === "ACTIVE" ? "Why nothing runs: " : ""}</strong>{study["stateReason"]}</p>}
+      <Why study={study} />
       <p>
         <Counts study={study} />
         {best !== undefined && <>; best {mainMetric(study)} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
         <Outcome study={study} />
+        <LastFailed name={name} study={study} />
       </p>
-      <p>To {aims(study)}, by {Object.keys(study["resolvedAlgorithm"] ?? study["spec"].algorithm ?? { auto: {} })[0]}{study["spec"].algorithm?.auto !== undefined && study["resolvedAlgorithm"] && " (chosen by auto)"}.</p>
+      <p>To {aims(study)}, by {algorithmOf(study)}{algorithmWords(study) && <>: {algorithmWords(study)}</>}{study["spec"].algorithm?.auto !== undefined && study["resolvedAlgorithm"] && " (chosen by auto)"}.</p>
       <BestSetting name={name} study={study} />
       <StudyFile study={study} />
       <SetAside study={study} />
@@ -253,17 +280,24 @@ function bestSetting(s: figures.Subject, best: number): Json {
 interface Shown { s: figures.Subject; coordinates: figures.Coordinate[]; version: number; place: Place; atSeq: string; open: (trial: number) => void }
 
 /** What the model expects over two parameters. */
-function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown & { likely: string[] }): JSX.Element {
+function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown & { likely: string[] | null }): JSX.Element {
   const [model, setModel] = useState<{ of: string; x: number[]; y: number[]; means: number[] } | null>(null);
-  const [without, setWithout] = useState(""); // For which there is no model.
+  const [without, setWithout] = useState({ of: "", why: "" }); // For which there is no model.
+  const [again, setAgain] = useState(0);
   const [box, near] = useNear();
   const turn = useTurn(version, MODEL_SECONDS);
   const names = coordinates.map((c) => c.name);
-  const known = likely.filter((n) => names.includes(n));
+  // Two are kept once they are shown, so that no answer of importance changes what one looks at.
+  const shown = useRef<string[] | null>(null);
+  if (shown.current === null && near && likely !== null) shown.current = likely.filter((n) => names.includes(n));
+  const known = shown.current ?? [];
   const pick = (query: string, other: string | undefined) => coordinates.find((c) => c.name === place.query.get(query)) ?? coordinates.find((c) => c.name === known[query === "x" ? 0 : 1] && c.name !== other) ?? coordinates.find((c) => c.name !== other)!;
   const a = pick("x", undefined), b = pick("y", a.name);
   const best = figures.bestRow(s), of = `${a.name}\n${b.name}\n${atSeq}`;
-  const asks = best >= 0 && a.ask && b.ask && a.name !== b.name && s.metric === mainMetric(s.study);
+  const withoutAsk = [a, b].find((c) => !c.ask)?.name, isVector = ((s.study["spec"].space ?? []) as Json[]).some((p) => p["name"] === withoutAsk && p["count"] !== undefined);
+  const why = best < 0 ? "since no trial is the best one yet" : a.name === b.name ? "since both axes are the same parameter" : s.metric !== mainMetric(s.study) ? `since the model that can be asked is that of ${mainMetric(s.study)}`
+    : withoutAsk === undefined ? "" : isVector ? `since the model is not drawn along the numbers of ${withoutAsk}` : `since the model is not drawn along ${withoutAsk}, on which other parameters depend`;
+  const asks = why === "";
   useEffect(() => {
     const stop = new AbortController();
     if (!near || !asks) return;
@@ -272,23 +306,32 @@ function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown 
       const settings = y.flatMap((v) => x.map((u) => ({ ...setting, [a.name]: a.value(u), [b.name]: b.value(v) })));
       predict(s.study["name"], settings, atSeq, stop.signal).then(
         (answer) => setModel({ of, x, y, means: answer.map((p) => Number(p["mean"] ?? 0)) }),
-        () => {
+        (failure) => {
+          if (stop.signal.aborted) return;
           setModel(null);
-          if (!stop.signal.aborted) setWithout(of);
+          const error = failure as CallError;
+          setWithout({ of, why: error.passing ? "since the coordinator is busy: its model is asked again soon" : `since there is no model: ${error.message}` });
+          if (error.passing) later = window.setTimeout(() => setAgain((n) => n + 1), 1000 * MODEL_SECONDS);
         });
     }, 300);
+    let later = 0;
     return () => {
       stop.abort();
       clearTimeout(timer);
+      clearTimeout(later);
     };
-  }, [near, of, turn]);
+  }, [near, of, turn, again]);
   const select = (query: string, chosen: figures.Coordinate) => (
     <select value={chosen.name} onChange={(e) => setQuery(place, query, e.currentTarget.value)}>{names.map((n) => <option key={n} value={n}>{n}</option>)}</select>
   );
   return (
     <div ref={box}>
-      <p class="filters"><label>Across {select("x", a)}</label><label>Up {select("y", b)}</label></p>
-      <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null, asks && without !== of)} inputs={[version, model, of, s.metric, asks, without]} height={360} onTrial={open} />
+      {shown.current === null && !(place.query.has("x") && place.query.has("y")) ? <p class="faint" style={{ minHeight: 400 }}>loading…</p> : (
+        <>
+          <p class="filters"><label>Across {select("x", a)}</label><label>Up {select("y", b)}</label></p>
+          <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null, why || (without.of === of ? without.why : ""))} inputs={[version, model, of, s.metric, why, without]} height={360} onTrial={open} />
+        </>
+      )}
     </div>
   );
 }
@@ -382,7 +425,7 @@ function Curves({ s, version, open }: Shown): JSX.Element {
   }, [near, turn, s.metric, s.table.rows === 0]);
   return (
     <div ref={box}>
-      {trials === null ? <div style={{ minHeight: 300 }} /> : trials.length === 0 ? <p>No trial has reported a learning curve.</p>
+      {trials === null ? <div class="faint" style={{ minHeight: 300 }}>loading…</div> : trials.length === 0 ? <p>No trial has reported a learning curve.</p>
         : <LazyPlot make={() => figures.curves(s, trials)} inputs={[trials, s.metric]} height={300} onTrial={open} />}
     </div>
   );
@@ -430,7 +473,7 @@ const MOST_SEVERAL = 1000; // Trials of several attempts whose attempts are draw
 
 /** When trials ran: those of several attempts are read for the times of these. */
 function Timeline({ s, version, place, open }: Shown): JSX.Element {
-  const [trials, setTrials] = useState<Json[]>([]);
+  const [trials, setTrials] = useState<Json[] | null>(null);
   const [box, near] = useNear();
   const turn = useTurn(version, 15);
   useEffect(() => {
@@ -442,16 +485,20 @@ function Timeline({ s, version, place, open }: Shown): JSX.Element {
       last ||= row + 1;
       ++count;
     }
-    if (!near || count === 0) return;
+    if (!near) return;
+    if (count === 0) {
+      setTrials([]);
+      return;
+    }
     call("StudyService/ListTrials", { parent: s.study["name"], pageSize: 1000, filter: `number >= ${first} AND number <= ${last}`, orderBy: "number desc" }, stop.signal).then(
       (answer) => setTrials(((answer["trials"] ?? []) as Json[]).filter((trial) => ((trial["attempts"] ?? []) as Json[]).length > 1)),
-      () => undefined, // They are drawn without pauses.
+      () => { if (!stop.signal.aborted) setTrials((before) => before ?? []); }, // They are drawn without pauses.
     );
     return () => stop.abort();
   }, [near, turn]);
   return (
     <div ref={box}>
-      <LazyPlot make={() => figures.timeline(s, trials)} inputs={[version, place.query.get("at"), trials]} height={Math.min(800, 120 + 24 * Math.max(1, s.table.wordsIn("worker").length))} onTrial={open} />
+      {trials === null ? <div class="faint" style={{ minHeight: 160 }}>loading…</div> : <LazyPlot make={() => figures.timeline(s, trials)} inputs={[version, place.query.get("at"), trials]} height={Math.min(800, 120 + 24 * Math.max(1, s.table.wordsIn("worker").length))} onTrial={open} />}
     </div>
   );
 }
@@ -484,8 +531,13 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
   const any = whole && figures.anyResult(s);
   const shown: Shown = { s, coordinates, version, place, atSeq, open };
   const inputs = [version, metric, at];
-  if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">…</p>;
-  const likely = importance.value?.figure.panels[0]!.y.ticks?.map((t) => t.text) ?? [];
+  const [late, setLate] = useState(false); // Nobody waits longer to hear which parameters matter most.
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 5000);
+    return () => clearTimeout(timer);
+  }, []);
+  const likely = importance.value?.figure.panels[0]!.y.ticks?.map((t) => t.text) ?? (late || importance.error !== null || at > 0 ? [] : null);
+  if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">… loading</p>;
   return (
     <>
       {metrics.length > 1 && (
@@ -507,7 +559,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           <Section title="Over each parameter"><Slices {...shown} /></Section>
           {coordinates.length > 1 && <Section title="Over two parameters"><Contour {...shown} likely={likely} /></Section>}
           {at === 0 && <Insights s={s} version={version} open={open} />}
-          {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? "is computed …"}</p>}</Section>}
+          {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? <span class="faint">loading…</span>}</p>}</Section>}
         </>
       )}
       {whole && at === 0 && table.rows > 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
@@ -542,6 +594,13 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
     }
     return out;
   }, [version, order, state, find]);
+  const front = new Set(((study["front"] ?? []) as unknown[]).map(Number)), best = Number(study["bestTrial"] ?? 0);
+  const origins = table.wordsIn("origin").filter((word) => originWords(word) !== "");
+  const titleOf = (c: string, row: number): string | undefined => {
+    if (!table.isText(c)) return undefined;
+    const word = table.word(c, row);
+    return c === "origin" ? originWords(word) || undefined : word.length > 24 ? word : undefined;
+  };
   const height = Math.max(300, innerHeight), first = Math.max(0, Math.floor(top / ROW) - 10), last = Math.min(rows.length, first + Math.ceil(height / ROW) + 20);
   const states = ["COMPLETE", "PRUNED", "FAILED", "RUNNING", "PAUSED", "PENDING", "CANCELLED"];
   return (
@@ -561,11 +620,12 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
             {first > 0 && <tr style={{ height: first * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
             {rows.slice(first, last).map((row, i) => (
               <tr key={row} style={{ height: ROW }} aria-rowindex={first + i + 2}>{columns.map((c) => (
-                <td key={c} class={c === "reason" ? "reason" : table.isText(c) ? "" : "number"} title={c === "reason" ? table.word(c, row) : undefined}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <State name={table.word(c, row)} /> : cell(table, c, row)}</td>))}</tr>))}
+                <td key={c} class={table.isText(c) ? "long" : "number"} title={titleOf(c, row)}>{c === "number" ? <>{best === row + 1 ? <span class="mark" title="the best trial">best </span> : front.has(row + 1) && <span class="mark" title="on the front: no other trial is at least as good in all objectives">front </span>}<a href={studyHref(name, "trials", row + 1)}>{row + 1}</a></> : c === "state" ? <State name={table.word(c, row)} /> : cell(table, c, row)}</td>))}</tr>))}
             {last < rows.length && <tr style={{ height: (rows.length - last) * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
           </tbody>
         </table>
       </div>
+      {origins.length > 0 && <p class="caption">Origins: {origins.map((word, i) => <span key={word}>{i > 0 && "; "}<strong>{word}</strong> {originWords(word)}</span>)}.</p>}
     </>
   );
 }
@@ -578,10 +638,35 @@ function cell(table: Table, column: string, row: number): string {
   return Number.isNaN(value) ? "" : short(value);
 }
 
+/** A study that is not there: whether it was deleted, and how it comes back. */
+function Gone({ name }: { name: string }): JSX.Element {
+  const [, project = "", , id = ""] = name.split("/");
+  const { value } = useLoaded(async (signal) => {
+    const list: Json[] = [];
+    for (let token = ""; list.length === 0 || token !== "";) {
+      const page = await call("StudyService/ListStudies", { parent: `projects/${project}`, deleted: true, pageSize: 1000, pageToken: token }, signal);
+      list.push(...((page["studies"] ?? []) as Json[]));
+      token = String(page["nextPageToken"] ?? "");
+      if (token === "") break;
+    }
+    return list.find((study) => study["name"] === name) ?? null;
+  }, [name]);
+  return (
+    <div class="failure" role="alert">
+      {value === null ? <p>There is no study <strong>{id}</strong> in project {project}.</p> : (
+        <p>The study <strong>{id}</strong> was deleted {ago(value["deleteTime"])}, and can be brought back until {time(value["purgeTime"])}: <code>luthier study undelete {project === "default" ? id : `${project}/${id}`}</code>{" "}
+          <Action label="Bring it back" run={async () => { await call("StudyService/UndeleteStudy", { name, requestId: requestId() }); location.reload(); }} /></p>
+      )}
+      <p><a href={href("studies")}>All studies</a></p>
+    </div>
+  );
+}
+
 export function StudyPage({ name, place, children }: { name: string; place: Place; children?: (study: Json) => JSX.Element }): JSX.Element {
   const { study, table, version, whole, error, away } = useStudy(name, children === undefined);
   useTitle(String(study?.["spec"].displayName || name.split("/")[3]));
-  if (error !== null) return <Failure error={error} again={() => location.reload()} />;
+  if (error !== null && error.code === "not_found") return <Gone name={name} />;
+  if (error !== null) return <><Failure error={error} again={() => location.reload()} /><p><a href={href("studies")}>All studies</a></p></>;
   if (study === null) return away ? <Failure error={new CallError("unavailable", away)} /> : <p role="status">…</p>;
   return (
     <>

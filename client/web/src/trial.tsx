@@ -5,7 +5,7 @@ import { call, requestId, type Json } from "./api";
 import { mainMetric } from "./metrics";
 import { short, type Figure, type Layer } from "./figure";
 import { curveOf } from "./figures";
-import { Action, Failure, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
+import { Action, Failure, href, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
 /** Returns a text whose numbers have as many digits as one reads. */
 const readable = (sentence: string): string => sentence.replace(/-?\d+\.\d{6,}(e[+-]?\d+)?/g, (digits) => short(Number(digits))).replace(/, knowing the events up to seq \d+/, "").replace(/^origin: \w+: /, "");
@@ -65,8 +65,12 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
       call("StudyService/ListEvents", { name, pageSize: 50 }, signal)]);
     return { trial, why, events };
   }, [name, String(study["updateSeq"])]);
+  if (loaded.error !== null && loaded.error.code === "not_found") {
+    const last = Object.values((study["trials"] ?? {}) as Record<string, unknown>).reduce((sum: number, n) => sum + Number(n), 0);
+    return <div class="failure" role="alert"><p>There is no trial {number} in this study{last > 0 ? `, which has ${last}` : ", which has none yet"}: {loaded.error.message}.</p><p><a href={studyHref(parent, "trials")}>Its trials</a>, <a href={href("studies")}>all studies</a></p></div>;
+  }
   if (loaded.error !== null) return <Failure error={loaded.error} again={loaded.again} />;
-  if (loaded.value === null) return <p role="status">…</p>;
+  if (loaded.value === null) return <p role="status">… loading</p>;
   const { trial, why, events } = loaded.value;
   const metric = mainMetric(study);
   const result = trial["finalMeasurement"]?.metrics ?? {};
@@ -116,7 +120,7 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
       <Section title="Attempts">
         <div class="scroll" tabIndex={0} role="region" aria-label="Attempts"><table>
           <thead><tr>{["number", "worker", "outcome", "began", "ended", "reason"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-          <tbody>{((trial["attempts"] ?? []) as Json[]).map((a) => <tr key={a["number"]}><td>{a["number"]}</td><td>{a["worker"]}</td><td><State name={String(a["outcome"])} /></td><td>{time(a["startTime"])}</td><td>{time(a["endTime"])}</td><td>{a["failure"]?.reason}</td></tr>)}</tbody>
+          <tbody>{((trial["attempts"] ?? []) as Json[]).map((a) => <tr key={a["number"]}><td>{a["number"]}</td><td>{a["worker"]}</td><td><State name={String(a["outcome"])} /></td><td class="one">{time(a["startTime"])}</td><td class="one">{time(a["endTime"])}</td><td class="wraps">{a["failure"]?.reason}</td></tr>)}</tbody>
         </table></div>
         {((trial["attempts"] ?? []) as Json[]).filter((a) => a["outputTail"]).map((a) => <details key={a["number"]}><summary>Output of attempt {a["number"]}</summary><pre tabIndex={0}>{a["outputTail"]}</pre></details>)}
       </Section>

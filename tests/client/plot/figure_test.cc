@@ -407,6 +407,85 @@ TEST(FigureTest, ATrialThatWasStoppedEarlyIsNeverTheBestAndTheCaptionSaysWhy) {
   EXPECT_THAT(History(Made({4, 1}), {}).caption, Not(HasSubstr("stopped early")));
 }
 
+// A study whose trial 1 is complete at x = 1, trial 2 stopped early at x = 10, and trial 3 complete without x.
+Subject Mixed() {
+  Subject subject = Made({4, 1, 3});
+  v1::GetTrialTableResponse page;
+  page.set_rows(3);
+  AddNumbers(&page, "number", {1, 2, 3});
+  AddNumbers(&page, "metrics.y", {4, 1, 3});
+  AddNumbers(&page, "params.x", {1, 10, kNan});
+  AddWords(&page, "state", {"COMPLETE", "PRUNED", "COMPLETE"});
+  subject.trials = {};
+  EXPECT_TRUE(subject.trials.Add(page).ok());
+  return subject;
+}
+
+TEST(FigureTest, TrialsThatWereStoppedEarlyHaveTheirOwnMarkOverParameters) {
+  const Subject subject = Mixed();
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  ASSERT_TRUE(axes.ok());
+  for (const Figure& figure : {Slice(subject, *axes, {}, {}), Contour(subject, axes->at(0), axes->at(0), {})}) {
+    const Layer* const stopped = Find(figure.panels[0], Meaning::kPruned);
+    ASSERT_NE(stopped, nullptr) << figure.kind;
+    EXPECT_THAT(stopped->trials, ElementsAre(2)) << figure.kind;
+    EXPECT_EQ(stopped->name, "stopped early");
+    EXPECT_TRUE(stopped->colour.empty()) << "its value is none beside the others";
+  }
+  const Figure contour = Contour(subject, axes->at(0), axes->at(0), {});
+  EXPECT_THAT(Find(contour.panels[0], Meaning::kShaded)->colour, ElementsAre(4)) << "the mean of complete trials";
+}
+
+TEST(FigureTest, ALineOfParallelCoordinatesPassesByWhatItsTrialLacksAndReachesItsValue) {
+  const Subject subject = Mixed();
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  ASSERT_TRUE(axes.ok());
+  const Figure figure = Parallel(subject, *axes);
+  std::set<std::int64_t> reached;
+  for (const Layer& layer : figure.panels[0].layers) {
+    for (size_t i = 0; i < layer.trials.size(); ++i) {
+      EXPECT_TRUE(layer.trials[i] != 3 || layer.x[i] != 0.0) << "trial 3 has no x";
+      if (layer.x[i] == 1.0 && std::isfinite(layer.y[i])) reached.insert(layer.trials[i]);
+    }
+  }
+  EXPECT_THAT(reached, ElementsAre(1, 2, 3)) << "every line reaches the axis of the metric";
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kPruned)->trials, ElementsAre(2, 2, 2));
+  EXPECT_EQ(
+      figure.caption,
+      "A line for each of 3 trials, the darker the better. Those of trials that were stopped early have values of "
+      "an earlier step, and another dash. A line passes by the axes of parameters that its trial does not have.");
+}
+
+TEST(FigureTest, ValuesThatAreAllAlikeAreTheOnlyTick) {
+  const auto ticks = [](const std::vector<double>& values) { return MetricAxis("y", values, false).ticks; };
+  ASSERT_EQ(ticks({2, 2, kNan}).size(), 1u);
+  EXPECT_EQ(ticks({2, 2, kNan})[0].first, 2.0);
+  EXPECT_EQ(ticks({2, 2, kNan})[0].second, "2");
+  EXPECT_TRUE(ticks({2, 3}).empty());
+  EXPECT_TRUE(ticks({1.5e301}).empty()) << "it is drawn in units of 1e300";
+  EXPECT_TRUE(Made({2, 2, 5}, v1::MINIMIZE, {{3}}).ValueAxis().ticks.empty()) << "one beyond a bound differs";
+}
+
+TEST(FigureTest, AHistoryHasPausedTrialsWithTheirValuesSoFarAndNoneOfThemIsTheBest) {
+  Subject subject = Made({4, 1});
+  v1::GetTrialTableResponse page;
+  page.set_rows(2);
+  AddNumbers(&page, "number", {1, 2});
+  AddNumbers(&page, "metrics.y", {4, 1});
+  AddWords(&page, "state", {"COMPLETE", "PAUSED"});
+  subject.trials = {};
+  ASSERT_TRUE(subject.trials.Add(page).ok());
+  const Figure figure = History(subject, {});
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kOpen)->trials, ElementsAre(2));
+  EXPECT_THAT(Find(figure.panels[0], Meaning::kBest)->trials, ElementsAre(1));
+  EXPECT_EQ(figure.caption, "2 trials, 1 paused; the best value is 4 in trial 1.");
+}
+
+TEST(FigureTest, TheLegendOfATerminalIsOutsideOfTheFrame) {
+  EXPECT_THAT(GnuplotScript(History(Made({1, 2}), {}), {.format = Drawing::Format::kText}),
+              HasSubstr("set key tmargin"));
+}
+
 TEST(FigureTest, APauseIsAGapInTheTimeline) {
   Subject subject = Made({4, 1});
   v1::GetTrialTableResponse page;

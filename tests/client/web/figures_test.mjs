@@ -15,7 +15,7 @@ async function bundled(file) {
   const { outputFiles } = await build({ entryPoints: [path.join(source, "client/web/src", file)], bundle: true, write: false, format: "esm", plugins: [nothing] });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
-const figures = await bundled("figures.ts"), insights = await bundled("insight_figures.ts"), { distinct, eased, logTicks, place } = await bundled("figure.ts");
+const figures = await bundled("figures.ts"), insights = await bundled("insight_figures.ts"), { distinct, eased, linearTicks, logTicks, place, scaleOf } = await bundled("figure.ts");
 
 /** A study of one parameter that minimizes y, with a bound on another metric. */
 function subject(values, feasible) {
@@ -103,8 +103,8 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
 {
   const values = [3, 1, 2, 0.5], s = subject(values, values.map(() => true));
   const [x] = figures.coordinates(s, 12);
-  assert.match(figures.contour(s, x, x, null, true).caption, /until the model has answered/);
-  assert.match(figures.contour(s, x, x, null, false).caption, /since there is no model/);
+  assert.match(figures.contour(s, x, x, null, "").caption, /until the model has answered/);
+  assert.match(figures.contour(s, x, x, null, "since the algorithm has no model").caption, /complete trials, since the algorithm has no model\./);
 }
 
 /** A study that minimizes y in a table of columns by their names; states by row, "" where the trial is not there yet. */
@@ -183,5 +183,75 @@ const curve = (number, steps, values, more = {}) => ({ number: String(number), s
   const trials = [1, 2, 3].map((n) => ({ number: String(n), provenance: { details: { "mean.y": n, "sd.y": 0.1, "mean.z": -n, "sd.z": 1 } }, finalMeasurement: { metrics: { y: n + 0.1, z: 4 } } }));
   assert.match(insights.expected(s, trials).caption, /^3 of 3 values/);
   assert.match(insights.expected({ ...s, metric: "z" }, trials).caption, /^0 of 3 values/);
+}
+{
+  // Trials that lack a parameter, or were stopped early.
+  const s = tabled({ "metrics.y": [4, 1, 3], "params.x": [0.1, 0.5, NaN] }, ["COMPLETE", "PRUNED", "COMPLETE"]);
+  const [x] = figures.coordinates(s, 12);
+  assert.deepEqual([...layer(figures.slice(s, x, null, []), "pruned").trials], [2]);
+  assert.deepEqual([...layer(figures.slice(s, x, null, []), "shaded").trials], [1]);
+  const contour = figures.contour(s, x, x, null, "");
+  assert.deepEqual([...layer(contour, "pruned").trials], [2]);
+  assert.deepEqual([[...layer(contour, "trial").trials], [...layer(contour, "trial").colour]], [[1], [4]], "colours are of complete trials");
+  const parallel = figures.parallel(s, [x]), drawn = parallel.panels[0].layers.filter((l) => l.trials !== undefined);
+  const reached = drawn.flatMap((l) => Array.from(l.x, (at, i) => (at === 1 && Number.isFinite(l.y[i]) ? [l.trials[i]] : [])).flat());
+  assert.deepEqual(reached.sort(), [1, 2, 3], "every line reaches the axis of the metric");
+  assert.ok(!drawn.some((l) => Array.from(l.x).some((at, i) => at === 0 && l.trials[i] === 3)));
+  assert.deepEqual([...new Set(layer(parallel, "pruned").trials)], [2]);
+  assert.equal(parallel.caption, "A line for each of 3 trials, the stronger the better. Those of trials that were stopped early have values of an earlier step, and another dash. A line passes by the axes of parameters that its trial does not have.");
+}
+{
+  // Of many trials those that are drawn are the best complete ones and some of all others.
+  const count = 4000, y = Array.from({ length: count }, (_, i) => i), s = tabled({ "metrics.y": y, "params.x": y.map((v) => v / count) }, y.map((v) => (v < 1000 ? "PRUNED" : "COMPLETE")));
+  const parallel = figures.parallel(s, figures.coordinates(s, 12));
+  const shaded = new Set(parallel.panels[0].layers.filter((l) => l.role === "shaded").flatMap((l) => [...l.trials]));
+  assert.ok([1001, 1500, 2000].every((n) => shaded.has(n)) && layer(parallel, "pruned").x.length > 100);
+  assert.match(parallel.caption, /^A line for each of 1500 of 4000 trials/);
+}
+{
+  // Values that are all alike are the only number of axes and colours.
+  const s = tabled({ "metrics.y": [2, 2], "params.x": [0.1, 0.5] }, ["COMPLETE", "COMPLETE"]), [x] = figures.coordinates(s, 12);
+  assert.deepEqual(figures.history(s).panels[0].y.ticks, [{ at: 2, text: "2" }]);
+  assert.deepEqual(scaleOf(figures.contour(s, x, x, null, "").panels[0]), [2, 2]);
+  assert.equal(figures.history(tabled({ "metrics.y": [2, 3] }, ["COMPLETE", "COMPLETE"])).panels[0].y.ticks, undefined);
+}
+{
+  // Paused trials have their values so far in the history alone.
+  const s = tabled({ "metrics.y": [4, 1], "params.x": [0.1, 0.5] }, ["COMPLETE", "PAUSED"]), [x] = figures.coordinates(s, 12), history = figures.history(s);
+  assert.deepEqual([...layer(history, "open").trials], [2]);
+  assert.deepEqual([...layer(history, "best").trials], [1]);
+  assert.equal(history.caption, "2 trials, 1 paused; the best value is 4 in trial 1.");
+  assert.equal(layer(figures.slice(s, x, null, []), "open"), undefined);
+  assert.equal(figures.anyResult(tabled({ "metrics.y": [1] }, ["PAUSED"])), false);
+}
+{
+  // Where all trials failed the history has their crosses.
+  const history = figures.history(tabled({ "metrics.y": [NaN, NaN] }, ["FAILED", "FAILED"])), { y } = history.panels[0];
+  assert.deepEqual([...layer(history, "failed").trials], [1, 2]);
+  assert.ok(layer(history, "failed").y.every((v) => v > y.min && v < y.max) && y.ticks.every((t) => t.text === ""));
+}
+{
+  assert.deepEqual(linearTicks(-1.8e273, 3.4e273, 5), [0, 2e273], "numbers of any size have ticks");
+  assert.deepEqual(linearTicks(0, 1, 5), [0, 0.2, 0.4, 0.6, 0.8, 1]);
+  for (const [low, high] of [[-1e299, 1e299], [1e-300, 3e-300], [0, 5e-324], [-3, 7e20]]) {
+    const ticks = linearTicks(low, high, 6);
+    assert.ok(ticks.length >= 2 && ticks.length <= 8 && ticks.every((v) => v >= low - 1e-9 * Math.abs(low) && v <= high * 1.000001), `${low} to ${high}: ${ticks}`);
+  }
+}
+{
+  // Why nothing runs.
+  const words = await bundled("words.ts"), now = Date.parse("2026-01-01T00:10:00Z");
+  const study = (more) => ({ state: "ACTIVE", spec: { objective: { command: {} } }, trials: {}, updateTime: "2026-01-01T00:00:00Z", ...more });
+  const busy = "waiting: each worker of the default pool of project default is busy with other studies, as w is", none = "waiting: no worker of pool a100 of project default has asked since the coordinator started";
+  const waits = (more) => words.waitsOf(study(more), now);
+  assert.equal(waits({ stateReason: busy }).brief, "taking turns with other studies");
+  assert.equal(waits({ stateReason: busy }).cause, false, "nothing is to be done");
+  assert.equal(waits({ stateReason: none, trials: { running: "1" } }), null, "something runs");
+  assert.deepEqual(waits({ stateReason: none, spec: { objective: { command: {} }, pool: "a100" } }), { brief: "no worker of pool a100", full: none, cause: true });
+  assert.equal(waits({ stateReason: none, trials: { complete: "3" }, updateTime: "2026-01-01T00:09:30Z" }), null, "a trial ended within the last minute");
+  assert.match(waits({ spec: {} }).full, /No worker takes trials of this study: a program asks/);
+  assert.equal(waits({ spec: {}, trials: { complete: "1" } }), null);
+  assert.equal(words.workerCommand(study({ spec: { pool: "a100" } }), "box"), "luthier-worker --server box:7790 --pool a100");
+  assert.equal(words.algorithmOf({ spec: { algorithm: { auto: {} } }, resolvedAlgorithm: { cmaEs: {} } }), "cma_es");
 }
 console.log("figures keep to the bounds");

@@ -197,7 +197,14 @@ await test("a page says why nothing runs wherever it lists studies, and how a wo
   await page.locator("li", { hasText: "lonely" }).getByText("no worker of the default pool").waitFor();
   assert.equal(await page.getByText("Each active study has trials under way").count(), 0);
   await page.goto(`${server.url}/#/studies`);
-  await page.locator("tr", { hasText: "lonely" }).getByText("no worker of the default pool").waitFor();
+  const row = page.locator("tr", { hasText: "lonely" });
+  await row.getByText("no worker", { exact: true }).waitFor();
+  assert.match(await row.locator(".standing").getAttribute("title"), /no worker of the default pool/);
+  await page.goto(`${server.url}/#/studies/default/lonely`);
+  await page.getByText("luthier-worker --server 127.0.0.1:7790", { exact: true }).waitFor();
+  await page.goto(`${server.url}/#/studies/default/empty`);
+  await page.getByText("No worker takes trials of this study").waitFor();
+  assert.equal(await page.getByText("Why nothing runs").count(), 0);
   await page.close();
   await call("StudyService/DeleteStudy", { name: name("lonely"), requestId: "delete-lonely" });
 });
@@ -212,6 +219,11 @@ await test("a trial that was paused and went on is one trial: its curve, its tim
     await report(lease, 0, [1, 2, 3].map((step) => point(step, i + 1 / step)));
     await complete(lease, point(3, i + 1 / 3), { paused: true, checkpoint: "c3" });
   }
+  const before = await open("/studies");
+  await before.locator("tr", { hasText: "halving" }).getByText("3 paused at rungs").waitFor();
+  await before.goto(`${server.url}/#/studies/default/halving`);
+  await before.locator("header", { hasText: "3 paused at rungs of 3" }).waitFor();
+  await before.close();
   const lease = await ask("halving"), number = lease.trial.number;
   assert.equal(lease.trial.number, leases[0].trial.number);
   await report(lease, 3, [4, 5, 6, 7, 8].map((step) => point(step, 1 / step)));
@@ -400,6 +412,8 @@ await test("studies are chosen and compared", async () => {
   await page.getByLabel("By").selectOption("time");
   await page.waitForFunction(() => location.hash.includes("by=time"));
   assert.equal(await page.locator(".legend li").count(), 2);
+  const { trials } = await call("StudyService/GetStudy", { name: name("full") }), ended = Number(trials.complete) + Number(trials.failed);
+  await page.locator("tr", { hasText: "full" }).getByRole("cell", { name: String(ended), exact: true }).waitFor(); // Those that failed, too.
   await page.close();
 });
 
@@ -501,6 +515,67 @@ await test("a study that is deleted meanwhile is said to be gone", async () => {
   await settled(page);
   await call("StudyService/DeleteStudy", { name: name("one"), requestId: "delete-one" });
   await page.waitForSelector("[role=alert]");
+  await page.close();
+});
+
+await test("an address at which nothing is says what is wrong, and a deleted study can be brought back", async () => {
+  const page = await open("/studies/default/full/trials/abc");
+  const texts = { "/studies/default/full/trials/abc": "“abc” is no number of a trial", "/studies/default/full/trials/999": "There is no trial 999 in this study, which has", "/studies/default/%zz": "a percent sign is followed by", "/nowhere": "There is no page “nowhere”",
+                  "/studies/default": "The address of a study has its project and its id", "/studies/default/full/plots": "A study has no part “plots”", "/studies/default/never": "There is no study never in project default" };
+  for (const [path, text] of Object.entries(texts)) {
+    await page.goto(`${server.url}/#${path}`);
+    await page.getByText(text).waitFor();
+    await page.getByRole("link", { name: /all studies/i }).waitFor();
+  }
+  await study("back", space, 1, () => 1);
+  await call("StudyService/DeleteStudy", { name: name("back"), requestId: "delete-back" });
+  await page.goto(`${server.url}/#/studies/default/back`);
+  await page.getByText("luthier study undelete back").waitFor();
+  await page.getByRole("button", { name: "Bring it back" }).click();
+  await page.getByRole("heading", { name: /back/ }).waitFor();
+  await page.close();
+  await call("StudyService/DeleteStudy", { name: name("back"), requestId: "delete-back-again" });
+  assert.deepEqual(problems, []);
+});
+
+await test("a page says why a model is not drawn, and asks again where the coordinator is busy", async () => {
+  const conditional = [{ name: "kind", categorical: { values: ["a", "b"] } }, { name: "x", float: { min: 0, max: 1 } }, { name: "only_b", float: { min: 0, max: 1 }, condition: { parent: "kind", values: ["b"] } }];
+  await told("parents", { algorithm: { bo: { initialPoints: 4 } }, space: conditional }, 10, ({ x }) => ({ metrics: { loss: x } }));
+  const page = await open("/studies");
+  let asked = 0, busy = true;
+  await page.route("**/luthier.v1.StudyService/Predict", async (route) => {
+    ++asked;
+    if (busy) await route.fulfill({ status: 429, body: "busy" });
+    else await route.continue();
+  });
+  await page.goto(`${server.url}/#/studies/default/parents?x=kind&y=x`);
+  await page.getByRole("heading", { name: "Over two parameters" }).scrollIntoViewIfNeeded();
+  await page.getByText("since the model is not drawn along kind, on which other parameters depend").waitFor();
+  await page.getByLabel("Across").selectOption("x");
+  await page.getByText("since both axes are the same parameter").waitFor();
+  assert.equal(await page.getByText("there is no model").count(), 0);
+  await page.waitForFunction(() => document.querySelectorAll(".plot").length > 0);
+  busy = false;
+  await page.goto(`${server.url}/#/studies/default/parents/trials`);
+  const marks = page.locator(".mark", { hasText: "best" });
+  await marks.waitFor();
+  assert.equal(await marks.count(), 1);
+  await page.getByText("where the model expects the most").waitFor();
+  await page.close();
+  await call("StudyService/DeleteStudy", { name: name("parents"), requestId: "delete-parents" });
+});
+
+await test("an admin sees the studies of all projects, or of one", async () => {
+  await call("AdminService/CreateProject", { id: "neighbour", requestId: "project-neighbour" });
+  await call("StudyService/CreateStudy", { parent: "projects/neighbour", studyId: "theirs", spec: { space: [{ name: "x", float: { min: 0, max: 1 } }], metric: { name: "loss", goal: "MINIMIZE" } } });
+  const page = await open("/studies");
+  await page.locator("tr", { hasText: "theirs in neighbour" }).waitFor();
+  await page.locator("tr", { hasText: "in default" }).first().waitFor();
+  await page.getByLabel("Project").selectOption("neighbour");
+  await page.waitForSelector("text=1 study");
+  assert.ok(page.url().includes("project=neighbour"));
+  await page.getByRole("link", { name: "theirs" }).click();
+  await page.waitForFunction(() => location.hash === "#/studies/neighbour/theirs");
   await page.close();
 });
 

@@ -620,7 +620,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
             {first > 0 && <tr style={{ height: first * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
             {rows.slice(first, last).map((row, i) => (
               <tr key={row} style={{ height: ROW }} aria-rowindex={first + i + 2}>{columns.map((c) => (
-                <td key={c} class={table.isText(c) ? "long" : "number"} title={titleOf(c, row)}>{c === "number" ? <>{best === row + 1 ? <span class="mark" title="the best trial">best </span> : front.has(row + 1) && <span class="mark" title="on the front: no other trial is at least as good in all objectives">front </span>}<a href={studyHref(name, "trials", row + 1)}>{row + 1}</a></> : c === "state" ? <State name={table.word(c, row)} /> : cell(table, c, row)}</td>))}</tr>))}
+                <td key={c} class={table.isText(c) ? "long" : "number"} title={titleOf(c, row)}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <><State name={table.word(c, row)} />{best === row + 1 ? <span class="mark" title="the best trial"> best</span> : front.has(row + 1) && <span class="mark" title="on the front: no other trial is at least as good in all objectives"> front</span>}</> : cell(table, c, row)}</td>))}</tr>))}
             {last < rows.length && <tr style={{ height: (rows.length - last) * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
           </tbody>
         </table>

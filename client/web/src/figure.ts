@@ -422,8 +422,8 @@ export class PanelView {
             }
           : {
               values: (_: uPlot, splits: (number | null)[]) => splits.map((v) => (v === null ? "" : short(v))),
-              // uPlot knows distances of ticks from 1e-16 to 1e15.
-              ...(this.isFar(source) ? { splits: (_: uPlot, __: number, low: number, high: number) => linearTicks(low, high, source === "x" ? (width - 80) / 70 : this.size().height / 44), filter: (_: uPlot, splits: number[]) => splits } : {}),
+              // uPlot knows distances of ticks from 1e-16 to 1e15, and draws none where it has no distance.
+              ...(this.isFar(source) ? { incrs: (_: uPlot, __: number, low: number, high: number) => [Math.max(5, high - low)], splits: (_: uPlot, __: number, low: number, high: number) => linearTicks(low, high, source === "x" ? (width - 80) / 70 : this.size().height / 44), filter: (_: uPlot, splits: number[]) => splits } : {}),
               ...(this.panel[source].log
                 ? { splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high, source === "x" ? (width - 80) / 60 : this.size().height / 36), filter: (_: uPlot, splits: number[]) => splits }
                 : {}),

@@ -609,6 +609,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
         <label>State <select value={state} onChange={(e) => setQuery(place, "state", e.currentTarget.value)}><option value="">all</option>{states.map((w) => <option key={w} value={w}>{w}</option>)}</select></label>
         <label>Find <input value={find} onChange={(e) => setQuery(place, "find", e.currentTarget.value)} /></label>
         <span role="status">{rows.length} {rows.length === 1 ? "trial" : "trials"}</span>
+        <button type="button" onClick={() => download(`${name.split("/")[3]}.csv`, csvOf(table, columns, rows))}>As CSV</button>
       </p>
       <div class="scroll virtual" ref={box} tabIndex={0} role="region" aria-label="Trials" onScroll={(e) => setTop(e.currentTarget.scrollTop)}>
         <table aria-rowcount={rows.length + 1}>
@@ -628,6 +629,26 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
       {origins.length > 0 && <p class="caption">Origins: {origins.map((word, i) => <span key={word}>{i > 0 && "; "}<strong>{word}</strong> {originWords(word)}</span>)}.</p>}
     </>
   );
+}
+
+/** Returns rows of the table as comma-separated values, with all digits. */
+export function csvOf(table: Pick<Table, "isText" | "word" | "number">, columns: string[], rows: number[]): string {
+  // A program for tables would run what begins like a formula.
+  const quoted = (text: string) => (/^[=+\-@\t\r]/.test(text) ? `"'${text.replace(/"/g, '""')}"` : /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+  const cells = columns.map((c) => {
+    if (table.isText(c)) return (row: number) => quoted(table.word(c, row));
+    const values = table.number(c);
+    return (row: number) => (Number.isNaN(values[row]) ? "" : String(values[row]));
+  });
+  return [columns.map(quoted).join(","), ...rows.map((row) => cells.map((of) => of(row)).join(","))].join("\r\n") + "\r\n";
+}
+
+function download(file: string, text: string): void {
+  const link = document.createElement("a"), url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.href = url;
+  link.download = file;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

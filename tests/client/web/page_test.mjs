@@ -286,6 +286,12 @@ await test("sorting and filters are in the address", async () => {
   assert.equal(await page.locator("td .complete").count(), 0);
   await page.getByRole("button", { name: "lr", exact: true }).click();
   await page.waitForFunction(() => location.hash.includes("order=params.lr"));
+  const coming = page.waitForEvent("download");
+  await page.getByRole("button", { name: "As CSV" }).click();
+  const file = await coming, lines = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+  assert.equal(file.suggestedFilename(), "full.csv");
+  assert.match(lines[0], /^number,state,metrics\.loss,.*params\.lr/);
+  assert.ok(lines.length > 3 && lines.slice(1).every((line) => /^\d+,FAILED,,/.test(line)), lines.join(" "));
   await page.close();
 });
 

@@ -338,7 +338,7 @@ function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown 
 
 function useModel(s: figures.Subject, coordinates: figures.Coordinate[], near: boolean, version: number, atSeq: string): Map<string, { x: number[]; predictions: Json[] }> {
   const [models, setModels] = useState(new Map<string, { x: number[]; predictions: Json[] }>());
-  const best = figures.bestRow(s), turn = useTurn(version, MODEL_SECONDS);
+  const best = figures.bestRow(s), turn = useTurn(version, MODEL_SECONDS), [again, setAgain] = useState(0);
   useEffect(() => {
     const stop = new AbortController();
     if (!near) return;
@@ -353,10 +353,18 @@ function useModel(s: figures.Subject, coordinates: figures.Coordinate[], near: b
         let from = 0;
         setModels(new Map(asked.map((c, k) => [c.name, { x: x[k]!, predictions: all.slice(from, (from += x[k]!.length)) }])));
       },
-      () => setModels(new Map()), // Algorithms without a model are drawn without one.
+      (failure) => { // Algorithms without a model are drawn without one; one that is busy is asked again.
+        if (stop.signal.aborted) return;
+        if ((failure as CallError).passing) later = window.setTimeout(() => setAgain((n) => n + 1), 1000 * MODEL_SECONDS);
+        else setModels(new Map());
+      },
     );
-    return () => stop.abort();
-  }, [near, best < 0, turn, atSeq, s.metric]);
+    let later = 0;
+    return () => {
+      stop.abort();
+      clearTimeout(later);
+    };
+  }, [near, best < 0, turn, atSeq, s.metric, again]);
   return models;
 }
 

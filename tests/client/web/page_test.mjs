@@ -545,12 +545,11 @@ await test("an address at which nothing is says what is wrong, and a deleted stu
 });
 
 await test("a page says why a model is not drawn, and asks again where the coordinator is busy", async () => {
-  const conditional = [{ name: "kind", categorical: { values: ["a", "b"] } }, { name: "x", float: { min: 0, max: 1 } }, { name: "only_b", float: { min: 0, max: 1 }, condition: { parent: "kind", values: ["b"] } }];
+  const conditional = [{ name: "kind", categorical: { values: ["a", "b"] } }, { name: "x", float: { min: 0, max: 1 } }, { name: "z", float: { min: 0, max: 1 } }, { name: "only_b", float: { min: 0, max: 1 }, condition: { parent: "kind", values: ["b"] } }];
   await told("parents", { algorithm: { bo: { initialPoints: 4 } }, space: conditional }, 10, ({ x }) => ({ metrics: { loss: x } }));
   const page = await open("/studies");
-  let asked = 0, busy = true;
+  let busy = true;
   await page.route("**/luthier.v1.StudyService/Predict", async (route) => {
-    ++asked;
     if (busy) await route.fulfill({ status: 429, body: "busy" });
     else await route.continue();
   });
@@ -560,8 +559,11 @@ await test("a page says why a model is not drawn, and asks again where the coord
   await page.getByLabel("Across").selectOption("x");
   await page.getByText("since both axes are the same parameter").waitFor();
   assert.equal(await page.getByText("there is no model").count(), 0);
-  await page.waitForFunction(() => document.querySelectorAll(".plot").length > 0);
+  await page.getByLabel("Up").selectOption("z");
+  await page.getByText("since the coordinator is busy").waitFor({ timeout: 60000 });
+  assert.equal(await page.getByText("there is no model").count(), 0);
   busy = false;
+  await page.getByText("Colours are what the model expects").waitFor({ timeout: 60000 });
   await page.goto(`${server.url}/#/studies/default/parents/trials`);
   const marks = page.locator(".mark", { hasText: "best" });
   await marks.waitFor();

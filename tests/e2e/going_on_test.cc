@@ -83,7 +83,7 @@ TEST_F(GoingOnTest, FromATypoToAWinnerThatRunsAgain) {
   EXPECT_EQ(best["provenance"]["designer"], "import");
   EXPECT_EQ(best["attributes"]["luthier.source"], "other.csv");
 
-  Write("bounds.csv", "lr,n,metrics_time,loss,feasible\n0.02,5,9,1e-8,false\n0.5,2,1,3,true\n");
+  Write("bounds.csv", "params_lr,params_n,metrics_time,loss,feasible\n0.02,5,9,1e-8,false\n0.5,2,1,3,true\n");
   const CommandResult unbounded = OnDatabase({"study", "import", "bounds.csv", "--metric", "loss"});
   EXPECT_EQ(unbounded.code, 0) << unbounded.err;
   EXPECT_THAT(unbounded.err, HasSubstr("note: 1 of them is beyond bounds by the file's column \"feasible\""));

@@ -183,11 +183,14 @@ absl::Status AddBoundDetails(const ProposalSearch& search, Proposal* proposal) {
   return absl::OkStatus();
 }
 
-// Returns true if the search has rules against repetitions, and the candidate is one.
+// Returns true if the search has rules against repetitions, and the candidate is one. A study that ends once it is
+// answered soon has no use for settings elsewhere.
 bool Repeats(const ProposalSearch& search, const MaximizeCandidate& candidate) {
   const study::BoOptions& options = search.study.options;
   const bool logarithm = options.acquisition == study::BoAcquisition::kLogEi;
-  if (options.rules < 2 || !(logarithm || options.acquisition == study::BoAcquisition::kEi)) return false;
+  if (options.rules < 2 || search.study.until_answered ||
+      !(logarithm || options.acquisition == study::BoAcquisition::kEi))
+    return false;
   if (!Polished(search.study, search.ask) || search.states.size() != 1 || search.box != nullptr) return false;
   if ((logarithm ? candidate.value : std::log(candidate.value)) >= kLogEiOfNothing) return false;
   const MatrixXd& tried = search.ask.all.tried;

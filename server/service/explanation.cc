@@ -56,8 +56,10 @@ const char* OriginText(const std::string& origin) {
 std::string MembersTurn(const v1::Provenance& why) {
   const auto place = why.details().find(search::kMemberTrial), earned = why.details().find(search::kMemberEarned);
   if (place == why.details().end()) return "";
+  // The first settings of tpe are random ones.
+  const std::string member = why.origin() == "random" ? "tpe" : why.origin();
   const bool served = earned != why.details().end() && earned->second > 0.0;
-  return absl::StrCat("setting ", static_cast<int64_t>(place->second), " of what ", why.origin(), " would try alone, ",
+  return absl::StrCat("setting ", static_cast<int64_t>(place->second), " of what ", member, " would try alone, ",
                       served ? "as one of its settings was the best"
                              : absl::StrCat("as one trial in ", search::kMemberEvery, " is its own"));
 }

@@ -110,6 +110,8 @@ TEST(Explain, SaysWhyAnotherSearchWasAsked) {
                                       HasSubstr("setting 3 of what direct would try alone, as one trial in 32 is")));
   (*trial.mutable_provenance()->mutable_details())["member_earned"] = 1;
   EXPECT_THAT(Explained(trial), HasSubstr("setting 3 of what direct would try alone, as one of its settings was the"));
+  trial.mutable_provenance()->set_origin("random");
+  EXPECT_THAT(Explained(trial), HasSubstr("setting 3 of what tpe would try alone"));
 }
 
 TEST(Explain, SaysHowFarThePredictionWasOff) {

@@ -43,7 +43,11 @@ with open("fleet.json", encoding="utf-8") as file:
     FLEET = json.load(file)
 
 
-@ray.remote(num_cpus=FLEET["cpus"], num_gpus=FLEET["gpus"], max_restarts=-1, max_task_retries=-1)
+# Ray would kill the worker before it gives its trials back.
+STAYS = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "false"}}
+
+
+@ray.remote(num_cpus=FLEET["cpus"], num_gpus=FLEET["gpus"], max_restarts=-1, max_task_retries=-1, runtime_env=STAYS)
 class Worker:
     def work(self, number):
         """Runs a worker to its end; it is told to end when this process does."""

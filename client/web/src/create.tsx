@@ -17,8 +17,10 @@ space:
   - {name: kind, categorical: {values: [adam, sgd]}}
 metric: {name: loss, goal: MINIMIZE}
 budget: {max_trials: 50}
-# The default algorithm is auto, and the default objective external: programs ask for settings and tell results.
-# objective: {command: {argv: [python3, train.py, "--lr={lr}", "--layers={layers}", "--kind={kind}"]}}
+# Programs ask for settings and tell results, unless there is:
+# objective:
+#   command:
+#     argv: [python3, train.py, "--lr={lr}", "--kind={kind}"]
 `;
 const SPEC = "luthier.v1.StudySpec";
 const WAIT = 300; // Milliseconds of silence before a text is checked.

@@ -27,8 +27,9 @@ export function expected(s: Subject, trials: Json[]): Figure | null {
     if (Math.abs(came - mean) <= 2 * sd) ++inside;
   }
   if (x.length === 0) return null;
-  const axis = metricAxis("", [...x, ...y], maximize(s));
-  const ends = [axis.min!, axis.max!];
+  // What came has an axis of its own: a model that expected far more or less would press it into a line.
+  const across = metricAxis("", [...x, ...y], maximize(s)), up = metricAxis("", y, maximize(s));
+  const ends = [Math.max(across.min!, up.min!), Math.min(across.max!, up.max!)];
   // More bars would lie over each other; the newest say how well the model judges itself now.
   const newest = numbers.map((n, i) => ({ n, i })).sort((a, b) => b.n - a.n).slice(0, MOST_BARS).map(({ i }) => i);
   const bars = (of: number[]) => newest.map((i) => of[i]!);
@@ -38,8 +39,9 @@ export function expected(s: Subject, trials: Json[]): Figure | null {
     { mark: "points", role: "trial", name: "a trial", x, y, trials: numbers },
   ];
   const share = Math.round((100 * inside) / x.length);
-  return figure("expected", "Expected and came", `${inside} of ${x.length} values (${share} %) came within two deviations of what the model had expected before; about 95 % do where it judges itself well.` + (x.length >= 20 && share < 80 ? " This one is too sure of itself." : ""),
-    [{ x: { ...axis, label: `${s.metric} that was expected` }, y: { ...axis, label: `${s.metric} that came` }, layers }]);
+  return figure("expected", "Expected and came", `${inside} of ${x.length} values (${share} %) came within two deviations of what the model had expected before; about 95 % do where it judges itself well.` + (x.length >= 20 && share < 80 ? " This one is too sure of itself." : "") +
+    (trials.length > x.length ? " Trials that no model expected anything of are not here: the first ones, and steps of climbs." : ""),
+    [{ x: { ...across, label: `${s.metric} that was expected` }, y: { ...up, label: `${s.metric} that came` }, layers }]);
 }
 
 /** The polynomial that a stage of Harmonica learnt: its heaviest terms. */

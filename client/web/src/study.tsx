@@ -520,7 +520,7 @@ function matters(answer: Json): Matters {
 function Importance({ figure, warnings }: Matters): JSX.Element {
   return (
     <>
-      {warnings.length > 0 && <div class="away" role="note"><strong>How far to trust it</strong><ul>{warnings.map((text) => <li key={text}>{text}</li>)}</ul></div>}
+      {warnings.length > 0 && <div class="away" role="note"><strong>How far to trust it:</strong> {warnings[0]}{warnings.length > 1 && <details><summary>{warnings.length - 1} more</summary><ul>{warnings.slice(1).map((text) => <li key={text}>{text}</li>)}</ul></details>}</div>}
       <Plot figure={figure} height={60 + 34 * Math.max(1, figure.panels[0]!.layers[0]!.x.length)} />
     </>
   );

@@ -21,11 +21,9 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kFewDimensions = 3;      // DIRECT covers no more than that in useful time.
-constexpr int kMostDimensions = 20;    // The state of an ask stays small.
-constexpr int64_t kFewestTrials = 20;  // Budgets below have no room for members.
-constexpr int64_t kLeastPatience = 6;  // ShareRules::patience, and what each parameter adds to it.
-constexpr int64_t kPatienceEach = 2;
+constexpr int kFewDimensions = 3;        // DIRECT covers no more than that in useful time.
+constexpr int kMostDimensions = 20;      // The state of an ask stays small.
+constexpr int64_t kFewestTrials = 20;    // Budgets below have no room for members.
 constexpr int kMostPassed = 50;          // Settings that were tried already, up to which a member's turn looks further.
 constexpr int64_t kReadingAState = 200;  // Operations, for base::Pace.
 

@@ -79,9 +79,10 @@ void ChooseParts(const study::StudySpec& spec, const study::BoOptions& bo, AutoC
 
 // Says what a member beside the model is for.
 std::string MemberReason(Member member) {
-  return absl::StrCat("beside the model one trial in ", kMemberEvery, " is ", NameOf(member),
-                      "'s, and more where that finds the best: so the study is never far behind ", NameOf(member),
-                      " alone");
+  return absl::StrCat(
+      "beside the model one trial in ", kMemberEvery, " is ", NameOf(member),
+      "'s, and more where that finds the best: so the best of any N trials, one at a time, is as good as ",
+      NameOf(member), "'s own first N/", kMemberEvery);
 }
 
 // Says what is known of the noise of results; "" for what several objectives need not be told.

@@ -3,7 +3,7 @@
 import math
 from xml.sax.saxutils import escape
 
-COLORS = ["#888888", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8a000", "#56b4e9", "#000000"]
+COLORS = ["#888888", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8a000", "#56b4e9", "#000000", "#7f3c8d", "#80ba5a", "#e73f74", "#4b4b8f"]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 210, 130, 44, 18, 34
 
 

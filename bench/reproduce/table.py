@@ -5,6 +5,7 @@ import functools
 import pathlib
 import tomllib
 
+import crf
 import draws
 import hoag
 import linear
@@ -13,7 +14,7 @@ import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search, "linear": linear, "hoag": hoag, "vf_idca": draws.VF, "harmonica": draws.HARMONICA, "bengio": draws.BENGIO}
+FAMILIES = {"search": search, "linear": linear, "crf": crf, "hoag": hoag, "vf_idca": draws.VF, "harmonica": draws.HARMONICA, "bengio": draws.BENGIO}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ A claim has parts, a part has cells, and a cell has one sample for each seed, bo
             two order statistics of the samples, whatever their distribution.
     share   The share of seeds whose sample is 1 lies within the bounds. Its interval is Clopper's and Pearson's.
     exact   Every sample lies within the bounds. Nothing is estimated: one sample outside settles it, ten within are asked.
+    fixed   As exact, of a number that no seed changes: one sample settles it either way.
 
 A cell *holds* if its interval lies within the bounds, *fails* if it lies outside, and is *open* otherwise. All intervals of
 a claim hold at once with a confidence of 95 % (Bonferroni). A part asks for at least `need` of its cells; from those that
@@ -104,7 +105,7 @@ def interval(cell, level):
     if n == 0:
         return (0.0, 1.0) if cell.kind == "share" else (-math.inf, math.inf)
     ordered = sorted(cell.samples)
-    if cell.kind == "exact":
+    if cell.kind in ("exact", "fixed"):
         return ordered[0], ordered[-1]
     if cell.kind == "share":
         return share_interval(round(sum(ordered)), n, level / 2)
@@ -118,9 +119,9 @@ def state(cell, level):
     if not cell.samples:
         return OPEN
     low, high = interval(cell, level)
-    if cell.kind == "exact":
+    if cell.kind in ("exact", "fixed"):
         within = low in cell.bounds and high in cell.bounds
-        return FAILS if not within else HOLDS if len(cell.samples) >= ENOUGH else OPEN
+        return FAILS if not within else HOLDS if cell.kind == "fixed" or len(cell.samples) >= ENOUGH else OPEN
     if cell.bounds.above_low(low) and cell.bounds.below_high(high):
         return HOLDS
     return FAILS if not cell.bounds.below_high(low) or not cell.bounds.above_low(high) else OPEN

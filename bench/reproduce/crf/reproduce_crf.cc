@@ -1,6 +1,6 @@
-// The experiments of Ahmed 2018, chapter 2, as rows of comma-separated values; judge_crf.py makes a page of them.
+// The experiments of Ahmed 2018, chapter 2, as rows of comma-separated values; bench/reproduce/run calls it and keeps them.
 //
-//   reproduce_crf --data=DIR --what=race --problem=chunking >> build/release/reproduce_crf.csv
+//   reproduce_crf --data=DIR --what=race --problem=chunking
 //
 // --what=race   every method on one problem: figures 2.1 to 2.5. Those with a step to choose are first tried with five
 //               steps for three passes; the best by the training objective goes on, as in the source.

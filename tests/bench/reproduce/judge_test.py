@@ -11,6 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
+import crf  # noqa: E402
 import draws  # noqa: E402
 import hoag  # noqa: E402
 import linear  # noqa: E402
@@ -198,6 +199,88 @@ class LinearTest(unittest.TestCase):
         self.assertAlmostEqual(cell.samples[0], (2 * 0.4 + 38 * 0.2) / 40 / 0.4)
         (cell,) = linear.effects(data, {**part, "passes": 20}, "map")
         self.assertAlmostEqual(cell.samples[0], math.log(0.4001 / 0.2001) / math.log(4))
+
+
+class CrfTest(unittest.TestCase):
+    MEMORY = {("letters", "sparse"): "7.760e-01", ("letters", "marginals"): "1.142e+00", ("letters", "mixed"): "2.140e-01",
+              ("chunking", "sparse"): "4.812e-03", ("chunking", "marginals"): "6.980e-03", ("chunking", "mixed"): "6.090e-04"}
+
+    def packed(self, outputs):
+        """Data of what the program printed for each job and seed."""
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            for line, text in outputs.items():
+                (place / f"{line}.txt").write_text("\n".join(text) + "\n")
+            crf.pack(place, None, place / "rows")
+            crf.pack(place, None, place / "rows")  # A second time adds nothing.
+            return crf.Data(place / "rows")
+
+    def curve(self, problem, method, seed, looks):
+        return [f"curve,{problem},{method},,{seed},{passes},{seconds},{gap},{error}," for passes, seconds, gap, error in looks]
+
+    def word(self, name, data):
+        claim = next(c for c in table.load()[0] if c.id == name)
+        return table.verdict.judge(table.parts_of(claim, data)).word
+
+    def memory(self, changed=None):
+        return self.packed({f"start.{problem}|1": [f"memory,{problem},{mode},,,,,{'9.9e-01' if (problem, mode) == changed else value},,"
+                                                   for (p, mode), value in self.MEMORY.items() if p == problem]
+                            for problem in ("letters", "chunking")})
+
+    def test_one_row_turns_the_verdict_on_what_no_seed_changes(self):
+        self.assertEqual(self.word("CT10", self.memory()), "reproduced")
+        self.assertEqual(self.word("CT10", self.memory(("chunking", "mixed"))), "contradicted")
+
+    def cyclic(self, seeds, least):
+        return self.packed({f"grid.letters.saga|{s}": [f"grid,letters,saga,cyclic {step},{s},30,1.0,{least if k == 3 else 'inf'},,"
+                                                       for k, step in enumerate(crf.STEPS)] for s in range(1, seeds + 1)})
+
+    def test_the_least_over_the_steps_decides_and_one_seed_of_six_does_not(self):
+        self.assertEqual(self.word("CT17", self.cyclic(6, 0.6)), "reproduced")
+        self.assertEqual(self.word("CT17", self.cyclic(6, 0.4)), "contradicted")
+        self.assertEqual(self.word("CT17", self.cyclic(5, 0.6)), "undecided")
+
+    def test_gaps_after_passes_that_a_run_did_not_have_are_not_guessed(self):
+        data = self.packed({"race.letters.sag|1": self.curve("letters", "sag", 1, [(1, 0.1, 0.5, 0.3), (2, 0.2, 0.25, 0.2)]),
+                            "race.letters.others|1": self.curve("letters", "oeg", 1, [(2, 0.1, 1e-7, 0.1)])})
+        sag, done = data.runs("letters", "sag")[1], data.runs("letters", "oeg")[1]
+        self.assertEqual([data.number(sag, of) for of in ("gap 1", "gap 2", "gap 20", "error 1.5", "gap 0.5")], [0.5, 0.25, None, 0.3, math.inf])
+        self.assertEqual([data.number(sag, of) for of in ("passes 0.3", "seconds 0.3", "passes 1e-4")], [2.0, 0.2, math.inf])
+        self.assertEqual(data.number(done, "gap 20"), 1e-7)  # It ended because it was there.
+        self.assertEqual([crf.quotient(*x) for x in ((math.inf, math.inf), (1, math.inf), (1, 2))], [math.inf, 0.0, 0.5])
+
+    def test_the_second_best_step_is_by_the_objective(self):
+        text = [f"curve,letters,asg-try,1e{p},1,3,0.1,{gap},{error}," for p, gap, error in
+                [(-4, 9, 0.1), (-3, 5, 0.2), (-2, 2, 0.6), (-1, 1, 0.3), (0, 7, 0.2)]]
+        (cell,) = crf.second_best(self.packed({"race.letters.stochastic|1": text}), dict(problems=["letters"], a=["asg"], above=1), "map")
+        self.assertEqual(cell.samples, (2.0,))
+
+    def test_a_combination_is_compared_with_the_rest_of_its_method(self):
+        text = [f"grid,letters,sag,{key},1,30,1.0,{gap},," for key, gap in [("ms hedge", 0.2), ("u opt", 0.1), ("pl lmean", 0.4)]]
+        data = self.packed({"grid.letters.sag|1": text})
+        of = lambda a, b: [c.samples for c in crf.grid_ratio(data, dict(problems=["letters"], a=a, b=b, below=1), "map")]  # noqa: E731
+        self.assertEqual(of("sag ms hedge", "others"), [(2.0,)])
+        self.assertEqual(of(["sag ms hedge", "sag u opt"], "others"), [(0.5,), (0.25,)])
+        self.assertEqual(of("sag u opt", "sag pl lmean"), [(0.25,)])
+
+    def test_a_run_of_lbfgs_serves_every_seed_and_none_runs_twice(self):
+        claim = next(c for c in table.load()[0] if c.id == "CT4")
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            wanted = crf.jobs([claim], 2, place, again=True)
+            self.assertEqual([line for line in wanted if "lbfgs" in line], [f"race.{p}.lbfgs|1" for p in crf.TITLES])
+            (place / "race.names.others|2.txt").write_text("")
+            self.assertNotIn("race.names.others|2", crf.jobs([claim], 2, place))
+        data = self.packed({"race.letters.lbfgs|1": self.curve("letters", "lbfgs", 1, [(10, 1, 2.0, 0.5)]),
+                            "race.letters.others|7": self.curve("letters", "hybrid", 7, [(10, 1, 1.0, 0.5)])})
+        (cell,) = crf.ratios(data, dict(problems=["letters"], a="hybrid", b="lbfgs", of="gap 10", below=1), "map")
+        self.assertEqual(cell.samples, (0.5,))
+
+    def test_every_claim_names_jobs_that_there_are(self):
+        for claim in table.load()[0]:
+            for part in claim.parts if claim.family == "crf" else ():
+                self.assertTrue(crf.needs(part), claim.id)
+                self.assertLessEqual(set(crf.needs(part)), set(crf.JOBS), claim.id)
 
 
 class TableTest(unittest.TestCase):

@@ -57,6 +57,10 @@ class StateTest(unittest.TestCase):
         few = verdict.judge([Part("made up", (cell([1.0] * 9, kind="exact"),), 1)])
         self.assertEqual((few.word, few.deciding), ("undecided", "10 seeds"))
 
+    def test_one_sample_settles_what_is_fixed(self):
+        self.assertEqual([verdict.state(cell([x], kind="fixed"), 0.05) for x in (1.0, 1.1)], ["holds", "fails"])
+        self.assertEqual(verdict.state(cell([], kind="fixed"), 0.05), "open")
+
     def test_two_bounds_are_kept_or_broken_on_either_side(self):
         bounds = Bounds(0.8, 1.25)
         self.assertEqual(verdict.state(cell([1.0] * 10, bounds), 0.05), "holds")

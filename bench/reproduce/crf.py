@@ -22,8 +22,7 @@ STEPS = ["const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averageh
 SAMPLINGS = ["u", "rp", "cyclic", "cyclic2", "pl", "ms"]
 GRIDS = ["sag", "saga", "saga2"]
 FEW = {"sag": "u:opt,u:hedge,pl:hedge,pl:lmean,ms:lmean,ms:hedge", "saga2": "u:lmean,pl:lmean,pl:hedge,ms:lmean,ms:hedge"}
-WORKS = 0.5  # A combination works if it ends well below the start, whose gap is above 1.
-FLOOR = 1e-7  # Of gaps in ratios: runs end at 1e-6, and some optima are known no better.
+FLOOR = 1e-6  # Of gaps in ratios: runs end there, and some optima are known no better.
 
 
 def every_job():
@@ -55,6 +54,7 @@ def alone(job):
 class Data:
     def __init__(self, folder=rows.FOLDER):
         self.curves, self.grid, self.dual = {}, {}, {}  # Of each key: {seed: looks (passes, seconds, gap, error), or a number}
+        self.diverged = {}  # Of each problem, the gap from which on a combination diverges.
         self.memory, self.sizes, self.optima = {}, {}, {}
         self.count = 0
         for r in rows.read("crf", folder):
@@ -66,6 +66,8 @@ class Data:
                 self.curves.setdefault((problem, method), {}).setdefault(seed, []).append(look)
             elif kind == "grid":
                 self.grid.setdefault((problem, r["method"], *r["detail"].split()), {})[seed] = float(r["value"])
+                # The source's rule: |f - f*| is at least |f0 - f|.
+                self.diverged[problem] = 0.5 * float(r["more"])
             elif kind == "dual":
                 self.dual.setdefault((problem, float(r["detail"]), float(r["more"]) > 0), {})[seed] = float(r["value"])
             elif kind == "memory":
@@ -97,7 +99,9 @@ class Data:
 
 
 def quotient(a, b):
-    """What is never reached is worse than all that is, and no better than itself."""
+    """What is never reached is worse than all that is, and two that are never reached are alike."""
+    if a == b:
+        return 1.0
     return math.inf if a == math.inf else 0.0 if b == math.inf else a / b if b else math.inf
 
 
@@ -220,15 +224,15 @@ def combinations(data, problem, method):
 
 
 def grid_least(data, part, recipe):
-    """For each seed, the least gap of a sampling over all steps after 30 passes."""
-    return [Cell((part["method"], sampling), tuple(min(gap for (s, _), gap in cells.items() if s == sampling)
+    """For each seed, the least gap of a sampling over all steps after 30 passes, over that at which one diverges."""
+    return [Cell((part["method"], sampling), tuple(min(gap for (s, _), gap in cells.items() if s == sampling) / data.diverged["letters"]
                                                    for cells in combinations(data, "letters", part["method"]).values()), bounds(part))
             for sampling in part["samplings"]]
 
 
 def grid_count(data, part, recipe):
-    """For each seed, how many combinations of each sampling, or of all, work."""
-    return [Cell((part["method"], names), tuple(float(sum(gap < WORKS for (s, _), gap in cells.items() if names in (s, "all")))
+    """For each seed, how many combinations of each sampling, or of all, do not diverge."""
+    return [Cell((part["method"], names), tuple(float(sum(gap < data.diverged["letters"] for (s, _), gap in cells.items() if names in (s, "all")))
                                                 for cells in combinations(data, "letters", part["method"]).values()), bounds(part))
             for names in part["samplings"]]
 
@@ -260,8 +264,8 @@ def grid_ratio(data, part, recipe):
 
 
 def grid_gap(data, part, recipe):
-    """The gap of a combination after 30 passes."""
-    return [Cell((TITLES[p], a), tuple(gap for _, gap in sorted(data.grid.get((p, *a.split(" ")), {}).items())), bounds(part))
+    """The gap of a combination after 30 passes over that at which it diverges."""
+    return [Cell((TITLES[p], a), tuple(gap / data.diverged[p] for _, gap in sorted(data.grid.get((p, *a.split(" ")), {}).items())), bounds(part))
             for p in part["problems"] for a in listed(part["a"])]
 
 

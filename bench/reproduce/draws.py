@@ -5,6 +5,8 @@ import csv
 import math
 import pathlib
 import re
+import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -90,7 +92,8 @@ def needs(part):
 
 class Family:
     """`columns` follow setting, method and seed; `command` makes the arguments of a run from those and the programs'
-    folder, and `parse` its numbers from its output, None where it did not end."""
+    folder, and `parse` its numbers from its output, None where it did not end. No process of a run may take more than
+    `limit` CPU seconds: a busy machine changes nothing."""
 
     MEASURES = {"ratio": ratios, "difference": differences, "number": numbers, "published": published, "share": shares, "every": every}
 
@@ -114,19 +117,18 @@ class Family:
 
         def one(line):
             setting, method, seed = line.split("|")
-            try:
-                done = subprocess.run(self.command(setting, method, int(seed), binaries), stdout=subprocess.PIPE, text=True,
-                                      timeout=self.limit)
-                text = done.stdout if done.returncode == 0 else ""
-            except subprocess.TimeoutExpired:
-                text = ""  # Kept, too: it would not end the next time either.
+            done = subprocess.run(self.command(setting, method, int(seed), binaries), stdout=subprocess.PIPE, text=True,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 1)))
+            text = done.stdout if done.returncode == 0 else ""
             if not text:
                 print(f"run: {line} did not end", file=sys.stderr)
-            (place / f"{line}.txt").write_text(text)
+            if done.returncode in (-signal.SIGINT, -signal.SIGTERM):
+                return False
+            (place / f"{line}.txt").write_text(text)  # What did not end is kept, too: it would not end the next time either.
+            return True
 
         with concurrent.futures.ThreadPoolExecutor(processes) as pool:
-            list(pool.map(one, lines))
-        return True
+            return all(list(pool.map(one, lines)))
 
     def pack(self, place, binaries, folder=rows.FOLDER):
         table = {(r["setting"], r["method"], r["seed"]): [r[c] for c in self.columns] for r in rows.read(self.name, folder)}

@@ -201,9 +201,9 @@ void Grid(Judge* judge, AverageMethod method) {
         if (gap < judge->start()) best = std::min(best, gap);
         if (options.step != stochastic::StepRule::kConstant) break;
       }
-      absl::PrintF("grid,%s,%s,%s %s,%d,30,%.3f,%.4e,,\n", judge->problem().name,
+      absl::PrintF("grid,%s,%s,%s %s,%d,30,%.3f,%.4e,,%.4e\n", judge->problem().name,
                    AverageMethodNames()[static_cast<size_t>(method)], sampling, step, absl::GetFlag(FLAGS_seed),
-                   CpuSeconds() - start, best);
+                   CpuSeconds() - start, best, judge->start());
       std::fflush(stdout);
     }
   }

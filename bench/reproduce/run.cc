@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -36,6 +37,10 @@ absl::StatusOr<study::StudySpec> SpecOf(const Case& run, const Problem& problem)
     const std::string text =
         absl::StrReplaceAll(run.setting->algorithm, {{"{L}", study::FormatDouble(problem.lipschitz)}});
     LUTHIER_ASSIGN_OR_RETURN(spec.algorithm, wire::ParseAlgorithm(text));
+    // The functions repeat exactly, as builtin objectives do: no trial has to find that out.
+    if (auto* bo = std::get_if<study::BoOptions>(&spec.algorithm); bo != nullptr && !bo->noisy.has_value()) {
+      bo->noisy = false;
+    }
     LUTHIER_RETURN_IF_ERROR(search::Validate(spec));
   }
   return spec;

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "bench/reproduce/problems.h"
 #include "gtest/gtest.h"
@@ -57,6 +58,20 @@ TEST(Execute, IsDoneOnceItsFileIsComplete) {
   EXPECT_EQ(line, "evaluation,value,best,origin,bind_rate,excluded_share,suggest_ms");
   std::getline(in, line);
   EXPECT_EQ(line.substr(0, 2), "1,");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Execute, FindsOutNothingAboutNoiseThatThereIsNot) {
+  const std::string folder = testing::TempDir() + "/reproduce_probe_test";
+  std::filesystem::remove_all(folder);
+  for (const char* setting : {"se-bo-ei", "own-bo"}) {
+    const std::string line = absl::StrCat("branin ", setting, " 0 12");
+    ASSERT_TRUE(Execute(folder, ParseCase(line).value()).ok());
+    std::ifstream in(absl::StrCat(folder, "/branin/", setting, "/0.csv"));
+    std::stringstream text;
+    text << in.rdbuf();
+    EXPECT_EQ(text.str().find(",probe,"), std::string::npos) << text.str();
+  }
   std::filesystem::remove_all(folder);
 }
 

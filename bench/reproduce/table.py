@@ -5,6 +5,7 @@ import functools
 import pathlib
 import tomllib
 
+import bbob
 import crf
 import draws
 import hoag
@@ -14,7 +15,8 @@ import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
 # A family has a class Data of its rows, MEASURES from rows to cells, and what a page shows besides.
-FAMILIES = {"search": search, "linear": linear, "crf": crf, "hoag": hoag, "vf_idca": draws.VF, "harmonica": draws.HARMONICA, "bengio": draws.BENGIO}
+FAMILIES = {"search": search, "linear": linear, "crf": crf, "hoag": hoag, "vf_idca": draws.VF, "harmonica": draws.HARMONICA,
+            "bengio": draws.BENGIO, "bbob": bbob}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,5 @@
-// The experiments of Ahmed 2018, chapter 2, as rows of comma-separated values; bench/reproduce/run calls it and keeps them.
+// The experiments of Ahmed 2018, chapter 2, as rows of comma-separated values; bench/reproduce/run calls it and keeps
+// them.
 //
 //   reproduce_crf --data=DIR --what=race --problem=chunking
 //

@@ -11,6 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["LUTHIER_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "bench" / "reproduce"))
+import bbob  # noqa: E402
 import crf  # noqa: E402
 import draws  # noqa: E402
 import hoag  # noqa: E402
@@ -295,6 +296,56 @@ class CrfTest(unittest.TestCase):
             for part in claim.parts if claim.family == "crf" else ():
                 self.assertTrue(crf.needs(part), claim.id)
                 self.assertLessEqual(set(crf.needs(part)), set(crf.JOBS), claim.id)
+
+
+class BbobTest(unittest.TestCase):
+    def packed(self, instances, regret_of_ours, methods=bbob.METHODS):
+        """Data of runs of d = 2 where every peer's regrets are 1 and those of `auto` are regret_of_ours(function, instance)."""
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            for instance in instances:
+                for method in methods:
+                    lines = [f"{f},0.1," + ",".join([str(regret_of_ours(f, instance) if method == "auto" else 1.0)] * len(bbob.LOOKS))
+                             for f in range(1, 25)]
+                    (place / f"2|{method}|{instance}.txt").write_text("\n".join(lines) + "\n")
+            bbob.pack(place, None, place / "rows")
+            bbob.pack(place, None, place / "rows")  # A second time adds nothing.
+            return bbob.Data(place / "rows")
+
+    def word(self, name, data):
+        claim = next(c for c in table.load()[0] if c.id == name)
+        return table.verdict.judge(table.parts_of(claim, data)).word
+
+    def test_one_row_turns_the_verdict(self):
+        # f6 to f9: the median of four is between .5 and 1.9.
+        even = lambda f, k: 0.5 if f % 2 else 1.9  # noqa: E731
+        self.assertEqual(self.word("CP2", self.packed(range(71, 81), even)), "reproduced")
+        self.assertEqual(self.word("CP2", self.packed(range(71, 81), lambda f, k: 0.6 if (f, k) == (7, 75) else even(f, k))), "undecided")
+        self.assertEqual(self.word("CP2", self.packed(range(71, 81), lambda f, k: 1.1)), "contradicted")
+        self.assertEqual(self.word("CP2", self.packed(range(71, 80), even)), "undecided")
+
+    def test_a_function_that_is_lost_comes_first_even_where_its_group_is_won(self):
+        data = self.packed(range(71, 81), lambda f, k: 1e3 if f == 3 else 2.0 if f == 8 else 0.1)
+        self.assertEqual(self.word("CP1", data), "reproduced")
+        found = bbob.cells(data)
+        self.assertEqual(len(found), 24 * 3 * len(bbob.PEERS))
+        self.assertEqual([(c[0], c[5][0]) for c in found[:16]], [("lost", 3)] * 15 + [("lost", 8)])
+        first = next(line for line in bbob.summary(data) if line.startswith("| f3"))
+        self.assertIn("f3 Rastrigin | 2 | 50 |", first)
+
+    def test_regrets_below_the_target_are_alike(self):
+        data = self.packed([71], lambda f, k: 1e-12)
+        self.assertEqual(data.ratios(2, 1, "auto", "tpe", 50), {71: 1e-8})
+        self.assertEqual(bbob.Data(pathlib.Path("/nowhere")).ratios(2, 1, "auto", "tpe", 50), {})
+
+    def test_instances_are_the_seeds_and_none_runs_twice(self):
+        claim = next(c for c in table.load()[0] if c.id == "CP6")
+        with tempfile.TemporaryDirectory() as name:
+            place = pathlib.Path(name)
+            wanted = bbob.jobs([claim], 2, place, again=True)
+            self.assertEqual(wanted, [f"5|{m}|{k}" for k in (71, 72) for m in bbob.METHODS])
+            (place / "5|auto|72.txt").write_text("")
+            self.assertNotIn("5|auto|72", bbob.jobs([claim], 2, place))
 
 
 class TableTest(unittest.TestCase):

@@ -39,6 +39,14 @@ bool ChangedNothing(absl::string_view outcome) {
   return outcome != kDone && outcome != kHungUp && outcome != reason::kReplyLost;
 }
 
+// Returns the name of what a call is about. A study that is to be made is where the caller means it to be; who has no
+// valid token means a project only by naming it.
+std::string ObjectOf(const Request& request, const Caller& caller) {
+  const std::string& project = request.project.empty() ? caller.project : request.project;
+  if (request.new_study.empty() || project.empty()) return request.object;
+  return absl::StrCat("projects/", project, "/studies/", request.new_study);
+}
+
 }  // namespace
 
 absl::StatusOr<Holder> Access::Identify(const Peer& peer) const {
@@ -64,7 +72,7 @@ AuditRecord Access::EntryOf(const std::string& address, const Request& request, 
   entry.name = caller.name;
   entry.peer = address;
   entry.method = request.method;
-  entry.object = Cut(request.object);
+  entry.object = Cut(ObjectOf(request, caller));
   entry.request_id = Cut(request.request_id);
   return entry;
 }

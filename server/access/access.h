@@ -41,6 +41,8 @@ struct Request {
   Right right = Right::kRead;
   std::string project;  // Empty: the caller's own.
   std::string object;   // As the caller named it, for errors and the audit.
+  // Id of a study that is to be made, which the audit names with its project. Empty: `object` is all there is to say.
+  std::string new_study;
   std::string request_id;
   bool command = false;  // True if a study with a command is created or changed.
 };

@@ -70,6 +70,12 @@ Target TargetOf(const Method& method, const google::protobuf::Message& any) {
   if constexpr (requires { message.parent(); }) names("parent", message.parent());
   if constexpr (requires { message.name(); }) names("name", message.name());
   if constexpr (requires { message.id(); }) request.object = message.id();
+  if constexpr (requires { message.projects(); }) {  // A token that is to be made.
+    const std::string& first =
+        !message.project().empty() || message.projects().empty() ? message.project() : message.projects(0);
+    const absl::string_view project = first.empty() ? absl::string_view(study::kDefaultProject) : first;
+    request.object = absl::StrCat("projects/", project, "/tokens/", message.name());
+  }
   if constexpr (requires { message.study(); }) {
     if (!message.study().empty()) names("study", message.study());
   }
@@ -77,7 +83,7 @@ Target TargetOf(const Method& method, const google::protobuf::Message& any) {
   if constexpr (requires { message.request_id(); }) request.request_id = message.request_id();
   if constexpr (requires { message.spec().objective(); }) request.command = message.spec().objective().has_command();
   request.project = target.name.project();
-  if constexpr (requires { message.study_id(); }) request.object = message.study_id();
+  if constexpr (requires { message.study_id(); }) request.object = request.new_study = message.study_id();
   return target;
 }
 

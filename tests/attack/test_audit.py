@@ -60,7 +60,7 @@ def test_refusals_of_one_caller_are_few_entries(coordinator: attack.Coordinator)
     assert len(refusals) <= 2 * 3  # Two kinds, in three minutes at most.
     assert all(entry.time.ToNanoseconds() <= entry.last_time.ToNanoseconds() for entry in refusals)
     changes = audit(coordinator, 1)
-    assert ("StudyService/CreateStudy", "precious", "OK") in [(e.method, e.object, e.outcome) for e in changes]
+    assert ("StudyService/CreateStudy", "projects/default/studies/precious", "OK") in [(e.method, e.object, e.outcome) for e in changes]
 
 
 def test_who_is_refused_in_every_way_adds_few_entries_too(coordinator: attack.Coordinator) -> None:

@@ -357,9 +357,9 @@ TEST_F(PeopleTest, TheAuditTellsAndHoldsNoSecret) {
   for (const v1::AuditEntry& entry : audit.entries()) {
     lines.push_back(absl::StrCat(entry.name(), " ", entry.method(), " ", entry.object(), " ", entry.outcome()));
   }
-  EXPECT_EQ(lines,
-            (std::vector<std::string>{" StudyService/CreateStudy t BAD_TOKEN", "viewer StudyService/CreateStudy t ROLE",
-                                      "user StudyService/CreateStudy s OK"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{" StudyService/CreateStudy t BAD_TOKEN",
+                                             "viewer StudyService/CreateStudy projects/vision/studies/t ROLE",
+                                             "user StudyService/CreateStudy projects/vision/studies/s OK"}));
   EXPECT_EQ(audit.entries(2).token(), ids_["user"]);
   server_.reset();
   for (const char* file : {"access.db", "access.db-wal", "luthier.db", "luthier.db-wal"}) {
@@ -372,6 +372,42 @@ TEST_F(PeopleTest, TheAuditTellsAndHoldsNoSecret) {
     }
     EXPECT_FALSE(absl::StrContains(bytes.str(), std::string(43, 'Q'))) << file;
   }
+}
+
+TEST_F(PeopleTest, TheAuditNamesTheProjectOfWhatIsMade) {
+  const auto made = [&](const std::string& who, const std::string& id, const std::string& parent) {
+    v1::CreateStudyRequest create = Study(id);
+    create.set_parent(parent);
+    v1::Study study;
+    return v1::StudyService::NewStub(Channel(who))->CreateStudy(Context().get(), create, &study).ok();
+  };
+  EXPECT_TRUE(made("several", "own", ""));
+  EXPECT_TRUE(made("several", "far", "projects/speech"));
+  EXPECT_TRUE(made("admin", "theirs", "projects/other"));
+  EXPECT_FALSE(made("user", "stolen", "projects/other"));
+  EXPECT_FALSE(made("lut_0123456789abcdef_" + std::string(43, 'Q'), "guessed", "projects/speech"));
+  EXPECT_FALSE(made("user", std::string(3000, 'x'), ""));
+  const auto admin = v1::AdminService::NewStub(Channel("admin"));
+  const auto token = [&](const std::string& name, const std::vector<std::string>& projects) {
+    v1::CreateTokenRequest create;
+    create.set_name(name);
+    create.add_roles(v1::USER);
+    for (const std::string& project : projects) create.add_projects(project);
+    v1::CreateTokenResponse answer;
+    EXPECT_TRUE(admin->CreateToken(Context().get(), create, &answer).ok());
+  };
+  token("ci", {});
+  token("ci", {"speech", "vision"});
+  v1::ListAuditResponse audit;
+  ASSERT_TRUE(admin->ListAudit(Context().get(), v1::ListAuditRequest(), &audit).ok());
+  std::vector<std::string> objects;
+  for (const v1::AuditEntry& entry : audit.entries()) objects.push_back(entry.object().substr(0, 40));
+  EXPECT_EQ(objects,
+            (std::vector<std::string>{"projects/speech/tokens/ci", "projects/default/tokens/ci",
+                                      "projects/vision/studies/xxxxxxxxxxxxxxxx", "projects/speech/studies/guessed",
+                                      "projects/other/studies/stolen", "projects/other/studies/theirs",
+                                      "projects/speech/studies/far", "projects/vision/studies/own"}));
+  EXPECT_LE(audit.entries(2).object().size(), 300u);
 }
 
 TEST_F(PeopleTest, TheFirstStartMakesAnAdmin) {

@@ -2,7 +2,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { call, requestId, type Json } from "./api";
-import { Action, ago, Failure, Section, setQuery, time, useLoaded, useTitle, type Place } from "./parts";
+import { Audit } from "./audit";
+import { Action, ago, Failure, Section, time, useLoaded, useTitle, type Place } from "./parts";
 
 const ROLES = ["VIEWER", "USER", "MAINTAINER", "WORKER", "ADMIN"];
 
@@ -98,28 +99,6 @@ function Projects({ projects, again }: { projects: Json[]; again: () => void }):
   );
 }
 
-function Audit({ place }: { place: Place }): JSX.Element {
-  const kind = place.query.get("audit") ?? "", before = place.query.get("before") ?? "";
-  const { value, error, again } = useLoaded((signal) => call("AdminService/ListAudit", { pageSize: 100, ...(kind ? { kind } : {}), ...(before ? { before } : {}) }, signal), [kind, before], before ? 0 : 5000);
-  if (error !== null && value === null) return <Failure error={error} again={again} />;
-  const entries = (value?.["entries"] ?? []) as Json[];
-  return (
-    <Section title="Audit">
-      <p class="filters">
-        <label>Entries <select value={kind} onChange={(e) => setQuery(place, "audit", e.currentTarget.value)}><option value="">all</option><option value="CHANGES">changes</option><option value="REFUSALS">refusals</option></select></label>
-        {before && <button type="button" onClick={() => setQuery(place, "before", "")}>Newest</button>}
-        {entries.length === 100 && <button type="button" onClick={() => setQuery(place, "before", String(entries[99]!["number"]))}>Older</button>}
-      </p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Audit"><table>
-        <thead><tr>{["time", "who", "from", "call", "about", "outcome"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-        <tbody>{entries.map((e) => (
-          <tr key={e["number"]}><td class="one">{time(e["time"])}</td><td>{e["name"]}</td><td>{e["peer"]}</td><td>{e["method"]}</td><td>{e["object"]}</td>
-            <td>{e["outcome"]}{Number(e["times"] ?? 1) > 1 && ` (${e["times"]} times)`}</td></tr>))}</tbody>
-      </table></div>
-    </Section>
-  );
-}
-
 export function Admin({ place }: { place: Place }): JSX.Element {
   useTitle("Admin");
   const { value, error, again } = useLoaded(async (signal) => {
@@ -134,7 +113,7 @@ export function Admin({ place }: { place: Place }): JSX.Element {
       <h1>Admin</h1>
       <Tokens tokens={value.tokens} projects={value.projects} again={again} />
       <Projects projects={value.projects} again={again} />
-      <Audit place={place} />
+      <Audit place={place} tokens={value.tokens} />
     </>
   );
 }

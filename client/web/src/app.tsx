@@ -8,6 +8,7 @@ import { Create } from "./create";
 import { short } from "./figure";
 import { mainMetric, objectivesOf } from "./metrics";
 import { ago, AskToken, Failure, href, setQuery, State, studyHref, useLoaded, usePlace, useTitle, type Place } from "./parts";
+import type { Recommended } from "./recommended";
 import { pausedWords, StudyPage } from "./study";
 import { TrialPage } from "./trial";
 import { waitsOf, workerCommand } from "./words";
@@ -155,8 +156,40 @@ function Studies({ place }: { place: Place }): JSX.Element {
   );
 }
 
+const MOST_AT_WORK = 20; // Studies whose running trials are looked up.
+const MOST_HELD = 200; // Running trials of a study that are looked up.
+const MOST_NAMED = 6; // Trials of a worker that are named.
+
+/** The trials that workers hold, by worker, as far as a few studies tell. */
+async function heldTrials(workers: Json[], studies: Json[], signal: AbortSignal): Promise<Map<string, { study: string; number: number }[]>> {
+  const atWork = studies.filter((s) => Number(s["trials"]?.running ?? 0) > 0).slice(0, MOST_AT_WORK), held = new Map<string, { study: string; number: number }[]>();
+  let left = workers.reduce((sum, w) => sum + Number(w["leases"] ?? 0), 0);
+  for (const study of atWork) {
+    if (left <= 0) break;
+    const parent = String(study["name"]);
+    // A study that was deleted just now, or is damaged, tells nothing.
+    const answer = await call("StudyService/ListTrials", { parent, pageSize: MOST_HELD, states: ["RUNNING"] }, signal).catch(() => ({}) as Json);
+    for (const trial of (answer["trials"] ?? []) as Json[]) {
+      const worker = String(((trial["attempts"] ?? []) as Json[]).at(-1)?.["worker"] ?? "");
+      --left;
+      held.set(worker, [...(held.get(worker) ?? []), { study: parent, number: Number(trial["number"]) }]);
+    }
+  }
+  return held;
+}
+
+/** How many trials a worker holds, with links to them. */
+function Held({ worker, trials }: { worker: Json; trials: { study: string; number: number }[] }): JSX.Element {
+  const count = Number(worker["leases"] ?? 0), shown = trials.slice(0, Math.min(count, MOST_NAMED));
+  return <td>{count}{shown.map(({ study, number }, i) => <span key={`${study} ${number}`}>{i === 0 ? ": " : ", "}<a class="one" href={studyHref(study, "trials", number)}>{study.split("/")[3]} {number}</a></span>)}{shown.length > 0 && shown.length < count && " …"}</td>;
+}
+
 function Workers(): JSX.Element {
-  const { value, error, again } = useLoaded(async (signal) => ({ workers: (await call("StudyService/ListWorkers", { pageSize: 1000 }, signal))["workers"] ?? [], studies: (await allStudies(signal, "")).studies }), [], 2000);
+  const { value, error, again } = useLoaded(async (signal) => {
+    const [listed, { studies }] = await Promise.all([call("StudyService/ListWorkers", { pageSize: 1000 }, signal), allStudies(signal, "")]);
+    const workers = (listed["workers"] ?? []) as Json[];
+    return { workers, studies, held: await heldTrials(workers, studies, signal) };
+  }, [], 2000);
   useTitle("Workers");
   if (error !== null && (value === null || !error.passing)) return <Failure error={error} again={again} />;
   if (value === null) return <p role="status">… loading</p>;
@@ -164,7 +197,7 @@ function Workers(): JSX.Element {
   const waiting = waits.filter(({ why }) => why?.cause), turns = waits.filter(({ why }) => why !== null && !why.cause);
   const pools = [...new Set(waiting.filter(({ why }) => / no worker of /.test(why!.full)).map(({ s }) => workerCommand(s, location.hostname)))];
   const link = (s: Json) => <a href={studyHref(s["name"])}>{s["name"].split("/")[3]}</a>;
-  const workers = value.workers as Json[];
+  const workers = value.workers;
   return (
     <>
       <h1>Workers</h1>
@@ -178,7 +211,7 @@ function Workers(): JSX.Element {
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers"><table>
           <thead><tr>{["worker", "last heard of", "holds", "granted", "complete", "failed", "expired", "gets no trials of"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
           <tbody>{workers.map((w) => (
-            <tr key={w["name"]}><td>{w["name"]}</td><td>{ago(w["lastSeen"])}</td>{["leases", "granted", "completed", "failed", "expired"].map((f) => <td key={f} class="number">{w[f] ?? 0}</td>)}
+            <tr key={w["name"]}><td>{w["name"]}</td><td>{ago(w["lastSeen"])}</td><Held worker={w} trials={value.held.get(w["name"]) ?? []} />{["granted", "completed", "failed", "expired"].map((f) => <td key={f} class="number">{w[f] ?? 0}</td>)}
               <td>{((w["rests"] ?? []) as Json[]).map((r) => `${r["study"].split("/")[3]}: ${r["failure"]}`).join("; ")}</td></tr>))}</tbody>
         </table></div>
       )}
@@ -239,7 +272,7 @@ function App(): JSX.Element {
       </div>
       <main id="main" tabIndex={-1}>
         {wrong !== "" ? <Nowhere key={wrong} what={wrong} /> : kind === "workers" ? <Workers /> : kind === "admin" ? <Admin place={place} /> : kind === "new" ? <Create /> : kind === "compare" ? <Compare place={place} /> : name === "" ? <Studies place={place} />
-          : <StudyPage key={name} name={name} place={place} {...(part === "trials" && trial ? { children: (study: Json) => <TrialPage key={trial} study={study} number={Number(trial)} /> } : {})} />}
+          : <StudyPage key={name} name={name} place={place} {...(part === "trials" && trial ? { children: (study: Json, recommended: Recommended | null) => <TrialPage key={trial} study={study} number={Number(trial)} recommended={recommended?.trial ?? 0} /> } : {})} />}
       </main>
     </>
   );

@@ -1,27 +1,28 @@
 // Several studies beside each other: how fast they got how good, and in what they differ.
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, idOf, type Json } from "./api";
 import { Table } from "./columns";
-import { bestLine, metricAxis, type Subject } from "./figures";
+import { bestLine, edf, metricAxis, shares, type Subject } from "./figures";
 import { short, type Figure, type Layer } from "./figure";
 import { aims, mainMetric, objectivesOf } from "./metrics";
 import { algorithmOf } from "./words";
-import { Failure, Plot, Section, setQuery, studyHref, useLoaded, useTitle, type Place } from "./parts";
+import { Failure, Plot, Section, setQuery, studyHref, useLoaded, useNear, useTitle, type Place } from "./parts";
+import { useRecommended } from "./recommended";
 
 const MOST = 8;
 export const ENDED = ["complete", "pruned", "failed", "cancelled"];
 
 interface Compared { study: Json; table: Table }
 
+const subjectOf = ({ study, table }: Compared): Subject => ({ study, table, metric: mainMetric(study) });
 const titleOf = (study: Json): string => String(study["spec"].displayName || idOf(String(study["name"])));
 
 /** Best values so far, by trial or by time, a line for each study. */
 function bests(all: Compared[], by: string): Figure {
   const layers: Layer[] = [], values: number[] = [];
-  all.forEach(({ study, table }, i) => {
-    const s: Subject = { study, table, metric: mainMetric(study) };
-    const line = bestLine(s);
+  all.forEach((one, i) => {
+    const { study, table } = one, line = bestLine(subjectOf(one));
     const times = table.number("end_time");
     const begin = table.number("start_time").reduce((least, t) => Math.min(least, Number.isFinite(t) ? t : Infinity), Infinity);
     const x = by === "time" ? line.trials.map((n) => (times[n - 1]! - begin) / 60) : line.x;
@@ -31,6 +32,36 @@ function bests(all: Compared[], by: string): Figure {
   const most = all[0] !== undefined && objectivesOf(all[0].study)[0]?.goal === "MAXIMIZE";
   const panel = { x: { label: by === "time" ? "minutes since the first trial began" : "trial", whole: by === "trial" }, y: metricAxis(all[0] === undefined ? "" : mainMetric(all[0].study), values, most), layers, ...(layers.length === 0 ? { empty: "no trial is complete" } : {}) };
   return { kind: "compare", title: "Best so far", caption: all.map((c) => `${titleOf(c.study).slice(0, 60)}: ${c.study["bestValue"] === undefined ? "no value" : short(Number(c.study["bestValue"]))}`).join("; ") + ".", columns: 1, panels: [panel] };
+}
+
+/** How good the trials of each study are, whichever came first. */
+function HowGood({ all }: { all: Compared[] }): JSX.Element {
+  const [box, near] = useNear(), [figure, setFigure] = useState<Figure | null>(null);
+  const versions = all.map((c) => c.table.version).join(" ");
+  useEffect(() => {
+    let isLeft = false;
+    const make = async () => {
+      for (const one of all) { // Each sorts its values in a turn of its own, so that the page stays quick.
+        if (isLeft) return;
+        shares(subjectOf(one));
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+      if (!isLeft) setFigure(edf(all.map((one) => ({ s: subjectOf(one), name: titleOf(one.study).slice(0, 60) }))));
+    };
+    if (near && all.length > 0) void make();
+    return () => { isLeft = true; };
+  }, [near, versions]);
+  return <div ref={box}>{figure === null ? <div class="faint" style={{ minHeight: 320 }}>loading…</div> : <Plot figure={figure} height={320} />}</div>;
+}
+
+/** The best value of a study, and the trial that is recommended beside it. */
+function Best({ study, version }: { study: Json; version: number }): JSX.Element {
+  const name = String(study["name"]), recommended = useRecommended(name, study, version, true);
+  return (
+    <td class="number">{study["bestValue"] === undefined ? "" : short(Number(study["bestValue"]))}
+      {recommended !== null && <small class="under" title="Results are noisy, so that the best value is luck in part.">recommended: <a href={studyHref(name, "trials", recommended.trial)}>trial {recommended.trial}</a>, {short(recommended.mean)}</small>}
+    </td>
+  );
 }
 
 /** Returns the paths of a specification, as texts: "budget.maxTrials" → "100". */
@@ -82,10 +113,11 @@ export function Compare({ place }: { place: Place }): JSX.Element {
       <Plot figure={figure} height={400} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Studies"><table>
         <thead><tr>{["study", "state", "trials that ended", "best", "algorithm"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-        <tbody>{value.map(({ study }) => (
+        <tbody>{value.map(({ study, table }) => (
           <tr key={study["name"]}><td><a href={studyHref(String(study["name"]))}><bdi>{titleOf(study)}</bdi></a></td><td>{study["state"]}</td><td class="number">{ENDED.reduce((sum, n) => sum + Number(study["trials"]?.[n] ?? 0), 0)}</td>
-            <td class="number">{study["bestValue"] === undefined ? "" : short(Number(study["bestValue"]))}</td><td>{algorithmOf(study)}</td></tr>))}</tbody>
+            <Best study={study} version={table.version} /><td>{algorithmOf(study)}</td></tr>))}</tbody>
       </table></div>
+      <Section title="How good their trials are"><HowGood all={value} /></Section>
       <Section title="In what they differ"><Differences all={value} /></Section>
     </>
   );

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 
 export type Mark = "points" | "line" | "steps" | "band" | "segments" | "boxes" | "whiskers";
 export type Role =
-  | "trial" | "pruned" | "failed" | "infeasible" | "outside" | "open" | "best" | "incumbent" | "other" | "reference" | "model"
+  | "trial" | "pruned" | "failed" | "infeasible" | "outside" | "open" | "best" | "recommended" | "incumbent" | "other" | "reference" | "model"
   | "gradient" | "shaded";
 export type Numbers = ArrayLike<number | null>;
 
@@ -67,6 +67,7 @@ const COLOURS: Record<Role, [string, string]> = {
   outside: ["#64748b", "#94a3b8"],
   open: ["#15803d", "#4ade80"],
   best: ["#b91c1c", "#fca5a5"],
+  recommended: ["#7e22ce", "#d8b4fe"],
   incumbent: ["#1d4ed8", "#60a5fa"],
   other: ["#b45309", "#fbbf24"],
   reference: ["#475569", "#cbd5e1"],
@@ -239,6 +240,13 @@ function shape(ctx: CanvasRenderingContext2D, role: Role, x: number, y: number, 
         ctx.lineTo(x + dx, y + dy);
       }
       break;
+    case "recommended":
+      ctx.moveTo(x, y - 2.4 * size);
+      ctx.lineTo(x + 2.4 * size, y);
+      ctx.lineTo(x, y + 2.4 * size);
+      ctx.lineTo(x - 2.4 * size, y);
+      ctx.closePath();
+      break;
     default:
       ctx.moveTo(x + size, y);
       ctx.arc(x, y, size, 0, 2 * Math.PI);
@@ -290,7 +298,7 @@ function stampOf(role: Role, size: number): Dot[] {
   return stamp;
 }
 
-const isOutline = (role: Role) => role === "failed" || role === "infeasible" || role === "best" || role === "pruned" || role === "open";
+const isOutline = (role: Role) => role === "failed" || role === "infeasible" || role === "best" || role === "recommended" || role === "pruned" || role === "open";
 
 /** What a pointer or the keyboard has found. */
 export interface Found {
@@ -754,7 +762,7 @@ export function drawSign(canvas: HTMLCanvasElement, sign: Omit<LegendSign, "name
   const middle = 6 * ratio;
   ctx.beginPath();
   if (sign.mark === "points") {
-    shape(ctx, sign.role, 11 * ratio, middle, (sign.role === "best" ? 2.2 : 3) * ratio);
+    shape(ctx, sign.role, 11 * ratio, middle, (sign.role === "best" || sign.role === "recommended" ? 2.2 : 3) * ratio);
     if (isOutline(sign.role)) ctx.stroke();
     else ctx.fill();
   } else if (sign.mark === "band" || sign.mark === "boxes") {

@@ -12,6 +12,7 @@ export interface Subject {
   study: Json;
   table: Table;
   metric: string;
+  recommended?: number; // The trial that is recommended beside the best one, where results are noisy; 0: none is.
 }
 
 const maximizes = (s: Subject, metric: string): boolean => metricsOf(s.study).some((m) => m.name === metric && m.goal === "MAXIMIZE");
@@ -248,6 +249,13 @@ function words(s: Subject): string {
 
 const figure = (kind: string, title: string, caption: string, panels: Panel[], columns = 1): Figure => ({ kind, title, caption, columns, panels });
 
+/** The mark of the trial that is recommended beside the best one, if it has a place. */
+function recommendedMark(s: Subject, x: (row: number) => number, y: (row: number) => number, halo = false): Layer[] {
+  const trial = s.recommended ?? 0, row = trial - 1;
+  if (trial === 0 || row >= s.table.rows || !Number.isFinite(x(row)) || !Number.isFinite(y(row))) return [];
+  return [{ mark: "points", role: "recommended", name: `recommended, trial ${trial}`, ...(halo ? { halo } : {}), x: [x(row)], y: [y(row)], trials: [trial] }];
+}
+
 export function history(s: Subject): Figure {
   let y = axisOf(s);
   // Crosses alone have a place, too, on an axis without numbers.
@@ -269,8 +277,53 @@ export function history(s: Subject): Figure {
   if (line.x.length > 1) layers.push(line.layer);
   layers.push(...over);
   const best = bestRow(s); // A line of one trial has no length.
+  layers.push(...recommendedMark(s, (row) => row + 1, (row) => values(s)[row]!));
   if (best >= 0) layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [best + 1], y: [values(s)[best]!], trials: [best + 1] });
   return figure("history", "History", words(s), [panel]);
+}
+
+const MOST_STEPS = 2000; // Of a curve of shares: more would be closer than a picture shows.
+
+interface Shares { stamp: string; count: number; x: number[]; y: number[] }
+const shared = new WeakMap<Table, Shares>();
+
+/** Returns the values of the trials within the bounds, the best first, and the share of trials that are at least as good as each:
+ * plot::Edf. Of more than MOST_STEPS values so many at even distances, and the first and the last. */
+export function shares(s: Subject): Shares {
+  const stamp = `${s.table.version} ${s.metric}`, before = shared.get(s.table);
+  if (before !== undefined && before.stamp === stamp) return before;
+  const value = values(s), meets = bounds(s), numbers = new Float64Array(s.table.rows);
+  let count = 0;
+  for (let row = 0; row < s.table.rows; ++row) if (Number.isFinite(value[row]) && s.table.exists(row) && meets(row)) numbers[count++] = value[row]!;
+  const sorted = numbers.subarray(0, count).sort(), every = Math.max(1, Math.ceil(count / MOST_STEPS));
+  if (maximize(s)) sorted.reverse();
+  const found: Shares = { stamp, count, x: [], y: [] };
+  for (let k = 0; k < count; k = k === count - 1 ? count : Math.min(count - 1, k + every)) {
+    found.x.push(sorted[k]!);
+    found.y.push((k + 1) / count);
+  }
+  shared.set(s.table, found);
+  return found;
+}
+
+/** Shares of trials that are at least as good as each value, of one study, whose name is "", or of several that are compared. */
+export function edf(all: { s: Subject; name: string }[]): Figure {
+  const first = all[0]!.s, most = maximize(first), curves = all.map(({ s }) => shares(s));
+  const axis = metricAxis(first.metric, curves.flatMap((c) => c.x), most), end = most ? axis.min : axis.max;
+  const layers = curves.flatMap((c, i): Layer[] => {
+    if (c.count === 0) return [];
+    // From no trial at the best value, to all of them at the worse end of the frame.
+    const last = c.x[c.x.length - 1]!, goesOn = end !== undefined && (most ? end < last : end > last);
+    return [{ mark: "steps", ...(all.length > 1 || all[i]!.name !== "" ? { role: "shaded", series: i } as const : { role: "incumbent" } as const), name: all[i]!.name, x: [c.x[0]!, ...c.x, ...(goesOn ? [end] : [])], y: [0, ...c.y, ...(goesOn ? [1] : [])] }];
+  });
+  const have = (c: Shares, share: number) => short(c.x[c.y.findIndex((y) => y >= share - 1e-12)]!);
+  const cap = (word: string) => (all.length === 1 && all[0]!.name === "" ? word.charAt(0).toUpperCase() + word.slice(1) : word);
+  const told = curves.map((c, i) => {
+    const name = all[i]!.name === "" ? "" : `${all[i]!.name}: `;
+    return c.count === 0 ? `${name}${cap("no")} trial has a value` : c.count === 1 ? `${name}${cap("the")} only value is ${short(c.x[0]!)}` : `${name}${cap("a")} tenth of ${c.count} trials is at ${have(c, 0.1)} or better, half at ${have(c, 0.5)}`;
+  }).join("; ");
+  const panel: Panel = { x: axis, y: { label: "share of trials that are as good", min: 0, max: 1.02 }, layers, ...(layers.length === 0 ? { empty: `no trial has a value of ${first.metric} yet` } : {}) };
+  return figure("edf", "How good the trials are", `${told}. A curve further to the ${most ? "right" : "left"} is better.${all.some(({ s }) => s.table.has("feasible")) ? " Trials beyond a bound are not in it." : ""}`, [panel]);
 }
 
 /** Trials by two objectives, and those of which no other is as good in both. */
@@ -426,6 +479,7 @@ export function slice(s: Subject, c: Coordinate, model: { x: number[]; predictio
   }
   const past = slopes.filter((slope) => s.table.exists(slope.trial - 1)); // Of the time that is looked back to.
   if (past.length > 0 && y.min !== undefined) layers.push(...slopeLines(c, y, past));
+  layers.push(...recommendedMark(s, c.at, (row) => values(s)[row]!));
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(c.at(best))) {
     layers.push({ mark: "points", role: "best", name: `best, trial ${best + 1}`, x: [c.at(best)], y: [values(s)[best]!], trials: [best + 1] });
@@ -495,6 +549,7 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
   if (count > 0) panel.layers.push(points);
   panel.layers.push(...others);
   if (count + others.length === 0) panel.empty = "no trial has a value here yet";
+  panel.layers.push(...recommendedMark(s, a.at, b.at, true));
   const best = bestRow(s);
   if (best >= 0 && Number.isFinite(a.at(best)) && Number.isFinite(b.at(best))) {
     panel.layers.push({ mark: "points", role: "best", halo: true, name: `best, trial ${best + 1}`, x: [a.at(best)], y: [b.at(best)], trials: [best + 1] });

@@ -27,11 +27,16 @@ export function usePlace(): Place {
 }
 
 export function setQuery(place: Place, name: string, value: string): void {
+  location.replace(withQuery(place, name, value));
+}
+
+/** Returns the address of a place with another value of a parameter. */
+export function withQuery(place: Place, name: string, value: string): string {
   const query = new URLSearchParams(place.query);
   if (value === "") query.delete(name);
   else query.set(name, value);
   const text = query.toString();
-  location.replace(`#/${place.parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`);
+  return `#/${place.parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
 export const href = (...parts: (string | number)[]): string => `#/${parts.map((p) => encodeURIComponent(String(p))).join("/")}`;
@@ -245,8 +250,11 @@ export function useTurn(version: number, seconds: number): number {
   return turn;
 }
 
+/** The part of an address that names a section: "Who ran what, when" is who-ran-what-when. */
+export const sectionId = (title: string): string => title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+
 export function Section({ title, children }: { title: string; children: ComponentChildren }): JSX.Element {
-  return <section><h2>{title}</h2>{children}</section>;
+  return <section id={`section-${sectionId(title)}`}><h2 tabIndex={-1}>{title}</h2>{children}</section>;
 }
 
 export function time(text: string | undefined): string {

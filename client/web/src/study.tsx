@@ -9,6 +9,8 @@ import * as figures from "./figures";
 import { short, type Figure } from "./figure";
 import { aims, hasBounds, mainMetric, metricsOf, objectivesOf } from "./metrics";
 import { Insights, SetAside } from "./insights";
+import { Sections } from "./jump";
+import { OtherThanBest, useRecommended, type Recommended } from "./recommended";
 import { algorithmOf, algorithmWords, originWords, waitsOf, workerCommand } from "./words";
 import { Action, ago, Failure, href, LazyPlot, Legend, Plot, Section, setQuery, State, studyHref, time, useLoaded, useNear, useTitle, useTurn, type Place } from "./parts";
 
@@ -169,14 +171,13 @@ function StudyFile({ study }: { study: Json }): JSX.Element {
   );
 }
 
-/** The setting of the best trial. */
-function BestSetting({ name, study }: { name: string; study: Json }): JSX.Element | null {
-  const best = String(study["bestTrial"] ?? "");
-  const { value } = useLoaded(async (signal) => (best === "" || best === "0" ? null : call("StudyService/GetTrial", { name: `${name}/trials/${best}` }, signal)), [name, best]);
-  if (value === null || String(value["number"]) !== best) return null;
+/** The setting of a trial that is the best, or is recommended; "": there is none. */
+function Setting({ name, study, trial, label }: { name: string; study: Json; trial: string; label: string }): JSX.Element | null {
+  const { value } = useLoaded(async (signal) => (trial === "" || trial === "0" ? null : call("StudyService/GetTrial", { name: `${name}/trials/${trial}` }, signal)), [name, trial]);
+  if (value === null || String(value["number"]) !== trial) return null;
   const given = (value["parameters"] ?? {}) as Json, names = ((study["spec"].space ?? []) as Json[]).map((p) => String(p["name"])).filter((n) => Object.hasOwn(given, n));
   const word = (v: unknown) => (typeof v === "number" ? short(v) : Array.isArray(v) ? `${v.length} numbers` : String(v));
-  return <p>Best setting: {names.slice(0, MOST_NAMED).map((n, i) => <span key={n}>{i > 0 && ", "}<bdi>{n}</bdi> <strong><bdi>{word(given[n])}</bdi></strong></span>)}{names.length > MOST_NAMED && <> and {names.length - MOST_NAMED} more</>}.</p>;
+  return <p>{label} setting: {names.slice(0, MOST_NAMED).map((n, i) => <span key={n}>{i > 0 && ", "}<bdi>{n}</bdi> <strong><bdi>{word(given[n])}</bdi></strong></span>)}{names.length > MOST_NAMED && <> and {names.length - MOST_NAMED} more</>}.</p>;
 }
 
 /** What a study with constraints, with bounds or with several objectives has come to. */
@@ -195,7 +196,16 @@ function Outcome({ study }: { study: Json }): JSX.Element {
   );
 }
 
-function Head({ name, study, place }: { name: string; study: Json; place: Place }): JSX.Element {
+/** The head of the page of a trial, which has its own. */
+function TrialHead({ name, study }: { name: string; study: Json }): JSX.Element {
+  return (
+    <nav class="crumbs" aria-label="Study">
+      <a href={studyHref(name)}><bdi>{study["spec"].displayName || name.split("/")[3]}</bdi></a> <State name={String(study["state"] ?? "")} /> <a href={studyHref(name, "trials")}>All trials</a>
+    </nav>
+  );
+}
+
+function Head({ name, study, place, recommended }: { name: string; study: Json; place: Place; recommended: Recommended | null }): JSX.Element {
   const control = (verb: string) => () => call(`StudyService/${verb}Study`, { name, requestId: requestId() });
   const state = String(study["state"] ?? "");
   const best = study["bestValue"];
@@ -209,11 +219,14 @@ function Head({ name, study, place }: { name: string; study: Json; place: Place 
       <p>
         <Counts study={study} />
         {best !== undefined && <>; best {mainMetric(study)} <strong>{short(Number(best))}</strong> in <a href={studyHref(name, "trials", String(study["bestTrial"]))}>trial {study["bestTrial"]}</a></>}
+        {recommended !== null && <>; recommended <a href={studyHref(name, "trials", recommended.trial)}>trial {recommended.trial}</a></>}
         <Outcome study={study} />
         <LastFailed name={name} study={study} />
       </p>
+      {recommended !== null && <OtherThanBest study={study} recommended={recommended} />}
       <p>To {aims(study)}, by {algorithmOf(study)}{algorithmWords(study) && <>: {algorithmWords(study)}</>}{study["spec"].algorithm?.auto !== undefined && study["resolvedAlgorithm"] && " (chosen by auto)"}.</p>
-      <BestSetting name={name} study={study} />
+      {recommended !== null && <Setting name={name} study={study} trial={String(recommended.trial)} label="Recommended" />}
+      <Setting name={name} study={study} trial={String(study["bestTrial"] ?? "")} label="Best" />
       <StudyFile study={study} />
       <SetAside study={study} />
       {(study["algorithmReasons"] ?? []).length > 0 && <details><summary>Why this algorithm</summary><ul>{(study["algorithmReasons"] as string[]).map((r) => <li key={r}>{r}</li>)}</ul></details>}
@@ -329,7 +342,7 @@ function Contour({ s, coordinates, version, place, atSeq, open, likely }: Shown 
       {shown.current === null && !(place.query.has("x") && place.query.has("y")) ? <p class="faint" style={{ minHeight: 400 }}>loading…</p> : (
         <>
           <p class="filters"><label>Across {select("x", a)}</label><label>Up {select("y", b)}</label></p>
-          <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null, why || (without.of === of ? without.why : ""))} inputs={[version, model, of, s.metric, why, without]} height={360} onTrial={open} />
+          <LazyPlot make={() => figures.contour(s, a, b, model !== null && model.of === of ? model : null, why || (without.of === of ? without.why : ""))} inputs={[version, model, of, s.metric, s.recommended, why, without]} height={360} onTrial={open} />
         </>
       )}
     </div>
@@ -454,7 +467,7 @@ function Slices({ s, coordinates, version, place, atSeq, open }: Shown): JSX.Ele
   return (
     <div ref={box}>
       <div class="grid">
-        {coordinates.map((c) => <LazyPlot key={c.name} brief onMade={note(c.name)} make={() => figures.slice(s, c, models.get(c.name) ?? null, slopes)} inputs={[version, s.metric, models, slopes, atSeq]} height={240} onTrial={open} />)}
+        {coordinates.map((c) => <LazyPlot key={c.name} brief onMade={note(c.name)} make={() => figures.slice(s, c, models.get(c.name) ?? null, slopes)} inputs={[version, s.metric, s.recommended, models, slopes, atSeq]} height={240} onTrial={open} />)}
       </div>
       <Legend panels={all.map((figure) => figure.panels[0]!)} />
       <p class="caption">{captions.filter((text) => !captions.some((longer) => longer !== text && longer.startsWith(text))).join(" ")}</p>
@@ -526,11 +539,15 @@ function Importance({ figure, warnings }: Matters): JSX.Element {
   );
 }
 
-function Plots({ name, study, table, version, whole, place }: { name: string; study: Json; table: Table; version: number; whole: boolean; place: Place }): JSX.Element {
+interface OfStudy { name: string; study: Json; table: Table; version: number; place: Place; recommended: Recommended | null }
+
+function Plots({ name, study, table, version, whole, place, recommended }: OfStudy & { whole: boolean }): JSX.Element {
   const metrics = table.names().filter((n) => n.startsWith("metrics.")).map((n) => n.slice(8));
   const metric = place.query.get("metric") ?? mainMetric(study);
-  const s: figures.Subject = { study, table, metric };
   const at = Math.min(table.rows, Math.max(0, Number(place.query.get("at") ?? 0) || 0));
+  // What is recommended is so now, by values of the objective.
+  const advised = at === 0 && metric === mainMetric(study) ? recommended?.trial ?? 0 : 0;
+  const s: figures.Subject = { study, table, metric, recommended: advised };
   const atSeq = table.lookBack(at);
   const coordinates = figures.coordinates(s, 8), objectives = objectivesOf(study).map((m) => m.name);
   const turn = useTurn(version, 60);
@@ -538,7 +555,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
   const open = (trial: number) => { location.hash = studyHref(name, "trials", trial); };
   const any = whole && figures.anyResult(s);
   const shown: Shown = { s, coordinates, version, place, atSeq, open };
-  const inputs = [version, metric, at];
+  const inputs = [version, metric, at, advised];
   const [late, setLate] = useState(false); // Nobody waits longer to hear which parameters matter most.
   useEffect(() => {
     const timer = setTimeout(() => setLate(true), 5000);
@@ -547,7 +564,7 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
   const likely = importance.value?.figure.panels[0]!.y.ticks?.map((t) => t.text) ?? (late || importance.error !== null || at > 0 ? [] : null);
   if (!whole && (table.rows === 0 || at > 0 || metric !== mainMetric(study))) return <p role="status">… loading</p>;
   return (
-    <>
+    <Sections place={place} whole={whole} last={<a href={studyHref(name, "trials")}>Trials</a>}>
       {metrics.length > 1 && (
         <p><label>Metric <select value={metric} onChange={(e) => setQuery(place, "metric", e.currentTarget.value)}>{metrics.map((m) => <option key={m} value={m}>{m}</option>)}</select></label></p>
       )}
@@ -570,16 +587,17 @@ function Plots({ name, study, table, version, whole, place }: { name: string; st
           {at === 0 && <Section title="Importance">{importance.value ? <Importance {...importance.value} /> : <p>{importance.error?.message ?? <span class="faint">loading…</span>}</p>}</Section>}
         </>
       )}
+      {any && <Section title="How good the trials are"><LazyPlot make={() => figures.edf([{ s, name: "" }])} inputs={inputs} height={300} /></Section>}
       {whole && at === 0 && table.rows > 0 && <Section title="Learning curves"><Curves {...shown} /></Section>}
       {whole && table.rows > 0 && <Section title="Who ran what, when"><Timeline {...shown} /></Section>}
-    </>
+    </Sections>
   );
 }
 
 const ROW = 30; // Pixels of a row.
 const MOST_SHOWN = 40; // Columns of parameters in the table.
 
-function Trials({ name, study, table, version, place }: { name: string; study: Json; table: Table; version: number; place: Place }): JSX.Element {
+function Trials({ name, study, table, version, place, recommended }: OfStudy): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const order = place.query.get("order") ?? "number", state = place.query.get("state") ?? "", find = place.query.get("find") ?? "";
@@ -629,7 +647,7 @@ function Trials({ name, study, table, version, place }: { name: string; study: J
             {first > 0 && <tr style={{ height: first * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
             {rows.slice(first, last).map((row, i) => (
               <tr key={row} style={{ height: ROW }} aria-rowindex={first + i + 2}>{columns.map((c) => (
-                <td key={c} class={table.isText(c) ? "long" : "number"} title={titleOf(c, row)}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <><State name={table.word(c, row)} />{best === row + 1 ? <span class="mark" title="the best trial"> best</span> : front.has(row + 1) && <span class="mark" title="on the front: no other trial is at least as good in all objectives"> front</span>}</> : cell(table, c, row)}</td>))}</tr>))}
+                <td key={c} class={table.isText(c) ? "long" : "number"} title={titleOf(c, row)}>{c === "number" ? <a href={studyHref(name, "trials", row + 1)}>{row + 1}</a> : c === "state" ? <><State name={table.word(c, row)} />{recommended?.trial === row + 1 && <span class="mark" title="results are noisy: the trial whose setting is expected to be the best"> recommended</span>}{best === row + 1 ? <span class="mark" title="the best trial"> best</span> : front.has(row + 1) && <span class="mark" title="on the front: no other trial is at least as good in all objectives"> front</span>}</> : cell(table, c, row)}</td>))}</tr>))}
             {last < rows.length && <tr style={{ height: (rows.length - last) * ROW }} aria-hidden="true"><td colSpan={columns.length} /></tr>}
           </tbody>
         </table>
@@ -691,18 +709,20 @@ function Gone({ name }: { name: string }): JSX.Element {
   );
 }
 
-export function StudyPage({ name, place, children }: { name: string; place: Place; children?: (study: Json) => JSX.Element }): JSX.Element {
+/** The page of a study; with `children` that of one of its trials, of which it has the head alone. */
+export function StudyPage({ name, place, children }: { name: string; place: Place; children?: (study: Json, recommended: Recommended | null) => JSX.Element }): JSX.Element {
   const { study, table, version, whole, error, away } = useStudy(name, children === undefined);
-  useTitle(String(study?.["spec"].displayName || name.split("/")[3]));
+  const recommended = useRecommended(name, study, version, whole || children !== undefined);
+  useTitle(`${children === undefined ? "" : `Trial ${place.parts[4]} of `}${study?.["spec"].displayName || name.split("/")[3]}`);
   if (error !== null && error.code === "not_found") return <Gone name={name} />;
   if (error !== null) return <><Failure error={error} again={() => location.reload()} /><p><a href={href("studies")}>All studies</a></p></>;
   if (study === null) return away ? <Failure error={new CallError("unavailable", away)} /> : <p role="status">…</p>;
   return (
     <>
       {away && <p class="away" role="status">Connection lost, trying again: {away}</p>}
-      <Head name={name} study={study} place={place} />
-      {children ? children(study) : place.parts[3] === "trials" ? <Trials name={name} study={study} table={table} version={version} place={place} />
-        : <Plots name={name} study={study} table={table} version={version} whole={whole} place={place} />}
+      {children ? <TrialHead name={name} study={study} /> : <Head name={name} study={study} place={place} recommended={recommended} />}
+      {children ? children(study, recommended) : place.parts[3] === "trials" ? <Trials {...{ name, study, table, version, place, recommended }} />
+        : <Plots {...{ name, study, table, version, whole, place, recommended }} />}
       <p class="faint">Changed {ago(study["updateTime"])}.</p>
     </>
   );

@@ -55,7 +55,8 @@ function secondsOf(trial: Json): number {
   return sum;
 }
 
-export function TrialPage({ study, number }: { study: Json; number: number }): JSX.Element {
+/** `recommended`: the trial that is recommended beside the best; 0: none is. */
+export function TrialPage({ study, number, recommended }: { study: Json; number: number; recommended: number }): JSX.Element {
   const parent = String(study["name"]), name = `${parent}/trials/${number}`;
   const [note, setNote] = useState("");
   const loaded = useLoaded(async (signal) => {
@@ -83,8 +84,10 @@ export function TrialPage({ study, number }: { study: Json; number: number }): J
   const settings = Object.entries(given).sort(([a], [b]) => (order.get(a) ?? 0) - (order.get(b) ?? 0)).map(([k, v]) => [k, text(v)] as [string, string]);
   return (
     <article>
-      <h2>Trial {number} <State name={String(trial["state"])} />{trial["feasible"] === false && <span class="bad"> beyond a bound</span>}</h2>
-      <nav aria-label="Other trials">{number > 1 && link(number - 1)} {link(number + 1)}</nav>
+      <div class="title">
+        <h1>Trial {number} <State name={String(trial["state"])} />{Number(study["bestTrial"] ?? 0) === number && <span class="mark"> best</span>}{recommended === number && <span class="mark" title="results are noisy: the trial whose setting is expected to be the best"> recommended</span>}{trial["feasible"] === false && <span class="bad"> beyond a bound</span>}</h1>
+        <nav aria-label="Other trials">{number > 1 && link(number - 1)} {link(number + 1)}</nav>
+      </div>
       <p class="actions">
         {trial["state"] === "RUNNING" && <Action label="Stop, keep its value" run={() => call("StudyService/StopTrial", { name }).then(loaded.again)} />}
         {open && <Action label="Cancel" confirm="Really cancel?" run={() => call("StudyService/CancelTrial", { name }).then(loaded.again)} />}

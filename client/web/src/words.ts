@@ -36,6 +36,8 @@ const ORIGINS: Record<string, string> = {
   trust_region: "near the best setting, where the model is trusted",
   quasi_newton: "a step along the reported slopes",
   probe: "the best setting once more, to see whether results are noisy",
+  spread: "the setting farthest from all others, since nothing more is expected near the best one",
+  direct: "from an ever finer division of the space: where values are low, or cells are large",
   repeat: "a setting once more: all are tried, or results are noisy",
   promote: "a trial that goes on, since it is among the best of its rung",
   random: "an independent random setting",
@@ -46,7 +48,7 @@ const ORIGINS: Record<string, string> = {
   hoag: "a step along the gradient", hoag_start: "where a descent begins",
   stage: "a random setting of a stage, of which a polynomial is learnt",
   legal: "a setting within the constraints",
-  import: "imported", user: "a setting that a user asked for",
+  import: "imported", user: "a setting that a user asked for", enqueued: "a setting that a user asked for",
 };
 
 /** Returns what the word of a trial's origin means; "": nothing is known of it. */
@@ -80,4 +82,59 @@ export function waitsOf(study: Json, now = Date.now()): Waits | null {
   const pool = String(study["spec"].pool ?? "");
   const brief = / no worker of /.test(why) ? `no worker${pool && pool !== "default" ? ` of pool ${pool}` : ""}` : why.replace(/^waiting: /, "").slice(0, 60);
   return { brief, full: why, cause: true };
+}
+
+// Calls as the audit names them: what who was let through did, what others tried to do, and to what.
+const DEEDS: Record<string, [string, string, string]> = {
+  "StudyService/CreateStudy": ["Made", "make", "a study"],
+  "StudyService/CheckStudyFile": ["Checked", "check", "a study file"],
+  "StudyService/GetStudy": ["Read", "read", "a study"],
+  "StudyService/ListStudies": ["Listed", "list", "studies"],
+  "StudyService/UpdateStudy": ["Changed", "change", "a study"],
+  "StudyService/PauseStudy": ["Paused", "pause", "a study"],
+  "StudyService/ResumeStudy": ["Resumed", "resume", "a study"],
+  "StudyService/StopStudy": ["Stopped", "stop", "a study"],
+  "StudyService/CancelStudy": ["Cancelled", "cancel", "a study with its trials"],
+  "StudyService/DeleteStudy": ["Deleted", "delete", "a study"],
+  "StudyService/UndeleteStudy": ["Brought back", "bring back", "a deleted study"],
+  "StudyService/GetTrial": ["Read", "read", "a trial"],
+  "StudyService/ListTrials": ["Listed", "list", "trials"],
+  "StudyService/EnqueueTrials": ["Asked for", "ask for", "trials of given settings"],
+  "StudyService/ImportTrials": ["Imported", "import", "results"],
+  "StudyService/RetryTrials": ["Had", "have", "trials tried again"],
+  "StudyService/DeleteTrial": ["Deleted", "delete", "a trial"],
+  "StudyService/SetAttributes": ["Changed", "change", "the notes of a trial"],
+  "StudyService/CancelTrial": ["Cancelled", "cancel", "a trial"],
+  "StudyService/StopTrial": ["Stopped", "stop", "a trial early"],
+  "StudyService/GetTrialTable": ["Read", "read", "the table of trials"],
+  "StudyService/ListEvents": ["Read", "read", "the log"],
+  "StudyService/GetImportance": ["Asked", "ask", "which parameters matter"],
+  "StudyService/Predict": ["Asked", "ask", "what the model expects"],
+  "StudyService/ExplainTrial": ["Asked", "ask", "why a setting was tried"],
+  "StudyService/ListWorkers": ["Listed", "list", "workers"],
+  "StudyService/WatchStudy": ["Followed", "follow", "a study"],
+  "WorkerService/Suggest": ["Asked for", "ask for", "a trial to run"],
+  "WorkerService/Heartbeat": ["Said", "say", "that a worker lives"],
+  "WorkerService/Report": ["Reported", "report", "a trial's progress"],
+  "WorkerService/Complete": ["Told", "tell", "a trial's result"],
+  "WorkerService/Fail": ["Told", "tell", "that a trial failed"],
+  "WorkerService/Release": ["Gave", "give", "a trial back"],
+  "WorkerService/DeclareParameters": ["Declared", "declare", "parameters of a study"],
+  "WorkerService/GetServerInfo": ["Asked", "ask", "about the coordinator"],
+  "AdminService/CreateToken": ["Made", "make", "a token"],
+  "AdminService/ListTokens": ["Listed", "list", "tokens"],
+  "AdminService/RotateToken": ["Gave", "give", "a token a new secret"],
+  "AdminService/RevokeToken": ["Ended", "end", "a token"],
+  "AdminService/CreateProject": ["Made", "make", "a project"],
+  "AdminService/UpdateProject": ["Changed", "change", "the limits of a project"],
+  "AdminService/ListProjects": ["Listed", "list", "projects"],
+  "AdminService/ListAudit": ["Read", "read", "the audit"],
+  "AdminService/OpenPage": ["Opened", "open", "the page"],
+};
+
+/** Returns what a caller did, or tried to do, in words; "": nothing is known of the call. */
+export function deedOf(method: string, outcome: string): string {
+  if (!Object.hasOwn(DEEDS, method)) return "";
+  const [did, todo, what] = DEEDS[method]!;
+  return outcome === "OK" ? `${did} ${what}` : `Tried to ${todo} ${what}`;
 }

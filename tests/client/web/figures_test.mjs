@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
 const [source, packages] = process.argv.slice(2);
@@ -30,6 +31,7 @@ function subject(values, feasible) {
   const spec = { space: [{ name: "x", float: { min: 0, max: 1 } }], metrics: [{ name: "y", goal: "MINIMIZE" }, { name: "ms", atMost: 20 }] };
   return { study: { spec }, table, metric: "y" };
 }
+const words = await bundled("words.ts");
 const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === role);
 
 {
@@ -46,6 +48,55 @@ const layer = (figure, role) => figure.panels[0].layers.find((l) => l.role === r
   assert.deepEqual([...new Set(layer(parallel, "infeasible").trials)], [4, 2]);
   assert.match(parallel.caption, /Those of trials beyond a bound are dashed/);
   assert.ok(parallel.panels[0].layers.filter((l) => l.role === "shaded").every((l) => l.trials.every((t) => t === 1 || t === 3)));
+}
+{
+  // Shares of trials, against counting.
+  const random = (count) => Array.from({ length: count }, (_, i) => Math.sin(1 + 12.9898 * i) * 43758.5453 % 1);
+  for (const [count, goal] of [[1, "MINIMIZE"], [7, "MAXIMIZE"], [2000, "MINIMIZE"], [4321, "MAXIMIZE"], [4321, "MINIMIZE"]]) {
+    const numbers = random(count), legal = numbers.map((_, i) => count < 5 || i % 5 > 0), s = subject(numbers, legal);
+    s.study.spec.metrics[0].goal = goal;
+    numbers[3] = count > 3 ? NaN : numbers[3];
+    const counted = numbers.slice(0, count).filter((v, i) => legal[i] && Number.isFinite(v)), as = (bound) => counted.filter((v) => (goal === "MAXIMIZE" ? v >= bound : v <= bound)).length / counted.length;
+    const { x, y, count: all } = figures.shares(s);
+    assert.equal(all, counted.length);
+    assert.ok(x.length <= 2002 && (x.length === counted.length || counted.length > 2000));
+    x.forEach((v, i) => assert.ok(Math.abs(as(v) - y[i]) < 1e-12, `${v}: ${y[i]} and not ${as(v)}`));
+    assert.equal(x[0], goal === "MAXIMIZE" ? Math.max(...counted) : Math.min(...counted), "the best value is the first");
+    assert.equal(y[y.length - 1], 1);
+    const figure = figures.edf([{ s, name: "" }]), curve = layer(figure, "incumbent");
+    assert.equal(curve.y[0], 0);
+    assert.match(figure.caption, goal === "MAXIMIZE" ? /further to the right is better/ : /further to the left is better/);
+    if (count > 1) assert.ok(figure.caption.startsWith(`A tenth of ${counted.length} trials is at `));
+  }
+  const none = figures.edf([{ s: subject([NaN], [true]), name: "" }]);
+  assert.deepEqual([none.panels[0].layers.length, none.panels[0].empty], [0, "no trial has a value of y yet"]);
+  const two = figures.edf([{ s: subject([1, 2, 3, 4], [true, true, true, true]), name: "a" }, { s: subject([2, 8], [true, false]), name: "b" }]);
+  assert.deepEqual(two.panels[0].layers.map((l) => [l.name, l.series]), [["a", 0], ["b", 1]]);
+  assert.equal(two.caption, "a: a tenth of 4 trials is at 1 or better, half at 2; b: the only value is 2. A curve further to the left is better. Trials beyond a bound are not in it.");
+}
+{
+  // The trial that is recommended beside the best one has a mark of its own, where it has a place.
+  const s = subject([3, 1, 2], [true, true, true]), x = figures.coordinates(s, 1)[0], mark = (figure) => layer(figure, "recommended");
+  for (const figure of [figures.history(s), figures.slice(s, x, null, []), figures.contour(s, x, x, null, "")]) assert.equal(mark(figure), undefined);
+  s.recommended = 3;
+  assert.deepEqual([mark(figures.history(s)).name, mark(figures.history(s)).x[0], mark(figures.history(s)).y[0]], ["recommended, trial 3", 3, 2]);
+  for (const figure of [figures.slice(s, x, null, []), figures.contour(s, x, x, null, "")]) assert.equal(mark(figure).x[0], 2 / 3);
+  s.recommended = 9; // It came after the table was read.
+  assert.equal(mark(figures.history(s)), undefined);
+}
+{
+  // The audit has words for every call.
+  const proto = path.join(source, "proto/luthier/v1"), calls = readdirSync(proto).flatMap((file) => {
+    const text = readFileSync(path.join(proto, file), "utf8"), service = /^service (\w+)/m.exec(text)?.[1];
+    return [...text.matchAll(/^  rpc (\w+)\(/gm)].map((rpc) => `${service}/${rpc[1]}`);
+  });
+  assert.ok(calls.length > 40);
+  for (const method of calls) {
+    assert.match(words.deedOf(method, "OK"), /^[A-Z]\w+ /, `${method} has no words`);
+    assert.match(words.deedOf(method, "ROLE"), /^Tried to [a-z]+ /);
+  }
+  assert.equal(words.deedOf("StudyService/DeleteStudy", "OK"), "Deleted a study");
+  for (const unknown of ["StudyService/Other", "constructor", "", "__proto__"]) assert.equal(words.deedOf(unknown, "OK"), "");
 }
 {
   const history = figures.history(subject([3, 1], [false, false]));

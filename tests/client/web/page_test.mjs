@@ -114,7 +114,7 @@ async function test(what, run) {
 }
 
 await test("every page is without violations, in both themes, wide and narrow", async () => {
-  const paths = ["/studies", "/workers", "/new", "/admin", `/compare?studies=${name("full")},${name("failed")},${name("names")}`, "/studies/default/full?at=7", "/studies/default/full/trials", "/studies/default/full/trials/1", "/studies/default/full/trials/5",
+  const paths = ["/studies", "/workers", "/new", "/admin", `/compare?studies=${name("full")},${name("failed")},${name("names")}`, "/studies/default/full?at=7", "/studies/default/full?section=importance", "/studies/default/full/trials", "/studies/default/full/trials/1", "/studies/default/full/trials/5",
                  ...["full", "empty", "one", "failed", "constant", "extreme", "wide", "names", "long", "vector"].map((id) => `/studies/default/${id}`)];
   for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
     for (const path of paths) {
@@ -180,6 +180,120 @@ await test("the history of a large study is drawn before the rest of it has come
   assert.ok(tables >= 2);
   await page.close();
   await call("StudyService/DeleteStudy", { name: name("large"), requestId: "delete-large" });
+});
+
+await test("a study's page lists its sections, by keyboard and in a narrow window, and addresses name them", async () => {
+  const titles = (page) => page.locator("nav[aria-label=Sections] a").allTextContents();
+  const bare = await open("/studies/default/failed"); // It has no figure that needs a value.
+  await settled(bare);
+  await bare.getByRole("heading", { name: "Learning curves" }).waitFor();
+  assert.deepEqual(await titles(bare), ["History", "Learning curves", "Who ran what, when", "Trials"]);
+  await bare.close();
+  for (const width of [1280, 390]) {
+    const page = await open("/studies/default/full", { width });
+    await page.getByText("Over each parameter").first().waitFor();
+    const headings = await page.locator("section > h2").allTextContents();
+    assert.deepEqual(await titles(page), [...headings, "Trials"]);
+    for (const title of ["History", "Over two parameters", "Importance", "How good the trials are", "Learning curves"]) assert.ok(headings.includes(title), title);
+    // By the keyboard alone: from the first link to one that is out of sight in a narrow window, whose section comes and has the focus.
+    const list = page.getByRole("navigation", { name: "Sections" });
+    await list.getByRole("link", { name: "History" }).focus();
+    const last = list.getByRole("link", { name: "Learning curves" });
+    for (let i = 0; i < 12 && !await last.evaluate((a) => a === document.activeElement); ++i) await page.keyboard.press("Tab");
+    const box = await last.boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= width + 1, `the link is at ${box.x} in a window of ${width}`);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash === "#/studies/default/full?section=learning-curves");
+    await page.waitForFunction(() => document.activeElement?.textContent === "Learning curves");
+    // What is drawn above it meanwhile does not push it away, and the list stays in sight, above it.
+    const inPlace = () => page.waitForFunction(() => {
+      const list = document.querySelector("nav[aria-label=Sections]").getBoundingClientRect(), heading = document.getElementById("section-learning-curves")?.querySelector("h2").getBoundingClientRect();
+      const ends = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+      return heading !== undefined && list.top > -1 && list.top < 2 && heading.top >= list.bottom - 1 && (heading.top < list.bottom + 60 || (ends && heading.bottom < innerHeight));
+    });
+    await page.waitForSelector("text=/[0-9]+ curves/");
+    await inPlace();
+    // An address that somebody was sent shows the same; there is no other parameter lost.
+    await page.goto(`${server.url}/#/studies`);
+    await page.goto(`${server.url}/#/studies/default/full?metric=loss&section=learning-curves`);
+    await page.waitForSelector("text=/[0-9]+ curves/");
+    await inPlace();
+    await list.getByRole("link", { name: "History" }).click();
+    await page.waitForFunction(() => location.hash === "#/studies/default/full?metric=loss&section=history");
+    // Who scrolls on is left alone.
+    await page.mouse.move(width / 2, 400);
+    await page.mouse.wheel(0, 1500);
+    await page.waitForTimeout(300);
+    assert.ok(await page.evaluate(() => scrollY) > 800);
+    await list.getByRole("link", { name: "Trials", exact: true }).click();
+    await page.waitForSelector("[aria-label=Trials] table");
+    await page.close();
+  }
+});
+
+await test("what a trial is begins in the first screen of its page, wide and narrow", async () => {
+  for (const [width, height] of [[1280, 800], [390, 844]]) {
+    const page = await open("/studies/default/full/trials/1", { width });
+    await page.setViewportSize({ width, height });
+    await page.getByRole("heading", { name: /^Trial 1 COMPLETE/, level: 1 }).waitFor();
+    for (const what of [page.locator("caption", { hasText: "Setting" }), page.locator("th", { hasText: "lr" }).first(), page.locator("caption", { hasText: "Result" }), page.locator("th", { hasText: "loss" }).first()]) {
+      const box = await what.boundingBox();
+      assert.ok(box.y + box.height < height, `${await what.textContent()} is at ${box.y} of ${height}`);
+    }
+    assert.ok((await page.locator("h1").boundingBox()).y < 0.3 * height);
+    assert.match(await page.title(), /^Trial 1 of /);
+    assert.equal(await page.getByText("The study file, with all defaults").count(), 0);
+    await page.getByRole("navigation", { name: "Study" }).getByText("ACTIVE").waitFor();
+    await page.getByRole("navigation", { name: "Study" }).getByRole("link", { name: /full/ }).click();
+    await page.waitForFunction(() => location.hash === "#/studies/default/full");
+    await page.getByText("The study file, with all defaults").waitFor();
+    await page.close();
+  }
+});
+
+await test("workers name the trials that they hold, with links to them", async () => {
+  const held = [await ask("constant"), await ask("constant")];
+  const page = await open("/workers");
+  const row = page.locator("tr", { hasText: "browser-test" }), number = held[1].trial.number;
+  await row.getByRole("link", { name: `constant ${number}`, exact: true }).waitFor();
+  assert.match(await row.locator("td").nth(2).textContent(), new RegExp(`^\\d+: .*constant ${held[0].trial.number}, constant ${number}`));
+  await row.getByRole("link", { name: `constant ${number}`, exact: true }).click();
+  await page.waitForFunction((n) => location.hash === `#/studies/default/constant/trials/${n}`, number);
+  for (const lease of held) await tell(lease, 2);
+  await page.goto(`${server.url}/#/workers`);
+  await row.waitFor();
+  await page.waitForFunction(() => !document.querySelector("table")?.textContent.includes("constant "));
+  await page.close();
+});
+
+await test("the shares of trials that are as good are those of luthier plot edf, for one study and for several", async () => {
+  const file = join(scratch, "edf.json");
+  const drawn = (...more) => {
+    const made = spawnSync(join(bin, "luthier"), ["plot", "edf", "full", "--server", `unix:${join(scratch, "data/socket")}`, "--out", file, ...more], { encoding: "utf8" });
+    assert.equal(made.status, 0, made.stderr);
+    return JSON.parse(readFileSync(file, "utf8")).panels[0].layers.map(({ x, y }) => x.map((v, i) => [Number(v.toPrecision(8)), Number(y[i].toPrecision(8))]));
+  };
+  const shown = async (page, title) => {
+    const section = page.locator("section", { has: page.getByRole("heading", { name: title }) });
+    await section.scrollIntoViewIfNeeded();
+    await section.getByRole("button", { name: "as a table" }).click();
+    const rows = await section.locator("table tr").evaluateAll((all) => all.slice(1).map((tr) => [...tr.cells].map((td) => td.textContent)));
+    const curves = new Map();
+    for (const [name, x, y] of rows) curves.set(name, [...(curves.get(name) ?? []), [Number(x), Number(y)]]);
+    // The curve begins at no trial, and goes on to the end of the frame.
+    return [...curves.values()].map((all) => all.filter(([x, y], i) => y > 0 && !(i === all.length - 1 && y === all[i - 1][1])));
+  };
+  const page = await open("/studies/default/full");
+  await settled(page);
+  const one = await shown(page, "How good the trials are");
+  assert.ok(one[0].length > 30);
+  assert.deepEqual(one, drawn());
+  await page.goto(`${server.url}/#/compare?studies=${name("full")},${name("names")},${name("constant")}`);
+  await page.waitForSelector("text=In what they differ");
+  const several = await shown(page, "How good their trials are");
+  assert.equal(several.length, 3);
+  assert.deepEqual(several, drawn("--compare", "names", "--compare", "constant"));
+  await page.close();
 });
 
 await test("importance says what speaks against trusting it, and has its intervals", async () => {
@@ -408,6 +522,64 @@ await test("what an algorithm followed, learnt and expected has its own sections
   for (const id of Object.keys(expected)) await call("StudyService/DeleteStudy", { name: name(id), requestId: `delete-${id}` });
 });
 
+await test("where results are noisy the page shows the trial to take beside the best one, and why", async () => {
+  const spec = { space: [{ name: "x", float: { min: 0, max: 1 } }], metric: { name: "loss", goal: "MINIMIZE" }, algorithm: { bo: { noisy: true, initialPoints: 4 } }, budget: { maxTrials: "60" } };
+  await call("StudyService/CreateStudy", { studyId: "luck", spec });
+  // The setting 0.9 had luck once; 0.3 is better.
+  const results = [[0.3, 1], [0.3, 1.1], [0.3, 0.9], [0.9, 0.1], [0.9, 3], [0.9, 3.2], [0.9, 2.9], [0.6, 2], [0.6, 2.1], [0.1, 1.5], [0.1, 1.6], [0.2, 1.2]];
+  const trials = results.map(([x, loss]) => ({ parameters: { x }, state: "COMPLETE", finalMeasurement: { metrics: { loss } } }));
+  await call("StudyService/ImportTrials", { parent: name("luck"), trials, requestId: "luck" });
+  const { bestTrial, recommendedTrial, recommendedMean } = await call("StudyService/GetStudy", { name: name("luck"), recommendation: true });
+  assert.equal(bestTrial, "4");
+  assert.ok(["1", "2", "3"].includes(recommendedTrial), recommendedTrial);
+  const page = await open("/studies/default/luck");
+  await page.getByText("Results are noisy").waitFor();
+  const head = page.locator("header.head");
+  await head.getByRole("link", { name: `trial ${recommendedTrial}` }).waitFor();
+  const told = await head.locator(".why", { hasText: "Results are noisy" }).textContent();
+  assert.ok(told.includes(`take trial ${recommendedTrial}`) && told.includes(String(Number(recommendedMean.toPrecision(5)))) && told.includes("3 results"), told);
+  await head.getByText("Recommended setting: x 0.3").waitFor();
+  await page.locator(".legend").first().getByText(`recommended, trial ${recommendedTrial}`).waitFor();
+  assert.equal(await page.locator(".legend").first().getByText("best, trial 4").count(), 1);
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.evaluate(axe).catch(() => {});
+    assert.deepEqual(await page.evaluate(async () => (await window.axe.run()).violations.map((v) => `${v.id} ${v.nodes[0].html}`)), [], colorScheme);
+  }
+  await page.getByLabel("As it was after trial").fill("5"); // It is recommended now.
+  await page.waitForFunction(() => document.querySelector("figcaption")?.textContent?.startsWith("5 trials"));
+  assert.equal(await page.locator(".legend").first().getByText("recommended").count(), 0);
+  await page.goto(`${server.url}/#/studies/default/luck/trials`);
+  await page.locator("tr", { has: page.getByRole("link", { name: recommendedTrial, exact: true }) }).locator(".mark", { hasText: "recommended" }).waitFor();
+  assert.equal(await page.locator(".mark", { hasText: "best" }).count(), 1);
+  await page.goto(`${server.url}/#/studies/default/luck/trials/${recommendedTrial}`);
+  await page.locator("h1 .mark", { hasText: "recommended" }).waitFor();
+  await page.goto(`${server.url}/#/studies/default/luck/trials/4`);
+  await page.locator("h1 .mark", { hasText: "best" }).waitFor();
+  await page.goto(`${server.url}/#/compare?studies=${name("luck")},${name("full")}`);
+  await page.locator("td", { hasText: "recommended" }).getByRole("link", { name: `trial ${recommendedTrial}` }).waitFor();
+  assert.equal(await page.locator("td", { hasText: "recommended" }).count(), 1);
+  await page.close();
+  // Where the best trial is recommended, or another one of its setting, there is nothing more to say.
+  for (const [id, best] of [["first", [0.1, 0.12, 0.11]], ["last", [0.12, 0.11, 0.1]]]) {
+    await call("StudyService/CreateStudy", { studyId: id, spec });
+    const all = [...best.map((loss) => [0.3, loss]), [0.9, 3], [0.9, 3.1], [0.6, 2], [0.6, 2.1], [0.1, 1.5], [0.1, 1.6]];
+    await call("StudyService/ImportTrials", { parent: name(id), trials: all.map(([x, loss]) => ({ parameters: { x }, state: "COMPLETE", finalMeasurement: { metrics: { loss } } })), requestId: id });
+    const now = await call("StudyService/GetStudy", { name: name(id), recommendation: true });
+    assert.deepEqual([now.bestTrial, now.recommendedTrial], id === "first" ? ["1", "1"] : ["3", "1"]);
+    const quiet = await open("/studies");
+    const answered = quiet.waitForResponse((response) => response.url().endsWith("GetStudy") && response.request().postData().includes("recommendation"));
+    await quiet.goto(`${server.url}/#/studies/default/${id}`);
+    await answered;
+    await quiet.waitForSelector("text=Over each parameter");
+    await settled(quiet);
+    assert.equal(await quiet.getByText("ecommended").count(), 0, id);
+    await quiet.close();
+    await call("StudyService/DeleteStudy", { name: name(id), requestId: `delete-${id}` });
+  }
+  await call("StudyService/DeleteStudy", { name: name("luck"), requestId: "delete-luck" });
+});
+
 await test("studies are chosen and compared", async () => {
   const page = await open("/studies?find=full");
   await page.getByLabel("compare full").check();
@@ -417,7 +589,7 @@ await test("studies are chosen and compared", async () => {
   await page.waitForSelector("text=In what they differ");
   await page.getByLabel("By").selectOption("time");
   await page.waitForFunction(() => location.hash.includes("by=time"));
-  assert.equal(await page.locator(".legend li").count(), 2);
+  assert.equal(await page.locator(".legend").first().locator("li").count(), 2);
   const { trials } = await call("StudyService/GetStudy", { name: name("full") }), ended = Number(trials.complete) + Number(trials.failed);
   await page.locator("tr", { hasText: "full" }).getByRole("cell", { name: String(ended), exact: true }).waitFor(); // Those that failed, too.
   await page.close();
@@ -472,6 +644,15 @@ await test("admins make tokens, which are shown once, and end them; the page of 
   await guest.waitForSelector("text=Over each parameter");
   await guest.close();
   await page.waitForSelector("text=AdminService/RevokeToken");
+  // The audit has words for calls, and what they were about by name, with its project.
+  const entry = (text) => page.locator("[aria-label=Audit] tr", { hasText: text }).first();
+  await entry("Ended a token").getByText("token guest in default").waitFor();
+  await entry("Made a token AdminService/CreateToken").getByText("token guest in default").waitFor();
+  const refused = entry("Tried to pause a study");
+  assert.match(await refused.textContent(), /guest.*StudyService\/PauseStudy.*full in default.*ROLE/);
+  assert.equal(await refused.getByRole("link", { name: "full" }).getAttribute("href"), "#/studies/default/full");
+  await page.getByLabel("Entries").selectOption("CHANGES");
+  await page.waitForFunction(() => !document.querySelector("[aria-label=Audit]").textContent.includes("Tried to pause"));
   await page.close();
 });
 

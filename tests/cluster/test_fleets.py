@@ -234,6 +234,25 @@ def test_status_says_in_the_clusters_words_why_pods_wait(machine: Machine) -> No
     assert any(call.startswith("kubectl delete jobs,secrets") for call in machine.called()), "it is started anew"
 
 
+# --- Ray ---
+
+
+def test_what_ray_keeps_of_a_deleted_job_does_not_stop_another(machine: Machine) -> None:
+    machine.client("ray", '''case "$2" in
+  submit) if [ -e $FAKE/rest ]; then echo "ValueError: Job with submission_id luthier-x already exists. Please use a different" >&2; exit 1; fi ;;
+  delete) rm $FAKE/rest ;;
+esac''')
+    up = ("worker", "up", "--on", "ray", "--server", "10.0.0.7:7790", "-n", "3")
+    (machine.folder / "rest").touch()
+    assert "3 workers of pool default on ray, job luthier-default-" in machine.luthier(*up).stdout
+    assert [call.split()[2] for call in machine.called()] == ["list", "submit", "delete", "submit"]
+    machine.client("ray", '''case "$2" in
+  submit) echo "ValueError: Job with submission_id luthier-x already exists. Please use a different" >&2; exit 1 ;;
+  delete) echo "it runs" >&2; exit 1 ;;
+esac''')
+    assert "already exists" in machine.luthier(*up, code=1).stderr
+
+
 # --- This machine ---
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -34,7 +35,7 @@ for line in sys.stdin:
     if line == "lose\\n":
         cluster.remove_node(nodes.pop(), allow_graceful=False)
     else:
-        nodes.append(cluster.add_node(num_cpus=int(line)))
+        nodes.append(cluster.add_node(**dict(zip(("num_cpus", "num_gpus"), map(int, line.split())))))
     print("done", flush=True)
 cluster.shutdown()
 """
@@ -57,7 +58,7 @@ class Ray:
         self._await_done()
 
     def tell(self, word: str) -> None:
-        """Adds a node with so many processors, or kills the newest: "lose"."""
+        """Adds a node with so many processors, and GPUs: "4 2", or kills the newest: "lose"."""
         self.nodes.stdin.write(f"{word}\n")
         self.nodes.stdin.flush()
         self._await_done()
@@ -112,6 +113,10 @@ def ray() -> Iterator[Ray]:
 def team(ray: Ray, tmp_path: Path) -> Iterator[Team]:
     with attack.Coordinator(tmp_path) as coordinator:
         yield Team(tmp_path, coordinator)
+        for fleet in json.loads(ray.luthier("worker", "status", "--on", "ray", "-o", "json")):  # Of a test that failed.
+            if not fleet["over"]:
+                ray.run("ray", "job", "stop", fleet["name"])
+            ray.run("ray", "job", "delete", fleet["name"])
 
 
 def up(ray: Ray, team: Team, study: str, workers: int, *flags: str) -> str:
@@ -120,12 +125,38 @@ def up(ray: Ray, team: Team, study: str, workers: int, *flags: str) -> str:
                        team.coordinator.address, "--token-file", str(team.token_file), *flags, *root)
 
 
+def hosts(team: Team) -> dict[int, list[int]]:
+    """The fleet's workers by the process that started them."""
+    by_host: dict[int, list[int]] = {}
+    for pid in team.workers():
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        by_host.setdefault(parent, []).append(pid)
+    return by_host
+
+
+def sizes(team: Team) -> list[int]:
+    """How many workers each process of Ray has started."""
+    return sorted(len(workers) for workers in hosts(team).values())
+
+
+def down(ray: Ray, team: Team, *study: str) -> None:
+    """Ends the only fleet."""
+    ray.luthier("worker", "down", "--on", "ray", *study)
+    waited(lambda: not team.workers(), "the workers' end")
+    assert "no workers" in ray.luthier("worker", "status", "--on", "ray")
+
+
 def test_a_fleet_works_through_a_lost_node_and_a_killed_coordinator(ray: Ray, team: Team) -> None:
     trials = 400
     team.create("demo", trials, 3)
     ray.tell(str(LOST))
     said = up(ray, team, "demo", WORKERS)
     print(f"\nray: all {WORKERS} lease {team.await_running('demo', WORKERS):.1f} s after `up`")
+
+    assert sizes(team) == [LOST, WORKERS - LOST], "one process of Ray on each node"
 
     # A node with a fifth of the workers is lost, and there is another one after a while.
     ray.tell("lose")
@@ -147,6 +178,8 @@ def test_a_fleet_works_through_a_lost_node_and_a_killed_coordinator(ray: Ray, te
     gone = waited(lambda: not team.workers(), "the fleet's end")
     print(f"ray: no worker is left {gone:.1f} s after the study's end")
     waited(lambda: '"over": true' in ray.luthier("worker", "status", "--on", "ray", "-o", "json"), "the job's end")
+    down(ray, team, "--study", "demo")
+    ray.tell("lose")
 
 
 def test_an_idle_fleet_leaves(ray: Ray, team: Team) -> None:
@@ -154,13 +187,61 @@ def test_an_idle_fleet_leaves(ray: Ray, team: Team) -> None:
     waited(lambda: len(team.workers()) == 4, "the fleet")
     gone = waited(lambda: not team.workers(), "the idle fleet's end")
     print(f"\nray: a fleet that may be idle for 3 s is gone after {gone:.1f} s")
+    down(ray, team)
 
 
 def test_down_ends_a_fleet_and_its_trials_go_back(ray: Ray, team: Team) -> None:
     team.create("long", 100, 600)
     up(ray, team, "long", 4, "--drain-timeout", "0", "--stop-grace", "2")
     team.await_running("long", 4)
-    ray.luthier("worker", "down", "--on", "ray", "--study", "long")
-    waited(lambda: not team.workers(), "the workers' end")
+    down(ray, team, "--study", "long")
     waited(lambda: team.counts("long").pending == 4, "the trials to be given back")
-    assert "no workers" in ray.luthier("worker", "status", "--on", "ray")
+
+
+def test_a_killed_worker_and_a_killed_host_are_replaced(ray: Ray, team: Team) -> None:
+    team.create("long", 100, 600)
+    ray.tell("2")
+    up(ray, team, "long", WORKERS - LOST + 2, "--drain-timeout", "0", "--stop-grace", "2")
+    waited(lambda: sizes(team) == [2, WORKERS - LOST], "a host on each node")
+    small, large = sorted(hosts(team).items(), key=lambda host: len(host[1]))
+
+    os.kill(large[1][0], signal.SIGKILL)
+    waited(lambda: large[1][0] not in team.workers() and sizes(team) == [2, WORKERS - LOST], "another worker")
+    assert set(hosts(team)) == {small[0], large[0]}, "by the same hosts"
+
+    os.kill(small[0], signal.SIGKILL)
+    waited(lambda: not set(small[1]) & set(team.workers()) and sizes(team) == [2, WORKERS - LOST], "another host with as many workers")
+    assert large[0] in hosts(team) and small[0] not in hosts(team)
+    down(ray, team, "--study", "long")
+    ray.tell("lose")
+
+
+def test_workers_without_room_wait_and_take_what_comes(ray: Ray, team: Team) -> None:
+    # Each of them needs three processors of one node: five fit into sixteen, and none into what is left.
+    up(ray, team, "", 8, "--slots", "3")
+    waited(lambda: sizes(team) == [5], "as many as there is room for")
+    waited(lambda: "3 workers wait for a node with room: each needs {'CPU': 3}" in ray.luthier("worker", "logs", "--on", "ray"), "word of the others")
+    assert sizes(team) == [5]
+    ray.tell("4")
+    waited(lambda: sizes(team) == [1, 5], "the one for which the new node has room")
+    down(ray, team)
+    ray.tell("lose")
+
+
+def test_who_is_done_leaves_nobody_waiting(ray: Ray, team: Team) -> None:
+    up(ray, team, "", WORKERS - LOST + 8, "--exit-when-idle", "1")
+    waited(lambda: '"over": true' in ray.luthier("worker", "status", "--on", "ray", "-o", "json"), "the job's end")
+    down(ray, team)
+
+
+def test_each_worker_has_gpus_of_its_own(ray: Ray, team: Team) -> None:
+    def visible(pid: int) -> str:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+        return next(value for name, _, value in (v.partition("=") for v in variables) if name == "CUDA_VISIBLE_DEVICES")
+
+    ray.tell("4 4")
+    up(ray, team, "", 3, "--gpus", "2")
+    waited(lambda: len(team.workers()) == 2, "the two for whom there are GPUs")
+    assert sorted(visible(pid) for pid in team.workers()) == ["0,1", "2,3"]
+    down(ray, team)
+    ray.tell("lose")

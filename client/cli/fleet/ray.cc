@@ -12,8 +12,9 @@
 #include "client/cli/fleet/engine.h"
 #include "lib/base/status_macros.h"
 
-// A fleet is one job of Ray, whose driver keeps an actor for each worker. The job's metadata hold the fleet's settings;
-// its folder, which Ray brings to the nodes, what lets the workers in. The cluster is that of RAY_ADDRESS.
+// A fleet is one job of Ray, whose driver keeps a place for each worker and an actor on each node that has some: an
+// actor is a Python process, which takes most of a second of a processor to start. The job's metadata hold the fleet's
+// settings; its folder, which Ray brings to the nodes, what lets the workers in. The cluster is that of RAY_ADDRESS.
 namespace luthier::cli {
 namespace {
 
@@ -25,7 +26,10 @@ constexpr char kRayMissing[] =
 
 // The job's program.
 constexpr char kRayDriver[] =
-    R"(# Workers of Luthier, as `luthier worker up --on ray` submits them: an actor for each worker.
+    R"(# Workers of Luthier, as `luthier worker up --on ray` submits them: a place for each worker, and on each node an actor
+# that runs the workers which have their places there.
+import asyncio
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -36,20 +40,26 @@ import sys
 import time
 
 import ray
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 PR_SET_PDEATHSIG = 1
+MOST_GROUPS = 500
 
 with open("fleet.json", encoding="utf-8") as file:
     FLEET = json.load(file)
 
 
-# Ray would kill the worker before it gives its trials back.
+# Ray would kill the workers before they give their trials back.
 STAYS = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "false"}}
 
 
-@ray.remote(num_cpus=FLEET["cpus"], num_gpus=FLEET["gpus"], max_restarts=-1, max_task_retries=-1, runtime_env=STAYS)
-class Worker:
-    def work(self, number):
+@ray.remote(num_cpus=0, max_concurrency=FLEET["workers"], runtime_env=STAYS)
+class Host:
+    def __init__(self):
+        self.waiters = concurrent.futures.ThreadPoolExecutor(FLEET["workers"])
+
+    async def work(self, number):
         """Runs a worker to its end; it is told to end when this process does."""
         for secret in ("token", "key.pem"):
             if os.path.exists(secret):
@@ -57,33 +67,126 @@ class Worker:
         program, *flags = FLEET["command"]
         if not os.access(program, os.X_OK):
             program = shutil.which("luthier-worker") or program
-        prctl = ctypes.CDLL(None).prctl
-        worker = subprocess.Popen(
-            [program, *flags, "--name", f"{FLEET['name']}.{number}"],
-            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
-        )
-        return worker.wait()
+        prctl, host = ctypes.CDLL(None).prctl, os.getpid()
+
+        def end_with_host():
+            prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != host:
+                os._exit(1)
+
+        # The loop's thread starts it, as Linux sends that signal when the thread that started a process ends.
+        worker = subprocess.Popen([program, *flags, "--name", f"{FLEET['name']}.{number}"], preexec_fn=end_with_host)
+        return await asyncio.get_running_loop().run_in_executor(self.waiters, worker.wait)
+
+
+class Places:
+    """What Ray keeps free for each worker, on nodes with room; of a node that is lost it moves them to others."""
+
+    def __init__(self, workers):
+        self.need = {name: FLEET[key] for name, key in (("CPU", "cpus"), ("GPU", "gpus")) if FLEET[key]}
+        size = -(-workers // MOST_GROUPS)  # A group's places are found all at once: it has one, but in huge fleets.
+        numbers = range(1, workers + 1)
+        self.of = {}  # Each worker's group, and which of its places.
+        self.left = {}  # Workers that may still run, by the id of their group.
+        for first in range(0, workers, size):
+            members = numbers[first : first + size]
+            group = placement_group([self.need] * len(members))
+            self.left[group.id] = len(members)
+            self.of.update({number: (group, index) for index, number in enumerate(members)})
+
+    def found(self, numbers):
+        """Returns the nodes of those of these workers for whom there is room."""
+        table = placement_group_table()
+        nodes = {}
+        for number in numbers:
+            group, index = self.of[number]
+            row = table.get(group.id.hex())
+            if row is not None and row["state"] == "CREATED":
+                nodes[number] = row["bundles_to_node_id"][index]
+        return nodes
+
+    def free(self, number):
+        """Gives up the place of a worker that will run no more."""
+        group, _ = self.of.pop(number)
+        self.left[group.id] -= 1
+        if self.left[group.id] == 0:
+            remove_placement_group(group)
+
+
+class Hosts:
+    """An actor for each node; for each worker where it has GPUs, of which Ray tells an actor which are its own."""
+
+    def __init__(self, places):
+        self.places = places
+        self.actors = {}
+        self.of = {}  # Each running worker's actor, and the key of that.
+
+    def start(self, number, node):
+        """Starts a worker; returns the object of its exit code."""
+        key = number if FLEET["gpus"] else node
+        if key not in self.actors:
+            options = {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+            if FLEET["gpus"]:
+                group, index = self.places.of[number]
+                strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
+                options = {"scheduling_strategy": strategy, "num_gpus": FLEET["gpus"]}
+            self.actors[key] = Host.options(**options).remote()
+        self.of[number] = (key, self.actors[key])
+        return self.actors[key].work.remote(number)
+
+    def ended(self, number, lost):
+        """Forgets a worker that ended, and its actor if that is lost."""
+        key, actor = self.of.pop(number)
+        if lost and self.actors.get(key) is actor:
+            ray.kill(self.actors.pop(key))  # It may only be out of reach.
+
+
+def exit_code(number, run):
+    """Returns the exit code of a worker that ended, 1 where none is known, and whether its host is lost."""
+    try:
+        return ray.get(run), False
+    except (ray.exceptions.RayError, OSError) as error:
+        print(f"worker {number}: {error}", flush=True)
+        return 1, not isinstance(error, ray.exceptions.RayTaskError)
 
 
 def main():
     ray.init()
-    actors = {number: Worker.remote() for number in range(1, FLEET["workers"] + 1)}
-    runs = {actor.work.remote(number): (number, time.monotonic()) for number, actor in actors.items()}
-    code = None  # Of the first worker whose place nobody is to take.
-    while runs:
-        run = ray.wait(list(runs), num_returns=1)[0][0]
-        number, since = runs.pop(run)
-        try:
-            ended = ray.get(run)
-        except (ray.exceptions.RayError, OSError) as error:
-            print(f"worker {number}: {error}", flush=True)
-            ended = 1
-        # 0: nothing is left to do. 2, 4, 78: no other worker would fare better.
-        if ended in (0, 2, 4, 78):
-            code = max(code or 0, ended)
-        elif code is None:  # It was sent away, or died; not too often.
-            time.sleep(max(0.0, min(5.0, since + 5.0 - time.monotonic())))
-            runs[actors[number].work.remote(number)] = (number, time.monotonic())
+    began = time.monotonic()
+    places = Places(FLEET["workers"])
+    hosts = Hosts(places)
+    waiting = dict.fromkeys(places.of, began)  # The times from which they may start.
+    runs = {}  # The worker and its start, by the object of its exit code.
+    code = None  # That of a worker whose place nobody is to take.
+    told = False  # Has it been said for how many there is no room?
+    while runs or waiting:
+        now = time.monotonic()
+        due = [number for number, start in waiting.items() if start <= now]
+        for number, node in places.found(due).items() if due else ():
+            del waiting[number]
+            runs[hosts.start(number, node)] = (number, now)
+        if now > began + 10 and due and not told:
+            told = True
+            print(f"{len(due)} workers wait for a node with room: each needs {places.need}", flush=True)
+        # Places are looked for as soon as Ray may have some, and less often while it has none.
+        pause = min([1.0, *(max(0.0, start - now) for start in waiting.values() if start > now)])
+        if any(number in waiting for number in due):
+            pause = min(pause, 0.05 if now < began + 5 else 0.5)
+        if not runs:
+            time.sleep(pause)
+            continue
+        for run in ray.wait(list(runs), timeout=pause)[0]:
+            number, start = runs.pop(run)
+            ended, lost = exit_code(number, run)
+            hosts.ended(number, lost)
+            waiting[number] = start + 5  # If it was sent away, or died; not too often.
+            # 0: nothing is left to do. 2, 4, 78: no other worker would fare better.
+            if ended in (0, 2, 4, 78):
+                code = max(code or 0, ended)
+        if code is not None:
+            for number in waiting:
+                places.free(number)
+            waiting.clear()
     return code
 
 
@@ -155,8 +258,15 @@ class RayEngine final : public Engine {
     if (written.ok()) {
       const Json label = {
           {"luthier", absl::StrCat("n=", fleet.workers, " settings=", fleet.Settings(), " for=", fleet.WorksFor())}};
-      answer = Call({"ray", "job", "submit", "--no-wait", "--submission-id", fleet.Name(), "--metadata-json",
-                     label.dump(), "--working-dir", folder, "--", "python", "fleet.py"});
+      const std::vector<std::string> submit = {
+          "ray",        "job",           "submit", "--no-wait", "--submission-id", fleet.Name(), "--metadata-json",
+          label.dump(), "--working-dir", folder,   "--",        "python",          "fleet.py"};
+      answer = Call(submit);
+      // Ray may note once more that a job has stopped when that is deleted already: then a job without a label is left.
+      if (!answer.ok() && absl::StrContains(answer.status().message(), "already exists") &&
+          Call({"ray", "job", "delete", fleet.Name()}).ok()) {
+        answer = Call(submit);
+      }
     }
     fs::remove_all(folder, error);
     LUTHIER_RETURN_IF_ERROR(written);

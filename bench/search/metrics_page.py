@@ -24,16 +24,17 @@ PROBLEMS = {  # Name on the page, the best that is known, and the trials of the 
     "branin_currin": ("BraninCurrin, 2 objectives", "59.36", (20, 40, 60)),
     "vehicle_safety": ("VehicleSafety, 3", "246.8", (20, 40, 60)),
     "dtlz2": ("DTLZ2, d = 6, 3", ".807", (20, 40, 60)),
-    "dtlz2_5": ("DTLZ2, d = 8, 5", "", (20, 40, 60)),
+    "dtlz2_5": ("DTLZ2, d = 8, 5", "", (20, 60, 100)),
     "tension_string": ("tension string, 4 bounds", ".012665", (30, 50, 100)),
     "welded_beam": ("welded beam, 6", "1.7249", (30, 50, 100)),
     "speed_reducer": ("speed reducer, 11 in 7 metrics", "2996.3482", (30, 50, 100)),
 }
 OBJECTIVES = ("branin_currin", "vehicle_safety", "dtlz2", "dtlz2_5")
 OURS = ("auto (reference)", "auto", "tpe", "nsga2", "random")
-PEERS = ("TPE", "NSGA-II", "GP", "BoTorch")
+PEERS = ("TPE", "NSGA-II", "NSGA-III", "GP", "BoTorch")
 NAMES = {
-    "auto (reference)": "`auto`, with reference", "TPE": "Optuna TPE", "NSGA-II": "Optuna NSGA-II", "GP": "Optuna GP",
+    "auto (reference)": "`auto`, with reference", "TPE": "Optuna TPE", "NSGA-II": "Optuna NSGA-II",
+    "NSGA-III": "Optuna NSGA-III", "GP": "Optuna GP",
 }
 
 Worths = dict[tuple[str, str, int], list[float]]

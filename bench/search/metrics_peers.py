@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Peers on the problems of metrics_problems.h; prints a line a search.
 
-  metrics_peers.py --peers TPE,NSGA-II --seeds 10 --trials 60 --rows rows.csv
+  metrics_peers.py --peers TPE,NSGA-II,NSGA-III --seeds 10 --trials 60 --rows rows.csv
 
-TPE, NSGA-II and GP are Optuna's samplers at their defaults but for the seed (GP needs torch); constraints go in as
+TPE, NSGA-II, NSGA-III and GP are Optuna's samplers at their defaults but for the seed (GP needs torch); constraints go in as
 `constraints_func`. BoTorch is a SingleTaskGP a metric with qLogNoisyExpectedHypervolumeImprovement, or with one
 objective LogConstrainedExpectedImprovement, as its tutorials have them: 2(d + 1) Sobol points, then 10 restarts of 512
 samples. It is told the problem's reference point, which it needs. Times are of the processor, of one thread where
@@ -155,7 +155,8 @@ def search_optuna(problem: Problem, peer: str, seed: int, trials: int) -> Course
     """One search with a sampler of Optuna."""
     function, box, objectives, _ = problem
     samplers = {
-        "TPE": optuna.samplers.TPESampler, "NSGA-II": optuna.samplers.NSGAIISampler, "GP": optuna.samplers.GPSampler,
+        "TPE": optuna.samplers.TPESampler, "NSGA-II": optuna.samplers.NSGAIISampler,
+        "NSGA-III": optuna.samplers.NSGAIIISampler, "GP": optuna.samplers.GPSampler,
     }
     sampler = samplers[peer](seed=seed, constraints_func=constraints_of if objectives == 1 else None)
     study = optuna.create_study(directions=["minimize"] * objectives, sampler=sampler)
@@ -233,7 +234,7 @@ def main() -> None:
     """Runs all of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", default=",".join(PROBLEMS))
-    parser.add_argument("--peers", default="TPE,NSGA-II", help="of TPE, NSGA-II, GP, BoTorch")
+    parser.add_argument("--peers", default="TPE,NSGA-II", help="of TPE, NSGA-II, NSGA-III, GP, BoTorch")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--rows", help="CSV file to which rows for metrics_page.py are appended")

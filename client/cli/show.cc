@@ -121,6 +121,17 @@ bool NeverReportedAStep(const v1::Study& study) {
   return study.spec().has_resource() && study.trials().complete() > 0 && study.resource_spent() == 0;
 }
 
+// Returns the reference point of the front, an entry an objective.
+std::vector<std::string> ReferencePoint(const v1::Study& study) {
+  std::vector<std::string> point;
+  for (const v1::MetricSpec& metric : study.spec().metrics()) {
+    const auto place = static_cast<int>(point.size());
+    if (metric.goal() == v1::GOAL_UNSPECIFIED || place >= study.reference_point_size()) continue;
+    point.push_back(absl::StrCat(Printable(metric.name()), " ", ShortNumber(study.reference_point(place))));
+  }
+  return point;
+}
+
 }  // namespace
 
 std::string DirectionText(const google::protobuf::RepeatedField<double>& direction) {
@@ -145,6 +156,13 @@ bool IsOver(const v1::Study& study) {
   return finished && study.trials().running() == 0 && study.trials().pending() == 0;
 }
 
+std::vector<std::string> MetricNames(const v1::StudySpec& spec) {
+  std::vector<std::string> names;
+  for (const v1::MetricSpec& metric : spec.metrics()) names.push_back(metric.name());
+  if (names.empty()) names.push_back(spec.metric().name());
+  return names;
+}
+
 std::string FrontText(const v1::Study& study) {
   if (study.front_overflowed()) return "more than 5,000 trials on the front";
   std::string text = absl::StrCat(study.front_size(), study.front_size() == 1 ? " trial" : " trials", " on the front");
@@ -155,20 +173,16 @@ std::string FrontText(const v1::Study& study) {
   absl::StrAppend(
       &text, ", hypervolume ",
       fixed ? ShortNumber(study.hypervolume()) : absl::StrCat(ShortNumber(100 * study.hypervolume()), " % of the box"),
-      " beyond ");
-  int place = 0;
-  for (const v1::MetricSpec& metric : study.spec().metrics()) {
-    if (metric.goal() == v1::GOAL_UNSPECIFIED || place >= study.reference_point_size()) continue;
-    absl::StrAppend(&text, place == 0 ? "" : ", ", Printable(metric.name()), " ",
-                    ShortNumber(study.reference_point(place)));
-    ++place;
-  }
+      " beyond ", absl::StrJoin(ReferencePoint(study), ", "));
   return text;
 }
 
 std::string HypervolumeNote(const v1::Study& study) {
   if (study.front().empty() || study.has_hypervolume()) return "";
-  return "no hypervolume: no trial is beyond the reference point, or it takes too long to find";
+  const std::vector<std::string> point = ReferencePoint(study);
+  return absl::StrCat("no hypervolume: no trial is better than the reference point",
+                      point.empty() ? "" : absl::StrCat(" (", absl::StrJoin(point, ", "), ")"),
+                      " in every objective, or it is too large or small a number, or takes too long to find");
 }
 
 std::string BoundsText(const v1::Study& study) {

@@ -71,6 +71,9 @@ std::string EventLine(const v1::Event& event, bool colour);
 std::string Summary(const v1::Study& study);
 // Returns "12 trials on the front, hypervolume 0.83 beyond accuracy 0.5, energy 40".
 std::string FrontText(const v1::Study& study);
+// Returns the names of the study's metrics: those of `metrics`, or that of `metric`.
+std::vector<std::string> MetricNames(const v1::StudySpec& spec);
+
 // Returns why a front has no hypervolume; "" if it has one, or there is no front.
 std::string HypervolumeNote(const v1::Study& study);
 // Returns how many results are beyond the bounds of the study's metrics, or which comes nearest; "" if none is beyond.

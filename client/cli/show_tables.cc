@@ -133,9 +133,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
     for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
   }
   // The study's own come first.
-  std::vector<std::string> metrics;
-  for (const v1::MetricSpec& metric : spec.metrics()) metrics.push_back(metric.name());
-  if (metrics.empty()) metrics.push_back(spec.metric().name());
+  std::vector<std::string> metrics = MetricNames(spec);
   for (const std::string& name : metrics) other_metrics.erase(name);
   const size_t own = metrics.size();
   metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());

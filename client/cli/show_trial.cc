@@ -77,20 +77,30 @@ void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose
 
 // Prints the learning curve, and the result as its last line unless it is a point of the curve.
 void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
-  const std::string& metric = spec.metric().name();
-  Table table({"step", metric, "elapsed_seconds"});
+  const std::vector<std::string> metrics = MetricNames(spec);
+  std::vector<std::string> heads = {"step"};
+  heads.insert(heads.end(), metrics.begin(), metrics.end());
+  heads.push_back("elapsed_seconds");
+  Table table(heads);
   const auto add = [&](Cell step, const v1::Measurement& m) {
-    const auto found = m.metrics().find(metric);
-    table.Add({std::move(step), found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second),
-               m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty()});
+    std::vector<Cell> row = {std::move(step)};
+    for (const std::string& metric : metrics) {
+      const auto found = m.metrics().find(metric);
+      row.push_back(found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second));
+    }
+    row.push_back(m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty());
+    table.Add(std::move(row));
   };
   for (const v1::Measurement& m : trial.measurements()) add(Cell::Integer(m.step()), m);
   const v1::Measurement& last = *trial.measurements().rbegin();
   const v1::Measurement& result = trial.final_measurement();
+  const auto differs = [&](const std::string& metric) {
+    const auto mine = result.metrics().find(metric), at_last = last.metrics().find(metric);
+    return mine != result.metrics().end() && (at_last == last.metrics().end() || at_last->second != mine->second);
+  };
   if (trial.has_final_measurement() && result.step() > last.step()) {
     add(Cell::Integer(result.step()), result);
-  } else if (trial.has_final_measurement() && result.metrics().contains(metric) &&
-             (!last.metrics().contains(metric) || last.metrics().at(metric) != result.metrics().at(metric))) {
+  } else if (trial.has_final_measurement() && std::any_of(metrics.begin(), metrics.end(), differs)) {
     add({"result", "result", /*number=*/true}, result);  // Aligned with the steps.
   }
   table.PrintAligned(out);

@@ -129,7 +129,7 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   const int objectives = study::ObjectiveCount(spec);
   study::BoOptions bo = study::BoDefaults(objectives > 1 ? study::BoPreset::kBo : study::BoPreset::kFobo);
   bo.count_history = options.rules >= 1;
-  bo.rules = options.rules >= 4 ? study::BoOptions::kNewestRules : options.rules >= 3 ? 1 : 0;
+  bo.rules = options.rules >= 5 ? study::BoOptions::kNewestRules : options.rules >= 4 ? 2 : options.rules >= 3 ? 1 : 0;
   if (!ValidateBo(spec, bo).ok()) {
     because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
     choice.algorithm = study::RandomOptions{};

@@ -30,7 +30,7 @@ void AshaStopper::Report(int64_t trial, int64_t step, double value) {
 }
 
 void AshaStopper::ReportPoint(int64_t trial, const study::CurvePoint& point) {
-  const bool counts = std::isfinite(point.value) && point.values.size() == spec_.metrics.size();
+  const bool counts = std::isfinite(point.value) && study::HasAllValues(spec_, point.values);
   const double loss = counts ? -study::Score(spec_.metric.goal, point.value) : std::numeric_limits<double>::infinity();
   std::vector<std::optional<AtRung>>& mine = open_.try_emplace(trial, steps_.size()).first->second;
   for (size_t k = 0; k < steps_.size() && steps_[k] <= point.step; ++k) {

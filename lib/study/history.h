@@ -16,7 +16,8 @@ namespace luthier::study {
 struct CurvePoint {
   int64_t step = 0;
   double value = 0.0;
-  // In studies with StudySpec::metrics: the values of all of them; empty if the point lacks a finite one.
+  // In studies with StudySpec::metrics: the values of all of them. If the point lacks a finite one: with several
+  // objectives NaN for it, with one empty, as are all such points that were stored before there were NaN.
   std::vector<double> values = {};
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };

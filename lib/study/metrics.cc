@@ -43,6 +43,19 @@ void CheckBounds(const MetricSpec& metric, const std::string& at, base::Violatio
   }
 }
 
+// Checks that a result which reaches the target can keep the objective's bounds.
+void CheckTarget(const StudySpec& spec, const MetricSpec& metric, base::Violations* violations) {
+  const std::optional<double>& target = spec.budget.target_value;
+  if (!target || !metric.objective) return;
+  const bool minimize = metric.goal == Goal::kMinimize;
+  const std::optional<double>& bound = minimize ? metric.at_least : metric.at_most;
+  if (!bound || Score(metric.goal, *bound) >= Score(metric.goal, *target)) return;
+  violations->Add(
+      "budget.target_value",
+      absl::StrCat(FormatDouble(*target), " is better than all that ", minimize ? "at_least" : "at_most", " of ",
+                   metric.name, " allows, ", FormatDouble(*bound), ": no trial would reach it; change one of them"));
+}
+
 void CheckReference(const MetricSpec& metric, int objectives, const std::string& at, base::Violations* violations) {
   if (!metric.reference) return;
   const std::string field = at + ".reference";
@@ -141,6 +154,7 @@ void ValidateMetrics(const StudySpec& spec, base::Violations* violations) {
     }
     CheckBounds(metric, at, violations);
     CheckReference(metric, objectives, at, violations);
+    if (objectives == 1) CheckTarget(spec, metric, violations);
   }
   if (objectives > 1) CheckSeveralObjectives(spec, violations);
 }

@@ -36,6 +36,11 @@ absl::StatusOr<std::vector<size_t>> ByLayers(const StudySpec& spec, const std::v
 
 }  // namespace
 
+bool HasAllValues(const StudySpec& spec, const std::vector<double>& values) {
+  return values.size() == spec.metrics.size() &&
+         std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
 std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& trial, int64_t step) {
   const std::optional<double> loss = LossAt(trial, step, spec.metric.goal);
   if (!loss) return std::nullopt;
@@ -45,7 +50,7 @@ std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& tr
   const auto point = std::lower_bound(trial.points.begin(), trial.points.end(), step,
                                       [](const CurvePoint& p, int64_t s) { return p.step < s; });
   result.values = point != trial.points.end() ? point->values : trial.values;
-  if (result.values.size() == spec.metrics.size()) return result;
+  if (HasAllValues(spec, result.values)) return result;
   if (ObjectiveCount(spec) == 1) {
     result.values.clear();
     return result;

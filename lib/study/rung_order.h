@@ -24,6 +24,9 @@ struct RungResult {
   int64_t tie = 0;  // The smaller one comes first where results are as good as each other.
 };
 
+// Returns true if `values`, of a CurvePoint, are finite ones of all of StudySpec::metrics.
+bool HasAllValues(const StudySpec& spec, const std::vector<double>& values);
+
 // Returns the trial's result at rung `step`, with tie 0; std::nullopt if LossAt has none. In a study with
 // StudySpec::metrics and several objectives the loss is +infinity unless all metrics are finite.
 std::optional<RungResult> ResultAt(const StudySpec& spec, const HistoryTrial& trial, int64_t step);

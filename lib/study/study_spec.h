@@ -39,7 +39,7 @@ struct AutoOptions {
   // The rules that choose: those that were the newest when the study was created, 0 … kNewestRules, so that better ones
   // never switch the algorithm of a study that is there. docs/reference/auto.md says what each added.
   int32_t rules = kNewestRules;
-  static constexpr int32_t kNewestRules = 4;
+  static constexpr int32_t kNewestRules = 5;
   friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
 };
 
@@ -109,7 +109,7 @@ struct BoOptions {
   // The rules of the search: those that were the newest when the study was created, 0 … kNewestRules, so that better
   // ones change no suggestion of a study that is there. docs/reference/bo.md says what each added.
   int32_t rules = kNewestRules;
-  static constexpr int32_t kNewestRules = 2;
+  static constexpr int32_t kNewestRules = 3;
   // Returns true if results are said to be noisy.
   bool SaidNoisy() const { return noisy.value_or(false); }
   friend bool operator==(const BoOptions&, const BoOptions&) = default;

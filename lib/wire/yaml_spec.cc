@@ -159,6 +159,8 @@ std::string OwnWord(absl::string_view word, const std::vector<std::string>& name
                                     {"pruner", "stopping", "stopping, or resource with an algorithm"},
                                     {"direction", "metric", "metric: {name: ..., goal: MINIMIZE or MAXIMIZE}"},
                                     {"directions", "metrics", "metrics: [{name: ..., goal: MINIMIZE or MAXIMIZE}]"},
+                                    {"objectives", "metrics", "metrics: [{name: ..., goal: MINIMIZE or MAXIMIZE}]"},
+                                    {"goals", "metrics", "metrics: [{name: ..., goal: MINIMIZE or MAXIMIZE}]"},
                                     {"command", "objective", "objective: {command: {argv: [...]}}"}};
   for (const Pair& pair : kWords) {
     if (word == pair.theirs && std::find(names.begin(), names.end(), pair.field) != names.end()) return pair.ours;
@@ -279,6 +281,9 @@ class Reader {
       hint = absl::StrCat(" (here it is ", ours, ")");
     }
     if (!inside.empty()) hint = absl::StrCat("; it belongs inside ", absl::StrJoin(inside, " or "));
+    if (&descriptor == v1::ParameterConstraint::descriptor() && key.text == "name") {
+      hint = absl::StrCat("; a bound on a metric is written metrics: [{name: ", Short(value), ", at_most: ...}]");
+    }
     if (hint.empty() && names.empty()) hint = "; nothing belongs here, write {}";
     if (hint.empty()) hint = absl::StrCat("; possible here: ", absl::StrJoin(names, ", "));
     Add(key.at, path, absl::StrCat("has no field ", Quote(key.text), hint));
@@ -295,6 +300,21 @@ class Reader {
     Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), hint));
   }
 
+  // Returns what to write where a list belongs. Maps from names to entries are what other tools and our Python have.
+  static std::string ListHint(const YamlNode& node, const FieldDescriptor& field) {
+    if (node.kind == Kind::kScalar) return absl::StrCat("; write [", node.text, "]");
+    const std::string key = node.keys.empty() ? "" : node.keys.front().text;
+    if (field.type() != FieldDescriptor::TYPE_MESSAGE || key.empty()) return "; write []";
+    if (field.message_type() == v1::ParameterConstraint::descriptor()) {
+      return absl::StrCat(
+          "; these are constraints on parameters, [{sum: {...}, at_most: ...}] or [{forbid: {...}}]; a "
+          "bound on a metric is written metrics: [{name: ",
+          key, ", at_most: ...}]");
+    }
+    if (field.message_type()->FindFieldByName("name") == nullptr) return "; write a list of maps";
+    return absl::StrCat("; write [{name: ", key, ", ...}]");
+  }
+
   void ReadField(const YamlNode& node, const std::string& path, const FieldDescriptor* field, Message* message) {
     positions_.emplace(path, node.at);
     const Reflection* reflection = message->GetReflection();
@@ -305,7 +325,7 @@ class Reader {
     }
     if (node.kind == Kind::kNull) return;
     if (node.kind != Kind::kList) {
-      return Add(node.at, path, absl::StrCat("must be a list, not ", Describe(node), "; write [", node.text, "]"));
+      return Add(node.at, path, absl::StrCat("must be a list, not ", Describe(node), ListHint(node, *field)));
     }
     for (size_t i = 0; i < node.items.size(); ++i) {
       const std::string item_path = absl::StrCat(path, "[", i, "]");

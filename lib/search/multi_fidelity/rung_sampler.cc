@@ -40,7 +40,7 @@ uint64_t SettingsSoFar(const study::History& history) {
 // none.
 const study::CurvePoint* NewestFinite(const study::StudySpec& spec, const HistoryTrial& trial) {
   for (auto point = trial.points.rbegin(); point != trial.points.rend(); ++point) {
-    if (std::isfinite(point->value) && point->values.size() == spec.metrics.size()) return &*point;
+    if (std::isfinite(point->value) && study::HasAllValues(spec, point->values)) return &*point;
   }
   return nullptr;
 }

@@ -25,6 +25,12 @@ using storage::TrialRecord;
 
 using Points = std::vector<const study::Measurement*>;
 
+bool HasSomeMetric(const study::StudySpec& spec, const study::Measurement& m) {
+  const auto metrics = study::MetricsOf(spec);
+  return std::any_of(metrics.begin(), metrics.end(),
+                     [&](const auto& metric) { return m.metrics.contains(metric.name); });
+}
+
 // Checks everything of the report that needs no state. INVALID_ARGUMENT names every field that is wrong.
 absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
   base::Violations violations;
@@ -36,13 +42,13 @@ absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
     violations.AddAll("", CheckMeasurement(m, at));
     violations.AddAll(at, CheckTraining(m));
     if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
-    // Rungs compare trials by all objectives.
-    if (spec.resource && study::ObjectiveCount(spec) > 1 && m.metrics.contains(spec.metric.name)) {
+    // Trials are compared by all objectives. A point of other quantities alone is only logged.
+    if (study::ObjectiveCount(spec) > 1 && HasSomeMetric(spec, m)) {
       const std::string lacks = LacksMetrics(spec, m);
       if (!lacks.empty()) {
         violations.Add(at + ".metrics", absl::StrCat(lacks,
                                                      "; with several objectives a report at a step has each, by "
-                                                     "which trials are promoted"));
+                                                     "which trials are compared"));
       }
     }
     if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));

@@ -1,6 +1,7 @@
 // Trials of a study go on and end here.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -110,7 +111,13 @@ void Study::AddImportedPoint(int64_t trial, study::Measurement point) {
 
 study::CurvePoint Study::PointOf(const study::Measurement& m) const {
   study::CurvePoint point{m.step, m.metrics.at(spec_->metric.name)};
-  if (!spec_->metrics.empty()) point.values = study::ValuesOf(*spec_, m).value_or(std::vector<double>());
+  const bool several = study::ObjectiveCount(*spec_) > 1;
+  if (!several && !study::ValuesOf(*spec_, m).has_value()) return point;
+  for (const study::MetricSpec& metric : spec_->metrics) {
+    const auto value = m.metrics.find(metric.name);
+    const bool there = value != m.metrics.end() && std::isfinite(value->second);
+    point.values.push_back(there ? value->second : std::numeric_limits<double>::quiet_NaN());
+  }
   return point;
 }
 

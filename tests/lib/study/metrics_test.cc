@@ -86,6 +86,7 @@ struct BadMetrics {
   std::vector<MetricSpec> metrics;
   const char* field;
   const char* message;
+  std::optional<double> target = std::nullopt;
 };
 
 void PrintTo(const BadMetrics& bad, std::ostream* out) {
@@ -95,7 +96,8 @@ void PrintTo(const BadMetrics& bad, std::ostream* out) {
 class BadMetricsTest : public ::testing::TestWithParam<BadMetrics> {};
 
 TEST_P(BadMetricsTest, AreRefusedNamingTheField) {
-  const StudySpec spec = Declaring(GetParam().metrics);
+  StudySpec spec = Declaring(GetParam().metrics);
+  spec.budget.target_value = GetParam().target;
   const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(ValidateSpec(spec));
   ASSERT_TRUE(detail && detail->violations.size() == 1) << ValidateSpec(spec);
   EXPECT_EQ(detail->violations[0].field, GetParam().field);
@@ -137,6 +139,20 @@ INSTANTIATE_TEST_SUITE_P(
                    {Minimize("loss"), With(Minimize("b"), [](MetricSpec& m) { m.at_least = m.reference = 3; })},
                    "metrics[1].reference",
                    "worth anything"},
+        BadMetrics{"TargetBeyondTheBound",
+                   {With(Minimize("loss"), [](MetricSpec& m) { m.at_least = 1; })},
+                   "budget.target_value",
+                   "no trial would reach it",
+                   0.5},
+        BadMetrics{"LargeTargetBeyondTheBound",
+                   {With(Minimize("gain"),
+                         [](MetricSpec& m) {
+                           m.goal = Goal::kMaximize;
+                           m.at_most = 3;
+                         })},
+                   "budget.target_value",
+                   "better than all that at_most of gain allows, 3",
+                   4},
         BadMetrics{"Nine",
                    {Minimize("a"), Minimize("b"), Minimize("c"), Minimize("d"), Minimize("e"), Minimize("f"),
                     Minimize("g"), Minimize("h"), Minimize("i")},

@@ -119,6 +119,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "s.yaml:2:29: space[0].categorical: has no field \"choices\" (here it is values)"},
         BadFile{"BudgetOfAnotherTool", "n_trials: 3" + std::string(kTail),
                 "s.yaml:1:1: has no field \"n_trials\" (here it is budget: {max_trials: N})"},
+        BadFile{"BoundsByNameOfTheMetric", "constraints: {ms: {at_most: 20}}" + std::string(kTail),
+                "s.yaml:1:14: constraints: must be a list, not a map; these are constraints on parameters, [{sum: "
+                "{...}, at_most: ...}] or [{forbid: {...}}]; a bound on a metric is written metrics: [{name: ms, "
+                "at_most: ...}]"},
+        BadFile{"BoundsInAListOfConstraints", "constraints: [{name: ms, at_most: 20}]" + std::string(kTail),
+                "s.yaml:1:16: constraints[0]: has no field \"name\"; a bound on a metric is written metrics: [{name: "
+                "ms, at_most: ...}]"},
+        BadFile{"MetricsByName", "metrics: {ms: {at_most: 20}}" + std::string(kTail),
+                "s.yaml:1:10: metrics: must be a list, not a map; write [{name: ms, ...}]"},
+        BadFile{"ObjectivesOfAnotherTool", "objectives: [a, b]" + std::string(kTail),
+                "s.yaml:1:1: has no field \"objectives\" (here it is metrics: [{name: ..., goal: MINIMIZE or "
+                "MAXIMIZE}])"},
         BadFile{"FieldOfAnEmptyMessage", Space("{name: x, bool: {a: 1}}"),
                 "s.yaml:2:22: space[0].bool: has no field \"a\"; nothing belongs here, write {}"},
         BadFile{"UnknownWithChoices", "lease: {zzzzzzzz: 1}" + std::string(kTail),

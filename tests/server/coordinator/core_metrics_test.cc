@@ -328,6 +328,52 @@ TEST(CoreMetrics, ATrialBeyondABoundStopsNoOther) {
   EXPECT_EQ(h.Report(h.Get("s", "a"), {Loss(0.9, 1)})->directive, study::Directive::kStop);
 }
 
+TEST(CoreMetrics, WithSeveralObjectivesAPointHasAllMetricsOrNone) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MetricsSpec(true)).ok());
+  const Grant trial = h.Get("s", "a");
+  study::Measurement alone;
+  alone.step = 1;
+  alone.metrics["ms"] = 1;
+  for (const study::Measurement& point : {Loss(0.5, 1), alone}) {
+    const absl::Status status = h.Report(trial, {point}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("with several objectives a report at a step has each"));
+  }
+  alone.metrics = {{"grip", 1.0}};
+  EXPECT_TRUE(h.Report(trial, {alone}).ok());
+}
+
+// A trial that is good in one objective goes on, whatever the other one's number is; one that is no number in both does
+// not.
+TEST(CoreMetrics, NaNInOneObjectiveStopsNoTrialThatIsGoodInTheOther) {
+  Harness h;
+  study::StudySpec spec = MetricsSpec(true);
+  spec.stopping = study::MedianStopping{.min_trials = 1};
+  ASSERT_TRUE(h.Create("s", spec).ok());
+  const auto at = [](double loss, double energy) {
+    study::Measurement m = Measured(loss, 1, energy);
+    m.step = 1;
+    return m;
+  };
+  for (int i = 0; i < 3; ++i) {
+    const Grant other = h.Get("s", "a");
+    ASSERT_TRUE(h.Report(other, {at(5, 5)}).ok());
+    ASSERT_TRUE(h.Complete(other, Measured(5, 1, 5)).ok());
+  }
+  for (const bool restarted : {false, true}) {
+    if (restarted) h.Restart();
+    const auto directive = [&](double loss, double energy) {
+      return h.Report(h.Get("s", "a"), {at(loss, energy)})->directive;
+    };
+    EXPECT_EQ(directive(1, kNoNumber), study::Directive::kContinue);
+    EXPECT_EQ(directive(kNoNumber, 1), study::Directive::kContinue);
+    EXPECT_EQ(directive(9, kNoNumber), study::Directive::kStop);
+    EXPECT_EQ(directive(kNoNumber, 9), study::Directive::kStop);
+    EXPECT_EQ(directive(kNoNumber, kNoNumber), study::Directive::kStop);
+  }
+}
+
 TEST(CoreMetrics, RetriedTrialsNoLongerCount) {
   Harness h;
   ASSERT_TRUE(h.Create("s", MetricsSpec(false, 2)).ok());

@@ -93,6 +93,18 @@ double Shrink(double noise_variance, std::vector<SettingResults>* groups) {
   return off;
 }
 
+bool KeptBounds(const Ask& ask, Index row) {
+  return ask.data.violations.size() == 0 || ask.data.violations(row) == 0.0;
+}
+
+// Returns true if fewer than half of the setting's results kept the bounds. A model that smooths a metric takes what
+// was measured barely beyond a bound for something within it.
+bool MostlyBeyond(const Ask& ask, const SettingResults& group) {
+  const auto kept =
+      std::count_if(group.rows.begin(), group.rows.end(), [&](Index row) { return KeptBounds(ask, row); });
+  return 2 * static_cast<size_t>(kept) < group.rows.size();
+}
+
 // Returns the complete rows whose settings probably keep the bounds.
 std::vector<Index> Candidates(const Ask& ask, const BoModel& model) {
   const std::vector<Index> complete = ask.data.CompleteRows();
@@ -216,6 +228,9 @@ absl::StatusOr<std::optional<Recommendation>> RecommendFrom(const BoStudy& study
   regression.PopBack(static_cast<int>(regression.size() - ask.data.scores.size()));  // Pending trials.
   const double noise = regression.hyperparameters().noise_variance;
   std::vector<SettingResults> groups = GroupBySetting(ask, rows, transform.Forward(ask.data.scores));
+  const bool by_results = study.options.rules >= 3;
+  if (by_results) std::erase_if(groups, [&](const SettingResults& group) { return MostlyBeyond(ask, group); });
+  if (groups.empty()) return std::nullopt;
   std::vector<std::vector<Index>> of_groups;
   for (const SettingResults& group : groups) of_groups.push_back(group.rows);
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd without, PredictWithout(regression, of_groups, ask.stop));
@@ -229,9 +244,12 @@ absl::StatusOr<std::optional<Recommendation>> RecommendFrom(const BoStudy& study
     if (better) best = &group;
   }
   Recommendation out;
-  out.trial = ask.data.number[static_cast<size_t>(best->rows.front())];
+  out.trial = std::numeric_limits<int64_t>::max();
   out.results = static_cast<int64_t>(best->rows.size());
-  for (const Index row : best->rows) out.trial = std::min(out.trial, ask.data.number[static_cast<size_t>(row)]);
+  for (const Index row : best->rows) {
+    if (by_results && !KeptBounds(ask, row)) continue;
+    out.trial = std::min(out.trial, ask.data.number[static_cast<size_t>(row)]);
+  }
   const double variance = off > 0.0 ? 1.0 / (static_cast<double>(out.results) / noise + 1.0 / off)
                                     : regression.Predict(ask.data.observed.row(best->rows.front())).variance(0);
   const auto half = [&](double deviation) {

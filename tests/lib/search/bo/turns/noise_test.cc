@@ -14,6 +14,7 @@
 #include "lib/search/registry.h"
 #include "lib/study/history.h"
 #include "tests/lib/search/bo/bo_testing.h"
+#include "tests/lib/search/metrics_testing.h"
 
 namespace luthier::search {
 namespace {
@@ -354,6 +355,40 @@ TEST(RecommendationTest, ANewDesignerRecommendsTheSame) {
   EXPECT_EQ((*first)->trial, (*second)->trial);
   EXPECT_EQ((*first)->mean, (*second)->mean);
   EXPECT_EQ((*first)->sd, (*second)->sd);
+}
+
+// A model that smooths the bounded metric expects some settings within the bound that were measured beyond it.
+TEST(RecommendationTest, WhatWasMeasuredBeyondABoundIsNotRecommended) {
+  int recommended = 0, best_beyond = 0;
+  for (const double noise_of_bound : {0.0, 0.05}) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      base::RandomStream noise(seed, "tests/noise/bounds");
+      const auto f = [&](const study::Parameters& setting) {
+        const std::vector<double> x = Point(setting);
+        return std::vector<double>{std::pow(x[0] - 0.9, 2) + std::pow(x[1] - 0.8, 2) + 0.02 * noise.Normal(),
+                                   0.6 * x[0] + 0.4 * std::sin(3 * x[1]) * x[1] + noise_of_bound * noise.Normal()};
+      };
+      MetricsStudy study(MetricsSpec(Space({Float("x0", 0, 1), Float("x1", 0, 1)}), {Objective("a"), AtMost("c", 0.5)},
+                                     seed, study::AutoOptions{.noisy = true}),
+                         f);
+      for (int ask = 0; ask < 30; ++ask) {
+        ASSERT_TRUE(study.Ask().ok());
+        study.Complete(study.newest());
+      }
+      const auto found = CreateDesigner(study.spec())->Recommend(study.history(), base::StopToken());
+      ASSERT_TRUE(found.ok());
+      if (!found->has_value()) continue;
+      ++recommended;
+      EXPECT_TRUE(study.history().trials()[static_cast<size_t>((*found)->trial - 1)].feasible) << "seed " << seed;
+      study::StudySpec former = study.spec();
+      former.algorithm = study::AutoOptions{.noisy = true, .rules = 4};
+      const auto before = CreateDesigner(former)->Recommend(study.history(), base::StopToken());
+      ASSERT_TRUE(before.ok() && before->has_value());
+      best_beyond += study.history().trials()[static_cast<size_t>((*before)->trial - 1)].feasible ? 0 : 1;
+    }
+  }
+  EXPECT_GE(recommended, 14);
+  EXPECT_GE(best_beyond, 1) << "the test says nothing";
 }
 
 }  // namespace

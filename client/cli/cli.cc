@@ -138,8 +138,13 @@ absl::Status CheckStudyId(const char* field, const std::string& project, std::st
 
 // Turns the names of studies on the command line into ids.
 absl::Status CheckStudyIds(Options* options) {
-  // A token may be for several projects.
-  const bool several = options->path == "admin token create" && !options->project.empty();
+  // A token may be for several projects, and so may workers that work for no single study.
+  const bool of_workers = options->path == "worker up" || options->path == "worker status" ||
+                          options->path == "worker logs" || options->path == "worker down";
+  if (of_workers && !options->study.empty() && absl::StrContains(options->project, ',')) {
+    return UsageError("--project", "several do not go together with --study, which is of one project");
+  }
+  const bool several = (options->path == "admin token create" || of_workers) && !options->project.empty();
   const std::vector<std::string> projects =
       several ? std::vector<std::string>(absl::StrSplit(options->project, ',')) : std::vector{options->project};
   for (const std::string& project : projects) {

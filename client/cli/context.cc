@@ -290,10 +290,12 @@ int ExplainOnce(const absl::Status& status, const Options& options, std::ostream
   const std::string message = base::PrintableLines(base::HideTokens(status.message()));
   if (base::NobodyAnswered(status)) {
     const std::string server = base::HideTokens(options.server);
-    err << "luthier: no server answers at " << server << " (" << message << ")\n"
-        << "start one: luthierd --listen "
-        << (absl::StartsWith(server, "unix:") ? server : server.substr(0, server.find(',')))
-        << "\nor name another with --server or LUTHIER_SERVER; one that speaks TLS needs --tls-ca; `luthier run FILE` "
+    err << "luthier: no server answers at " << server << " (" << message << ")\n";
+    if (!absl::StartsWith(server, "dns:")) {  // That is a name for several addresses, at which no server can listen.
+      err << "start one: luthierd --listen "
+          << (absl::StartsWith(server, "unix:") ? server : server.substr(0, server.find(','))) << "\nor ";
+    }
+    err << "name another with --server or LUTHIER_SERVER; one that speaks TLS needs --tls-ca; `luthier run FILE` "
            "needs none\n";
     return kExitUnreachable;
   }

@@ -127,6 +127,9 @@ absl::string_view TrialEventLabel(EventType type) {
 constexpr std::array kAuthReasons = {base::reason::kNoToken, base::reason::kBadToken, base::reason::kExpired,
                                      base::reason::kRevoked};
 
+// The reasons for which operations are turned away, as labels.
+constexpr std::array kShedReasons = {"memory", "limit_exceeded", "queue_full", "draining", "storage_low", "deadline"};
+
 std::string AuthLabel(absl::string_view reason) {
   const bool known = std::find(kAuthReasons.begin(), kAuthReasons.end(), reason) != kAuthReasons.end();
   return known ? absl::AsciiStrToLower(reason) : kOther;
@@ -229,10 +232,22 @@ Metrics::Metrics(MetricsOptions options)
   for (const std::string& method : options_.methods)
     rpc_seconds_of_[method] = &rpc_seconds_.Add({{"method", method}}, CallBuckets());
   rpc_seconds_of_[kOther] = &rpc_seconds_.Add({{"method", kOther}}, CallBuckets());
-  // The series exist from the beginning, so that rates are known when the first event comes.
+  BeginSeries();
+}
+
+void Metrics::BeginSeries() {
   gradients_rejected_total_.Add({{"reason", "invalid"}});
   gradients_rejected_total_.Add({{"reason", "contradicts_losses"}});
   for (const char* reason : kAuthReasons) auth_failures_total_.Add({{"reason", AuthLabel(reason)}});
+  for (const OperationClass operation_class : {OperationClass::kResults, OperationClass::kRequests}) {
+    for (const char* reason : kShedReasons) {
+      shed_total_.Add({{"class", ClassLabel(operation_class)}, {"reason", reason}});
+    }
+  }
+  for (int type = 1; type <= static_cast<int>(EventType::kStudyUndeleted); ++type) {
+    const absl::string_view label = TrialEventLabel(static_cast<EventType>(type));
+    if (!label.empty()) trial_events_total_.Add({{"event", std::string(label)}});
+  }
 }
 
 void Metrics::OnCall(absl::string_view method, absl::string_view code, absl::Duration took) {

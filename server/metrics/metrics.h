@@ -60,6 +60,8 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
   coordinator::PoolSlots Slots(absl::string_view pool, absl::string_view project = "") const;
 
  private:
+  // Makes the series of all events that alerts are about, so that rates are known when the first event comes.
+  void BeginSeries();
   void LookAtProcess() const;
   void NoteSlots(const std::map<std::string, coordinator::PoolSlots>& slots);
 

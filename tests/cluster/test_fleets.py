@@ -118,6 +118,17 @@ def test_up_twice_is_up_once_and_another_number_is_a_change(machine: Machine) ->
     assert "there are no workers of pool default on slurm" in machine.luthier("worker", "down", "--on", "slurm", code=5).stderr
 
 
+def test_a_fleet_of_several_projects_is_one_fleet(machine: Machine) -> None:
+    slurm(machine)
+    of = ("--project", "vision,speech")
+    assert "3 workers of pool default of project vision,speech on slurm" in machine.luthier(*UP, "-n", "3", *of).stdout
+    assert "'--project' 'vision,speech'" in (machine.folder / "script").read_text()
+    name = re.findall("#SBATCH --job-name=(.*)", (machine.folder / "script").read_text())[0]
+    (machine.folder / "squeue").write_text(f"17|{name}|RUNNING|None|{comment(machine)}\n")
+    assert "which were there" in machine.luthier(*UP, "-n", "3", *of).stdout
+    assert "have ended" in machine.luthier("worker", "down", "--on", "slurm", *of).stdout
+
+
 def test_a_shrinking_fleet_sends_its_last_workers_away(machine: Machine) -> None:
     slurm(machine)
     machine.luthier(*UP, "-n", "3")
@@ -253,6 +264,14 @@ esac''')
     assert "already exists" in machine.luthier(*up, code=1).stderr
 
 
+def test_a_ray_that_is_away_is_told_without_a_traceback(machine: Machine) -> None:
+    machine.client("ray", """printf '%s\n' 'Traceback (most recent call last):' '  File "sdk.py", line 300, in connect' '    raise Error(' \\
+  'RuntimeError: 500: Traceback (most recent call last):' '  File "sdk.py", line 301' 'ConnectionError: Failed to connect to Ray.' >&2; exit 1""")
+    said = machine.luthier("worker", "status", "--on", "ray", code=1).stderr
+    assert said == ("luthier: ray job ended with exit code 1: ConnectionError: Failed to connect to Ray.\n"
+                    "is RAY_ADDRESS the cluster's dashboard, as http://head:8265?\n")
+
+
 # --- This machine ---
 
 
@@ -316,6 +335,10 @@ def test_local_workers_outlive_the_command_and_end_by_another(machine: Machine) 
     (("-n", "3", "--pool", "a; rm -rf /"), "--pool"),
     (("-n", "3", "--pool", "a" * 300), "--pool"),
     (("-n", "3", "--study", "$(id)"), "STUDY"),
+    (("-n", "3", "--project", "vision;id"), "--project"),
+    (("-n", "3", "--project", "vision,"), "--project"),
+    (("-n", "3", "--project", "vision,speech", "--study", "s"), "--project: several do not go together with --study"),
+    (("-n", "3", "--tls-ca", "/no/ca.pem"), '--tls-ca: "/no/ca.pem": No such file'),
     (("-n", "3", "--image", "w:1"), "--image: is for k8s"),
     (("-n", "3", "--gpus", "2", "--slots", "3"), "--slots"),
     (("-n", "3", "--stop-grace", "long"), "--stop-grace: 'long' is not a duration"),

@@ -1,4 +1,8 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -74,6 +78,17 @@ absl::Status CheckWorkerFlags(const std::vector<std::string>& flags) {
   return absl::OkStatus();
 }
 
+// Files of certificates are read by workers, which start later; a wrong name is found now.
+absl::Status CheckCertificateFiles(const wire::ChannelSecurity& security) {
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--tls-ca", security.tls_ca}, {"--tls-cert", security.tls_cert}, {"--tls-key", security.tls_key}};
+  for (const auto& [option, path] : files) {
+    if (path.empty() || path == "system" || access(path.c_str(), R_OK) == 0) continue;
+    return UsageError(option, absl::StrCat(base::Quote(path), ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Fleet> WantedFleet(const Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(Fleet fleet, NamedFleet(context));
@@ -89,6 +104,7 @@ absl::StatusOr<Fleet> WantedFleet(const Context& context) {
   }
   const absl::Status reached = wire::CheckServer(fleet.server, fleet.security);
   if (!reached.ok()) return UsageError(reached);
+  LUTHIER_RETURN_IF_ERROR(CheckCertificateFiles(fleet.security));
   fleet.security.tls_ca = AbsolutePath(fleet.security.tls_ca);
   fleet.security.tls_cert = AbsolutePath(fleet.security.tls_cert);
   fleet.security.tls_key = AbsolutePath(fleet.security.tls_key);

@@ -16,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/clock.h"
 #include "lib/base/descriptor.h"
@@ -88,6 +89,18 @@ absl::Status HoldText(const std::string& text, base::Descriptor* file) {
   return absl::OkStatus();
 }
 
+// Returns what a program said, of a Python traceback in it only the error with which it ends.
+std::string WithoutTraceback(const std::string& said) {
+  static const std::string kTraceback = "Traceback (most recent call last):\n";
+  const size_t begin = said.rfind(kTraceback);
+  if (begin == std::string::npos) return said;
+  std::vector<absl::string_view> error;
+  for (const absl::string_view line : absl::StrSplit(absl::string_view(said).substr(begin + kTraceback.size()), '\n')) {
+    if (!error.empty() || !absl::StartsWith(line, " ")) error.push_back(line);
+  }
+  return absl::StrJoin(error, "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<ProgramResult> RunProgram(const std::string& path, const std::vector<std::string>& argv,
@@ -153,7 +166,7 @@ absl::StatusOr<std::string> ProgramOutput(const std::string& path, const std::ve
   }
   LUTHIER_RETURN_IF_ERROR(result.status());
   if (result->code == 0) return std::move(result->out);
-  std::string said(absl::StripAsciiWhitespace(result->err.empty() ? result->out : result->err));
+  std::string said(absl::StripAsciiWhitespace(WithoutTraceback(result->err.empty() ? result->out : result->err)));
   constexpr size_t kShown = 2000;
   if (said.size() > kShown) said = wire::ValidUtf8(said.substr(said.size() - kShown));
   return absl::FailedPreconditionError(

@@ -327,7 +327,10 @@ class RayEngine final : public Engine {
   }
 
   absl::StatusOr<std::string> Call(const std::vector<std::string>& argv) const {
-    return ProgramOutput(path_, argv, "", kRayMissing);
+    absl::StatusOr<std::string> output = ProgramOutput(path_, argv, "", kRayMissing);
+    if (output.ok() || !absl::StrContains(output.status().message(), "ConnectionError")) return output;
+    return absl::FailedPreconditionError(
+        absl::StrCat(output.status().message(), "\nis RAY_ADDRESS the cluster's dashboard, as http://head:8265?"));
   }
 
   const std::string path_;

@@ -103,6 +103,22 @@ TEST(Metrics, GradientsThatAreNotUsedByReason) {
   EXPECT_THAT(metrics.Text(), HasSubstr("luthier_gradients_rejected_total{reason=\"contradicts_losses\"} 2\n"));
 }
 
+// An alert on an increase would not see an event with which its series begins.
+TEST(Metrics, WhatAlertsAreAboutIsThereBeforeItHappens) {
+  const std::string text = Metrics({}).Text();
+  for (const char* reason : {"queue_full", "memory", "storage_low"}) {
+    for (const char* operations : {"results", "requests"}) {
+      EXPECT_THAT(
+          text, HasSubstr(absl::StrCat("luthier_shed_total{class=\"", operations, "\",reason=\"", reason, "\"} 0\n")));
+    }
+  }
+  for (const char* event : {"granted", "retried", "completed", "imported"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("luthier_trial_events_total{event=\"", event, "\"} 0\n")));
+  }
+  EXPECT_THAT(text, HasSubstr("luthier_gradients_rejected_total{reason=\"invalid\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_sync_errors_total 0\n"));
+}
+
 TEST(Metrics, RefusalsCommitsAndSuggestions) {
   Metrics metrics({});
   metrics.OnRefused(OperationClass::kRequests, coordinator::Draining());

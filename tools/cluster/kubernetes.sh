@@ -132,7 +132,9 @@ inside() {
   local folder=$1 cpus=$2 cpu
   cd "$folder"
   ip link set lo up
-  ip link add pods type bridge
+  # A bridge that was given no address has the lowest of its ports': another one whenever pods come or go, and those that
+  # know the old one reach nobody for ten seconds.
+  ip link add pods address 0a:58:c6:12:8c:01 type bridge
   ip address add "$gateway/22" dev pods
   ip link set pods up
   # The kubelet counts processors here. The folders are empty: that is all that it needs.
